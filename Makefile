@@ -1,0 +1,46 @@
+# Everything happens in .venv, which tools/setup.sh makes on first use, or in the conda environment `wmlab` when
+# that is activated. See docs/development.md for PYTHON, WMLAB_ENV and the *_ARGS.
+
+WMLAB_ENV ?= $(if $(filter wmlab,$(notdir $(CONDA_DEFAULT_ENV))),$(CONDA_PREFIX))
+BIN := $(or $(WMLAB_ENV),.venv)/bin
+PY := $(BIN)/python
+ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
+FIRST := notebooks/tutorials/00_first_bounds.ipynb
+export PYTHON WMLAB_ENV
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab test bench notebooks lock clean
+
+help: ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## set everything up, which all others do first
+	@sh tools/setup.sh
+
+lab: setup ## open JupyterLab on the first tutorial; LAB_ARGS="--no-browser --port 8899"
+	@JUPYTER_CONFIG_PATH="$(CURDIR)/tools/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+		$(PY) -m jupyterlab $(ROOT_MAY) --ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
+		--LabApp.workspaces_dir="$(CURDIR)/.wmlab/workspaces" --LabApp.default_url=/lab/tree/$(FIRST) $(LAB_ARGS)
+
+test: setup ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m pytest $(TEST_ARGS)
+	@for room in tutorials scenarios exploration; do \
+		set -- notebooks/$$room/*.ipynb; \
+		if [ -e "$$1" ]; then echo "$(PY) -m pytest notebooks/$$room"; $(PY) -m pytest "notebooks/$$room" || exit; fi; \
+	done
+
+bench: setup ## measure side by side with the peers; BENCH_ARGS="bounds --rows 1000000"
+	$(PY) -m benchmarks $(BENCH_ARGS)
+
+notebooks: setup ## execute all notebooks again and store them; NOTEBOOKS="FILE ..." picks some
+	$(PY) -m wmlab notebooks $(NOTEBOOKS)
+
+lock: setup ## write requirements.txt from what is installed
+	$(PY) tools/lock.py --write
+
+clean: ## remove .venv and everything that can be made again
+	rm -rf .venv .wmlab build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db
+	find . -name __pycache__ -prune -exec rm -rf {} +

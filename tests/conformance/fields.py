@@ -1,0 +1,107 @@
+"""Reading a conformance case so that nothing in it goes unnoticed.
+
+A `Fields` hands out the values of a JSON object one by one. Leaving its `with` block complains about every field that
+was not asked for, so a format that the adapter does not know can never pass by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from wmlab.model.epoch import Epoch
+from wmlab.model.history import StreamHistory
+from wmlab.model.keyspace import KeyRange
+from wmlab.model.position import Position, ReaderPosition
+from wmlab.model.segment import Segment, parse_segment, segment_name, split_id
+
+MISSING: Any = object()
+
+
+class UnknownFormatError(AssertionError):
+    """A kind, operation, field or text that the adapter does not know."""
+
+
+class Fields:
+    """The fields of one JSON object; all of them have to be taken before the `with` block ends."""
+
+    def __init__(self, values: Mapping[str, Any], what: str) -> None:
+        if not isinstance(values, Mapping):
+            raise UnknownFormatError(f"{what}: {values!r} is not an object")
+        self._left = dict(values)
+        self._what = what
+
+    def __enter__(self) -> Fields:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._left:
+            raise UnknownFormatError(f"{self._what}: unknown fields {sorted(self._left)}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def take(self, name: str, default: Any = MISSING) -> Any:
+        """The value of a field; required unless a default is given."""
+        if name not in self._left and default is MISSING:
+            raise UnknownFormatError(f"{self._what}: field {name!r} is missing")
+        return self._left.pop(name, default)
+
+    def rest(self) -> dict[str, Any]:
+        """All fields not taken yet, for objects whose field names are data."""
+        left, self._left = self._left, {}
+        return left
+
+
+def expect(what: str, found: object, expected: object) -> None:
+    """Fail unless both are equal and of one type, so that 1 does not pass for true."""
+    message = f"{what}: expected {expected!r}, found {found!r}"
+    assert type(found) is type(expected), message
+    assert found == expected, message
+
+
+def expect_in_steps(case: Fields) -> None:
+    """Take the field that says where the expectations are."""
+    expect("place of the expectations", case.take("expected"), "in steps[].expect")
+
+
+def segment_of(record: Mapping[str, Any]) -> Segment:
+    """{"id": "n@e", "low": , "high": } with doubles taken exactly."""
+    with Fields(record, "segment") as fields:
+        number, epoch = split_id(parse_segment(fields.take("id")))
+        return Segment(number, epoch, KeyRange.of(fields.take("low"), fields.take("high")))
+
+
+def epoch_of(record: Mapping[str, Any]) -> Epoch:
+    """{"epoch": , "segments": [...]}, with "reference_epoch" for a duplicate of a rolling transaction."""
+    with Fields(record, "epoch") as fields:
+        number = fields.take("epoch")
+        reference = fields.take("reference_epoch", None)
+        kind = "rolling" if reference is not None else "scale" if number else "create"
+        return Epoch(number, kind, tuple(segment_of(s) for s in fields.take("segments")), reference)
+
+
+def history_of(records: Iterable[Mapping[str, Any]]) -> StreamHistory:
+    """The history that the epoch records are."""
+    return StreamHistory(tuple(epoch_of(record) for record in records))
+
+
+def position_of(offsets: Mapping[str, int]) -> Position:
+    """A writer's position or a cut, in which a negative offset is unknown."""
+    return Position({segment: None if offset < 0 else offset for segment, offset in offsets.items()})
+
+
+def reader_position_of(offsets: Mapping[str, int]) -> ReaderPosition:
+    """A group's position, in which a negative offset is a finished segment."""
+    return ReaderPosition(
+        {segment: offset for segment, offset in offsets.items() if offset >= 0},
+        [segment for segment, offset in offsets.items() if offset < 0],
+    )
+
+
+def written(offsets: Mapping[int, int | None]) -> dict[str, int]:
+    """A position as the cases write it."""
+    return {segment_name(segment): -1 if offset is None else offset for segment, offset in offsets.items()}

@@ -1,0 +1,142 @@
+"""What a leader remembers and reads: the barrier, the mark pointer, a stream that was created again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_in_steps, position_of
+from wmlab.model import cycle
+from wmlab.model.cut import CutAlgorithm
+from wmlab.model.history import StreamHistory
+from wmlab.model.log import MarksLog, NoSuchLogError, Watermark, emit, open_view
+from wmlab.model.marks import MarkTable, WriterMark
+from wmlab.model.position import Position
+from wmlab.model.segment import segment_name
+
+RECREATE = re.compile(
+    r"delete the stream and its mark stream, create both again \((?P<count>\d+) segments, numbering continues at "
+    r"(?P<names>\d+@0(?:,\d+@0)*); mark stream segment number (?P<number>\d+)\)"
+)
+
+
+def run_barrier(case: Fields, algorithm: CutAlgorithm) -> None:
+    """One leader over many iterations: what it reads, whom it counts, what it emits."""
+    expect_in_steps(case)
+    with Fields(case.take("inputs"), "inputs") as inputs:
+        inputs.take("note")
+        leader = Leader()
+        for record in inputs.take("iterations"):
+            leader.iterate(record)
+
+
+class Leader:
+    """A leader with one writer, its clock, its memory and the log."""
+
+    def __init__(self) -> None:
+        self.log: MarksLog[Watermark] = MarksLog()
+        self.state = cycle.CycleState()
+        self.now_ms = 0
+
+    def iterate(self, record: dict[str, Any]) -> None:
+        with Fields(record, "iteration") as fields:
+            what = f"iteration {fields.take('i')}"
+            self.log, view = open_view(self.log)
+            barrier = view.previous[1].lower if view.previous else None
+            with Fields(fields.take("expect"), what) as expected:
+                skipped = sum(revision <= view.pointer for revision, _ in self.log.entries)
+                expect(f"{what}: mark", skipped, expected.take("mark"))
+                expect(f"{what}: log length", len(self.log.entries), expected.take("log_length"))
+                expect(f"{what}: previous lower", barrier, expected.take("previous_lower"))
+            for query in fields.take("queries"):
+                with Fields(query, f"{what}: query") as asked:
+                    self.answer(asked, barrier)
+            bounds = fields.take("emit")
+            if bounds is not None:
+                self.log, revision = emit(self.log, view, Watermark(*bounds, Position()))
+                assert revision is not None, f"{what}: the append was refused"
+
+    def answer(self, query: Fields, barrier: int | None) -> None:
+        if "sleep_ms" in query:
+            self.now_ms += query.take("sleep_ms")
+        elif "participating" in query:
+            mark = WriterMark(query.take("participating"), Position())
+            found = cycle.classify(mark, barrier, 0, 0) is cycle.WriterStatus.PARTICIPATING
+            expect("participating", found, query.take("expect"))
+        else:
+            mark = WriterMark(query.take("active"), Position())
+            rules = cycle.CycleRules(timeout_ms=query.take("timeout"))
+            self.state, status = cycle.track(
+                self.state, "writer", mark, barrier=barrier, now_ms=self.now_ms, rules=rules
+            )
+            active = status in (cycle.WriterStatus.PARTICIPATING, cycle.WriterStatus.LAGGING)
+            expect("active", active, query.take("expect"))
+            tracked = "writer" in self.state.behind_since
+            expect("tracked", tracked, query.take("tracked_after", tracked))
+
+
+def run_recreate(case: Fields, algorithm: CutAlgorithm) -> None:
+    """A stream is deleted and created again under a leader that remembers the old marks segment."""
+    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
+        with Fields(inputs.take("create"), "create") as created:
+            count, first = created.take("segments"), created.take("first_segment_number")
+            stream = Recreated(StreamHistory.create(count, first_number=first), algorithm)
+        stream.note(inputs.take("first"))
+        check_cycle(stream.cycle(), expected.take("after_first_cycle"))
+        stream.recreate(inputs.take("then"))
+        stream.note(inputs.take("second"))
+        for number, record in enumerate(expected.take("after_recreate"), start=1):
+            check_cycle(stream.cycle() | {"cycle": number}, record)
+
+
+class Recreated:
+    """A stream and a leader that keeps the number of the marks segment it uses."""
+
+    def __init__(self, history: StreamHistory, algorithm: CutAlgorithm) -> None:
+        self.history = history
+        self.rules = cycle.CycleRules(algorithm=algorithm)
+        self.marks = MarkTable()
+        self.log: MarksLog[Watermark] = MarksLog()
+        self.known_number: int | None = None
+
+    def note(self, record: dict[str, Any]) -> None:
+        with Fields(record, "note") as fields:
+            writer, time, position = fields.take("writer"), fields.take("time"), fields.take("position")
+        self.marks, outcome = self.marks.note(writer, time, position_of(position))
+        expect("note", outcome.value, "success")
+
+    def recreate(self, text: str) -> None:
+        match = RECREATE.fullmatch(text)
+        if match is None:
+            raise UnknownFormatError(f"then: {text!r}")
+        first = max(segment.number for segment in self.history.segments.values()) + 1
+        self.history = StreamHistory.create(int(match["count"]), first_number=first)
+        expect("new segments", [segment_name(i) for i in self.history.active.ids], match["names"].split(","))
+        self.marks = MarkTable()
+        self.log = MarksLog(number=self.log.number + 1)
+        expect("mark segment", self.log.number, int(match["number"]))
+
+    def cycle(self) -> dict[str, Any]:
+        try:
+            self.log, view = open_view(self.log, number=self.known_number)
+        except NoSuchLogError:
+            self.known_number = None
+            return {"emitted": 0, "cached_client_dropped": True, "log_length": len(self.log.entries)}
+        self.known_number = self.log.number
+        previous = view.previous[1] if view.previous else None
+        event = cycle.Observe(now_ms=0, marks=self.marks.marks, previous=previous, history=self.history)
+        _, effects = cycle.step(cycle.CycleState(), event, self.rules)
+        found: dict[str, Any] = {"emitted": 0, "cached_client_dropped": False}
+        for watermark in (effect.watermark for effect in effects if isinstance(effect, cycle.Append)):
+            self.log, revision = emit(self.log, view, watermark)
+            if revision is not None:
+                found |= {"emitted": found["emitted"] + 1, "lower": watermark.lower}
+        return found | {"log_length": len(self.log.entries)}
+
+
+def check_cycle(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Compare what the case lists of one cycle."""
+    for name, value in expected.items():
+        if name not in found:
+            raise UnknownFormatError(f"unknown field {name!r}, or the cycle emitted nothing")
+        expect(name, found[name], value)

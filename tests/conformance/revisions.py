@@ -1,0 +1,208 @@
+"""The marks log by its operations (kind revisioned_log): a small interpreter for operations written as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect
+from wmlab.errors import ModelError
+from wmlab.model.cut import CutAlgorithm
+from wmlab.model.log import LogCursor, MarksLog, TruncatedError
+
+NULL = "null"
+CAS = r"(?:cas|cas_mark|mark_cas|compare_and_set|compare_and_set_mark|set_mark_if|move_mark)"
+CAS_FIELD = re.compile(rf"{CAS}(?:_sequence|_ops|_pairs|_steps|s)?")
+MARK_FIELD = re.compile(r"marks?(?:_after)?(?:_each)?")
+READ = re.compile(r"read_from\((\w+)\)(_first)?")
+RANGE = re.compile(r"range\((\w+),\s*(\w+)\)")
+ITERATOR = re.compile(r"(first|second|third)_iterator")
+ORDINALS = {"first": 0, "second": 1, "third": 2}
+
+
+def run(case: Fields, algorithm: CutAlgorithm) -> None:
+    """Run the operations, then look up everything that is expected."""
+    log = Log()
+    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
+        for entry in inputs.take("entries", []):
+            log.append(entry)
+        for operation in inputs.take("ops", []):
+            log.do(operation)
+        for name, values in inputs.rest().items():
+            log.do_listed(name, values)
+        for name, value in expected.rest().items():
+            expect(name, log.answer(name, value), value)
+
+
+class Log:
+    """The log, the names given to revisions, and what the operations answered.
+
+    r0 is the start, and an entry that is one letter gives its revision the name r + letter.
+    """
+
+    def __init__(self) -> None:
+        self.log: MarksLog[str] = MarksLog()
+        self.names: dict[str, int | None] = {NULL: None, "none": None, "r0": 0}
+        self.iterators: dict[str, LogCursor] = {}
+        self.taken: list[list[str]] = []
+        self.order: dict[str, int] = {}
+        self.appended_if: list[str] = []
+        self.moved: list[bool] = []
+        self.marks: list[int | None] = []
+        self.oldest: list[int] = []
+        self.operations: list[tuple[re.Pattern[str], Callable[..., None]]] = [
+            (re.compile(r"(\w+) = latest"), self.name_latest),
+            (re.compile(r"append (\w+(?:,\s*\w+)*)"), self.append_all),
+            (re.compile(r"(\w+) = read_from\((\w+)\)"), self.open_iterator),
+            (re.compile(r"next -> (\w+)(?: \(its revision = (\w+)\))?"), self.next),
+            (re.compile(r"(\w+) exhausted(?: although (\w+) exists)?"), self.exhausted),
+            (re.compile(r"read_from\((\w+)\) -> (\w+(?:,\s*\w+)*)"), self.read),
+            (re.compile(r"append_if\((\w+),\s*(\w+)\)(?: -> (\w+))?"), self.append_if),
+            (re.compile(rf"{CAS}\((\w+),\s*(\w+)\)(?: -> (\w+))?"), self.move_mark),
+            (re.compile(r"(?:mark|get_mark)(?:\(\))? (?:->|=|is) (\w+)"), self.mark_is),
+            (re.compile(r"truncate(?:\(| to | )(\w+)\)?"), self.truncate),
+        ]
+
+    def do(self, operation: str) -> None:
+        """Run one operation written as text."""
+        for pattern, action in self.operations:
+            if match := pattern.fullmatch(operation):
+                action(*match.groups())
+                return
+        raise UnknownFormatError(f"operation {operation!r}")
+
+    def do_listed(self, name: str, values: list[Any]) -> None:
+        """Run one kind of operation for each of a list of arguments."""
+        if name == "truncate_sequence":
+            for revision in values:
+                self.truncate(revision)
+        elif CAS_FIELD.fullmatch(name):
+            for expected, new in values:
+                self.move_mark(expected, new, None)
+        else:
+            raise UnknownFormatError(f"input {name!r}")
+
+    def answer(self, name: str, value: Any) -> Any:
+        """What the log says under a name of the expectations."""
+        lists: dict[str, Callable[[], Any]] = {
+            "append_if_results": lambda: self.appended_if,
+            "results": lambda: self.moved,
+            "cas_results": lambda: self.moved,
+            "latest": lambda: self.name_of(self.log.end, value),
+            "oldest_after": lambda: [self.name_of(r, v) for r, v in zip(self.oldest, value, strict=True)],
+            "iterator_behind_truncation_next": self.next_behind_truncation,
+        }
+        if name in lists:
+            return lists[name]()
+        if match := ITERATOR.fullmatch(name):
+            return self.taken[ORDINALS[match[1]]]
+        if match := READ.fullmatch(name):
+            found = attempt(lambda: [entry for _, entry in self.log.read_after(self.revision(match[1]))])
+            return found[0] if match[2] and isinstance(found, list) else found
+        if match := RANGE.fullmatch(name):
+            start, stop = self.revision(match[1]), self.revision(match[2])
+            # The range of a truncated log is asked of the log as it was before.
+            return attempt(lambda: [entry for _, entry in self.untruncated.read_range(start, stop)])
+        if MARK_FIELD.fullmatch(name):
+            if isinstance(value, list):
+                return [self.name_of(mark, v) for mark, v in zip(self.marks, value, strict=True)]
+            return self.name_of(self.log.pointer, value)
+        raise UnknownFormatError(f"expected {name!r}")
+
+    @property
+    def untruncated(self) -> MarksLog[str]:
+        return self._untruncated if self.oldest else self.log
+
+    def append(self, entry: str) -> int:
+        self.log, revision = self.log.append(entry)
+        self.names.setdefault(f"r{entry}", revision)
+        return revision
+
+    def append_all(self, entries: str) -> None:
+        for entry in entries.split(","):
+            self.append(entry.strip())
+
+    def append_if(self, revision: str, entry: str, name: str | None) -> None:
+        self.log, found = self.log.append_if(self.revision(revision), entry)
+        if found is None:
+            assert name in (None, NULL), f"append_if({revision}, {entry}) was refused"
+            self.appended_if.append(NULL)
+            return
+        name = name or f"r{entry}"
+        self.names[name] = found
+        self.appended_if.append(f"{name} {'>' if found > self.revision(revision) else '<='} {revision}")
+
+    def name_latest(self, name: str) -> None:
+        self.names[name] = self.log.end
+
+    def open_iterator(self, name: str, revision: str) -> None:
+        self.iterators[name] = self.log.cursor(self.revision(revision))
+        self.order[name] = len(self.taken)
+        self.taken.append([])
+
+    def next(self, entry: str, name: str | None) -> None:
+        iterator = list(self.iterators)[-1]
+        self.iterators[iterator], found = self.iterators[iterator].next(self.log)
+        assert found is not None, f"{iterator} is exhausted"
+        expect("next", found[1], entry)
+        self.taken[self.order[iterator]].append(found[1])
+        if name is not None:
+            self.names[name] = found[0]
+
+    def exhausted(self, iterator: str, entry: str | None) -> None:
+        _, found = self.iterators[iterator].next(self.log)
+        assert found is None, f"{iterator} still gives {found}"
+        assert entry is None or any(e == entry for _, e in self.log.entries), f"{entry} does not exist"
+
+    def read(self, revision: str, entries: str) -> None:
+        found = [entry for _, entry in self.log.read_after(self.revision(revision))]
+        expect("read", found, [entry.strip() for entry in entries.split(",")])
+        self.taken.append(found)
+
+    def move_mark(self, expected: str | None, new: str | None, result: str | None) -> None:
+        self.log, moved = self.log.move_pointer(self.maybe(expected), self.maybe(new))
+        self.moved.append(moved)
+        self.marks.append(self.log.pointer)
+        assert result is None or result == str(moved).lower(), f"moving the mark from {expected} to {new} gave {moved}"
+
+    def mark_is(self, revision: str) -> None:
+        expect("mark", self.log.pointer, self.maybe(revision))
+
+    def truncate(self, revision: str) -> None:
+        if not self.oldest:
+            self._untruncated = self.log
+        self.log = self.log.truncate(self.revision(revision))
+        self.oldest.append(self.log.oldest)
+
+    def next_behind_truncation(self) -> Any:
+        """The next entry of an iterator that was opened at the start, before the truncation."""
+        return attempt(lambda: self.untruncated.cursor(0).next(self.log)[1])
+
+    def revision(self, name: str) -> int:
+        found = self.maybe(name)
+        assert found is not None, f"{name} is no revision"
+        return found
+
+    def maybe(self, name: str | None) -> int | None:
+        if name is None:
+            return None
+        if name not in self.names:
+            raise UnknownFormatError(f"revision {name!r}")
+        return self.names[name]
+
+    def name_of(self, revision: int | None, wanted: Any) -> Any:
+        """The wanted name if it names the revision, else some name of it."""
+        if (wanted is None or wanted in self.names) and self.maybe(wanted) == revision:
+            return wanted
+        return next(name for name, named in self.names.items() if named == revision)
+
+
+def attempt(read: Callable[[], Any]) -> Any:
+    """What reading gives, or the error in the words of the cases."""
+    try:
+        return read()
+    except TruncatedError:
+        return "TRUNCATED"
+    except ModelError:
+        return "ILLEGAL_STATE"

@@ -1,0 +1,193 @@
+"""Whole runs (kind scale_shape): writers, scales, leaders and a bounded reader group, and what must hold of them.
+
+Events carry the value of a counter that all writers share; an append is acknowledged at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+from tests.conformance.fields import Fields, UnknownFormatError
+from wmlab.model import cycle
+from wmlab.model.cut import CutAlgorithm
+from wmlab.model.group import GroupState
+from wmlab.model.history import StreamHistory
+from wmlab.model.keyspace import KeyRange
+from wmlab.model.log import MarksLog, Watermark, emit, open_view
+from wmlab.model.marks import MarkTable
+from wmlab.model.position import Position
+from wmlab.model.routing import key_of
+from wmlab.model.window import TimeWindow, Tracker
+from wmlab.model.writer import acknowledge, hold, let_go
+
+TICKS, CYCLE_EVERY, SCALE_EVERY, EVENT_BYTES = 150, 25, 11, 108
+MORE = re.compile(r"at least (\d+) more watermarks appear after one of two controllers is killed")
+LOWERS = re.compile(r"(\d+) strictly increasing lower bounds")
+BETWEEN = re.compile(r"every event read between cut (\d+) and cut (\d+) has time >= the lower bound seen at the start")
+BOUNDED = re.compile(
+    r"a reader group bounded by the cuts of watermark (\d+) and (\d+) reads only events with lower <= time, "
+    r"and time <= upper of its current window when that is not null"
+)
+
+
+def run(case: Fields, algorithm: CutAlgorithm) -> None:
+    """Make the run that the case describes and check every property that it lists."""
+    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
+        if inputs.take("event_value", None) not in (None, "a shared counter, one per second and writer"):
+            raise UnknownFormatError("event_value")
+        made = Run(
+            segments=inputs.take("initial_segments"),
+            writers=inputs.take("writers", 2),
+            note_every=inputs.take("note_every"),
+            rules=cycle.CycleRules(algorithm=algorithm),
+        )
+        if inputs.take("controllers", 2) != 2:
+            raise UnknownFormatError("number of controllers")
+        made.go(list(inputs.take("scales", [])), inputs.take("kill_after_watermarks", None))
+        for text in expected.take("properties"):
+            assert holds(text, made), f"{text}: {made.watermarks}"
+
+
+class Run:
+    """One stream; all writers write one event per tick."""
+
+    def __init__(self, *, segments: int, writers: int, note_every: int, rules: cycle.CycleRules) -> None:
+        self.history = StreamHistory.create(segments, arithmetic="double")
+        self.events: dict[int, list[int]] = {i: [] for i in self.history.active.ids}
+        self.positions = {f"w{i}": Position(dict.fromkeys(self.history.active.ids)) for i in range(writers)}
+        self.note_every = note_every
+        self.rules = rules
+        self.marks = MarkTable()
+        self.log: MarksLog[Watermark] = MarksLog()
+        self.leader = cycle.CycleState()
+        self.killed_after: int | None = None
+        self.counter = 0
+
+    @property
+    def watermarks(self) -> list[Watermark]:
+        return [watermark for _, watermark in self.log.entries]
+
+    def go(self, scales: list[Mapping[str, Any]], kill_after: int | None) -> None:
+        """Write, note, scale and run cycles; a new leader takes over once there are `kill_after` watermarks."""
+        random = Random(7)
+        for tick in range(1, TICKS + 1):
+            for writer in self.positions:
+                self.write(writer, str(random.random()), note=tick % self.note_every == 0)
+            if scales and tick % SCALE_EVERY == 0:
+                self.scale(scales.pop(0))
+            if tick % CYCLE_EVERY == 0:
+                self.cycle(tick)
+            if kill_after is not None and self.killed_after is None and len(self.log.entries) >= kill_after:
+                self.leader, self.killed_after = cycle.CycleState(), len(self.log.entries)
+        assert not scales, "not all scales were made"
+        assert kill_after is None or self.killed_after is not None, "no controller was killed"
+
+    def write(self, writer: str, key: str, *, note: bool) -> None:
+        self.counter += 1
+        segment = self.history.at(key_of(key)).id
+        self.events[segment].append(self.counter)
+        length = EVENT_BYTES * len(self.events[segment])
+        self.positions[writer] = acknowledge(self.positions[writer], segment, length)
+        if note:
+            self.marks, _ = self.marks.note(writer, self.counter, self.positions[writer])
+
+    def scale(self, scale: Mapping[str, Any]) -> None:
+        with Fields(scale, "scale") as fields:
+            sealed = fields.take("seal")
+            ranges = [KeyRange.of(*bounds) for bounds in fields.take("new_ranges")]
+        before = self.history.active.ids
+        self.history = self.history.scale([sealed], ranges)
+        for segment in set(self.history.active.ids) - set(before):
+            self.events[segment] = []
+            self.positions = {writer: hold(position, segment) for writer, position in self.positions.items()}
+        for segment in set(before) - set(self.history.active.ids):
+            self.positions = {writer: let_go(position, segment) for writer, position in self.positions.items()}
+
+    def cycle(self, now_ms: int) -> None:
+        self.log, view = open_view(self.log)
+        previous = view.previous[1] if view.previous else None
+        event = cycle.Observe(now_ms=now_ms, marks=self.marks.marks, previous=previous, history=self.history)
+        self.leader, effects = cycle.step(self.leader, event, self.rules)
+        for effect in effects:
+            if isinstance(effect, cycle.Append):
+                self.log, _ = emit(self.log, view, effect.watermark)
+
+    def bounded_read(self, first: int, last: int) -> Iterator[tuple[int, TimeWindow]]:
+        """The events between two cuts with the window before each; at the end the final window, with no event."""
+        group = GroupState.create({s: offset or 0 for s, offset in self.watermarks[first].cut.items()}).add_reader("r")
+        tracker, end = Tracker.start(), self.watermarks[last].cut
+        reading = True
+        while reading:
+            reading = False
+            for segment in group.unassigned:
+                group = group.acquire("r", segment)
+            for segment, offset in tuple(group.offsets.items()):
+                tracker = tracker.advance(group.position, self.log, self.history.segments)
+                length = EVENT_BYTES * len(self.events[segment])
+                if offset < end.get(segment, length):
+                    yield self.events[segment][offset // EVENT_BYTES], tracker.window
+                    group = group.publish("r", {segment: offset + EVENT_BYTES})
+                    reading = True
+                elif segment not in end and any(segment < later for later in end):
+                    group = group.complete("r", segment, self.successors(segment))
+                    reading = True
+        yield -1, tracker.advance(group.position, self.log, self.history.segments).window
+
+    def successors(self, segment: int) -> dict[int, frozenset[int]]:
+        followers = self.history.successors(segment)
+        return {s.id: frozenset(p.id for p in self.history.predecessors(s.id)) for s in followers}
+
+
+def holds(text: str, made: Run) -> bool:
+    """Whether a property, written as text, holds of the run."""
+    lowers = [watermark.lower for watermark in made.watermarks]
+    rising = all(a < b for a, b in pairwise(lowers))
+    if text in PLAIN:
+        return PLAIN[text](made)
+    if text == "consecutive watermarks have strictly increasing lower":
+        return rising and len(lowers) > 1
+    if match := LOWERS.fullmatch(text):
+        return rising and len(lowers) >= int(match[1])
+    if match := MORE.fullmatch(text):
+        return len(lowers) - (made.killed_after or 0) >= int(match[1])
+    if match := BOUNDED.fullmatch(text):
+        return within_bounds(made, int(match[1]), int(match[2]))
+    if match := BETWEEN.fullmatch(text):
+        first, last = int(match[1]), int(match[2])
+        values = [value for value, _ in made.bounded_read(first, last)][:-1]
+        return bool(values) and min(values) >= lowers[first]
+    raise UnknownFormatError(f"property {text!r}")
+
+
+def within_bounds(made: Run, first: int, last: int) -> bool:
+    """Whether every event of a bounded read lies in the window that the reader had before it."""
+    *read, _ = made.bounded_read(first, last)
+    return bool(read) and all(
+        (window.lower is None or window.lower <= value) and (window.upper is None or value <= window.upper)
+        for value, window in read
+    )
+
+
+def windows_rise(made: Run) -> bool:
+    """Whether neither bound of the windows of a bounded read ever decreases."""
+    windows = [window for _, window in made.bounded_read(0, 1)]
+    lowers = [w.lower for w in windows if w.lower is not None]
+    uppers = [w.upper for w in windows if w.upper is not None]
+    return bool(lowers and uppers) and lowers == sorted(lowers) and uppers == sorted(uppers)
+
+
+def lower_known_at_end(made: Run) -> bool:
+    """Whether the lower bound is known when a bounded read ends."""
+    *_, (_, window) = made.bounded_read(0, 1)
+    return window.lower is not None
+
+
+PLAIN: dict[str, Callable[[Run], bool]] = {
+    "each watermark has lower <= upper": lambda made: all(w.lower <= w.upper for w in made.watermarks),
+    "both bounds of successive windows never decrease": windows_rise,
+    "at the end of the bounded read the lower bound is not null": lower_known_at_end,
+}

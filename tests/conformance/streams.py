@@ -1,0 +1,126 @@
+"""Stream cuts against the history: order, validity, what lies between (streamcut_*, segments_between, rolling_txn)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect, history_of, position_of
+from wmlab.errors import ModelError
+from wmlab.model.cut import CutAlgorithm
+from wmlab.model.history import StreamHistory
+from wmlab.model.position import Order, Position, compare_cuts, is_valid_cut
+from wmlab.model.segment import segment_name
+
+ORDERS = {Order.BEFORE: "Before", Order.EQUAL_OR_AFTER: "EqualOrAfter", Order.OVERLAPS: "Overlaps"}
+RULE = re.compile(r"epoch k has segments k\*(\d+)\+i for i in 0\.\.(\d+), every scale replaces all of them one to one")
+MIXED = re.compile(r"for each i any one epoch e in 0\.\.(\d+): segment \(e\*(\d+)\+i\)@e at (\d+)")
+SPAN, CUT = re.compile(r"span(\w+)"), re.compile(r"cut(\w+)")
+
+
+def run_compare(case: Fields, algorithm: CutAlgorithm) -> None:
+    """How each of the first cuts lies to the second."""
+    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
+        history = history_of(inputs.take("epochs"))
+        second = position_of(inputs.take("second"))
+        found = [ORDERS[compare_cuts(position_of(first), second, history)] for first in inputs.take("first")]
+        expect("results", found, expected.take("results"))
+
+
+def run_valid(case: Fields, algorithm: CutAlgorithm) -> None:
+    """Cuts of mixed epochs in a stream that replaces all its segments again and again."""
+    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
+        count, epochs = inputs.take("segments_per_epoch"), inputs.take("epochs")
+        match = RULE.fullmatch(inputs.take("rule"))
+        if match is None or (int(match[1]), int(match[2])) != (count, count - 1):
+            raise UnknownFormatError("rule")
+        history = StreamHistory.create(count)
+        for _ in range(epochs - 1):
+            history = history.scale(history.active.ids, [segment.keys for segment in history.active.segments])
+        valid = all(is_valid_cut(cut, history) for cut in cuts_of(inputs.take("valid"), history))
+        expect("valid", valid, expected.take("valid"))
+        invalid = is_valid_cut(position_of(inputs.take("invalid")), history)
+        expect("invalid", invalid, expected.take("invalid"))
+
+
+def cuts_of(text: str, history: StreamHistory) -> list[Position]:
+    """Cuts by the rule: every one of a single epoch, and some with an epoch drawn for each segment."""
+    match = MIXED.fullmatch(text)
+    if match is None:
+        raise UnknownFormatError(f"valid {text!r}")
+    last, count, offset = (int(group) for group in match.groups())
+    random = Random(1)
+    choices = [[epoch] * count for epoch in range(last + 1)]
+    choices += [[random.randint(0, last) for _ in range(count)] for _ in range(5)]
+    cuts = [Position({f"{epoch * count + i}@{epoch}": offset for i, epoch in enumerate(chosen)}) for chosen in choices]
+    assert all(segment in history.segments for cut in cuts for segment in cut), "the rule names unknown segments"
+    return cuts
+
+
+def run_between(case: Fields, algorithm: CutAlgorithm) -> None:
+    """The segments between pairs of cuts."""
+    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
+        history = history_of(inputs.take("epochs"))
+        found = []
+        for pair in inputs.take("pairs"):
+            with Fields(pair, "pair") as ends:
+                found.append(between(ends.take("from"), ends.take("to"), history))
+        listed = [sorted(result) if isinstance(result, list) else result for result in expected.take("results")]
+        expect("results", found, listed)
+
+
+def between(start: Any, end: Any, history: StreamHistory) -> list[str] | str:
+    """Sorted names of the segments between two cuts, or that the second lies before the first."""
+    try:
+        segments = history.segments_between(cut_of(start), cut_of(end))
+    except ModelError as error:
+        if "lies before" not in error.problem:
+            raise
+        return "TO_BEFORE_FROM"
+    return sorted(segment.name for segment in segments)
+
+
+def cut_of(names: Sequence[str] | Mapping[str, int]) -> Position:
+    """A cut from its segments, all at offset 0, or from segments with offsets."""
+    return position_of(names if isinstance(names, Mapping) else dict.fromkeys(names, 0))
+
+
+def run_rolling(case: Fields, algorithm: CutAlgorithm) -> None:
+    """A history with duplicate epochs: spans of cuts, and what lies between two of them."""
+    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
+        history = history_of(inputs.take("epochs"))
+        check_rolling(history)
+        length = inputs.take("sealed_size_each", None)
+        cuts = {}
+        for name, offsets in inputs.rest().items():
+            if not CUT.fullmatch(name):
+                raise UnknownFormatError(f"input {name!r}")
+            cuts[name] = position_of(offsets)
+        for name, value in expected.rest().items():
+            if match := SPAN.fullmatch(name):
+                spans = {segment_name(s): epoch for s, epoch in history.spans(cuts[f"cut{match[1]}"]).items()}
+                expect(name, spans, value)
+            elif name == "segments_between":
+                expect(name, between_cuts(cuts, history), sorted(value))
+            elif name == "bytes_between":
+                lengths = dict.fromkeys(history.segments, length)
+                expect(name, history.bytes_between(cuts["cut1"], cuts["cut2"], lengths), value)
+            else:
+                raise UnknownFormatError(f"expected {name!r}")
+
+
+def check_rolling(history: StreamHistory) -> None:
+    """The two duplicates of every rolling transaction are those that the model makes."""
+    for epoch in history.epochs:
+        if epoch.kind == "rolling" and history.epoch(epoch.number - 1).kind != "rolling":
+            before = StreamHistory(history.epochs[: epoch.number])
+            assert epoch.reference is not None
+            rolled = before.roll(epoch.reference)
+            expect("duplicate epochs", rolled.epochs[-2:], history.epochs[epoch.number : epoch.number + 2])
+
+
+def between_cuts(cuts: Mapping[str, Position], history: StreamHistory) -> list[str]:
+    """Sorted names of the segments between the first two cuts."""
+    return sorted(segment.name for segment in history.segments_between(cuts["cut1"], cuts["cut2"]))

@@ -1,0 +1,42 @@
+"""The notebooks of the repository: small, openable without questions, and stored as a fresh execution stores them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+
+from wmlab import notebooks
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZE_LIMIT = 500_000
+
+
+def stored(room: str = ".") -> list[Path]:
+    return notebooks.find([ROOT / "notebooks" / room])
+
+
+def test_each_stored_tutorial_is_what_a_fresh_execution_gives() -> None:
+    assert [path.name for path in notebooks.stale(stored("tutorials"))] == []
+
+
+def test_no_notebook_is_over_500_kb() -> None:
+    assert {path.name: path.stat().st_size for path in stored() if path.stat().st_size > SIZE_LIMIT} == {}
+
+
+def test_no_notebook_carries_widget_state_and_each_names_its_kernel() -> None:
+    metadata = {path.name: nbformat.read(path, as_version=4).metadata for path in stored()}
+    assert [name for name, each in metadata.items() if "widgets" in each] == []
+    assert [name for name, each in metadata.items() if each.get("kernelspec") != notebooks.KERNELSPEC] == []
+
+
+def test_no_checked_notebook_skips_a_check() -> None:
+    skipping = re.compile(r"NBVAL_(?:IGNORE_OUTPUT|SKIP)|nbval-(?:ignore-output|skip)")
+    checked = stored("tutorials") + stored("scenarios")
+    assert [path.name for path in checked if skipping.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_notebook_that_make_lab_opens_exists() -> None:
+    (first,) = re.findall(r"^FIRST := (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert ROOT / first in stored("tutorials")

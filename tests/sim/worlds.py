@@ -1,0 +1,38 @@
+"""Small scenarios for the tests of the simulator."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Scenario, Stream
+from wmlab.sim.world import World
+
+
+def scenario(**fields: Any) -> Scenario:
+    given = {
+        "stream": Stream(segments=2, timestamp_aggregation_timeout_ms=5_000),
+        "writers": [EventWriter("w1", rate_per_s=100), EventWriter("w2", rate_per_s=40, delay_mean_ms=150)],
+        "readers": ReaderGroup(readers=2),
+        "controllers": Controllers(period_ms=500),
+        "duration_ms": 20_000,
+        "seed": 3,
+    }
+    return Scenario("test", **(given | fields))
+
+
+def run(traces: Mapping[str, Any] | None = None, **fields: Any) -> World:
+    world = World(scenario(**fields), traces or {})
+    world.run()
+    return world
+
+
+def rows(world: World, table: str, **where: object) -> list[Mapping[str, Any]]:
+    found = world.journal.rows.get(table, [])
+    return [row for row in found if all(row[name] == value for name, value in where.items())]
+
+
+def events_of(world: World, writer: str) -> list[tuple[int, int]]:
+    """(event time, append time) of a writer's events."""
+    names = tuple(part.name for part in world.scenario.writers)
+    events = world.journal.events(names)
+    mine = events.writer == names.index(writer)
+    return list(zip(events.event_time[mine].tolist(), events.append_ms[mine].tolist(), strict=True))

@@ -1,0 +1,54 @@
+"""The command line, for scripts: `python -m wmlab COMMAND`. Without a command it lists them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from wmlab.errors import WmlabError
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line. Each command stores in `run` the function that carries it out."""
+    top = argparse.ArgumentParser(prog="python -m wmlab", description="An experiment bench for stream watermarks.")
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    _add_notebooks(commands)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carries out one command; returns the exit code: 0 done, 1 refused or found wanting, 2 not understood."""
+    top = parser()
+    options = top.parse_args(arguments)
+    if "run" not in options:
+        top.print_help()
+        return 0
+    try:
+        code: int = options.run(options)
+    except WmlabError as mistake:
+        print(mistake, file=sys.stderr)
+        return 1
+    return code
+
+
+def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("notebooks", help="execute notebooks again and store them")
+    command.add_argument("paths", nargs="*", metavar="PATH", help="notebooks or directories (default: notebooks/)")
+    command.add_argument("--check", action="store_true", help="store nothing; say which would change, and fail if any")
+    command.set_defaults(run=_notebooks)
+
+
+def _notebooks(options: argparse.Namespace) -> int:
+    from wmlab import notebooks  # pulls in Jupyter, which the other commands do without
+
+    paths = notebooks.find(options.paths)
+    changed = set(notebooks.stale(paths) if options.check else notebooks.store(paths))
+    word = "would change" if options.check else "changed"
+    for path in paths:
+        print(f"{path}: {word if path in changed else 'unchanged'}")
+    return 1 if options.check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Where the rooms meet: a scenario goes through the simulator into a recording, and from there through Spark.
+
+Methods of values that reach to the right (`Scenario.record`, `Recording.time_bounds`) come through here, so that
+the rooms themselves never import what stands to their right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+from tqdm.auto import tqdm
+
+import wmlab.traces as traces
+from wmlab.model.routing import key_of
+from wmlab.recording import Recording
+from wmlab.scenario import Problem, Problems, Scenario
+from wmlab.sim.journal import EventColumns, Journal
+from wmlab.sim.load import Load
+from wmlab.sim.world import World
+from wmlab.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Recording", "dataframe", "record", "tables_of", "time_bounds"]
+
+_PROGRESS_AFTER_S = 5
+_KEYS = 2**64
+
+
+def record(scenario: Scenario, path: str | Path | None = None, *, progress: bool = True) -> Recording:
+    """Run a scenario and return everything that happened; with `path`, keep it there.
+
+    Runs of more than five seconds show a progress bar unless `progress` is False.
+    """
+    world = World(scenario, _trace_loads(scenario))
+    with tqdm(
+        total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=not progress
+    ) as bar:
+        journal = world.run(progress=lambda percent: _advance(bar, percent))
+    recording = Recording.from_tables(
+        tables_of(scenario, journal), name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed
+    )
+    return recording if path is None else recording.save(path)
+
+
+def _advance(bar: tqdm[None], percent: int) -> None:
+    bar.update(percent - bar.n)
+
+
+def tables_of(scenario: Scenario, journal: Journal) -> dict[str, pa.Table]:
+    """The rows of a run as the tables of a recording."""
+    stream = scenario.stream.name
+    tables = {name: _table(stream, name, journal.rows.get(name, [])) for name in TABLES if name != "events"}
+    tables["events"] = _events(stream, journal.events(tuple(writer.name for writer in scenario.writers)))
+    return tables
+
+
+def _table(stream: str, name: str, rows: list[Mapping[str, object]]) -> pa.Table:
+    columns = [
+        pa.array([stream if f.name == "stream" else _entry(row[f.name], f.type) for row in rows], f.type)
+        for f in TABLES[name]
+    ]
+    return pa.Table.from_arrays(columns, schema=TABLES[name])
+
+
+def _entry(offered: object, kind: pa.DataType) -> object:
+    return list(offered.items()) if pa.types.is_map(kind) and isinstance(offered, Mapping) else offered
+
+
+def _events(stream: str, events: EventColumns) -> pa.Table:
+    names = pa.array(events.writer_names or [""], pa.string())
+    columns = {
+        "stream": pa.repeat(pa.scalar(stream, pa.string()), len(events.offset)),
+        "segment_id": events.segment_id,
+        "offset": events.offset,
+        "event_time": events.event_time,
+        "append_ms": events.append_ms,
+        "writer": pa.DictionaryArray.from_arrays(pa.array(events.writer), names).cast(pa.string()),
+    }
+    return pa.table([columns[name] for name in TABLES["events"].names], schema=TABLES["events"])
+
+
+def _trace_loads(scenario: Scenario) -> dict[str, Load]:
+    """The load of every writer that replays a trace: what is under way at the start or departs until the end."""
+    loaded = {part.trace: traces.load(part.trace) for part in scenario.writers if part.trace is not None}
+    loads: dict[str, Load] = {}
+    problems: list[Problem] = []
+    end_ms = scenario.start_ms + scenario.duration_ms
+    for index, part in enumerate(scenario.writers):
+        if part.trace is None:
+            continue
+        trace = loaded[part.trace]
+        if part.name not in trace.writer_names:
+            known = ", ".join(trace.writer_names)
+            message = f"trace {part.trace!r} has no writer {part.name!r}; it has: {known}"
+            problems.append(Problem(("writers", index, "name"), message))
+            continue
+        columns = trace.writers(part.name).columns()
+        happens, arrives = columns["event_time"], columns["arrival_ms"]
+        inside = (arrives >= scenario.start_ms + part.starts_ms) & (happens < end_ms)
+        keys, place = np.unique(columns["key"][inside].astype(str), return_inverse=True)
+        numbers = np.array([int(key_of(str(key)) * _KEYS) for key in keys], np.uint64)
+        loads[part.name] = Load.of(happens[inside], arrives[inside], numbers[place])
+    if problems:
+        raise Problems(f"the scenario {scenario.name!r}", problems)
+    return loads
+
+
+def dataframe(recording: Recording, spark: SparkSession, name: str) -> DataFrame:
+    """One table of a recording as a Spark DataFrame; a recording on disk is read by Spark itself."""
+    table = recording.table(name)
+    if recording.path is not None:
+        return spark.read.schema(schema_of(name)).parquet(str(recording.path / name))
+    return spark.createDataFrame(table, schema_of(name))
+
+
+def time_bounds(
+    recording: Recording,
+    spark: SparkSession,
+    *,
+    of: Literal["readers", "events"] | None = None,
+    visible: Literal["all", "then"] = "all",
+) -> DataFrame:
+    """Lower, upper and true bound of every position in a recording, computed by Spark."""
+    raise NotImplementedError

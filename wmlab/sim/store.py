@@ -1,0 +1,60 @@
+"""The segment store: append-only segments of bytes that acknowledge with their new length.
+
+An event occupies 8 header bytes and its payload (upstream wire format). A sealed segment refuses appends.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+EVENT_HEADER_BYTES = 8
+
+
+@dataclass(slots=True)
+class StoredSegment:
+    """One segment: its length in bytes, and where its events end.
+
+    Events of one append have one size, so an append is kept as (events before it, bytes before it, event size).
+    """
+
+    length: int = 0
+    events: int = 0
+    sealed: bool = False
+    _events_before: list[int] = field(default_factory=list)
+    _appends: list[tuple[int, int]] = field(default_factory=list)
+
+    def append(self, count: int, event_size: int) -> int:
+        """Add `count` events of `event_size` bytes each; returns the length before them."""
+        before = self.length
+        self._events_before.append(self.events)
+        self._appends.append((before, event_size))
+        self.events += count
+        self.length += count * event_size
+        return before
+
+    def end_of(self, events: int) -> int:
+        """The offset after the first `events` events."""
+        if events == 0:
+            return 0
+        place = bisect_right(self._events_before, events - 1) - 1
+        before, size = self._appends[place]
+        return before + (events - self._events_before[place]) * size
+
+
+class SegmentStore:
+    """All segments of a stream, by id."""
+
+    def __init__(self) -> None:
+        self._segments: dict[int, StoredSegment] = {}
+
+    def open(self, segment_id: int) -> None:
+        """Create an empty segment."""
+        self._segments[segment_id] = StoredSegment()
+
+    def seal(self, segment_id: int) -> None:
+        """Refuse appends from now on."""
+        self._segments[segment_id].sealed = True
+
+    def __getitem__(self, segment_id: int) -> StoredSegment:
+        return self._segments[segment_id]

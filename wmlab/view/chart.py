@@ -1,0 +1,80 @@
+"""A finished picture: its data, a plotly figure, an SVG and the sentence that states what it shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go  # type: ignore[import-untyped]
+
+from wmlab.errors import ChartError
+
+_CONFIG = {"displaylogo": False, "responsive": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Chart:
+    """An answer as a picture.
+
+    `sentence` states the answer, `data` holds what was drawn as plain lists (before any thinning), `figure` is the
+    interactive picture and `svg` the still one, which viewers without plotly show (GitHub among them).
+    """
+
+    sentence: str
+    data: dict[str, list[Any]]
+    figure: go.Figure
+    svg: str
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """What a notebook stores: the same JSON, SVG and text for the same data, in every process."""
+        bundle = {
+            "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()) | {"config": _CONFIG},
+            "image/svg+xml": self.svg,
+            "text/plain": self.sentence,
+        }
+        return {
+            kind: shown
+            for kind, shown in bundle.items()
+            if (include is None or kind in include) and (exclude is None or kind not in exclude)
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write the chart and return where to; the suffix decides what.
+
+        `.html`: the interactive picture, on its own and offline; `.svg`: the still one; `.json`: sentence and data;
+        `.txt`: the sentence. Raises `ChartError` for any other suffix.
+        """
+        target = Path(path)
+        write = _WRITERS.get(target.suffix.lower())
+        if write is None:
+            raise ChartError(
+                f"A chart cannot be saved as {target.name!r}: its suffix is {target.suffix!r}.",
+                remedy=f"Choose one of {', '.join(_WRITERS)}.",
+            )
+        target.write_text(write(self), encoding="utf-8")
+        return target
+
+
+def _html(chart: Chart) -> str:
+    page: str = chart.figure.to_html(include_plotlyjs=True, config=_CONFIG, div_id="wmlab-chart")
+    return page
+
+
+def _json(chart: Chart) -> str:
+    return json.dumps({"sentence": chart.sentence, "data": chart.data}, ensure_ascii=False, indent=1) + "\n"
+
+
+_WRITERS: dict[str, Callable[[Chart], str]] = {
+    ".html": _html,
+    ".svg": lambda chart: chart.svg,
+    ".json": _json,
+    ".txt": lambda chart: chart.sentence + "\n",
+}

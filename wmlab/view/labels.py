@@ -1,0 +1,110 @@
+"""Text that must not collide: its estimated width, wrapping, labels beside curve ends, labels on marker lines.
+
+Widths and places are in pixels. Fonts differ between machines, so the estimate is a little generous.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_EM_PER_CHARACTER: Final = 0.57
+_GAP: Final = 8.0
+_QUANTITY: Final = re.compile(r"(\d) (ms|s|min|h|d)\b")
+
+
+def text_width(text: str, size: float) -> float:
+    """About how wide `text` is in a proportional sans-serif font of `size` pixels."""
+    return len(text) * _EM_PER_CHARACTER * size
+
+
+def wrap(text: str, *, width: float, size: float) -> list[str]:
+    """The lines of `text` so that each fits into `width`; a number stays with its unit."""
+    glued = _QUANTITY.sub("\\1\u00a0\\2", text)
+    return textwrap.wrap(glued, max(int(width / (_EM_PER_CHARACTER * size)), 10))
+
+
+def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Places near `wanted`, in its order, at least `gap` apart and inside [low, high] if they fit at all.
+
+    Labels that would touch form a block around their mean; the order along the axis never changes.
+    """
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    blocks: list[list[int]] = []
+    for index in order:
+        blocks.append([index])
+        while (
+            len(blocks) > 1
+            and _edges(blocks[-2], wanted, gap, low, high)[1] + gap > (_edges(blocks[-1], wanted, gap, low, high)[0])
+        ):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    places = [0.0] * len(wanted)
+    for block in blocks:
+        first, _ = _edges(block, wanted, gap, low, high)
+        for rank, index in enumerate(block):
+            places[index] = first + rank * gap
+    return places
+
+
+def _edges(block: Sequence[int], wanted: Sequence[float], gap: float, low: float, high: float) -> tuple[float, float]:
+    length = gap * (len(block) - 1)
+    first = sum(wanted[i] for i in block) / len(block) - length / 2
+    first = max(min(first, high - length), low)
+    return first, first + length
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a marker's label stands: its level (0 next to the plot, upwards), from where to where its text runs, and
+    whether the text stands before its line instead of after it."""
+
+    level: int
+    start: float
+    end: float
+    before: bool
+
+
+def stagger(
+    places: Sequence[float], widths: Sequence[float], *, limit: float, most: int = 4
+) -> tuple[int, list[Placed | None]]:
+    """Levels for the labels of vertical lines at `places` (ascending): (number of levels, one answer per label).
+
+    A line rises from the plot to the level of its label, whose text stands after it or before it, between 0 and
+    `limit`. No text touches another text or a line. Labels are placed from the left or from the right, whichever
+    needs fewer levels; one that does not fit into `most` levels is None.
+    """
+    if not places:
+        return 0, []
+    tries = [
+        (levels, _place_all(places, widths, limit, levels, backwards=backwards))
+        for levels in range(1, most + 1)
+        for backwards in (False, True)
+    ]
+    return min(tries, key=lambda tried: tried[1].count(None))
+
+
+def _place_all(
+    places: Sequence[float], widths: Sequence[float], limit: float, levels: int, *, backwards: bool
+) -> list[Placed | None]:
+    found: dict[int, Placed | None] = {}
+    for i in sorted(range(len(places)), reverse=backwards):
+        after, before = (places[i], places[i] + widths[i], False), (places[i] - widths[i], places[i], True)
+        sides = [side for side in ((before, after) if backwards else (after, before)) if side[0] >= 0]
+        wishes = [Placed(level, *side) for side in sides if side[1] <= limit for level in reversed(range(levels))]
+        lines = [(places[k], other) for k, other in found.items() if other is not None]
+        found[i] = next((wish for wish in wishes if _is_free(wish, places[i], lines)), None)
+    return [found[i] for i in range(len(places))]
+
+
+def _is_free(wish: Placed, place: float, lines: Sequence[tuple[float, Placed]]) -> bool:
+    """Whether neither the wished text nor the line at `place` that carries it meets a line or a text that stands."""
+    for other_place, other in lines:
+        texts_meet = other.level == wish.level and wish.start < other.end + _GAP and other.start < wish.end + _GAP
+        line_crosses_wish = other.level > wish.level and wish.start < other_place < wish.end
+        line_crosses_other = wish.level > other.level and other.start < place < other.end
+        if texts_meet or line_crosses_wish or line_crosses_other:
+            return False
+    return True

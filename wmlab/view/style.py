@@ -1,0 +1,89 @@
+"""The look of all pictures: colours by role, line styles, and the plotly template "wmlab".
+
+A plotly figure is stored once and shown on white as well as on near-black pages, so its background is transparent
+and its text is one grey, #797979, whose contrast is 4.3 to 1 on white and on #111: no colour has more on both. The SVG
+knows the reader's preference and brings its own background, so it has two colours per role.
+
+Lower and upper are blue and vermilion of Okabe and Ito's palette for colour-blind readers, and always differ in dash
+and label as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go  # type: ignore[import-untyped]
+import plotly.io as pio  # type: ignore[import-untyped]
+
+GREY: Final = "#797979"
+GRID: Final = "rgba(127,127,127,0.25)"
+INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
+"""How plotly writes an instant in a hover box."""
+
+FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a line, an area or a text stands for: its colour on light and on dark, its width and dash in px."""
+
+    light: str
+    dark: str
+    width: float = 1.0
+    dash: str = ""
+
+
+ROLES: Final[dict[str, Role]] = {
+    "paper": Role("#ffffff", "#111111"),
+    "title": Role("#1f1f1f", "#ededed"),
+    "text": Role("#4a4a4a", "#c4c4c4"),
+    "grid": Role("#e4e4e4", "#303030"),
+    "mark": Role("#757575", "#929292", 1.0, "1 3"),
+    "lower": Role("#0072B2", "#4FA9E0", 2.2),
+    "upper": Role("#D55E00", "#F08A45", 2.2, "7 4"),
+    "truth": Role("#5a5a5a", "#b5b5b5", 1.4, "1.5 2.5"),
+    "band": Role("#0072B2", "#4FA9E0"),
+    "unknown": Role("#757575", "#929292"),
+    "alarm": Role("#B3001B", "#FF7285", 2.2),
+}
+"""Every role a picture uses. Colours of text and lines have a contrast of at least 3.8 to 1 on their paper."""
+
+PLOTLY_DASH: Final = {"lower": "solid", "upper": "7px,4px", "truth": "1.5px,2.5px", "mark": "1px,3px"}
+PLOTLY_COLOUR: Final = {
+    "lower": ROLES["lower"].light,
+    "upper": ROLES["upper"].light,
+    "truth": GREY,
+    "mark": GREY,
+    "alarm": "#E0314B",
+    "band": "rgba(0,114,178,0.16)",
+    "unknown": "rgba(127,127,127,0.35)",
+}
+"""Colours of the plotly figure, one for both kinds of page."""
+
+_AXIS = {
+    "gridcolor": GRID,
+    "linecolor": GREY,
+    "zeroline": False,
+    "ticks": "outside",
+    "ticklen": 4,
+    "tickcolor": GRID,
+    "automargin": False,
+    "title": {"font": {"size": 13}},
+}
+
+TEMPLATE: Final = go.layout.Template(
+    layout={
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": GREY, "size": 13, "family": FONT},
+        "title": {"x": 0, "xanchor": "left", "font": {"size": 17}},
+        "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": 12}},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": ROLES["lower"].light},
+    }
+)
+"""Transparent, mid-grey, readable on light and dark pages; registered with plotly as "wmlab", not made its default."""
+
+pio.templates["wmlab"] = TEMPLATE
