@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from wmlab.errors import WmlabError
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line. Each command stores in `run` the function that carries it out."""
     top = argparse.ArgumentParser(prog="python -m wmlab", description="An experiment bench for stream watermarks.")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    _add_record(commands)
+    _add_bounds(commands)
     _add_notebooks(commands)
     return top
 
@@ -32,7 +37,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _add_notebooks(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_record(commands: _Commands) -> None:
+    command = commands.add_parser("record", help="run a scenario file and keep the recording")
+    command.add_argument("scenario", metavar="FILE.yaml", help="the scenario")
+    command.add_argument("directory", metavar="DIR", help="where the recording goes; it must not exist")
+    command.set_defaults(run=_record)
+
+
+def _record(options: argparse.Namespace) -> int:
+    from wmlab.scenario import Scenario
+
+    print(Scenario.load(options.scenario).record(options.directory))
+    return 0
+
+
+def _add_bounds(commands: _Commands) -> None:
+    command = commands.add_parser("bounds", help="compute the time bounds of a recording with Spark, as CSV")
+    command.add_argument("directory", metavar="DIR", help="the recording")
+    command.add_argument("--of", choices=["readers", "events"], help="whose positions (default: readers, if any)")
+    command.add_argument("--visible", choices=["all", "then"], default="all", help="which marks count (default: all)")
+    command.set_defaults(run=_bounds)
+
+
+def _bounds(options: argparse.Namespace) -> int:
+    from wmlab.recording import Recording
+    from wmlab.spark import spark_session
+
+    recording = Recording.read(options.directory)
+    bounds = recording.time_bounds(spark_session(), of=options.of, visible=options.visible)
+    bounds.drop("happened").toPandas().to_csv(sys.stdout, index=False)
+    return 0
+
+
+def _add_notebooks(commands: _Commands) -> None:
     command = commands.add_parser("notebooks", help="execute notebooks again and store them")
     command.add_argument("paths", nargs="*", metavar="PATH", help="notebooks or directories (default: notebooks/)")
     command.add_argument("--check", action="store_true", help="store nothing; say which would change, and fail if any")
