@@ -1,4 +1,4 @@
-"""The parties of a run as values: the stream, its writers, its reader group, its controller.
+"""The parties of a run as values: the stream, its writers, its reader group.
 
 Names and defaults follow the documents; every deviation of an implementation from its design is a named
 option that is off by default.
@@ -11,19 +11,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from wmlab.scenario.clock import Clock
 from wmlab.scenario.noting import EarliestOpen, Noting
-from wmlab.scenario.script import Ms, Period
+from wmlab.scenario.units import Ms, Name, Period
 from wmlab.scenario.value import Problem, Problems, value
-
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
-
-
-@value
-class Clock:
-    """A party's clock: `skew_ms` ahead of simulated time, or behind it when negative."""
-
-    _: KW_ONLY
-    skew_ms: Annotated[int, Field(strict=True)] = 0
 
 
 @value
@@ -57,7 +48,7 @@ class EventWriter:
     exponential delay of mean `delay_mean_ms`, or the events of a real `trace` (a name or a file) whose writer has
     this writer's name, each sent when it arrived. Events are sent in batches every `batch_ms`, each event
     `event_bytes` long besides an 8-byte header. Every `note_every_ms` the writer notes the time that `noting`
-    chooses (None: it never notes by itself).
+    chooses (None: it never notes by itself). `stream` names the stream it writes to; None: the only one.
     """
 
     name: Name
@@ -71,6 +62,7 @@ class EventWriter:
     starts_ms: Ms = 0
     batch_ms: Period = 100
     event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
+    stream: Name | None = None
 
     def __post_init__(self) -> None:
         if (self.rate_per_s is None) == (self.trace is None):
@@ -87,7 +79,8 @@ class ReaderGroup:
     """A group of readers that share the segments of the stream.
 
     Each reader reads up to `rate_per_s` events a second (None: as fast as they come), starting `starts_ms` after
-    the scenario, and every `publish_every_ms` publishes its position and looks at its time window.
+    the scenario, and every `publish_every_ms` publishes its position and looks at its time window. `stream` names the
+    stream they read; None: the only one.
     """
 
     name: Name = "readers"
@@ -96,14 +89,4 @@ class ReaderGroup:
     rate_per_s: Annotated[float, Field(gt=0, strict=True)] | None = None
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
-
-
-@value
-class Controllers:
-    """The controller: it judges noted times and runs the watermark cycle every `period_ms`.
-
-    The first cycle runs one period after the first accepted mark, Pravega's intentional delay.
-    """
-
-    _: KW_ONLY
-    period_ms: Period = 10_000
+    stream: Name | None = None

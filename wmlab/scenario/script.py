@@ -1,6 +1,6 @@
-"""Everything that can be made to happen in a run, as values: scaling, crashes, silence.
+"""Everything that can be made to happen in a run, as values.
 
-Times are milliseconds after the start of the scenario.
+Times are milliseconds after the start of the scenario. A `stream` of None is the first stream of the scenario.
 """
 
 from __future__ import annotations
@@ -10,10 +10,46 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from wmlab.scenario.script_controllers import (
+    AddController,
+    CrashController,
+    CyclePoint,
+    ExpireSession,
+    LoseBucketOwner,
+    LoseMarksSegment,
+    PauseController,
+    RemoveController,
+    TruncateMarks,
+)
+from wmlab.scenario.script_network import Partition, StepClock, StoreUnavailable
+from wmlab.scenario.script_streams import DeleteStream, ReplaceWriter, SealStream, TruncateStream
+from wmlab.scenario.units import Ms, Period
 from wmlab.scenario.value import value
 
-Ms = Annotated[int, Field(ge=0, strict=True)]
-Period = Annotated[int, Field(gt=0, strict=True)]
+__all__ = [
+    "Action",
+    "AddController",
+    "CrashController",
+    "CrashWriter",
+    "CyclePoint",
+    "DeleteStream",
+    "ExpireSession",
+    "LoseBucketOwner",
+    "LoseMarksSegment",
+    "Ms",
+    "Partition",
+    "PauseController",
+    "Period",
+    "RemoveController",
+    "ReplaceWriter",
+    "Scale",
+    "SealStream",
+    "SilenceWriter",
+    "StepClock",
+    "StoreUnavailable",
+    "TruncateMarks",
+    "TruncateStream",
+]
 
 
 @value
@@ -28,6 +64,7 @@ class Scale:
     at_ms: Ms
     seal: Annotated[tuple[str, ...], Field(min_length=1)]
     into: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 2
+    stream: str | None = None
     kind: Literal["scale"] = "scale"
 
 
@@ -58,5 +95,11 @@ class SilenceWriter:
     kind: Literal["silence_writer"] = "silence_writer"
 
 
-Action = Annotated[Scale | CrashWriter | SilenceWriter, Field(discriminator="kind")]
+_WriterAction = Scale | CrashWriter | SilenceWriter | ReplaceWriter
+_NetworkAction = Partition | StoreUnavailable | StepClock
+_ControllerAction = (
+    CrashController | PauseController | ExpireSession | LoseBucketOwner | AddController | RemoveController
+)
+_StreamAction = TruncateStream | SealStream | DeleteStream | LoseMarksSegment | TruncateMarks
+Action = Annotated[_WriterAction | _NetworkAction | _ControllerAction | _StreamAction, Field(discriminator="kind")]
 """Any entry of a script."""

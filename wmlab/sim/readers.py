@@ -14,26 +14,27 @@ import simpy
 from wmlab.model.group import GroupState
 from wmlab.model.window import Tracker
 from wmlab.scenario.parts import ReaderGroup
+from wmlab.scenario.units import SEGMENT_STORE, reader_name
 
 if TYPE_CHECKING:
-    from wmlab.sim.world import World
+    from wmlab.sim.stream import StreamWorld
 
 
 class Group:
     """The group's shared state, its version, and how many events of each segment are read."""
 
-    def __init__(self, world: World, part: ReaderGroup) -> None:
+    def __init__(self, world: StreamWorld, part: ReaderGroup) -> None:
         self.world = world
         self.part = part
         self.version = -1
-        self.state = GroupState.create({segment.id: 0 for segment in world.history.epoch(0).segments})
+        self.state = GroupState.create(world.head)
         self.events_read: dict[int, int] = {}
 
     def start(self) -> None:
         """Bring the group to life: its starting position, then its readers."""
         self._update(self.state, self.state.offsets, reader=None)
         for index in range(self.part.readers):
-            reader = Reader(self, f"{self.part.name}-{index}")
+            reader = Reader(self, reader_name(self.part.name, index))
             self.state = self.state.add_reader(reader.name)
             self.world.env.process(reader.reading())
 
@@ -108,6 +109,10 @@ class Reader:
         part = self.group.part
         while True:
             yield self.world.env.timeout(part.publish_every_ms)
+            if self.world.deleted:
+                return
+            if self.world.network.is_cut(self.name, SEGMENT_STORE):
+                continue
             if part.rate_per_s is not None:
                 self._allowance += part.rate_per_s * part.publish_every_ms / 1_000
             while self._read_once():
@@ -129,7 +134,7 @@ class Reader:
     def _advance(self, segment_id: int) -> int:
         """Read a segment as far as the allowance goes; returns the offset reached."""
         segment = self.world.store[segment_id]
-        read = self.group.events_read.get(segment_id, 0)
+        read = max(self.group.events_read.get(segment_id, 0), segment.truncated_events)
         count = segment.events - read
         if self.group.part.rate_per_s is not None:
             count = min(count, int(self._allowance))
@@ -140,7 +145,11 @@ class Reader:
     def _look(self) -> None:
         """Fetch the group's position, advance along the marks log, and write the window down."""
         world = self.world
-        self._tracker = self._tracker.advance(self.group.state.position, world.controller.log, world.history.segments)
+        log = world.readable_log
+        if log is not None:
+            self._tracker = self._tracker.skip_truncated(log).advance(
+                self.group.state.position, log, world.history.segments
+            )
         window = self._tracker.window
         world.journal.write(
             "windows",
