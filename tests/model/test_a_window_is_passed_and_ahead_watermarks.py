@@ -68,7 +68,7 @@ def test_nothing_is_known_before_the_first_read() -> None:
     [
         (0, 0, TimeWindow(None, 19), (None, 0)),
         (5, 5, TimeWindow(10, 29), (0, 1)),
-        (9, 5, TimeWindow(10, 39), (0, 2)),
+        (10, 5, TimeWindow(10, 39), (0, 2)),
         (9, 9, TimeWindow(20, 39), (1, 2)),
         (99, 99, TimeWindow(30, None), (2, None)),
     ],
@@ -95,7 +95,7 @@ def test_it_does_not_move_back_but_a_new_one_starts_again() -> None:
 
 
 def test_watermarks_in_flight_are_passed_in_their_order() -> None:
-    across = advanced(Tracker.start(), s0=9, s1=4)
+    across = advanced(Tracker.start(), s0=10, s1=4)
     assert [watermark.lower for watermark in across.inflight] == [10, 20, 30]
     assert advanced(across, s0=9, s1=9).passed == 20
 

@@ -1,7 +1,7 @@
 """Windows that fill, fire and are gone: when a stateful operator may hand a window on.
 
     state          on a record                             on the watermark W or the end of the stream
-    open           counted in its slice                    fires when end < W (strict) or end <= W (exact), or at the end
+    open           counted in its slice                    fires at end < W (strict) or end <= W (exact), or at the end
     fired, empty   late: named, counted in open windows    nothing
     forgotten      late: named, and the window is open     fires again: named as a double fire
                    again (only with `forget_fired`)
