@@ -89,6 +89,7 @@ class Log:
             "append_if_results": lambda: self.appended_if,
             "results": lambda: self.moved,
             "cas_results": lambda: self.moved,
+            "initial_mark": lambda: self.name_of(MarksLog[str]().pointer, value),
             "latest": lambda: self.name_of(self.log.end, value),
             "oldest_after": lambda: [self.name_of(r, v) for r, v in zip(self.oldest, value, strict=True)],
             "iterator_behind_truncation_next": self.next_behind_truncation,

@@ -110,7 +110,7 @@ def test_happenings_are_marked_and_labelled_at_their_own_time(bounds: Bounds, ha
     chart = time_bounds(bounds(happened=happened))
     marks = traces(chart.figure, "y3")["happened"]
     assert marks["x"] == [20, 30, 55]
-    assert marks["customdata"] == ["scale 0@0 → 2@1, 3@1", "crash w2", "restart w2"]
+    assert marks["customdata"] == ["scale 0@0 → 2@1, 3@1", "w2 crashes", "w2 restarts"]
     lines = {shape.x0 for shape in chart.figure.layout.shapes if shape.type == "line" and shape.xref == "x"}
     assert lines == {20, 30, 55}
     assert all(f">{label}<" in chart.svg for label in marks["customdata"])
