@@ -67,7 +67,12 @@ def tables_of(scenario: Scenario, journals: Mapping[str | None, Journal]) -> dic
 
 
 def _table(stream: str | None, name: str, rows: list[Mapping[str, object]]) -> pa.Table:
-    columns = [pa.array([_entry(row.get(f.name, stream), f.type) for row in rows], f.type) for f in TABLES[name]]
+    columns = [
+        pa.array(
+            [_entry(row.get("stream", stream) if f.name == "stream" else row[f.name], f.type) for row in rows], f.type
+        )
+        for f in TABLES[name]
+    ]
     return pa.Table.from_arrays(columns, schema=TABLES[name])
 
 
