@@ -54,6 +54,7 @@ class DeleteStream:
 class ReplaceWriter:
     """A second process starts under a writer's id, as for a writer that is believed dead but is not.
 
+    To the network it is a party of its own, `NAME (replacement)`, so a partition of the first one leaves it alone.
     The first process goes on. The new one draws a load of its own from now to the end, as the writer's description
     says; for a writer that replays a trace there is none, and it only notes.
     """

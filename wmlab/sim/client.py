@@ -41,18 +41,19 @@ class Note:
 
 
 class ControllerClient:
-    """The calls of one process of a writer."""
+    """The calls of one process of a writer: `writer` is the writer id, `party` the process."""
 
-    def __init__(self, world: StreamWorld, name: str, seed_name: str) -> None:
+    def __init__(self, world: StreamWorld, writer: str, party: str) -> None:
         self.world = world
-        self.name = name
-        self._turns = self._choose(seed_name)
+        self.writer = writer
+        self.party = party
+        self._turns = self._choose()
         self._calls = 0
         self._open: set[int] = set()
 
     def note(self, time: int, position: Position, alive: Callable[[], bool]) -> None:
         """Note a time; nobody waits for the answer. A call is not repeated once `alive` says that the caller is not."""
-        note = Note(self.world.name, self.name, time, position, self.world.now_ms)
+        note = Note(self.world.name, self.writer, time, position, self.world.now_ms)
         self._attempt(note, alive, 0)
 
     def _attempt(self, note: Note, alive: Callable[[], bool], failures: int) -> None:
@@ -64,7 +65,7 @@ class ControllerClient:
         controller = next(self._turns)
 
         def answer(outcome: str) -> None:
-            self.world.call(controller.name, self.name, "answer", outcome, heard, outcome)
+            self.world.call(controller.name, self.party, "answer", outcome, heard, outcome)
 
         def heard(outcome: str) -> None:
             # A copy of the note that the network made is answered too; only the first answer counts.
@@ -73,7 +74,7 @@ class ControllerClient:
                 if outcome in PASSING:
                     self._again(note, alive, failures + 1)
 
-        self.world.call(self.name, controller.name, "note time", note, controller.receive, note, answer)
+        self.world.call(self.party, controller.name, "note time", note, controller.receive, note, answer)
         patience = self.world.network.part.retry.answer_within_ms
         if patience is not None:
             self.world.after(patience, heard, UNAVAILABLE)
@@ -89,17 +90,17 @@ class ControllerClient:
 
         def answer(found: bool) -> None:
             back = then if found else wait
-            self.world.carry(controller.name, self.name, "successors", segment_id if found else UNAVAILABLE, back)
+            self.world.carry(controller.name, self.party, "successors", segment_id if found else UNAVAILABLE, back)
 
         def wait() -> None:
             self.world.after(self.world.network.part.retry.most_ms, self.successors, segment_id, then)
 
-        self.world.carry(self.name, controller.name, "get successors", segment_id, controller.look_up, answer)
+        self.world.carry(self.party, controller.name, "get successors", segment_id, controller.look_up, answer)
 
-    def _choose(self, seed_name: str) -> Iterator[Controller]:
+    def _choose(self) -> Iterator[Controller]:
         """The controller to call next: in turns, or drawn for each call."""
         fleet = self.world.world.fleet
-        draws = generator(self.world.scenario.seed, f"controllers of {seed_name}")
+        draws = generator(self.world.scenario.seed, f"controllers of {self.party}")
         turn = 0
         while True:
             known = fleet.members

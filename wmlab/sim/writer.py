@@ -58,7 +58,8 @@ class _Seal:
 class Writer:
     """One writer process and the load it has to write.
 
-    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home.
+    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home. `process` names a second
+    process with the same writer id; it is a party of its own.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Writer:
     ) -> None:
         self.world = world
         self.clock = LocalClock.of(world.scenario, part.name, part.clock)
-        self._process = process or part.name
+        self.party = process or part.name
         self.part = part
         self.index = index
         self.life = 0
@@ -84,7 +85,7 @@ class Writer:
         self._connect()
 
     def _connect(self) -> None:
-        self.client = ControllerClient(self.world, self.part.name, self._process)
+        self.client = ControllerClient(self.world, self.part.name, self.party)
         self.held: dict[int, int | None] = {}
         self.routes = Routes(())
         self._last_event_time: int | None = None
@@ -141,7 +142,7 @@ class Writer:
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         append = _Append(self.life, segment_id, events, resent_from)
-        self.world.carry(self.part.name, SEGMENT_STORE, "append", append, self._arrive, append)
+        self.world.carry(self.party, SEGMENT_STORE, "append", append, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
@@ -149,7 +150,7 @@ class Writer:
             return
         segment = self.world.store[append.segment_id]
         if segment.sealed:
-            self.world.carry(SEGMENT_STORE, self.part.name, "sealed", append, self._on_sealed, append)
+            self.world.carry(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
@@ -158,7 +159,7 @@ class Writer:
             times = self._event_time[append.events]
             self.world.journal.append(append.segment_id, offsets, times, self.world.now_ms, self.index)
         length = segment.length
-        self.world.carry(SEGMENT_STORE, self.part.name, "acknowledge", append, self._on_acknowledged, append, length)
+        self.world.carry(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, length)
 
     def _on_acknowledged(self, append: _Append, length: int) -> None:
         if append.life != self.life:
