@@ -315,6 +315,30 @@ def test_a_controller_cut_off_from_the_stores_fails_its_cycles():
     assert reasons == {"cycle failed: segment store unavailable"}
 
 
+def test_a_restarted_controller_waits_for_its_own_old_session_to_end():
+    world = run(controllers=Controllers(**FAST), script=[script.CrashController(at_ms=5_000, restart_after_ms=300)])
+    assert owners(world) == [("controller-0", 0, 7_000), ("controller-0", 7_000, None)]
+    assert not [row for row in cycles(world) if 5_000 < row["at_ms"] < 7_500]
+    assert rows(world, "marks", controller="controller-0", noted_ms=6_000)
+
+
+def test_a_session_that_ends_during_a_pause_is_noticed_after_it():
+    actions = [script.PauseController(at_ms=5_000, for_ms=4_000), script.ExpireSession(at_ms=5_500, notice_after_ms=1)]
+    world = run(controllers=Controllers(**FAST), script=actions)
+    assert [row[1:] for row in owners(world)] == [(0, 5_500), (9_000, None)]
+    assert emitted(world, 9_500)
+
+
+def test_a_controller_that_has_left_does_not_come_back():
+    actions = [
+        script.CrashController(at_ms=4_000, controller="controller-1", restart_after_ms=4_000),
+        script.RemoveController(at_ms=6_000, controller="controller-1"),
+    ]
+    world = run(controllers=TWO, script=actions)
+    assert not rows(world, "faults", kind="restart")
+    assert "controller-1" not in at(world, 12_000)
+
+
 def test_the_steps_of_a_cycle_are_messages_too():
     world = run(network=Network(inside=Fixed(10), keep_messages=True), controllers=TWO)
     kinds = {row["kind"] for row in world.shared.rows["messages"] if row["receiver"] == "metadata-store"}

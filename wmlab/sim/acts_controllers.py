@@ -37,6 +37,8 @@ def crash_controller(world: World, action: CrashController) -> None:
             world.after(action.restart_after_ms, restart)
 
     def restart() -> None:
+        if controller.is_running or controller not in world.fleet.members:
+            return
         controller.start()
         world.write_fault("restart", controller.name, f"{controller.name} restarts")
 

@@ -60,6 +60,11 @@ class Controller:
         self._jitter = generator(world.scenario.seed, f"jitter of {name}")
 
     @property
+    def is_running(self) -> bool:
+        """Whether the process runs, paused or not."""
+        return self._running
+
+    @property
     def is_working(self) -> bool:
         """Whether the process runs and is not paused."""
         return self._running and self._resumed is None
@@ -117,8 +122,12 @@ class Controller:
 
     def notice_expiry(self, life: int) -> None:
         """The process learns that its session has ended, and starts its services again."""
-        if life == self.life and self._running:
-            self.start()
+        if life != self.life or not self._running:
+            return
+        if self._resumed is not None:
+            self._resumed.callbacks.append(lambda _: self.notice_expiry(life))
+            return
+        self.start()
 
     def receive(self, note: Note, answer: Callable[[str], None]) -> None:
         """Judge a noted time and keep it if it is accepted; a controller that is down refuses the connection."""

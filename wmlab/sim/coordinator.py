@@ -62,7 +62,7 @@ class Coordinator:
         self._planned_ms = None
         elected = self.state.distributor
         distributor = None if elected is None else self._world.fleet[elected.controller]
-        if distributor is None or not self._acts(distributor):
+        if distributor is None or distributor.session != elected or not self._acts(distributor):
             return
         self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
         self.state = self.state.distribute()

@@ -16,6 +16,7 @@ import simpy
 from wmlab.scenario.network import Fixed
 from wmlab.sim.delays import chances, delays_ms
 from wmlab.sim.draws import generator
+from wmlab.sim.timer import Timer
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
@@ -61,6 +62,7 @@ class Network:
         part = world.scenario.network
         self.part = part
         self._world = world
+        self._env = world.env
         self._delay = part.delay if part.delay is not None else Fixed(world.scenario.latency_ms)
         self._links: dict[tuple[str, str, bool], Link] = {}
         self._cuts: list[Cut] = []
@@ -75,7 +77,7 @@ class Network:
     ) -> None:
         """Send a message that stands alone; `act(*args)` is done where and when it arrives, if it does."""
         if self._plain:
-            self._world.after(self._plain_ms, act, *args)
+            Timer(self._env, self._plain_ms, act, args)
         else:
             message = Message(act, args, self._row(stream, sender, receiver, what, about), connected=False)
             self._send(sender, receiver, message)
@@ -85,7 +87,7 @@ class Network:
     ) -> None:
         """Send a message on the connection of the two parties; it arrives once, in order, when they are connected."""
         if self._plain:
-            self._world.after(self._plain_ms, act, *args)
+            Timer(self._env, self._plain_ms, act, args)
         else:
             message = Message(act, args, self._row(stream, sender, receiver, what, about), connected=True)
             self._send(sender, receiver, message)
@@ -94,6 +96,8 @@ class Network:
         self, stream: str | None, sender: str, receiver: str, what: str, about: object = ""
     ) -> simpy.Event | None:
         """A message between controllers, stores and coordinator: the moment it arrives, None for this very one."""
+        if self._instant and not self.part.keep_messages:
+            return None
         row = self._row(stream, sender, receiver, what, about)
         delay = 0 if self._instant else next(self._link(sender, receiver, inside=True).delays)
         if row is not None:
@@ -102,7 +106,7 @@ class Network:
 
     def is_cut(self, one: str, other: str) -> bool:
         """Whether a partition lies between two parties right now."""
-        return any(cut.separates(one, other) for cut in self._cuts)
+        return bool(self._cuts) and any(cut.separates(one, other) for cut in self._cuts)
 
     def cut(self, a: frozenset[str], b: frozenset[str], *, holds_calls: bool) -> Cut:
         """Separate two sides."""

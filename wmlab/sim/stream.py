@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 
 class StreamWorld:
-    """A stream as its writers, its readers and the controllers see it."""
+    """A stream as its writers, its readers and the controllers see it; `title` is what the tables call it."""
 
     def __init__(self, world: World, part: Stream, *, generation: int = 1, first_number: int = 0) -> None:
         self.world = world
         self.part = part
         self.name = part.name
         self.generation = generation
+        self.title = part.name if generation == 1 else f"{part.name}#{generation}"
         self.scenario = world.scenario
         self.env = world.env
         self.end_ms = world.end_ms
@@ -63,12 +64,7 @@ class StreamWorld:
     @property
     def now_ms(self) -> int:
         """The simulated clock."""
-        return self.world.now_ms
-
-    @property
-    def title(self) -> str:
-        """What the tables call the stream."""
-        return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
+        return int(self.env.now)
 
     def call(self, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any) -> None:
         """Send a message that may be lost, doubled or overtaken; see `Network.call`."""

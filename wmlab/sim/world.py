@@ -23,6 +23,7 @@ from wmlab.sim.metadata import MetadataStore
 from wmlab.sim.network import Network
 from wmlab.sim.readers import Group
 from wmlab.sim.stream import StreamWorld
+from wmlab.sim.timer import Timer
 from wmlab.sim.writer import Writer
 
 _STEPS = 100
@@ -93,7 +94,7 @@ class World:
 
     def after(self, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
         """Call `act` after a delay."""
-        self.env.timeout(delay_ms).callbacks.append(lambda _: act(*args))
+        Timer(self.env, delay_ms, act, args)
 
     def when(self, moment: simpy.Event, act: Callable[..., None], *args: Any) -> None:
         """Call `act` when an event happens."""
