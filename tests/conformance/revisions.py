@@ -51,6 +51,7 @@ class Log:
         self.moved: list[bool] = []
         self.marks: list[int | None] = []
         self.oldest: list[int] = []
+        self.before_truncation: MarksLog[str] | None = None
         self.operations: list[tuple[re.Pattern[str], Callable[..., None]]] = [
             (re.compile(r"(\w+) = latest"), self.name_latest),
             (re.compile(r"append (\w+(?:,\s*\w+)*)"), self.append_all),
@@ -113,7 +114,7 @@ class Log:
 
     @property
     def untruncated(self) -> MarksLog[str]:
-        return self._untruncated if self.oldest else self.log
+        return self.before_truncation or self.log
 
     def append(self, entry: str) -> int:
         self.log, revision = self.log.append(entry)
@@ -171,8 +172,7 @@ class Log:
         expect("mark", self.log.pointer, self.maybe(revision))
 
     def truncate(self, revision: str) -> None:
-        if not self.oldest:
-            self._untruncated = self.log
+        self.before_truncation = self.untruncated
         self.log = self.log.truncate(self.revision(revision))
         self.oldest.append(self.log.oldest)
 

@@ -138,7 +138,7 @@ def test_the_svg_is_xml_and_says_question_and_answer(bounds: Bounds, happened: l
     chart = time_bounds(bounds(stream="a<b & c", happened=happened))
     root = ElementTree.fromstring(chart.svg)
     space = "{http://www.w3.org/2000/svg}"
-    assert root.findtext(f"{space}title") == "What time has reader group billing reached in a<b & c?"
+    assert root.findtext(f"{space}title") == "What time has reader group “billing” reached in stream “a<b & c”?"
     assert root.findtext(f"{space}desc") == chart.sentence
     coordinates = [float(n) for path in root.iter(f"{space}path") for n in re.findall(r"-?[\d.]+", path.get("d", ""))]
     assert max(coordinates) <= float(root.get("height", "0")) + 300

@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 
 from wmlab.spark.inputs import refuse, require
 from wmlab.spark.intervals import Grid, bounds_of, of_gaps, of_segments
-from wmlab.spark.log import log_of, parts
+from wmlab.spark.log import extremes_of, log_of, parts
+from wmlab.spark.seen import Extremes
 
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
@@ -56,9 +57,8 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     """
     require(positions, "positions", POSITION_COLUMNS)
     refuse(positions, "positions", BOUND_COLUMNS)
-    by_stream = log_of(watermarks, segments).groupBy("stream")
-    lookup = by_stream.applyInArrow(_segment_rows, _ddl(_SEGMENT_ROWS))
-    between = by_stream.applyInArrow(_gap_rows, _ddl(_GAP_ROWS))
+    lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_segment_rows, _ddl(_SEGMENT_ROWS))
+    between = extremes_of(watermarks).groupBy("stream").applyInArrow(_gap_rows, _ddl(_GAP_ROWS))
     found = _in_gaps(_in_segments(positions, lookup), between)
     # Where the segment is known the gap has no match, and the other way round.
     bounds = (F.coalesce(F.get(_own(name), _own("at")), _own("gap_" + name)).alias(name) for name in BOUND_COLUMNS)
@@ -73,7 +73,8 @@ def _in_segments(positions: DataFrame, lookup: DataFrame) -> DataFrame:
     same = (F.col("stream") == _own("stream")) & (F.col("segment_id") == _own("segment_id"))
     found = positions.join(F.broadcast(table), (key == _own("key")) & _checked(same, _own("shift")), "left")
     offset = F.col("offset").cast("long")
-    cell = F.least(_own("last"), F.call_function("shiftright", offset, _own("shift"))).cast("int")
+    cell = F.least(_own("last"), F.call_function("shiftright", offset, _own("shift")))
+    cell = F.when(offset >= 0, cell).cast("int")
     found = found.withColumn(_OWN + "cell", F.get(_own("first"), cell))
     return found.withColumn(_OWN + "at", F.when(_own("cell") >= 0, _own("cell")).otherwise(_searched(offset)))
 
@@ -89,9 +90,8 @@ def _searched(offset: Column) -> Column:
 
 def _in_gaps(found: DataFrame, between: DataFrame) -> DataFrame:
     """Positions in segments that neither the segments nor a cut knows, with the bounds of their gap between ids."""
-    table = between.select(
-        F.xxhash64("stream").alias(_OWN + "gap_key"), *(F.col(name).alias(_OWN + "gap_" + name) for name in between.columns)
-    )  # fmt: skip
+    columns = (F.col(name).alias(_OWN + "gap_" + name) for name in between.columns)
+    table = between.select(F.xxhash64("stream").alias(_OWN + "gap_key"), *columns)
     key = F.when(_own("key").isNull() & (F.col("offset") >= 0), F.xxhash64("stream"))
     inside = (F.col("segment_id") > _own("gap_after")) & (F.col("segment_id") < _own("gap_before"))
     same = _checked(F.col("stream") == _own("gap_stream"), _own("gap_before"))
@@ -127,19 +127,17 @@ def _segment_rows(rows: pa.Table) -> pa.Table:
         grid = Grid.over(found.starts)
         arrays = {"first": grid.first.astype("int32"), "steps": grid.steps.astype("int32"), "starts": found.starts}
         row = {"stream": stream, "segment_id": segment, "shift": grid.shift, "last": grid.last}
-        out.append(row | arrays | bounds_of(marks, found))
+        out.append(row | arrays | bounds_of(marks, found.lower, found.upper))
     return _table(_SEGMENT_ROWS, out)
 
 
 def _gap_rows(rows: pa.Table) -> pa.Table:
     """The bounds of one stream's unknown segments; runs on an executor."""
-    marks, ranges = parts(rows)
-    if not len(marks.seq):
-        return _GAP_ROWS.empty_table()
+    log = Extremes.from_arrow(rows)
     stream = rows["stream"][0].as_py()
     out = []
-    for after, before, found in of_gaps(marks, ranges):
-        bounds = {name: values[0].as_py() for name, values in bounds_of(marks, found).items()}
+    for after, before, found in of_gaps(log):
+        bounds = {name: values[0].as_py() for name, values in bounds_of(log, found.lower, found.upper).items()}
         out.append({"stream": stream, "after": after, "before": before} | bounds)
     return pa.Table.from_pylist(out, schema=_GAP_ROWS)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -90,26 +89,26 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
 """What a recording has to keep, by name."""
 
 
-def check(tables: Mapping[str, DataFrame]) -> DataFrame:
-    """One row per invariant, nine in all.
+def verdict(name: str, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """The verdict on one invariant, "I1" to "I9", over all streams of a recording: exactly one row.
 
     `tables` are the recording's tables by name. Columns: invariant, statement, verdict ("ok", "violated", "unknown"),
     judged and violations (how many single things), what (the first violation, or why nothing could be judged; null
     when ok), and evidence: the rows that prove the first violation, an array of (table, row as JSON), else null.
-    Nothing is executed here. Raises `ModelError` when a table is missing.
+    Nothing is executed here. Raises `ModelError` for another name, or when a table is missing.
     """
-    if missing := sorted({name for rule in INVARIANTS.values() for name in rule.tables} - tables.keys()):
+    if name not in INVARIANTS:
+        raise ModelError(f"There is no invariant {name!r}.", remedy=f"Ask for one of {', '.join(INVARIANTS)}.")
+    rule = INVARIANTS[name]
+    if missing := [table for table in rule.tables if table not in tables]:
         raise ModelError(
-            f"The check needs the table {missing[0]!r}, which is not given.",
-            remedy="Give all tables of the recording.",
+            f"{name} is judged from the table {missing[0]!r}, which is not given.",
+            remedy=f"Give the tables {', '.join(rule.tables)}.",
         )
-    judged = [
-        _verdict(name, rule, rule.judge(*(tables[table] for table in rule.tables))) for name, rule in INVARIANTS.items()
-    ]
-    return reduce(DataFrame.unionByName, judged).orderBy("invariant")
+    return _summed(name, rule, rule.judge(*(tables[table] for table in rule.tables)))
 
 
-def _verdict(name: str, rule: Invariant, found: DataFrame) -> DataFrame:
+def _summed(name: str, rule: Invariant, found: DataFrame) -> DataFrame:
     """The one row of an invariant: an aggregate without groups has a row even if nothing was found."""
     good, bad, open_ = (F.col("ok") == F.lit(True), F.col("ok") == F.lit(False), F.col("ok").isNull())
     summed = found.agg(
@@ -120,7 +119,9 @@ def _verdict(name: str, rule: Invariant, found: DataFrame) -> DataFrame:
         F.min(F.when(open_, F.col("what"))).alias("why"),
     )
     verdict = F.when(F.col("violations") > 0, "violated").when(F.col("good") > 0, "ok").otherwise("unknown")
-    because = F.when(F.col("verdict") == "unknown", F.coalesce("why", F.lit(rule.no_data))).otherwise(F.col("proof.what"))
+    because = F.when(F.col("verdict") == "unknown", F.coalesce("why", F.lit(rule.no_data))).otherwise(
+        F.col("proof.what")
+    )
     return summed.withColumn("verdict", verdict).select(
         F.lit(name).alias("invariant"),
         F.lit(rule.statement).alias("statement"),

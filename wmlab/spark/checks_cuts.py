@@ -8,7 +8,7 @@ Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from wmlab.errors import ModelError
 from wmlab.spark.checks_counted import with_counted
 from wmlab.spark.checks_findings import FINDINGS
-from wmlab.spark.checks_lineage import Lineage, Row, evidence, named
+from wmlab.spark.checks_lineage import END, Lineage, Row, evidence, named
 
 Kernel = Callable[[list[Row], Lineage], Iterable[Row]]
 """Judges the watermarks of one stream, given in the order of the log."""
@@ -86,12 +86,13 @@ def _backwards(log: list[Row], lineage: Lineage) -> Iterator[Row]:
         if complaint := _unknown(lineage, before) or _unknown(lineage, entry):
             yield {"stream": entry["stream"], "what": complaint}
             continue
-        back = lineage.behind(before["cut"], entry["cut"])
+        reached = {segment: END if offset is None else offset for segment, offset in before["cut"].items()}
+        back = lineage.behind(reached, entry["cut"])
         finding = {"stream": entry["stream"], "at_ms": entry["emitted_ms"], "ok": back is None, "judged": 1}
         if back is not None:
             places = f"from {named(back.segment, back.offset)} to {named(back.cut_segment, back.cut_offset)}"
             rows = [
-                _cut_row(before, {back.segment: back.offset}),
+                _cut_row(before, {back.segment: before["cut"][back.segment]}),
                 _cut_row(entry, {back.cut_segment: back.cut_offset}),
                 *lineage.rows(entry["stream"], (back.segment, back.cut_segment)),
             ]
@@ -116,7 +117,8 @@ def _behind_writer(entry: Row, lineage: Lineage) -> Row:
             continue
         mark, back = behind[-1]
         assert back is not None
-        places = f"{named(back.cut_segment, back.cut_offset)}, the writer is {named(back.segment, back.offset)}"
+        stands = named(back.segment, back.offset, unknown="its start")
+        places = f"{named(back.cut_segment, back.cut_offset)}, the writer in {stands}"
         noted = {"stream": entry["stream"], "writer": writer, "time": mark["time"], "received_ms": mark["received_ms"]}
         rows = [
             _cut_row(entry, {back.cut_segment: back.cut_offset}, writers={writer: entry["writers"][writer]}),
@@ -146,8 +148,14 @@ def _incomplete(log: list[Row], lineage: Lineage) -> Iterator[Row]:
 
 def _unknown(lineage: Lineage, entry: Row) -> str:
     strangers = lineage.unknown(entry["cut"])
-    return f"watermark {entry['seq']} names {named(strangers[0], entry['cut'][strangers[0]])}, which is no segment" if strangers else ""
+    return (
+        f"watermark {entry['seq']} names {named(strangers[0], entry['cut'][strangers[0]])}, which is no segment"
+        if strangers
+        else ""
+    )
 
 
-def _cut_row(entry: Row, cut: Row, **more: object) -> Row:
-    return evidence("watermarks", stream=entry["stream"], seq=entry["seq"], cut=cut, **more, emitted_ms=entry["emitted_ms"])
+def _cut_row(entry: Row, cut: Mapping[int, int | None], **more: object) -> Row:
+    return evidence(
+        "watermarks", stream=entry["stream"], seq=entry["seq"], cut=cut, **more, emitted_ms=entry["emitted_ms"]
+    )

@@ -133,7 +133,11 @@ def _word_broken(claims: DataFrame, marks: DataFrame, segments: DataFrame) -> Da
         F.col("received_ms").isNull() | (F.col("received_ms") <= F.col("emitted_ms"))
     )
     position = F.max_by("position", "received_ms").alias("position")
-    mark = counted.groupBy(*_CLAIM).agg(position).join(F.broadcast(_later_segments(segments)), ["stream", "segment_id"], "left")
+    mark = (
+        counted.groupBy(*_CLAIM)
+        .agg(position)
+        .join(F.broadcast(_later_segments(segments)), ["stream", "segment_id"], "left")
+    )
     own = F.try_element_at("position", F.col("segment_id")) >= F.col("offset")
     beyond = F.coalesce(F.arrays_overlap(F.map_keys("position"), F.col("later")), F.lit(False))
     covers = F.coalesce(own, F.lit(False)) | (~F.map_contains_key("position", F.col("segment_id")) & beyond)
@@ -144,13 +148,17 @@ def _word_broken(claims: DataFrame, marks: DataFrame, segments: DataFrame) -> Da
 def _not_recorded(claims: DataFrame, marks: DataFrame, cycles: DataFrame) -> DataFrame:
     """Claims about writers that were not counted: NOT_NOTED or DROPPED where no record of them was there to count."""
     stored = accepted(marks).select("stream", "writer", "received_ms")
-    seen = claims.join(stored, ["stream", "writer"], "left").groupBy(*_CLAIM, "writer", "emitted_ms").agg(
-        F.max(_before_read(F.col("received_ms"))).alias("last_ms")
+    seen = (
+        claims.join(stored, ["stream", "writer"], "left")
+        .groupBy(*_CLAIM, "writer", "emitted_ms")
+        .agg(F.max(_before_read(F.col("received_ms"))).alias("last_ms"))
     )
     removals = cycles.select("stream", F.explode("removed").alias("writer"), F.col("at_ms").alias("removed_ms"))
     gone = (F.col("removed_ms") >= F.col("last_ms")) & (F.col("removed_ms") <= F.col("emitted_ms"))
-    known = seen.join(removals, ["stream", "writer"], "left").groupBy(*_CLAIM, "last_ms").agg(
-        F.coalesce(F.bool_or(gone), F.lit(False)).alias("gone")
+    known = (
+        seen.join(removals, ["stream", "writer"], "left")
+        .groupBy(*_CLAIM, "last_ms")
+        .agg(F.coalesce(F.bool_or(gone), F.lit(False)).alias("gone"))
     )
     because = F.when(F.col("last_ms").isNull(), F.lit(NOT_NOTED)).when(F.col("gone"), F.lit(DROPPED))
     return known.select(*_CLAIM, because.alias("because"))
@@ -164,8 +172,13 @@ def _before_read(received_ms: Column) -> Column:
 def _later_segments(segments: DataFrame) -> DataFrame:
     """Every segment with `later`: the ids of the segments that came after it over some of its keys."""
     mine = segments.select("stream", "segment_id", "low", "high")
-    theirs = segments.select("stream", F.col("segment_id").alias("other"), F.col("low").alias("from"), F.col("high").alias("to"))
+    theirs = segments.select(
+        "stream", F.col("segment_id").alias("other"), F.col("low").alias("from"), F.col("high").alias("to")
+    )
     overlap = (F.col("other") > F.col("segment_id")) & (F.col("from") < F.col("high")) & (F.col("low") < F.col("to"))
-    return mine.join(F.broadcast(theirs), "stream").where(overlap).groupBy("stream", "segment_id").agg(
-        F.collect_list("other").alias("later")
+    return (
+        mine.join(F.broadcast(theirs), "stream")
+        .where(overlap)
+        .groupBy("stream", "segment_id")
+        .agg(F.collect_list("other").alias("later"))
     )

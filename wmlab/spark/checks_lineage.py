@@ -125,9 +125,9 @@ def evidence(table: str, **row: object) -> Row:
     return {"table": table, "row": json.dumps(row, ensure_ascii=False)}
 
 
-def named(segment: int, offset: int | None) -> str:
-    """A place in a segment as people read it: "0@0 at 400"."""
-    return f"{segment_name(segment)} at {'its end' if offset is None else offset}"
+def named(segment: int, offset: int | None, *, unknown: str = "its end") -> str:
+    """A place in a segment as people read it: "0@0 at 400"; `unknown` says what null means there."""
+    return f"{segment_name(segment)} at {unknown if offset in (None, END) else offset}"
 
 
 def _reach(offset: int | None) -> int:

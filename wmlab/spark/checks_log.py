@@ -102,7 +102,9 @@ def _place() -> Column:
 def _both(*columns: str) -> list[Column]:
     """The two rows of a pair as evidence."""
     return [
-        row_of("watermarks", *(F.col(f"{side}.{name}").alias(name) for name in ("stream", "seq", *columns, "emitted_ms")))
+        row_of(
+            "watermarks", *(F.col(f"{side}.{name}").alias(name) for name in ("stream", "seq", *columns, "emitted_ms"))
+        )
         for side in ("before", "entry")
     ]
 
@@ -113,8 +115,8 @@ def _rivals(watermarks: DataFrame, cycles: DataFrame) -> DataFrame:
         watermarks.select("stream", "controller", F.col("emitted_ms").alias("at_ms"))
     )
     terms = led.groupBy("stream", "controller").agg(F.min("at_ms").alias("begin"), F.max("at_ms").alias("end"))
-    earlier = Window.partitionBy("stream").orderBy("begin", "end", "controller").rowsBetween(
-        Window.unboundedPreceding, -1
+    earlier = (
+        Window.partitionBy("stream").orderBy("begin", "end", "controller").rowsBetween(Window.unboundedPreceding, -1)
     )
     longest = F.max(F.struct("end", "controller")).over(earlier)
     overlaps = terms.withColumn("before", longest).where(F.col("before.end") >= F.col("begin"))

@@ -70,9 +70,7 @@ def windows_monotone(windows: DataFrame, watermarks: DataFrame, faults: DataFram
     log = Window.partitionBy("stream").orderBy("seq")
     fell = F.col("upper") < F.lag("upper").over(log)
     falling = watermarks.select("stream", fell.alias("fell")).where("fell").select("stream").distinct()
-    numbered = _lives(windows, faults).join(
-        F.broadcast(falling.withColumn("falls", F.lit(True))), "stream", "left"
-    )
+    numbered = _lives(windows, faults).join(F.broadcast(falling.withColumn("falls", F.lit(True))), "stream", "left")
     life = Window.partitionBy("stream", "group", "reader", "life").orderBy("at_ms", F.asc_nulls_first("lower"), "upper")
     entry = F.struct("stream", "group", "reader", "lower", "upper", "at_ms")
     with_upper = F.when(F.col("upper").isNotNull(), entry)
@@ -116,13 +114,15 @@ def _window(side: str) -> Column:
 def _lives(windows: DataFrame, faults: DataFrame) -> DataFrame:
     """The windows with `life`: how many faults had befallen the reader, or its group, by then."""
     names = windows.select("stream", "group", "reader").distinct()
-    befell = names.join(
-        F.broadcast(faults.select("stream", "target", "at_ms")), "stream"
-    ).where((F.col("target") == F.col("reader")) | (F.col("target") == F.col("group")))
+    befell = names.join(F.broadcast(faults.select("stream", "target", "at_ms")), "stream").where(
+        (F.col("target") == F.col("reader")) | (F.col("target") == F.col("group"))
+    )
     rows = windows.unionByName(
         befell.select("stream", "group", "reader", "at_ms", F.lit(1).alias("fault")), allowMissingColumns=True
     )
-    before = Window.partitionBy("stream", "group", "reader").orderBy("at_ms").rangeBetween(
-        Window.unboundedPreceding, Window.currentRow
+    before = (
+        Window.partitionBy("stream", "group", "reader")
+        .orderBy("at_ms")
+        .rangeBetween(Window.unboundedPreceding, Window.currentRow)
     )
     return rows.withColumn("life", F.count("fault").over(before)).where("fault is null").drop("fault")

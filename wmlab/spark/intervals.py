@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from wmlab.spark.seen import ALWAYS, FIRST, NEVER, Flags, Longs, Marks, Ranges, Runs
+from wmlab.spark.seen import ALWAYS, BELOW, NEVER, Extremes, Flags, Longs, Marks, Ranges, Runs
 
 _CELLS_PER_INTERVAL: Final = 8
 _MANY_CELLS: Final = 1 << 16
@@ -52,43 +53,34 @@ def intervals(place: Longs, reach: Longs, decided: Flags) -> Intervals:
 
 def of_segments(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
     """The intervals of every segment that is known or named in a cut, by id."""
-    runs, named = Runs.of(marks, ranges), marks.by_segment()
-    for segment in sorted(named.keys() | ranges.known.keys()):
-        place, reach = named.get(segment, (_NONE, _NONE))
-        low, high = ranges.known.get(segment, (np.nan, np.nan))
-        other = _whole_runs(runs, *runs.sides(segment, low, high), ~runs.naming(segment))
-        yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other)
-
-
-def of_gaps(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, int, Intervals]]:
-    """One interval for all unknown segments with after < id < before, for the neighbouring ids of all cuts."""
     runs = Runs.of(marks, ranges)
-    ids = [FIRST, *np.unique(runs.segment).tolist(), NEVER]
-    everywhere = np.ones(len(runs.first), np.bool_)
-    for after, before in zip(ids[:-1], ids[1:], strict=True):
-        older, newer = runs.sides(after, np.nan, np.nan)
-        yield after, before, intervals(*_whole_runs(runs, older, newer, everywhere))
+    for segment in sorted(ranges.known.keys() | set(runs.segment.tolist())):
+        place, reach = runs.cuts_of(segment, marks)
+        older, newer = runs.sides(segment, *ranges.known.get(segment, (np.nan, np.nan)))
+        never, mixed = newer & ~older, newer & older
+        # A run that compares alike throughout is passed up to its last watermark, or stops the tracker at its first.
+        other = np.where(never, runs.first, runs.last), np.where(never, NEVER, ALWAYS), ~mixed
+        yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other, ~runs.naming(segment))
 
 
-def _whole_runs(runs: Runs, older: Flags, newer: Flags, which: Flags) -> tuple[Longs, Longs, Flags]:
-    """Places, reaches and decidedness of runs that compare alike from their first watermark to their last.
+def of_gaps(log: Extremes) -> Iterator[tuple[int, int, Intervals]]:
+    """One interval for all unknown segments with after < id < before, for neighbouring ids of the cuts.
 
-    A run is passed up to its last watermark, or it stops the tracker at its first.
+    A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.
     """
-    never = newer & ~older
-    place = np.where(never, runs.first, runs.last)
-    return place[which], np.where(never, NEVER, ALWAYS)[which], ~(older & newer)[which]
+    ids = np.unique(np.concatenate([log.least, log.most, [BELOW, NEVER]])).tolist()
+    place = np.arange(len(log.seq))
+    for after, before in pairwise(ids):
+        older, newer = log.least <= after, log.most > after
+        yield after, before, intervals(place, np.where(newer & ~older, NEVER, ALWAYS), ~(newer & older))
 
 
-def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags]) -> Intervals:
-    if not len(other[0]):
+def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], which: Flags) -> Intervals:
+    if not which.any():
         return intervals(*own)
-    place, reach, decided = (np.concatenate(pair) for pair in zip(own, other, strict=True))
+    place, reach, decided = (np.append(mine, theirs[which]) for mine, theirs in zip(own, other, strict=True))
     order = np.argsort(place, kind="stable")
     return intervals(place[order], reach[order], decided[order])
-
-
-_NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +110,15 @@ class Grid:
         return cls(shift, last, np.where(inside > 0, ~first, first), 1 << np.arange(depth)[::-1])
 
 
-def bounds_of(marks: Marks, found: Intervals) -> dict[str, pa.Array]:
-    """The bounds of the intervals, by column; null: unknown."""
+def bounds_of(log: Marks | Extremes, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
+    """Bounds by column, from the places of the watermarks that give them; null where there is none (-1)."""
 
     def at(values: Longs, place: Longs) -> pa.Array:
-        return pa.array(values[place], mask=place < 0)
+        return pa.array(values[np.maximum(place, 0)] if len(values) else place, mask=place < 0)
 
     return {
-        "lower": at(marks.lower, found.lower),
-        "upper": at(marks.upper, found.upper),
-        "lower_seq": at(marks.seq, found.lower),
-        "upper_seq": at(marks.seq, found.upper),
+        "lower": at(log.lower, lower),
+        "upper": at(log.upper, upper),
+        "lower_seq": at(log.seq, lower),
+        "upper_seq": at(log.seq, upper),
     }

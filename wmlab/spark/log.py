@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.spark.inputs import require
-from wmlab.spark.seen import Marks, Ranges
+from wmlab.spark.seen import BELOW, NEVER, Marks, Ranges
 
 _WATERMARKS: Final = {"seq": "long", "lower": "long", "upper": "long", "cut": "map<long, long>"}
 _SEGMENTS: Final = {"segment_id": "long", "low": "double", "high": "double"}
@@ -34,6 +34,20 @@ def log_of(watermarks: DataFrame, segments: DataFrame, *, emitted: bool = False)
     )
     ranges = segments.select("stream", *(F.col(name).cast(kind).alias(name) for name, kind in _SEGMENTS.items()))
     return marks.unionByName(ranges, allowMissingColumns=True)
+
+
+def extremes_of(watermarks: DataFrame) -> DataFrame:
+    """Per watermark the least and the most segment id of its cut: stream, seq, lower, upper, least, most.
+
+    For a cut that names nothing they are the wrong way round: no id is above the least, none below the most.
+    """
+    ids = F.map_keys("cut")
+    return watermarks.select(
+        "stream",
+        *(F.col(name).cast("long").alias(name) for name in ("seq", "lower", "upper")),
+        F.coalesce(F.array_min(ids), F.lit(NEVER)).cast("long").alias("least"),
+        F.coalesce(F.array_max(ids), F.lit(BELOW)).cast("long").alias("most"),
+    )
 
 
 def parts(rows: pa.Table) -> tuple[Marks, Ranges]:

@@ -29,7 +29,7 @@ ALWAYS: Final = 0
 """A reach that every offset has: the watermark is passed by being in the segment at all."""
 NEVER: Final = 2**63 - 1
 """A reach that no offset has: the end of the segment, or a cut that names only later ones."""
-FIRST: Final = -(2**63)
+BELOW: Final = -(2**63)
 """Before every segment id."""
 
 
@@ -53,7 +53,7 @@ class Marks:
         """From rows of seq, lower, upper, cut and emitted_ms, in any order; cuts without offset are ends."""
         seq = column(table, "seq")
         if np.any(seq[1:] < seq[:-1]):
-            table = table.take(np.argsort(seq, kind="stable"))
+            table = table.sort_by("seq")
             seq = column(table, "seq")
         cuts: Any = pa.chunked_array(table["cut"]).combine_chunks()
         bounds = np.asarray(cuts.offsets)
@@ -65,13 +65,25 @@ class Marks:
         lower, upper, emitted_ms = (column(table, name) for name in ("lower", "upper", "emitted_ms"))
         return cls(seq, lower, upper, emitted_ms, place[by_place], segment[by_place], offset[by_place])
 
-    def by_segment(self) -> dict[int, tuple[Longs, Longs]]:
-        """Of every segment that a cut names: the places of those watermarks, ascending, and their offsets."""
-        order = np.argsort(self.segment, kind="stable")
-        ids, starts = np.unique(self.segment[order], return_index=True)
-        parts = np.split(order, starts[1:])
-        # Without any entry there is no id, yet still one, empty, part.
-        return {int(s): (self.place[part], self.offset[part]) for s, part in zip(ids, parts, strict=False)}
+
+@dataclass(frozen=True, slots=True)
+class Extremes:
+    """A stream's watermarks in the order of the log, and the least and the most segment id of each cut.
+
+    A cut that names nothing has `NEVER` as its least and `BELOW` as its most.
+    """
+
+    seq: Longs
+    lower: Longs
+    upper: Longs
+    least: Longs
+    most: Longs
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Extremes:
+        """From rows with those columns, in any order."""
+        by_seq = np.argsort(column(table, "seq"), kind="stable")
+        return cls(*(column(table, name)[by_seq] for name in ("seq", "lower", "upper", "least", "most")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +109,14 @@ class Ranges:
 class Runs:
     """Runs of consecutive watermarks whose cuts name the same segments.
 
-    Run r is the watermarks at places `first[r]` to `last[r]`. Entry i says that run `run[i]` names `segment[i]`.
+    Run r is the watermarks at places `first[r]` to `last[r]`. Entry i says that run `run[i]` names `segment[i]`, and
+    that the run's first watermark does so in entry `entry[i]` of the log.
     """
 
     first: Longs
     last: Longs
     run: Longs
+    entry: Longs
     segment: Longs
     low: Reals
     high: Reals
@@ -120,18 +134,28 @@ class Runs:
         opens[marks.place[alike[differs]]] = True
         first = np.flatnonzero(opens)
         last = np.append(first[1:], count) - 1
-        heads = np.flatnonzero(opens[marks.place])
-        run = np.searchsorted(first, marks.place[heads])
-        return cls(first, last, run, marks.segment[heads], *ranges.of(marks.segment[heads]))
+        entry = np.flatnonzero(opens[marks.place])
+        segment = marks.segment[entry]
+        return cls(first, last, np.searchsorted(first, marks.place[entry]), entry, segment, *ranges.of(segment))
+
+    def cuts_of(self, segment: int, marks: Marks) -> tuple[Longs, Longs]:
+        """The places of the watermarks that name the segment, ascending, and the offsets they give it."""
+        places, offsets = [_NONE], [_NONE]
+        sizes = np.bincount(self.run, minlength=len(self.first))
+        for named in np.flatnonzero(self.segment == segment):
+            run, entry = self.run[named], self.entry[named]
+            count = self.last[run] - self.first[run] + 1
+            places.append(np.arange(self.first[run], self.last[run] + 1))
+            offsets.append(marks.offset[entry : entry + (count - 1) * sizes[run] + 1 : sizes[run]])
+        return np.concatenate(places), np.concatenate(offsets)
 
     def sides(self, segment: int, low: float, high: float) -> tuple[Flags, Flags]:
-        """Per run, whether its cut names an overlapping segment up to, and one after, the given one.
+        """Per run that does not name the segment, whether its cut names older ones over these keys, and newer ones.
 
         Bounds of NaN, an unknown range, overlap everything.
         """
         overlaps = ~((low >= self.high) | (self.low >= high))
-        older, newer = overlaps & (self.segment <= segment), overlaps & (self.segment > segment)
-        return self._any(older), self._any(newer)
+        return self._any(overlaps & (self.segment < segment)), self._any(overlaps & (self.segment > segment))
 
     def naming(self, segment: int) -> Flags:
         """Per run, whether its cut names the segment."""
@@ -139,6 +163,9 @@ class Runs:
 
     def _any(self, entries: Flags) -> Flags:
         return np.bincount(self.run[entries], minlength=len(self.first)) > 0
+
+
+_NONE: Final = np.zeros(0, np.int64)
 
 
 def column(table: pa.Table, name: str) -> Longs:
