@@ -83,7 +83,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             _STREAM,
             _field("controller", _TEXT, "the controller that ran the cycle"),
             _field("at_ms", _LONG, "when it ran", unit="ms"),
-            _field("barrier", _LONG, "lower bound of the previous watermark; null before the first", nullable=True),
+            _field("barrier", _LONG, "lower bound of the previous watermark; null: none, or not read", nullable=True),
             _field("participating", pa.list_(_TEXT), "writers beyond the barrier"),
             _field("lagging", pa.list_(_TEXT), "writers that are waited for"),
             _field("removed", pa.list_(_TEXT), "writers dropped by this cycle"),

@@ -193,6 +193,12 @@ def test_c6_buckets_stay_even_when_controllers_come_and_go():
     assert emitted(world, 16_000)
 
 
+def test_one_controller_that_owns_everything_all_the_time_is_not_written_down():
+    assert run().shared.rows["ownership"] == []
+    crash = script.CrashController(at_ms=5_000)
+    assert {row["to_ms"] for row in run(script=[crash]).shared.rows["ownership"]} == {15_000}
+
+
 def test_buckets_move_at_most_once_in_the_redistribution_period():
     slow = Controllers(1, buckets=8, period_ms=500)
     world = run(controllers=slow, script=[script.AddController(at_ms=1_000), script.AddController(at_ms=2_000)])

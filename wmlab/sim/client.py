@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 UNAVAILABLE: Final = "unavailable"
 """The answer of a controller that is not there, or that cannot reach its store."""
-NO_SUCH_STREAM: Final = "no such stream"
-"""The answer of a controller to a note for a stream that was deleted."""
 PASSING: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE})
 """The outcomes after which a call is repeated."""
 

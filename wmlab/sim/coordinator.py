@@ -139,3 +139,11 @@ class Coordinator:
             for stream in self._world.scenario.all_streams:
                 self._streams.setdefault(self._world.metadata.bucket(stream.name), []).append(stream.name)
         return self._streams.get(bucket, [])
+
+    def finish(self) -> None:
+        """At the end of a run: one controller that had everything all the time is not worth a row for every bucket."""
+        rows = self._world.shared.rows.get("ownership", [])
+        owners = {row["controller"] for row in rows}
+        start_ms = self._world.scenario.start_ms
+        if len(owners) == 1 and all(row["from_ms"] == start_ms and row["to_ms"] is None for row in rows):
+            rows.clear()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from wmlab.sim.client import Note
     from wmlab.sim.world import World
 
+NO_SUCH_STREAM = "no such stream"
+"""The answer to a note for a stream that was deleted."""
 SCOPE = "scope"
 """The scope that all streams are in; a stream's bucket follows from "scope/name"."""
 
@@ -113,14 +115,14 @@ class MetadataStore:
         record = self.record(stream)
         return None if record is None else record.marks.records.get(writer)
 
-    def note(self, note: Note, read: Versioned | None, shown_ms: int) -> NoteOutcome | None:
-        """Judge a note against the record read before, and store it if that has not changed; None: no such stream.
+    def note(self, note: Note, read: Versioned | None, shown_ms: int) -> str:
+        """Judge a note against the record read before, and store it if that has not changed; returns the outcome.
 
         `shown_ms` is the controller's clock. Raises `UnavailableError`.
         """
         record = self.record(note.stream)
         if record is None:
-            return None
+            return NO_SUCH_STREAM
         stream = self._world.streams[note.stream]
         record.marks, outcome = record.marks.note(
             note.writer,
@@ -132,7 +134,7 @@ class MetadataStore:
         )
         if outcome is NoteOutcome.SUCCESS:
             record.noted_ms[note.writer] = shown_ms
-        return outcome
+        return outcome.value
 
     def remove(self, stream: str, writer: str, mark: WriterMark) -> StoreOutcome:
         """Remove a writer if its mark is unchanged. Raises `UnavailableError`."""

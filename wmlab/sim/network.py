@@ -104,6 +104,11 @@ class Network:
             row["received_ms"] = self._world.now_ms + delay
         return self._world.env.timeout(delay) if delay else None
 
+    @property
+    def is_immediate(self) -> bool:
+        """Whether messages inside take no time and leave no trace, and nobody is cut off."""
+        return self._instant and not self._cuts and not self.part.keep_messages
+
     def is_cut(self, one: str, other: str) -> bool:
         """Whether a partition lies between two parties right now."""
         return bool(self._cuts) and any(cut.separates(one, other) for cut in self._cuts)

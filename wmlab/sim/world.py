@@ -120,6 +120,7 @@ class World:
                 self.env.run(until=until)
             if progress is not None:
                 progress(step)
+        self.coordinator.finish()
         for stream in self._all_streams():
             stream.write_segments()
 
