@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from wmlab import traces as trace
     from wmlab import view as chart
     from wmlab.recording import Recording
-    from wmlab.scenario import Clock, Controllers, EventWriter, ReaderGroup, Scenario, Stream, noting, script
+    from wmlab.scenario import (
+        Clock,
+        Controllers,
+        EventWriter,
+        ReaderGroup,
+        Scenario,
+        Stream,
+        TransactionalWriter,
+        noting,
+        script,
+    )
     from wmlab.spark import spark_session
 
 __version__ = "0.1.0"
@@ -32,6 +42,7 @@ __all__ = [
     "Recording",
     "Scenario",
     "Stream",
+    "TransactionalWriter",
     "chart",
     "noting",
     "script",
@@ -40,7 +51,8 @@ __all__ = [
     "trace",
 ]
 
-_HOMES = dict.fromkeys(("Clock", "Controllers", "EventWriter", "ReaderGroup", "Scenario", "Stream"), "wmlab.scenario")
+_PARTS = ("Clock", "Controllers", "EventWriter", "ReaderGroup", "Scenario", "Stream", "TransactionalWriter")
+_HOMES = dict.fromkeys(_PARTS, "wmlab.scenario")
 _HOMES |= {"Recording": "wmlab.recording", "spark_session": "wmlab.spark"}
 _NAMESPACES = {
     "chart": "wmlab.view",

@@ -3,6 +3,7 @@
 from wmlab.scenario import noting, script
 from wmlab.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.scenario.scenario import Scenario
+from wmlab.scenario.transactional import TransactionalWriter
 from wmlab.scenario.value import Problem, Problems
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "ReaderGroup",
     "Scenario",
     "Stream",
+    "TransactionalWriter",
     "noting",
     "script",
 ]

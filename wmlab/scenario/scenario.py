@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 
 from wmlab.errors import ModelError
 from wmlab.model.history import StreamHistory
 from wmlab.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.scenario.script import Action, Ms, Period, Scale
-from wmlab.scenario.value import Problem, Problems, plain, problems_of, value
+from wmlab.scenario.script import Action, Scale, new_ranges
+from wmlab.scenario.transactional import TransactionalWriter
+from wmlab.scenario.units import Ms, Period
+from wmlab.scenario.value import UNNAMED_KIND, Problem, Problems, plain, problems_of, value
+from wmlab.scenario.writer_checks import process_names, writer_problems
 from wmlab.scenario.yaml import dump, line_of, parse, read_text
 
 if TYPE_CHECKING:
     from wmlab.lab import Recording
+
+
+def _writer_kind(offered: object) -> str:
+    """Which writer a value is; plain data that does not say so is an event writer."""
+    named = offered.get("kind") if isinstance(offered, Mapping) else getattr(offered, "kind", None)
+    return "transactional" if named == "transactional" else UNNAMED_KIND
+
+
+Writer = Annotated[
+    Annotated[EventWriter, Tag(UNNAMED_KIND)] | Annotated[TransactionalWriter, Tag("transactional")],
+    Discriminator(_writer_kind),
+]
 
 
 @value
@@ -34,7 +49,7 @@ class Scenario:
     name: Annotated[str, Field(min_length=1, max_length=200)]
     _: dataclasses.KW_ONLY
     stream: Stream = Stream()
-    writers: Annotated[tuple[EventWriter, ...], Field(min_length=1, max_length=10_000)]
+    writers: Annotated[tuple[Writer, ...], Field(min_length=1, max_length=10_000)]
     readers: ReaderGroup | None = None
     controllers: Controllers = Controllers()
     script: tuple[Action, ...] = ()
@@ -111,9 +126,10 @@ def _cross_problems(scenario: Scenario) -> Iterator[Problem]:
             message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
             yield Problem(("script", index, "at_ms"), message)
         named = getattr(action, "writer", None)
-        if named is not None and named not in names:
-            known = ", ".join(sorted(names))
-            yield Problem(("script", index, "writer"), f"no writer is called {named!r}; there are: {known}")
+        if named is not None and named not in (known := process_names(scenario.writers, scenario.script)):
+            listing = ", ".join(sorted(known))
+            yield Problem(("script", index, "writer"), f"no writer is called {named!r}; there are: {listing}")
+    yield from writer_problems(scenario.writers, scenario.script)
     yield from _scale_problems(scenario)
 
 
@@ -125,6 +141,6 @@ def _scale_problems(scenario: Scenario) -> Iterator[Problem]:
     ]
     for _, index, action in sorted(scales, key=lambda entry: entry[:2]):
         try:
-            history = history.scale(action.seal, action.into)
+            history = history.scale(action.seal, new_ranges(action.into))
         except ModelError as error:
             yield Problem(("script", index, "seal"), error.problem)

@@ -39,26 +39,51 @@ class Controller:
             bug_6510=stream.bug_6510,
         )
 
-    def receive(self, writer: str, time: int, position: Position, noted_ms: int) -> None:
-        """Judge a noted time and keep it if it is accepted."""
+    def receive(
+        self,
+        writer: str,
+        time: int,
+        position: Position,
+        noted_ms: int,
+        *,
+        process: str | None = None,
+        txn: str | None = None,
+    ) -> NoteOutcome:
+        """Judge a noted time and keep it if it is accepted; `txn` is the transaction whose commit noted it."""
         now = self.world.now_ms
         rule = self.world.scenario.stream.note_rule
         self.marks, outcome = self.marks.note(writer, time, position, rule=rule, segments=self.world.history.segments)
         self.world.journal.write(
             "marks",
             writer=writer,
+            process=process,
             time=time,
             position=dict(position),
             noted_ms=noted_ms,
             received_ms=now,
             controller=NAME,
-            txn=None,
+            txn=txn,
             outcome=outcome.value,
         )
         if outcome is NoteOutcome.SUCCESS:
             self._noted_ms[writer] = now
             if not self._scheduled:
                 self._schedule()
+        return outcome
+
+    def let_go(self, writer: str, call: str, sent_ms: int, *, process: str) -> None:
+        """A writer says that it shuts down or is idle: it is no longer alive (upstream `removeWriter`)."""
+        self.marks, outcome = self.marks.shutdown(writer)
+        self.world.journal.write(
+            "departures",
+            writer=writer,
+            process=process,
+            call=call,
+            sent_ms=sent_ms,
+            received_ms=self.world.now_ms,
+            controller=NAME,
+            outcome=outcome.value,
+        )
 
     def _schedule(self) -> None:
         self._scheduled = True

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wmlab.model.keyspace import KeyRange
 from wmlab.sim.draws import generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.scenario import EventWriter, Scenario
+    from wmlab.scenario import EventWriter, Scenario, TransactionalWriter
+
+_KEYS = 2**64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +46,8 @@ class Load:
         return Load(happens_ms[order], arrives_ms[order], key[order])
 
 
-def synthetic(writer: EventWriter, scenario: Scenario) -> Load:
-    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys."""
+def synthetic(writer: EventWriter | TransactionalWriter, scenario: Scenario) -> Load:
+    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys in its range."""
     first = scenario.start_ms + writer.starts_ms
     span = max(0, scenario.start_ms + scenario.duration_ms - first)
     draws = generator(scenario.seed, f"load of {writer.name}")
@@ -53,5 +56,7 @@ def synthetic(writer: EventWriter, scenario: Scenario) -> Load:
     sums = np.cumsum(draws.exponential(size=count + 1))
     happens = first + (sums[:-1] / sums[-1] * span).astype(np.int64)
     delays = (draws.exponential(size=count) * writer.delay_mean_ms).astype(np.int64)
-    key = draws.integers(0, 2**64, size=count, dtype=np.uint64)
+    keys = KeyRange.parse(writer.keys)
+    low, high = (-(-bound.numerator * _KEYS // bound.denominator) for bound in (keys.low, keys.high))
+    key = draws.integers(low, high, size=count, dtype=np.uint64)
     return Load(happens, happens + delays, key)

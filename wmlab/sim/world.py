@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import simpy
 
+from wmlab.model.epoch import Epoch
 from wmlab.model.history import StreamHistory
+from wmlab.model.position import Position
 from wmlab.model.segment import Segment
 from wmlab.scenario import Scenario
 from wmlab.sim.controller import Controller
@@ -19,7 +21,10 @@ from wmlab.sim.journal import Journal
 from wmlab.sim.load import Load, synthetic
 from wmlab.sim.readers import Group
 from wmlab.sim.store import SegmentStore
+from wmlab.sim.transactions import Transactions
+from wmlab.sim.txn_writer import TxnWriter
 from wmlab.sim.writer import Writer
+from wmlab.sim.writer_faults import processes
 
 _STEPS = 100
 
@@ -38,22 +43,58 @@ class World:
         doubles = stream.cut_algorithm == "pravega"
         self.history = StreamHistory.create(stream.segments, arithmetic="double" if doubles else "exact")
         self.controller = Controller(self)
+        self.transactions = Transactions(self)
         self.writers = [
-            Writer(self, part, index, traces[part.name] if part.trace is not None else synthetic(part, scenario))
+            process
             for index, part in enumerate(scenario.writers)
+            for process in processes(
+                self, part, index, traces[part.name] if part.trace is not None else synthetic(part, scenario)
+            )
         ]
         self._created_ms: dict[int, int] = {}
         self._sealed_ms: dict[int, int] = {}
-        self._by_name = {writer.part.name: writer for writer in self.writers}
+        self._by_name = {writer.name: writer for writer in self.writers}
 
     @property
     def now_ms(self) -> int:
         """The simulated clock."""
         return int(self.env.now)
 
-    def writer(self, name: str) -> Writer:
-        """The writer called `name`."""
+    def writer(self, name: str) -> Writer | TxnWriter:
+        """The writer process called `name`; the first one of a writer is called like it."""
         return self._by_name[name]
+
+    def processes_of(self, part_name: str) -> int:
+        """How many processes of a writer there are."""
+        return sum(writer.part.name == part_name for writer in self.writers)
+
+    def join(self, process: Writer) -> None:
+        """One more process of a writer, which starts now."""
+        self.writers.append(process)
+        self._by_name[process.name] = process
+        process.start()
+
+    def note(self, writer_id: str, time: int, position: Position, *, noted_ms: int, process: str) -> None:
+        """Send a noted time to a controller."""
+        self.later(self._note, writer_id, time, position, noted_ms, process)
+
+    def _note(self, writer_id: str, time: int, position: Position, noted_ms: int, process: str) -> None:
+        self.controller.receive(writer_id, time, position, noted_ms, process=process)
+
+    def leave(self, writer_id: str, call: str, *, process: str) -> None:
+        """Send to a controller that a writer shuts down or is idle."""
+        self.later(self._leave, writer_id, call, self.now_ms, process)
+
+    def _leave(self, writer_id: str, call: str, sent_ms: int, process: str) -> None:
+        self.controller.let_go(writer_id, call, sent_ms, process=process)
+
+    def refuse(self, process: str, call: str, problem: str) -> None:
+        """Write down that a call was refused."""
+        self.journal.write("errors", at_ms=self.now_ms, process=process, call=call, problem=problem)
+
+    def happened(self, kind: str, target: str, detail: str) -> None:
+        """Write down what happened to whom, in one short phrase."""
+        self.journal.write("faults", at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
     def after(self, delay_ms: int, act: Callable[..., None], *args: object) -> None:
         """Call `act` after a delay."""
@@ -65,10 +106,17 @@ class World:
 
     def open_epoch(self, created: Iterable[Segment]) -> None:
         """Open the new segments of the active epoch and write both down."""
+        self.open_segments(created)
+        self.write_epoch(self.history.active)
+
+    def open_segments(self, created: Iterable[Segment]) -> None:
+        """Open new segments."""
         for segment in created:
             self.store.open(segment.id)
             self._created_ms[segment.id] = self.now_ms
-        epoch = self.history.active
+
+    def write_epoch(self, epoch: Epoch) -> None:
+        """Write an epoch down."""
         self.journal.write(
             "epochs",
             epoch=epoch.number,
@@ -97,6 +145,7 @@ class World:
             if progress is not None:
                 progress(step)
         self._write_segments()
+        self.transactions.write()
         return self.journal
 
     def _write_segments(self) -> None:

@@ -1,0 +1,110 @@
+"""What a writer has been given and what has become of it: waiting, sent, or settled.
+
+An event waits until the tick of its batch; it is settled once it is acknowledged (or, in a transaction, once its
+commit was requested), and nothing is promised about it any more. Whole arrays move, never single events.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wmlab.sim.load import Load
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SCAN = 4_096
+
+
+class Backlog:
+    """The load of one process, its events named by their index; times are ms of the simulated clock.
+
+    `event_time` is what the writer's clock, `skew_ms` off, says about when an event happened.
+    """
+
+    def __init__(self, load: Load, *, start_ms: int, batch_ms: int, skew_ms: int) -> None:
+        self.event_time = load.happens_ms + skew_ms
+        self.key = load.key
+        self._load = load
+        ticks = start_ms + -(-(load.arrives_ms - start_ms) // batch_ms) * batch_ms
+        self._queue = np.argsort(ticks, kind="stable")
+        self._queue_ticks = ticks[self._queue]
+        self._sent = 0
+        self._answered = 0
+        self._settled = np.zeros(len(load), bool)
+        self._first_open = 0
+
+    @property
+    def next_tick(self) -> int | None:
+        """When the next batch is due; None when there is none left."""
+        return int(self._queue_ticks[self._sent]) if self._sent < len(self._queue) else None
+
+    def take(self, until_ms: int) -> NDArray[np.int64]:
+        """The events whose batch is due by then, to be sent now."""
+        end = max(self._sent, int(np.searchsorted(self._queue_ticks, until_ms, side="right")))
+        batch = self._queue[self._sent : end]
+        self._sent = end
+        return batch[~self._settled[batch]]
+
+    def take_arrived(self, now_ms: int) -> NDArray[np.int64]:
+        """The events that the writer was given by now, without waiting for the tick of their batch."""
+        due = int(np.searchsorted(self._queue_ticks, now_ms, side="right"))
+        end = due
+        if due < len(self._queue):
+            end = int(np.searchsorted(self._queue_ticks, self._queue_ticks[due], side="right"))
+        window = self._queue[self._sent : end]
+        here = self._load.arrives_ms[window] <= now_ms
+        batch = window[here]
+        self._queue[self._sent : end] = np.concatenate([batch, window[~here]])
+        self._sent += len(batch)
+        return batch[~self._settled[batch]]
+
+    def settle(self, events: NDArray[np.int64]) -> None:
+        """Nothing can happen to these events any more."""
+        self._settled[events] = True
+
+    def reopen(self, events: NDArray[np.int64]) -> None:
+        """These events were settled too early: somebody will send them once more."""
+        if len(events):
+            self._settled[events] = False
+            self._first_open = min(self._first_open, int(events.min()))
+
+    def unanswered(self) -> NDArray[np.int64]:
+        """The events that were sent and are not settled."""
+        while self._answered < self._sent and self._settled[self._queue[self._answered]]:
+            self._answered += 1
+        sent = self._queue[self._answered : self._sent]
+        return sent[~self._settled[sent]]
+
+    def all_settled(self, events: NDArray[np.int64]) -> bool:
+        """Whether all of these are settled."""
+        return bool(self._settled[events].all())
+
+    def earliest_open(self, now_ms: int) -> int | None:
+        """Time of the earliest event that has happened and is not settled."""
+        while self._first_open < len(self._settled):
+            window = self._settled[self._first_open : self._first_open + _SCAN]
+            place = int(window.argmin())
+            if not window[place]:
+                self._first_open += place
+                happened = self._load.happens_ms[self._first_open] <= now_ms
+                return int(self.event_time[self._first_open]) if happened else None
+            self._first_open += len(window)
+        return None
+
+    def start_over(self, now_ms: int, *, keep: bool) -> None:
+        """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
+        waiting = self._queue[self._sent :]
+        happened = waiting[self._load.happens_ms[waiting] < now_ms]
+        self._settled[self._queue[: self._sent]] = True
+        if not keep:
+            self._settled[happened] = True
+
+    def from_now_on(self, now_ms: int, *, moves: bool) -> Load:
+        """The load that happens from now on, for another process; with `moves` this one does without it."""
+        later = np.flatnonzero(self._load.happens_ms > now_ms)
+        if moves:
+            self._settled[later] = True
+        return Load(self._load.happens_ms[later], self._load.arrives_ms[later], self._load.key[later])
