@@ -119,3 +119,23 @@ def test_something_that_is_no_table_is_refused() -> None:
 def test_a_happening_without_its_fields_is_shown(bounds: Bounds, cell: list[object]) -> None:
     with pytest.raises(ChartError, match=r"Column 'happened' holds .*scale"):
         read_bounds(bounds(happened=[cell] * 61))
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "subject", "label"),
+    [
+        ("crash", "w2", "w2", "w2 crashes"),
+        ("crash", "w2 crashes", "w2", "w2 crashes"),
+        ("restart", "w2 restarts", "w2", "w2 restarts"),
+        ("silence", "w2 falls silent", "w2", "w2 falls silent"),
+        ("speak", "w2 speaks again", "w2", "w2 speaks again"),
+        ("scale", "0@0 → 2@1, 3@1", "0@0 → 2@1, 3@1", "scale 0@0 → 2@1, 3@1"),
+        ("pause", None, "", "pause"),
+    ],
+)
+def test_a_happening_has_a_subject_and_a_label(
+    bounds: Bounds, kind: str, what: str | None, subject: str, label: str
+) -> None:
+    cell = [{"at_ms": 7, "kind": kind, "what": what}]
+    (found,) = read_bounds(bounds(happened=[cell] * 61)).happened
+    assert (found.what, found.label) == (subject, label)

@@ -13,6 +13,12 @@ REQUIRED: Final[tuple[str, ...]] = ("stream", "at_ms", "lower", "upper")
 _TIMES: Final[tuple[str, ...]] = ("at_ms", "lower", "upper", "true_bound")
 _KEYS: Final = ("stream", "group", "segment_id")
 _OPTIONAL: Final[tuple[str, ...]] = ("group", "segment_id", "version", "true_bound", "happened")
+_VERBS: Final[dict[str, str]] = {
+    "crash": "crashes",
+    "restart": "restarts",
+    "silence": "falls silent",
+    "speak": "speaks again",
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +31,9 @@ class Happening:
 
     @property
     def label(self) -> str:
-        """What a chart writes beside its line."""
+        """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1"."""
+        if self.kind in _VERBS and self.what:
+            return f"{self.what} {_VERBS[self.kind]}"
         return f"{self.kind} {self.what}".strip()
 
 
@@ -158,7 +166,8 @@ def _happening(entry: Any) -> Happening:
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
     at_ms = _integer("at_ms", fields["at_ms"])
-    return Happening(at_ms or 0, str(fields["kind"]), "" if fields["what"] is None else str(fields["what"]))
+    kind, what = str(fields["kind"]), "" if fields["what"] is None else str(fields["what"])
+    return Happening(at_ms or 0, kind, what.removesuffix(_VERBS.get(kind, "")).strip())
 
 
 def _and(names: Iterable[str]) -> str:
