@@ -13,7 +13,10 @@ PROGRAM = """
 import sys
 from wmlab.scenario import *
 writers = [EventWriter(name, rate_per_s=300, delay_mean_ms=80) for name in ("w1", "w2", "w3")]
-actions = [script.Scale(at_ms=3_000, seal=["0@0"], into=3), script.CrashWriter(at_ms=5_000, writer="w2")]
+writers += [EventWriter("w4", rate_per_s=90, processes=3, flush_before_note=True)]
+writers += [TransactionalWriter(f"t{n}", rate_per_s=90, open_ms=3_000 * n, commit_latency_ms=n) for n in (1, 2)]
+actions = [script.AbortTransaction(at_ms=4_000, writer="t1"), script.LoseMergeReply(at_ms=2_000)]
+actions += [script.Scale(at_ms=3_000, seal=["0@0"], into=3), script.CrashWriter(at_ms=5_000, writer="w2")]
 Scenario("replay", stream=Stream(segments=3, timestamp_aggregation_timeout_ms=2_000), writers=writers,
     readers=ReaderGroup(readers=2, rate_per_s=700), controllers=Controllers(period_ms=400), script=actions,
     duration_ms=10_000, seed=11).record(sys.argv[1], progress=False)

@@ -54,8 +54,8 @@ class Stream:
     `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
     `cut_algorithm`: `sound`, or `pravega` with its `visit_order`, which can produce cuts that move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
-    `acks_carry_offset=False`: an older server whose acknowledgements do not say how long the segment is; writers
-    notice and ask for the length (PDP-33, "Internal Changes").
+    `acks_carry_offset=False`: an older server whose answers to appends and merges do not say how long the segment is;
+    that is noticed, and the length is asked for (PDP-33, "Internal Changes").
     `commit_without_time`: what committing without a time notes: nothing; the minimum long, as Pravega does since
     PR 6283; or zero, as it did in issue 4291.
     `txn_marks`: one mark for each writer and batch of commits, with the largest time; or one for each transaction,

@@ -9,7 +9,7 @@ from wmlab.scenario.script import Action
 from wmlab.scenario.transactional import TransactionalWriter
 from wmlab.scenario.txn_script import AbortTransaction, CommitTransaction, SlowTransaction
 from wmlab.scenario.value import Problem
-from wmlab.scenario.writer_script import DuplicateWriter, NoteTime
+from wmlab.scenario.writer_script import DuplicateWriter, NoteTime, ShutDownWriter
 
 AnyWriter = EventWriter | TransactionalWriter
 
@@ -42,11 +42,12 @@ def writer_problems(writers: Sequence[AnyWriter], script: Sequence[Action]) -> I
 
 def _refusal(action: Action, writer: AnyWriter) -> str | None:
     transactional = isinstance(writer, TransactionalWriter)
+    notes = isinstance(action, NoteTime) or (isinstance(action, ShutDownWriter) and action.last_note)
     if isinstance(action, AbortTransaction | CommitTransaction | SlowTransaction) and not transactional:
         return f"{writer.name!r} is an event writer; only a TransactionalWriter has transactions"
-    if isinstance(action, NoteTime) and transactional:
+    if notes and transactional:
         return f"{writer.name!r} notes time when it commits; use CommitTransaction"
-    if isinstance(action, NoteTime) and writer.id is None:
+    if notes and writer.id is None:
         return f"{writer.name!r} has no writer_id, so it cannot note time"
     if isinstance(action, DuplicateWriter) and transactional:
         return f"{writer.name!r} is transactional; only an EventWriter can be duplicated"

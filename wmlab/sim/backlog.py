@@ -73,8 +73,13 @@ class Backlog:
 
     def unanswered(self) -> NDArray[np.int64]:
         """The events that were sent and are not settled."""
-        while self._answered < self._sent and self._settled[self._queue[self._answered]]:
-            self._answered += 1
+        while self._answered < self._sent:
+            window = self._settled[self._queue[self._answered : min(self._sent, self._answered + _SCAN)]]
+            place = int(window.argmin())
+            if not window[place]:
+                self._answered += place
+                break
+            self._answered += len(window)
         sent = self._queue[self._answered : self._sent]
         return sent[~self._settled[sent]]
 

@@ -154,15 +154,17 @@ class CommitHandler:
     def _merge_part(self, txn: Txn, source_id: int, target_id: int, reply: Callable[[int, int], None]) -> None:
         """At the segment store: merge and answer with the new length, or say that it is merged already.
 
-        In the second case the offset is not known any more, and the handler asks for the length instead.
+        In the second case the offset is not known any more, and an older server never says it: then the handler asks
+        for the length instead, which may have grown.
         """
         world, segment = self.world, self.world.store[target_id]
-        if not txn.stored.merge(source_id, target_id, segment, world.journal, world.now_ms):
-            world.later(world.later, self._tell_length, target_id, reply)
-        elif self._losses:
+        merged = txn.stored.merge(source_id, target_id, segment, world.journal, world.now_ms)
+        if merged and self._losses:
             world.after(self._losses.pop(0), world.later, self._merge_part, txn, source_id, target_id, reply)
-        else:
+        elif merged and world.scenario.stream.acks_carry_offset:
             world.later(reply, target_id, segment.length)
+        else:
+            world.later(world.later, self._tell_length, target_id, reply)
 
     def _tell_length(self, target_id: int, reply: Callable[[int, int], None]) -> None:
         self.world.later(reply, target_id, self.world.store[target_id].length)

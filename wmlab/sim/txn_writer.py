@@ -194,7 +194,7 @@ class TxnWriter:
     def on_requested(self, life: int, txn: Txn) -> None:
         """The controller has heard that a transaction is to be committed: `commit` returns."""
         if life == self.life:
-            self._to_request.pop(0)
+            self._to_request.pop(0).written.clear()
             self._asked = False
             self._requested[txn.name].succeed()
             self._request_next()
