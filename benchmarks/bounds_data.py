@@ -27,12 +27,11 @@ class Data:
     intervals: Path
 
 
-def written(root: Path, *, rows: int, segments: int, watermarks: int, seed: int) -> Data:
-    """Everything of one measurement, below `root`. All segments are open together and every cut names all."""
-    data = Data(*(root / name for name in ("positions", "watermarks", "segments", "intervals")))
+def with_log(positions: Path, root: Path, *, rows: int, segments: int, watermarks: int, seed: int) -> Data:
+    """A log over positions that are written already, below `root`. Every cut names all segments."""
+    data = Data(positions, *(root / name for name in ("watermarks", "segments", "intervals")))
     random = np.random.default_rng(seed)
-    top = rows * BYTES_PER_POSITION // segments
-    _write_positions(data.positions, random, rows, segments, top)
+    top = _top(rows, segments)
     cuts = np.sort(random.integers(0, top + 1, (segments, watermarks)), axis=1)
     marks = _watermarks(cuts)
     keys = pa.table(
@@ -49,12 +48,14 @@ def written(root: Path, *, rows: int, segments: int, watermarks: int, seed: int)
     return data
 
 
-def _write_positions(path: Path, random: np.random.Generator, rows: int, segments: int, top: int) -> None:
-    """Positions grow along the file, with some disorder, as they do when many readers publish."""
+def write_positions(path: Path, *, rows: int, segments: int, seed: int) -> None:
+    """Positions that grow along the files, with some disorder, as they do when many readers publish."""
     path.mkdir(parents=True)
-    edges = np.linspace(0, rows, FILES + 1).astype(np.int64)
-    for number, (begin, end) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
-        offset = np.arange(begin, end) * top // max(rows, 1) + random.integers(0, max(top // 1000, 1), end - begin)
+    random = np.random.default_rng(seed)
+    top = _top(rows, segments)
+    for number in range(FILES):
+        begin, end = number * rows // FILES, (number + 1) * rows // FILES
+        offset = np.arange(begin, end) * top // rows + random.integers(0, top // 1000 + 1, end - begin)
         columns = {
             "stream": pa.array(np.full(end - begin, STREAM)).dictionary_encode(),
             "segment_id": random.integers(0, segments, end - begin),
@@ -71,6 +72,11 @@ def _watermarks(cuts: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> pa.Tab
     return pa.table(
         {"stream": [STREAM] * count, "seq": seq, "lower": seq * 1000, "upper": seq * 1000 + 700, "cut": cut}
     )
+
+
+def _top(rows: int, segments: int) -> int:
+    """Where the segments end, in bytes."""
+    return rows * BYTES_PER_POSITION // segments
 
 
 def _prepared(marks: pa.Table, segments: pa.Table) -> pa.Table:

@@ -13,6 +13,7 @@ from wmlab.model.progress.findings import Completed
 from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
 from wmlab.scenario.plan import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, SilenceSource
+from wmlab.spark import progress as module
 from wmlab.spark.fired import windows_that_fire
 from wmlab.spark.progress import PROGRESS_COLUMNS, progress
 
@@ -76,8 +77,10 @@ def frame(spark, plans) -> Any:
     return spark.createDataFrame([tuple(row.values()) for row in shuffled], SCHEMA)
 
 
-@pytest.mark.parametrize("local", ["running_max", "head"])
-def test_every_arrival_is_that_of_the_pure_tracker(spark, local) -> None:
+@pytest.mark.parametrize(("local", "bits"), [("running_max", 16), ("running_max", 2), ("head", 8), ("head", 1)])
+def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bits) -> None:
+    monkeypatch.setattr(module, "_BLOCK_BITS", bits)
+    monkeypatch.setattr(module, "_CELL_BITS", bits)
     found = {
         (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
         for row in progress(frame(spark, PLANS), local=local).collect()

@@ -59,9 +59,7 @@ def hold_of(known: Known) -> Hold:
         return Hold(cause=Cause.FAILED, since_ms=known.held_since)
     times = known.bound["writers"]
     writers = tuple(sorted(name for name, time in times.items() if time == known.lower))
-    return Hold(
-        cause=Cause.SLOWEST, writers=writers, since_ms=known.bound["emitted_ms"], by_ms=_excess(known, writers)
-    )
+    return Hold(cause=Cause.SLOWEST, writers=writers, since_ms=known.bound["emitted_ms"], by_ms=_excess(known, writers))
 
 
 def _excess(known: Known, writers: tuple[str, ...]) -> int | None:

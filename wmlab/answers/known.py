@@ -67,7 +67,8 @@ class Known:
         """The knowledge after one more row."""
         match table:
             case "faults":
-                return replace(self, states={**self.states, row["target"]: STATES.get(row["kind"], row["detail"])})
+                state = str(STATES.get(row["kind"], row["detail"]))
+                return replace(self, states={**self.states, row["target"]: state})
             case "marks":
                 return self._after_mark(row)
             case "cycles":
@@ -120,9 +121,7 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
 
 def known_at(recording: Recording, stream: str, at_ms: int) -> Known:
     """The knowledge at a moment."""
-    last = Known(at_ms=at_ms)
-    for last in walk(recording, stream, until_ms=at_ms):
-        pass
+    *_, last = (Known(at_ms=at_ms), *walk(recording, stream, until_ms=at_ms))
     return replace(last, at_ms=at_ms)
 
 
@@ -144,7 +143,9 @@ def the_stream(recording: Recording, stream: str | None) -> str:
     if stream is not None and stream in names:
         return stream
     shown = ", ".join(names) or "none"
-    asked = "several streams" if stream is None and names else "no stream" if stream is None else f"no stream {stream!r}"
+    asked = (
+        "several streams" if stream is None and names else "no stream" if stream is None else f"no stream {stream!r}"
+    )
     raise RecordingError(
         f"The recording {recording.name!r} has {asked}; its streams: {shown}.",
         remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",

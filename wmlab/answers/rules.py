@@ -13,12 +13,16 @@ from wmlab.model.cycle import TimeoutFrom
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Cycle period and start delay, timeout (all ms) and where it is counted from; start delay None: one period."""
+    """Cycle period and start delay, timeout (all ms) and where it is counted from; start delay None: one period.
+
+    `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown.
+    """
 
     period_ms: int
     timeout_ms: int
     timeout_from: TimeoutFrom = "first_behind"
     start_delay_ms: int | None = None
+    look_every_ms: int | None = None
 
     def next_cycle_ms(self, known: Known) -> int | None:
         """When the next cycle runs; None while no writer is on record, for then none is planned."""

@@ -32,7 +32,10 @@ _OPERATOR: Final = ("stream", "operator")
 _LANE: Final = (*_OPERATOR, "origin")
 _UNKNOWN: Final = -(2**63)
 """Stands below every watermark while a minimum is taken; it is null before and after."""
-_BLOCK_BITS: Final = 8
+_BLOCK_BITS: Final = 16
+"""Arrivals of one operator that one sort sees, as a power of two."""
+_CELL_BITS: Final = 8
+"""Width of the grid over arrivals in the join of intervals, as a power of two."""
 
 
 def progress(buffers: DataFrame, *, local: LocalRule = "running_max") -> DataFrame:
@@ -55,7 +58,8 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max") -> DataFra
     if local not in get_args(LocalRule):
         raise ModelError(f"There is no local watermark {local!r}.", remedy="Ask for 'running_max' or 'head'.")
     followed = _along_arrivals(_along_sequences(buffers, local))
-    found = _over_all_origins(followed) if local == "running_max" else _over_intervals(followed)
+    operators = _operators(buffers)
+    found = _over_all_origins(followed, operators) if local == "running_max" else _over_intervals(followed, operators)
     return found.select(*buffers.columns, *PROGRESS_COLUMNS)
 
 
@@ -107,67 +111,102 @@ def _state(prefix: Column, watermark: Column) -> Column:
 
 
 def _along_arrivals(rows: DataFrame) -> DataFrame:
-    """Adds `prefix` and `local_watermark`, and `final`, the origin's last local watermark."""
+    """Adds `prefix` and `local_watermark`, and `next`, the origin's next arrival (null after its last one)."""
     back = Window.partitionBy(*_LANE).orderBy(F.desc("arrival"))
     later = back.rowsBetween(Window.unboundedPreceding, -1)
     whole = back.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    seen = rows.withColumns({"_ahead": F.min("before").over(later), "_final": F.max("after").over(whole)})
+    seen = rows.withColumns(
+        {
+            "_ahead": F.min("before").over(later),
+            "_final": F.max("after").over(whole),
+            "next": F.lag("arrival").over(back),
+            "begins": F.lead("arrival").over(back).isNull(),
+        }
+    )
     state = F.coalesce("_ahead", "_final")
     return seen.select(
         *rows.columns,
+        "next",
+        "begins",
         F.coalesce(state["prefix"], F.lit(0)).alias("prefix"),
         state["watermark"].alias("local_watermark"),
-        F.col("_final.watermark").alias("final"),
     )
 
 
-def _over_all_origins(rows: DataFrame) -> DataFrame:
-    """Adds `global_watermark` where local watermarks never fall."""
-    back = Window.partitionBy(*_OPERATOR).orderBy(F.desc("arrival"))
-    later = back.rowsBetween(Window.unboundedPreceding, -1)
-    whole = back.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    low = F.when(F.col("before").isNotNull(), F.coalesce(F.col("before.watermark"), F.lit(_UNKNOWN)))
-    seen = rows.withColumns(
+def _over_all_origins(rows: DataFrame, operators: DataFrame) -> DataFrame:
+    """Adds `global_watermark` where local watermarks never fall.
+
+    The arrivals are cut into blocks, so that no task sees a whole operator. What later blocks hold against a block is
+    each origin's local watermark at the end of it, which one more row per origin and block carries; it goes with the
+    origin's last row up to there, and an origin that has not sent yet carries the unknown.
+    """
+    size = F.lit(1 << _BLOCK_BITS)
+    block, until = _block("arrival"), F.coalesce(_block("next") - 1, _block("end"))
+    after = F.when(until >= block, F.sequence(block, until))
+    before = F.when(F.col("begins") & (block > 0), F.sequence(F.lit(0), block - 1))
+    itself = F.array(F.struct(F.lit(None).cast("long").alias("block"), F.lit(None).cast("long").alias("low")))
+    placed = rows.join(F.broadcast(operators), list(_OPERATOR)).withColumn(
+        "_for", F.explode(F.concat(itself, _carried(after, _low("local_watermark")), _carried(before, F.lit(_UNKNOWN))))
+    )
+    is_row = F.col("_for.block").isNull()
+    own = F.when(F.col("before").isNotNull(), _low("before.watermark"))
+    blocked = placed.withColumns(
         {
-            "_ahead": F.min(low).over(later),
-            "_final": F.min(F.coalesce("final", F.lit(_UNKNOWN))).over(whole),
-            "_heard": F.size(F.collect_set("origin").over(whole)),
+            "_block": F.coalesce("_for.block", block),
+            "_low": F.when(is_row, own).otherwise(F.col("_for.low")),
+            "_place": F.when(is_row, F.col("arrival")).otherwise((F.col("_for.block") + 1) * size),
         }
     )
-    smallest = F.least("_ahead", "_final")
-    known = (F.col("_heard") == F.col("origins")) & (smallest > _UNKNOWN)
-    return seen.withColumn("global_watermark", F.when(known, smallest))
+    back = Window.partitionBy("_block", *_OPERATOR).orderBy(F.desc("_place"))
+    smallest = F.min("_low").over(back.rowsBetween(Window.unboundedPreceding, -1))
+    known = (F.col("heard") == F.col("origins")) & (F.col("_smallest") > _UNKNOWN)
+    seen = blocked.withColumn("_smallest", smallest).where(F.col("_for.block").isNull())
+    return seen.withColumn("global_watermark", F.when(known, F.col("_smallest")))
 
 
-def _over_intervals(rows: DataFrame) -> DataFrame:
+def _operators(buffers: DataFrame) -> DataFrame:
+    """Per operator the last arrival (`end`) and how many origins have sent anything (`heard`)."""
+    lanes = buffers.groupBy(*_LANE).agg(F.max("arrival").alias("end"))
+    return lanes.groupBy(*_OPERATOR).agg(F.max("end").alias("end"), F.count("*").alias("heard"))
+
+
+def _carried(blocks: Column, low: Column) -> Column:
+    """One entry per block, none if `blocks` is null."""
+    entries = F.transform(blocks, lambda number: F.struct(number.alias("block"), low.alias("low")))
+    return F.coalesce(entries, F.expr("cast(array() as array<struct<block: bigint, low: bigint>>)"))
+
+
+def _low(watermark: str) -> Column:
+    return F.coalesce(watermark, F.lit(_UNKNOWN))
+
+
+def _block(arrival: str) -> Column:
+    return F.shiftright(arrival, _BLOCK_BITS)
+
+
+def _over_intervals(rows: DataFrame, operators: DataFrame) -> DataFrame:
     """Adds `global_watermark` where local watermarks may fall: each origin's value holds until its next arrival.
 
     Intervals are cut at a grid of arrivals, so that the join is one on equal cells with a range test.
     """
-    following = F.lead("arrival").over(Window.partitionBy(*_LANE).orderBy("arrival"))
-    ends = rows.groupBy(*_OPERATOR).agg(F.max("arrival").alias("_end"))
-    cells = f"explode(sequence(shiftright(_from, {_BLOCK_BITS}), shiftright(_to - 1, {_BLOCK_BITS})))"
-    spans = (
-        rows.withColumn("_to", following)
-        .join(F.broadcast(ends), list(_OPERATOR))
-        .select(
-            *(F.col(name).alias(f"_{name}") for name in _OPERATOR),
-            F.col("arrival").alias("_from"),
-            F.coalesce("_to", F.col("_end") + 1).alias("_to"),
-            F.col("local_watermark").alias("_local"),
-        )
-        .withColumn("_cell", F.expr(cells))
+    until = F.coalesce(F.col("next") - 1, F.col("end"))
+    cell = [F.shiftright(bound, _CELL_BITS) for bound in (F.col("arrival"), until)]
+    spans = rows.join(F.broadcast(operators), list(_OPERATOR)).select(
+        *(F.col(name).alias(f"_{name}") for name in _OPERATOR),
+        F.col("arrival").alias("_from"),
+        until.alias("_until"),
+        F.col("local_watermark").alias("_local"),
+        F.explode(F.sequence(*cell)).alias("_cell"),
     )
     at = (
         (F.col("stream") == F.col("_stream"))
         & (F.col("operator") == F.col("_operator"))
-        & (F.shiftright("arrival", _BLOCK_BITS) == F.col("_cell"))
-        & (F.col("_from") <= F.col("arrival"))
-        & (F.col("arrival") < F.col("_to"))
+        & (F.shiftright("arrival", _CELL_BITS) == F.col("_cell"))
+        & F.col("arrival").between(F.col("_from"), F.col("_until"))
     )
-    keys = rows.select(*_OPERATOR, "arrival", "origins")
     lowest = (
-        keys.join(spans, at)
+        rows.select(*_OPERATOR, "arrival", "origins")
+        .join(spans, at)
         .groupBy(*_OPERATOR, "arrival", "origins")
         .agg(F.count("_local").alias("_known"), F.min("_local").alias("_lowest"))
         .select(

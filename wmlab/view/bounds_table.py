@@ -54,7 +54,7 @@ class BoundsTable:
 
 
 def read_bounds(frame: Any) -> BoundsTable:
-    """Read a pandas DataFrame, or a Spark one (anything with `columns`, `[...]` and `toPandas()`).
+    """Read a pandas DataFrame, or a Spark one (anything with `columns`, `[...]` and `toArrow()`).
 
     Needs `stream`, `at_ms`, `lower`, `upper`; uses `group`, `segment_id`, `version`, `true_bound` and `happened` if
     they are there. Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several
@@ -63,14 +63,12 @@ def read_bounds(frame: Any) -> BoundsTable:
     columns = _columns(frame)
     _require(columns)
     wanted = [name for name in (*REQUIRED, *_OPTIONAL) if name in columns]
-    narrow = frame[wanted]
-    local = narrow.toPandas() if hasattr(narrow, "toPandas") else narrow
-    if not len(local):
+    cells = _cells(frame[wanted], wanted)
+    if not cells["at_ms"]:
         raise ChartError(
             "The table of bounds has no rows.",
             remedy="Draw a recording in which a reader read something, or loosen the filter.",
         )
-    cells = {name: _plain(local[name]) for name in wanted}
     _require_one_series(cells)
     times = {name: _integers(name, cells[name]) for name in _TIMES if name in cells}
     order = _order(times, cells)
@@ -115,6 +113,14 @@ def _require_one_series(cells: Mapping[str, list[Any]]) -> None:
                 f"One chart shows one {name.removesuffix('_id')}, but the table has {len(values)}: {shown}.",
                 remedy=f"Keep one of them, for example with bounds[bounds[{name!r}] == {example!r}].",
             )
+
+
+def _cells(frame: Any, names: Iterable[str]) -> dict[str, list[Any]]:
+    """The values by column; from Spark by way of Arrow, since pandas turns whole numbers with unknowns into floats."""
+    if hasattr(frame, "toArrow"):
+        table = frame.toArrow()
+        return {name: table[name].to_pylist() for name in names}
+    return {name: _plain(frame[name]) for name in names}
 
 
 def _plain(column: Any) -> list[Any]:
