@@ -1,10 +1,13 @@
 """Who may note time and when: ids, automatic mode, flushing, older servers, idle marks, several processes."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.sim.claims import assert_sound, late_events
-from tests.sim.worlds import noted, rows, run
-from wmlab.scenario import EventWriter, Problems, Stream, noting, script
+from tests.sim.worlds import noted, rows, run, scenario
+from wmlab.scenario import Controllers, EventWriter, Problems, Stream, noting, script
+from wmlab.sim.world import World
 
 
 def writer(**fields):
@@ -148,3 +151,67 @@ def test_one_process_of_several_can_be_crashed():
 def test_keys_outside_the_range_of_a_load_get_nothing():
     world = run(writers=[writer(keys="1/4..1/2", rate_per_s=500)], stream=Stream(segments=8))
     assert set(world.journal.events(("w",)).segment_id.tolist()) == {2, 3}
+
+
+def test_processes_of_one_id_speak_only_for_themselves_and_break_each_others_promise():
+    one, two = (
+        run(writers=[writer(processes=count, delay_mean_ms=800, rate_per_s=20)], stream=Stream()) for count in (1, 2)
+    )
+    assert late_events(one) == 0
+    assert late_events(two) > 0
+
+
+@st.composite
+def runs(draw):
+    """Random options of event writers; everybody has noted before the first cycle, and nobody times out."""
+    writers = [
+        EventWriter(
+            name,
+            rate_per_s=draw(st.sampled_from([0, 5, 80])),
+            delay_mean_ms=draw(st.sampled_from([0, 300])),
+            keys=draw(st.sampled_from(["0..1", "0..1/3"])),
+            batch_ms=draw(st.sampled_from([1, 100, 900])),
+            flush_before_note=draw(st.booleans()),
+            note_every_ms=draw(st.sampled_from([200, 900])),
+        )
+        for name in "ab"
+    ]
+    at = st.integers(1_100, 9_000)
+    possible = [
+        script.ShutDownWriter(at_ms=draw(at), writer="a", last_note=True),
+        script.SilenceWriter(at_ms=draw(at), writer="b", for_ms=draw(st.integers(1, 3_000))),
+        script.Scale(at_ms=draw(at), seal=["0@0"], into=draw(st.integers(1, 3))),
+    ]
+    return scenario(
+        stream=Stream(
+            segments=draw(st.integers(1, 3)),
+            timestamp_aggregation_timeout_ms=100_000,
+            acks_carry_offset=draw(st.booleans()),
+        ),
+        writers=writers,
+        script=draw(st.lists(st.sampled_from(possible), unique=True)),
+        controllers=Controllers(period_ms=1_000),
+        duration_ms=12_000,
+        seed=draw(st.integers(0, 2**32)),
+        latency_ms=draw(st.sampled_from([0, 5, 60])),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(runs())
+def test_no_option_of_a_writer_breaks_the_claims_of_a_watermark(case):
+    world = World(case, {})
+    world.run()
+    assert_sound(world)
+    assert late_events(world) == 0
+
+
+def test_a_writer_that_says_it_is_idle_and_goes_on_writing_is_late():
+    assert late_events(run()) == 0
+    assert late_events(run(script=[script.MarkIdle(at_ms=5_000, writer="w2", for_ms=8_000)])) > 0
+
+
+@pytest.mark.parametrize("last_note", [True, False])
+def test_what_was_written_after_the_last_note_is_covered_only_if_the_writer_notes_once_more(last_note):
+    shut_down = script.ShutDownWriter(at_ms=5_900, writer="w2", last_note=last_note)
+    assert (late_events(run(script=[shut_down])) == 0) is last_note

@@ -218,6 +218,12 @@ def test_a_graceful_shutdown_commits_what_is_open_and_says_goodbye_when_that_is_
     assert "t" not in world.controller.marks.marks
 
 
+def test_a_shutdown_between_transactions_begins_one_more_for_what_waits():
+    world = run(writers=[txn_writer(open_ms=500)], script=[script.ShutDownWriter(at_ms=3_550, writer="t")])
+    assert [row["state"] for row in txns(world).values()] == ["committed"] * 3
+    assert 3_450 < max(world.journal.events(("t",)).event_time) <= 3_550
+
+
 def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatch):
     case = scenario(writers=[txn_writer()], script=[], stream=Stream())
     world = lab.World(case, {})

@@ -40,7 +40,8 @@ class NoteTime:
 class ShutDownWriter:
     """Close a writer gracefully: what it has is written and acknowledged, then it says goodbye to a controller.
 
-    With `last_note` it notes the time once more before that. Pravega's client says no goodbye when it closes:
+    With `last_note` it notes the time once more before that; without, no mark covers what it wrote after its last
+    note, and that may come late. Pravega's client neither notes nor says goodbye when it closes:
     `tell_controller=False` (the call exists since PDP-33, "Internal Changes", but nothing uses it on master).
     A transactional writer commits what is open and waits until that is done.
     """

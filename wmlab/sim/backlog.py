@@ -101,11 +101,14 @@ class Backlog:
 
     def start_over(self, now_ms: int, *, keep: bool) -> None:
         """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
-        waiting = self._queue[self._sent :]
-        happened = waiting[self._load.happens_ms[waiting] < now_ms]
         self._settled[self._queue[: self._sent]] = True
         if not keep:
-            self._settled[happened] = True
+            self.abandon(now_ms)
+
+    def abandon(self, now_ms: int) -> None:
+        """What has happened and was not sent will never be."""
+        waiting = self._queue[self._sent :]
+        self._settled[waiting[self._load.happens_ms[waiting] < now_ms]] = True
 
     def from_now_on(self, now_ms: int, *, moves: bool) -> Load:
         """The load that happens from now on, for another process; with `moves` this one does without it."""

@@ -93,6 +93,9 @@ class TxnWriter:
         self.closed = True
         self._leaving = then
         self._take(self.backlog.take_arrived(self.world.now_ms))
+        beginning = any(name not in self._handles for name in self._unfinished)
+        if any(map(len, self._pending)) and not beginning:
+            self._begin(self.life, self.world.now_ms)
         for handle in list(self._open):
             self._commit(handle, "policy")
         self._leave_when_done()
@@ -151,12 +154,7 @@ class TxnWriter:
         open_ms = every_ms if self.part.open_ms is None else self.part.open_ms
         planned_ms = int(env.now)
         while life == self.life and not self.closed:
-            self._begun += 1
-            name = f"{self.part.name}-{self._begun}"
-            self._unfinished[name] = None
-            self._requested[name] = env.event()
-            self._planned_ms[name] = planned_ms + open_ms
-            self.world.later(self.world.transactions.begin, self, life, name)
+            name = self._begin(life, planned_ms + open_ms)
             if open_ms <= every_ms:
                 yield from self._committing(life, name)
             else:
@@ -165,6 +163,16 @@ class TxnWriter:
             while planned_ms + open_ms <= env.now:
                 planned_ms += every_ms
             yield env.timeout(max(0, planned_ms - int(env.now)))
+
+    def _begin(self, life: int, planned_ms: int) -> str:
+        """Ask for a new transaction that is to be committed at `planned_ms`; returns its name."""
+        self._begun += 1
+        name = f"{self.part.name}-{self._begun}"
+        self._unfinished[name] = None
+        self._requested[name] = self.world.env.event()
+        self._planned_ms[name] = planned_ms
+        self.world.later(self.world.transactions.begin, self, life, name)
+        return name
 
     def _committing(self, life: int, name: str) -> Generator[simpy.Event]:
         """Commit a transaction when its time has come, and wait until the controller has heard of it."""

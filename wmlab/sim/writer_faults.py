@@ -67,6 +67,8 @@ def _shut_down(world: World, action: ShutDownWriter) -> None:
     world.happened("shut_down", action.writer, f"{action.writer} shuts down")
 
     def farewell() -> None:
+        if action.backlog == "lost":
+            writer.backlog.abandon(world.now_ms)
         if action.last_note and isinstance(writer, Writer):
             writer.notes.note_chosen()
         if action.tell_controller:
