@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from wmlab import traces as trace
     from wmlab import view as chart
     from wmlab.recording import Recording
-    from wmlab.scenario import Clock, Controllers, EventWriter, ReaderGroup, Scenario, Stream, network, noting, script
+    from wmlab.scenario import (
+        Clock,
+        Controllers,
+        EventWriter,
+        ReaderGroup,
+        Scenario,
+        Stream,
+        TransactionalWriter,
+        network,
+        noting,
+        script,
+    )
     from wmlab.spark import spark_session
 
 __version__ = "0.1.0"
@@ -32,6 +43,7 @@ __all__ = [
     "Recording",
     "Scenario",
     "Stream",
+    "TransactionalWriter",
     "chart",
     "network",
     "noting",
@@ -41,7 +53,8 @@ __all__ = [
     "trace",
 ]
 
-_HOMES = dict.fromkeys(("Clock", "Controllers", "EventWriter", "ReaderGroup", "Scenario", "Stream"), "wmlab.scenario")
+_PARTS = ("Clock", "Controllers", "EventWriter", "ReaderGroup", "Scenario", "Stream", "TransactionalWriter")
+_HOMES = dict.fromkeys(_PARTS, "wmlab.scenario")
 _HOMES |= {"Recording": "wmlab.recording", "spark_session": "wmlab.spark"}
 _NAMESPACES = {
     "chart": "wmlab.view",

@@ -68,7 +68,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "marks": pa.schema(
         [
             _STREAM,
-            _field("writer", _TEXT, "who noted the time"),
+            _field("writer", _TEXT, "the writer id under which the time was noted"),
+            _field("process", _TEXT, "the process that noted it; null for the commit of a transaction", nullable=True),
             _field("time", _LONG, "the noted time", unit="ms"),
             _field("position", _OFFSETS, "acknowledged offset of each segment the writer held; null: nothing yet"),
             _field("noted_ms", _LONG, "when the writer noted it", unit="ms"),
@@ -76,6 +77,48 @@ TABLES: Final[dict[str, pa.Schema]] = {
             _field("controller", _TEXT, "the controller that judged it"),
             _field("txn", _TEXT, "the transaction it belongs to; null for a noted time", nullable=True),
             _field("outcome", _TEXT, "success, or why it was refused"),
+        ]
+    ),
+    "departures": pa.schema(
+        [
+            _STREAM,
+            _field("writer", _TEXT, "the writer id that need not be waited for any more"),
+            _field("process", _TEXT, "the process that said so"),
+            _field("call", _TEXT, "shut down, or mark idle"),
+            _field("sent_ms", _LONG, "when the writer said so", unit="ms"),
+            _field("received_ms", _LONG, "when the controller heard it", unit="ms"),
+            _field("controller", _TEXT, "the controller that heard it"),
+            _field("outcome", _TEXT, "ok, unknown writer, or write conflict"),
+        ]
+    ),
+    "transactions": pa.schema(
+        [
+            _STREAM,
+            _field("txn", _TEXT, "the transaction: its writer's name and a number from 1"),
+            _field("writer", _TEXT, "the name of the writer that began it"),
+            _field("epoch", _LONG, "the epoch in which it began"),
+            _field("state", _TEXT, "open, committing, committed, aborting or aborted, at the end of the run"),
+            _field("begun_ms", _LONG, "when the controller began it", unit="ms"),
+            _field("commit_requested_ms", _LONG, "when the controller heard the commit", unit="ms", nullable=True),
+            _field("committed_ms", _LONG, "when it was recorded as committed", unit="ms", nullable=True),
+            _field("aborted_ms", _LONG, "when it was recorded as aborted", unit="ms", nullable=True),
+            _field("time", _LONG, "the time given at commit; null: none", unit="ms", nullable=True),
+            _field("batch", _LONG, "the batch of commits it was in, from 0", nullable=True),
+            pa.field(
+                "position",
+                _OFFSETS,
+                metadata={"about": "end of every segment of the epoch it was merged into", "unit": "bytes"},
+            ),
+            _field("events", _LONG, "how many events were written in it"),
+        ]
+    ),
+    "errors": pa.schema(
+        [
+            _STREAM,
+            _field("at_ms", _LONG, "when the call was refused", unit="ms"),
+            _field("process", _TEXT, "the process that called"),
+            _field("call", _TEXT, "note time, shut down, mark idle, commit or abort"),
+            _field("problem", _TEXT, "why it was refused; it had no effect"),
         ]
     ),
     "cycles": pa.schema(
@@ -130,8 +173,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
         [
             _STREAM,
             _field("at_ms", _LONG, "when it happened", unit="ms"),
-            _field("kind", _TEXT, "scale, crash, restart, silence, speak and so on, one word"),
-            _field("target", _TEXT, "what it happened to: a party, the sealed segments, a store"),
+            _field("kind", _TEXT, "what happened, in one word: scale, crash, restart, silence, speak and so on"),
+            _field("target", _TEXT, "what it happened to: a party or process, the sealed segments, a store"),
             _field("detail", _TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
         ]
     ),

@@ -53,6 +53,7 @@ def mark(writer: str, time: int, at_ms: int, outcome: str = "success") -> dict[s
     return {
         "stream": "orders",
         "writer": writer,
+        "process": writer,
         "time": time,
         "position": {0: 100},
         "noted_ms": at_ms - 5,

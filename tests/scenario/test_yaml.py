@@ -13,6 +13,7 @@ from wmlab.scenario import (
     ReaderGroup,
     Scenario,
     Stream,
+    TransactionalWriter,
     noting,
     script,
 )
@@ -48,6 +49,34 @@ actions = st.one_of(
         backlog=st.sampled_from(["lost", "kept"]),
     ),
     st.builds(script.SilenceWriter, at_ms=st.integers(0, 999), writer=st.just("b"), for_ms=st.none() | st.just(7)),
+    st.builds(
+        script.NoteTime,
+        at_ms=st.integers(0, 999),
+        writer=st.just("a"),
+        time=st.integers(-(2**63), 2**63 - 1),
+        position=st.none() | st.dictionaries(st.sampled_from(["0@0", "7@3"]), st.none() | st.integers(0, 2**62)),
+    ),
+    st.builds(script.DuplicateWriter, at_ms=st.integers(0, 999), writer=st.just("a"), load=st.just("copied")),
+    st.builds(
+        script.CommitTransaction,
+        at_ms=st.integers(0, 999),
+        writer=st.just("t"),
+        transaction=st.sampled_from([None, "t-1"]),
+        time=st.sampled_from([None, "policy", 0, -(2**63)]),
+    ),
+    st.builds(
+        script.CrashCommitHandler, at_ms=st.integers(0, 999), point=st.sampled_from(["before_merge", "after_marks"])
+    ),
+)
+transactional = st.builds(
+    TransactionalWriter,
+    st.just("t"),
+    rate_per_s=st.floats(0, 1e6),
+    noting=policies,
+    writer_id=st.sampled_from([None, "{name}", "shared", "{name}.x"]),
+    every_ms=st.integers(1, 10**6),
+    open_ms=st.none() | st.integers(1, 10**6),
+    keys=st.sampled_from(["0..1", "1/3..0.5"]),
 )
 
 scenarios = st.builds(
@@ -59,7 +88,7 @@ scenarios = st.builds(
         cut_algorithm=st.sampled_from(["sound", "pravega"]),
         timeout_from=st.sampled_from(["first_behind", "last_note"]),
     ),
-    writers=st.tuples(writer("a"), writer("b")),
+    writers=st.tuples(writer("a"), writer("b"), transactional),
     readers=st.none() | st.builds(ReaderGroup, readers=st.integers(1, 9), rate_per_s=st.none() | st.floats(0.1, 1e6)),
     controllers=st.builds(Controllers, period_ms=st.integers(1, 10**6)),
     script=st.lists(actions, max_size=4).map(tuple),
@@ -78,6 +107,7 @@ def test_yaml_round_trip_is_exact(scenario):
 def test_the_repr_is_the_code_that_makes_it(scenario):
     names = {**vars(noting), **vars(script), "Scenario": Scenario, "Stream": Stream, "EventWriter": EventWriter}
     names |= {"Clock": Clock, "Controllers": Controllers, "ReaderGroup": ReaderGroup}
+    names |= {"TransactionalWriter": TransactionalWriter}
     assert eval(repr(scenario), names) == scenario
 
 

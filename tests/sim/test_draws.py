@@ -15,7 +15,10 @@ PROGRAM = """
 import sys
 from wmlab.scenario import *
 writers = [EventWriter(name, rate_per_s=300, delay_mean_ms=80) for name in ("w1", "w2", "w3")]
-actions = [script.Scale(at_ms=3_000, seal=["0@0"], into=3), script.CrashWriter(at_ms=5_000, writer="w2")]
+writers += [EventWriter("w4", rate_per_s=90, processes=3, flush_before_note=True)]
+writers += [TransactionalWriter(f"t{n}", rate_per_s=90, open_ms=3_000 * n, commit_latency_ms=n) for n in (1, 2)]
+actions = [script.AbortTransaction(at_ms=4_000, writer="t1"), script.LoseMergeReply(at_ms=2_000)]
+actions += [script.Scale(at_ms=3_000, seal=["0@0"], into=3), script.CrashWriter(at_ms=5_000, writer="w2")]
 Scenario("replay", stream=Stream(segments=3, timestamp_aggregation_timeout_ms=2_000), writers=writers,
     readers=ReaderGroup(readers=2, rate_per_s=700), controllers=Controllers(period_ms=400), script=actions,
     duration_ms=10_000, seed=11).record(sys.argv[1], progress=False)
@@ -29,7 +32,8 @@ writers = [EventWriter(name, rate_per_s=100, stream=stream, clock=Clock(drift_pp
     for name, stream in (("w1", "a"), ("w2", "b"), ("w3", "b"))]
 actions = [script.ExpireSession(at_ms=2_000), script.CrashController(at_ms=4_000, controller="distributor"),
     script.Partition(at_ms=5_000, a="writers", b="controllers", for_ms=700), script.AddController(at_ms=6_000),
-    script.DeleteStream(at_ms=7_000, recreate_after_ms=500, stream="b"), script.ReplaceWriter(at_ms=8_000, writer="w1")]
+    script.DeleteStream(at_ms=7_000, recreate_after_ms=500, stream="b"),
+    script.DuplicateWriter(at_ms=8_000, writer="w1")]
 network = Network(delay=LogNormal(20.0, 0.7), inside=Exponential(2.0), loss=0.1, duplication=0.1, reordering=0.1,
     keep_messages=True)
 Scenario("replay", streams=[Stream("a"), Stream("b", segments=3)], writers=writers,

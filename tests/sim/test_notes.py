@@ -19,7 +19,7 @@ def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused():
         writers=[WALL],
         script=[
             script.Partition(at_ms=5_500, a="w", b="controllers", for_ms=6_000, calls="held"),
-            script.ReplaceWriter(at_ms=7_250, writer="w"),
+            script.DuplicateWriter(at_ms=7_250, writer="w"),
         ],
     )
     stale = [row for row in rows(world, "marks") if row["noted_ms"] <= 11_000 and row["received_ms"] > 11_000]
@@ -41,7 +41,7 @@ def test_w17_a_process_whose_position_is_behind_is_refused_too():
         stream=Stream(),
         script=[
             script.Partition(at_ms=4_000, a="w", b="segment-store", for_ms=9_000),
-            script.ReplaceWriter(at_ms=5_500, writer="w"),
+            script.DuplicateWriter(at_ms=5_500, writer="w"),
         ],
     )
     assert "invalid position" in outcomes(world)
@@ -76,7 +76,7 @@ def test_w19_a_conflict_of_compare_and_set_is_repeated_by_the_client(inside_ms, 
         writers=[WALL],
         controllers=Controllers(2, period_ms=500),
         network=Network(inside=Fixed(inside_ms)),
-        script=[script.ReplaceWriter(at_ms=5_000, writer="w")],
+        script=[script.DuplicateWriter(at_ms=5_000, writer="w")],
     )
     assert ("write conflict" in outcomes(world)) is conflicts
     for conflict in rows(world, "marks", outcome="write conflict"):

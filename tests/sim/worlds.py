@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Scenario, Stream
+from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Scenario, Stream, script
 from wmlab.sim.world import World
 
 
@@ -30,9 +30,28 @@ def rows(world: World, table: str, **where: object) -> list[Mapping[str, Any]]:
     return [row for row in found if all(row[name] == value for name, value in where.items())]
 
 
+def stored_marks(world: World, stream: str = "stream") -> Mapping[str, Any]:
+    """The writer marks that the metadata store holds now."""
+    return world.metadata.record(stream).marks.marks
+
+
 def events_of(world: World, writer: str) -> list[tuple[int, int]]:
     """(event time, append time) of a writer's events."""
     names = tuple(part.name for part in world.scenario.writers)
     events = world.journal.events(names)
     mine = events.writer == names.index(writer)
     return list(zip(events.event_time[mine].tolist(), events.append_ms[mine].tolist(), strict=True))
+
+
+def noted(at_ms: int, writer: str, time: int, position: Mapping[str, int | None] | None = None) -> script.NoteTime:
+    """A note with a position that grows with the clock, unless another one is given."""
+    return script.NoteTime(
+        at_ms=at_ms, writer=writer, time=time, position={"0@0": at_ms} if position is None else position
+    )
+
+
+def scripted(*actions: Any, writers: str = "ab", timeout_ms: int = 1_000, **fields: Any) -> World:
+    """A run in which the writers write nothing and note only what the script says; cycles 505, 1,005 ... ms later."""
+    stream = {"segments": 1, "timestamp_aggregation_timeout_ms": timeout_ms} | fields.pop("stream", {})
+    quiet = [EventWriter(name, rate_per_s=0, note_every_ms=None) for name in writers]
+    return run(**({"writers": quiet, "stream": Stream(**stream), "script": actions, "duration_ms": 9_000} | fields))

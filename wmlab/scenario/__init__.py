@@ -6,6 +6,7 @@ from wmlab.scenario.controllers import Controllers
 from wmlab.scenario.network import Network
 from wmlab.scenario.parts import EventWriter, ReaderGroup, Stream
 from wmlab.scenario.scenario import Scenario
+from wmlab.scenario.transactional import TransactionalWriter
 from wmlab.scenario.value import Problem, Problems
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "ReaderGroup",
     "Scenario",
     "Stream",
+    "TransactionalWriter",
     "network",
     "noting",
     "script",

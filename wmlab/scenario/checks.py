@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from wmlab.errors import ModelError
 from wmlab.model.history import StreamHistory
+from wmlab.scenario.checks_writers import process_names, writer_problems
 from wmlab.scenario.script import Action, AddController, DeleteStream, Partition, Scale, SealStream, StepClock
 from wmlab.scenario.units import EVERY, SERVICES, controller_name, reader_name
 from wmlab.scenario.value import Problem
@@ -15,7 +16,7 @@ from wmlab.scenario.value import Problem
 if TYPE_CHECKING:
     from wmlab.scenario.scenario import Scenario
 
-ROLES = ("leader", "distributor")
+ROLES = ("leader", "committer", "distributor")
 """What a script may call a controller besides its name."""
 
 
@@ -30,6 +31,7 @@ def problems_across(scenario: Scenario) -> Iterator[Problem]:
             message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
             yield Problem(("script", index, "at_ms"), message)
         yield from _name_problems(scenario, index, action)
+    yield from writer_problems(scenario.writers, scenario.script)
     yield from _scale_problems(scenario)
 
 
@@ -68,17 +70,17 @@ def _repeated(field: str, names: Iterable[str], what: str) -> Iterator[Problem]:
 
 
 def _name_problems(scenario: Scenario, index: int, action: Action) -> Iterator[Problem]:
-    writers = sorted(writer.name for writer in scenario.writers)
+    processes = sorted(process_names(scenario.writers, scenario.script))
     controllers = controllers_of(scenario)
     known = {
-        "writer": writers,
+        "writer": processes,
         "controller": [*ROLES, *controllers],
         "stream": [stream.name for stream in scenario.all_streams],
     }
     if isinstance(action, StepClock):
-        known["party"] = [*writers, *controllers]
+        known["party"] = [*sorted(writer.name for writer in scenario.writers), *controllers]
     if isinstance(action, Partition):
-        known["a"] = known["b"] = [*EVERY, *SERVICES, *writers, *controllers, *readers_of(scenario)]
+        known["a"] = known["b"] = [*EVERY, *SERVICES, *processes, *controllers, *readers_of(scenario)]
     for field, names in known.items():
         named = getattr(action, field, None)
         if named is not None and named not in names:
@@ -104,7 +106,7 @@ def _scale_problems(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(("script", index, "at_ms"), "the stream is sealed or deleted then")
         else:
             try:
-                histories[name] = histories[name].scale(action.seal, action.into)
+                histories[name] = histories[name].scale(action.seal, action.ranges)
             except ModelError as error:
                 yield Problem(("script", index, "seal"), error.problem)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +14,10 @@ from wmlab.scenario.checks import problems_across
 from wmlab.scenario.controllers import Controllers
 from wmlab.scenario.network import Network
 from wmlab.scenario.parts import EventWriter, ReaderGroup, Stream
-from wmlab.scenario.script import Action, Ms, Period
-from wmlab.scenario.value import Problems, plain, problems_of, value
+from wmlab.scenario.script import Action
+from wmlab.scenario.transactional import TransactionalWriter
+from wmlab.scenario.units import Ms, Period
+from wmlab.scenario.value import UNNAMED_KIND, Problems, plain, problems_of, value
 from wmlab.scenario.yaml import dump, line_of, parse, read_text
 
 if TYPE_CHECKING:
@@ -25,11 +28,21 @@ def _how_many(offered: object) -> str:
     return "several" if isinstance(offered, list | tuple) else "none" if offered is None else "one"
 
 
+def _writer_kind(offered: object) -> str:
+    """Which writer a value is; plain data that does not say so is an event writer."""
+    named = offered.get("kind") if isinstance(offered, Mapping) else getattr(offered, "kind", None)
+    return "transactional" if named == "transactional" else UNNAMED_KIND
+
+
 _Readers = Annotated[
     Annotated[ReaderGroup, Tag("one")]
     | Annotated[tuple[ReaderGroup, ...], Tag("several")]
     | Annotated[None, Tag("none")],
     Discriminator(_how_many),
+]
+_Writer = Annotated[
+    Annotated[EventWriter, Tag(UNNAMED_KIND)] | Annotated[TransactionalWriter, Tag("transactional")],
+    Discriminator(_writer_kind),
 ]
 
 
@@ -47,7 +60,7 @@ class Scenario:
     _: dataclasses.KW_ONLY
     stream: Stream = Stream()
     streams: Annotated[tuple[Stream, ...], Field(max_length=10_000)] = ()
-    writers: Annotated[tuple[EventWriter, ...], Field(min_length=1, max_length=10_000)]
+    writers: Annotated[tuple[_Writer, ...], Field(min_length=1, max_length=10_000)]
     readers: _Readers = None
     controllers: Controllers = Controllers()
     network: Network = Network()

@@ -5,13 +5,13 @@ Times are milliseconds after the start of the scenario. A `stream` of None is th
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from wmlab.scenario.script_controllers import (
     AddController,
+    CommitPoint,
     CrashController,
     CyclePoint,
     ExpireSession,
@@ -22,84 +22,67 @@ from wmlab.scenario.script_controllers import (
     TruncateMarks,
 )
 from wmlab.scenario.script_network import Partition, StepClock, StoreUnavailable
-from wmlab.scenario.script_streams import DeleteStream, ReplaceWriter, SealStream, TruncateStream
+from wmlab.scenario.script_streams import DeleteStream, Scale, SealStream, TruncateStream
+from wmlab.scenario.script_transactions import (
+    AbortTransaction,
+    CommitTransaction,
+    CrashCommitHandler,
+    LoseMergeReply,
+    SlowTransaction,
+)
+from wmlab.scenario.script_writers import (
+    CrashWriter,
+    DuplicateWriter,
+    MarkIdle,
+    NoteTime,
+    ShutDownWriter,
+    SilenceWriter,
+)
 from wmlab.scenario.units import Ms, Period
-from wmlab.scenario.value import value
 
 __all__ = [
+    "AbortTransaction",
     "Action",
     "AddController",
+    "CommitPoint",
+    "CommitTransaction",
+    "CrashCommitHandler",
     "CrashController",
     "CrashWriter",
     "CyclePoint",
     "DeleteStream",
+    "DuplicateWriter",
     "ExpireSession",
     "LoseBucketOwner",
     "LoseMarksSegment",
+    "LoseMergeReply",
+    "MarkIdle",
     "Ms",
+    "NoteTime",
     "Partition",
     "PauseController",
     "Period",
     "RemoveController",
-    "ReplaceWriter",
     "Scale",
     "SealStream",
+    "ShutDownWriter",
     "SilenceWriter",
+    "SlowTransaction",
     "StepClock",
     "StoreUnavailable",
     "TruncateMarks",
     "TruncateStream",
 ]
 
-
-@value
-class Scale:
-    """Seal segments and open new ones over the same key space (PDP-33, "Watermark Computation", the example).
-
-    `seal` names open segments as `number@epoch`; `into` is how many equal parts their key space becomes, one to
-    merge. The sealed segments must be neighbours in key space.
-    """
-
-    _: KW_ONLY
-    at_ms: Ms
-    seal: Annotated[tuple[str, ...], Field(min_length=1)]
-    into: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 2
-    stream: str | None = None
-    kind: Literal["scale"] = "scale"
-
-
-@value
-class CrashWriter:
-    """Stop a writer without a word; it notes and writes nothing until it restarts, if it does.
-
-    `backlog` says what becomes of events that happened but were not sent when it restarts: `lost` with the
-    process, or `kept` by their source and sent at once.
-    """
-
-    _: KW_ONLY
-    at_ms: Ms
-    writer: str
-    restart_after_ms: Period | None = None
-    backlog: Literal["lost", "kept"] = "lost"
-    kind: Literal["crash_writer"] = "crash_writer"
-
-
-@value
-class SilenceWriter:
-    """A writer goes on writing but notes no time for `for_ms`, or until the end when that is None."""
-
-    _: KW_ONLY
-    at_ms: Ms
-    writer: str
-    for_ms: Period | None = None
-    kind: Literal["silence_writer"] = "silence_writer"
-
-
-_WriterAction = Scale | CrashWriter | SilenceWriter | ReplaceWriter
+_WriterAction = CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | MarkIdle | DuplicateWriter
+_TransactionAction = CommitTransaction | AbortTransaction | SlowTransaction | LoseMergeReply | CrashCommitHandler
 _NetworkAction = Partition | StoreUnavailable | StepClock
 _ControllerAction = (
     CrashController | PauseController | ExpireSession | LoseBucketOwner | AddController | RemoveController
 )
-_StreamAction = TruncateStream | SealStream | DeleteStream | LoseMarksSegment | TruncateMarks
-Action = Annotated[_WriterAction | _NetworkAction | _ControllerAction | _StreamAction, Field(discriminator="kind")]
+_StreamAction = Scale | TruncateStream | SealStream | DeleteStream | LoseMarksSegment | TruncateMarks
+Action = Annotated[
+    _WriterAction | _TransactionAction | _NetworkAction | _ControllerAction | _StreamAction,
+    Field(discriminator="kind"),
+]
 """Any entry of a script."""

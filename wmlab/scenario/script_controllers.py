@@ -1,7 +1,8 @@
 """What can happen to controllers: they join, leave, crash, pause, and lose their session or a bucket.
 
-Besides a name such as `controller-1`, two roles name a controller: `leader` is the one that owns the bucket of the
-stream (of the first stream, unless `stream` says otherwise), `distributor` the elected one that spreads the buckets.
+Besides a name such as `controller-1`, three roles name a controller: `leader` is the one that owns the bucket of the
+stream (of the first stream, unless `stream` says otherwise), `committer` the one that commits the transactions of the
+stream, `distributor` the elected one that spreads the buckets.
 """
 
 from __future__ import annotations
@@ -16,27 +17,30 @@ CyclePoint = Literal["after_marks", "after_log", "before_removal", "before_appen
 """A place in the watermark cycle: the writer marks are read; then the log; writers are about to be removed; the
 watermark is about to be appended; it is appended but the mark pointer is not moved yet; the stream is about to be
 taken out of its bucket."""
+CommitPoint = Literal["before_merge", "after_merge", "after_marks"]
+"""A place in the commit of a batch of transactions: nothing is done; all events can be read and no mark is noted; the
+marks are noted and the transactions not recorded as committed."""
 
 
 @value
 class CrashController:
-    """Stop a controller without a word: at once, or when its cycle next comes to `point`.
+    """Stop a controller without a word: at once, or when its cycle or its commits next come to `point`.
 
-    Its session lives on until it times out, and only then others take over its buckets.
+    Its session lives on until it times out, and only then others take over its buckets and its commits.
     """
 
     _: KW_ONLY
     at_ms: Ms
     controller: str = "leader"
     stream: str | None = None
-    point: CyclePoint | None = None
+    point: CyclePoint | CommitPoint | None = None
     restart_after_ms: Period | None = None
     kind: Literal["crash_controller"] = "crash_controller"
 
 
 @value
 class PauseController:
-    """Freeze a controller for `for_ms`, at once or when its cycle next comes to `point`; then it goes on.
+    """Freeze a controller for `for_ms`, at once or when its cycle or its commits next come to `point`; then it goes on.
 
     A pause longer than the session timeout costs it its session, which it learns after it has gone on.
     """
@@ -46,7 +50,7 @@ class PauseController:
     for_ms: Period
     controller: str = "leader"
     stream: str | None = None
-    point: CyclePoint | None = None
+    point: CyclePoint | CommitPoint | None = None
     kind: Literal["pause_controller"] = "pause_controller"
 
 

@@ -1,14 +1,50 @@
-"""What can happen to a whole stream: it is truncated, sealed, deleted; and a writer gets a second process."""
+"""What can happen to a whole stream: it is scaled, truncated, sealed, deleted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from wmlab.scenario.units import Ms, Period
+from wmlab.model.keyspace import KeyRange
+from wmlab.scenario.units import Ms, Offset, Period
 from wmlab.scenario.value import value
+
+_MOST_PARTS = 1_000
+
+
+def _count_or_ranges(offered: object) -> object:
+    count = isinstance(offered, int) and not isinstance(offered, bool) and 1 <= offered <= _MOST_PARTS
+    if not count and not (isinstance(offered, Sequence) and offered and all(isinstance(text, str) for text in offered)):
+        raise ValueError(f"give a count from 1 to {_MOST_PARTS:,}, or the new key ranges")
+    return offered
+
+
+Into = Annotated[int | tuple[str, ...], BeforeValidator(_count_or_ranges)]
+
+
+@value
+class Scale:
+    """Seal segments and open new ones over the same key space (PDP-33, "Watermark Computation", the example).
+
+    `seal` names open segments as `number@epoch`; after a rolling transaction the copy of the same number is meant.
+    `into` is how many equal parts their key space becomes, one to merge, for which the sealed segments must be
+    neighbours in key space; or it lists the new key ranges, exactly, as "0..3/5" or "0.3..0.6".
+    """
+
+    _: KW_ONLY
+    at_ms: Ms
+    seal: Annotated[tuple[str, ...], Field(min_length=1)]
+    into: Into = 2
+    stream: str | None = None
+    kind: Literal["scale"] = "scale"
+
+    @property
+    def ranges(self) -> int | tuple[KeyRange, ...]:
+        """What it makes, in the words of the model. Raises `ModelError` for text that is not a key range."""
+        return self.into if isinstance(self.into, int) else tuple(KeyRange.parse(text) for text in self.into)
 
 
 @value
@@ -20,7 +56,7 @@ class TruncateStream:
 
     _: KW_ONLY
     at_ms: Ms
-    cut: dict[str, Annotated[int, Field(ge=0, strict=True)]] | None = None
+    cut: dict[str, Offset] | None = None
     stream: str | None = None
     kind: Literal["truncate_stream"] = "truncate_stream"
 
@@ -48,18 +84,3 @@ class DeleteStream:
     recreate_after_ms: Period | None = None
     stream: str | None = None
     kind: Literal["delete_stream"] = "delete_stream"
-
-
-@value
-class ReplaceWriter:
-    """A second process starts under a writer's id, as for a writer that is believed dead but is not.
-
-    To the network it is a party of its own, `NAME (replacement)`, so a partition of the first one leaves it alone.
-    The first process goes on. The new one draws a load of its own from now to the end, as the writer's description
-    says; for a writer that replays a trace there is none, and it only notes.
-    """
-
-    _: KW_ONLY
-    at_ms: Ms
-    writer: str
-    kind: Literal["replace_writer"] = "replace_writer"

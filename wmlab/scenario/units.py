@@ -4,23 +4,48 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+
+from wmlab.errors import ModelError
+from wmlab.model.keyspace import KeyRange
 
 Ms = Annotated[int, Field(ge=0, strict=True)]
+"""Milliseconds after the start of the scenario, or a duration that may be nothing."""
 Period = Annotated[int, Field(gt=0, strict=True)]
+"""A duration in milliseconds."""
+Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
+"""An application time: a 64-bit integer, milliseconds in all scenarios of wmlab."""
+Offset = Annotated[int, Field(ge=0, strict=True)]
+"""A place in a segment, in bytes."""
 Share = Annotated[float, Field(ge=0, lt=1, strict=True)]
+"""A part of the whole, below 1."""
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
+"""What a party or a stream is called."""
+WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
+"""The id under which a writer's marks are kept; "{name}" stands for the writer's name."""
 
 SEGMENT_STORE: Final = "segment-store"
 """Where segments live, the marks segment and a group's shared state among them."""
 METADATA_STORE: Final = "metadata-store"
-"""Where writer marks, epochs and bucket members live."""
+"""Where writer marks, epochs, transactions and bucket members live."""
 COORDINATOR: Final = "coordinator"
 """The coordination service: sessions of controllers, their leader, and who owns which bucket."""
 SERVICES: Final = (SEGMENT_STORE, METADATA_STORE, COORDINATOR)
 """The parties of every scenario besides its writers, readers and controllers."""
 EVERY: Final = ("writers", "readers", "controllers")
 """Names that stand for all parties of a kind."""
+
+
+def _key_range(text: str) -> str:
+    try:
+        KeyRange.parse(text)
+    except ModelError as error:
+        raise ValueError(error.problem.rstrip(".")) from None
+    return text
+
+
+Keys = Annotated[str, AfterValidator(_key_range)]
+"""A key range as "low..high" in rationals, for example "0..1/2"."""
 
 
 def controller_name(index: int) -> str:
@@ -31,3 +56,8 @@ def controller_name(index: int) -> str:
 def reader_name(group: str, index: int) -> str:
     """The name of the reader with that index in a group."""
     return f"{group}-{index}"
+
+
+def process_name(writer: str, number: int) -> str:
+    """The name of a writer's process, counted from 1."""
+    return writer if number == 1 else f"{writer}/{number}"

@@ -17,6 +17,9 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from wmlab.errors import ScenarioError
 
 T = TypeVar("T")
+UNNAMED_KIND = "event"
+"""The kind of a part that does not say what it is: of the writers, an event writer."""
+
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
 
 
@@ -74,7 +77,7 @@ def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, .
     """A pydantic location without the steps that only name the chosen kind of a union."""
     location: list[str | int] = []
     for step in steps:
-        if isinstance(offered, Mapping) and step not in offered and step in {"one", offered.get("kind")}:
+        if isinstance(offered, Mapping) and step not in offered and step in {"one", offered.get("kind", UNNAMED_KIND)}:
             continue
         if isinstance(offered, list | tuple) and step == "several":
             continue

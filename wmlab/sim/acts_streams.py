@@ -1,4 +1,4 @@
-"""What a script does to streams and their writers."""
+"""What a script does to whole streams."""
 
 from __future__ import annotations
 
@@ -7,76 +7,41 @@ from typing import TYPE_CHECKING
 
 from wmlab.errors import ScenarioError
 from wmlab.model.position import Position, is_lineage_valid, is_valid_cut
-from wmlab.model.segment import Segment, parse_segment, segment_name
-from wmlab.scenario.script import (
-    CrashWriter,
-    DeleteStream,
-    ReplaceWriter,
-    Scale,
-    SealStream,
-    SilenceWriter,
-    TruncateStream,
-)
-from wmlab.sim.load import synthetic
+from wmlab.model.segment import Segment, parse_segment, segment_name, split_id
+from wmlab.scenario.script import DeleteStream, Scale, SealStream, TruncateStream
 from wmlab.sim.stream import StreamWorld
-from wmlab.sim.writer import Writer
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
 
 
 def scale(world: World, action: Scale) -> None:
+    """Scale, as soon as the commits in work are done."""
+    stream = world.stream(action.stream)
+    stream.transactions.handler.between_batches(lambda: _scale(stream, action))
+
+
+def _scale(stream: StreamWorld, action: Scale) -> None:
     """Create the new segments, write the epoch, then seal (upstream `ScaleOperationTask`).
 
     The seals arrive one message later, so that for a moment predecessors and successors are both open.
     """
-    stream = world.stream(action.stream)
-    sealed = [parse_segment(name) for name in action.seal]
-    before = {segment.id for segment in stream.history.active.segments}
-    stream.history = stream.history.scale(sealed, action.into)
-    created = [segment for segment in stream.history.active.segments if segment.id not in before]
+    if stream.deleted:
+        return
+    active = stream.history.active.segments
+    copies = {segment.number: segment.id for segment in active}
+    sealed = [copies[split_id(parse_segment(name))[0]] for name in action.seal]
+    stream.history = stream.history.scale(sealed, action.ranges)
+    created = [segment for segment in stream.history.active.segments if segment not in active]
     stream.open_epoch(created)
     for segment_id in sealed:
-        world.later(stream.seal, segment_id)
+        stream.later(stream.seal, segment_id)
     names = ", ".join(segment_name(segment_id) for segment_id in sealed)
     stream.happened("scale", names, f"{names} → {_names(created)}")
 
 
 def _names(segments: Iterable[Segment]) -> str:
     return ", ".join(segment.name for segment in segments)
-
-
-def crash_writer(world: World, action: CrashWriter) -> None:
-    """Crash a writer, and start it again if the script says so."""
-    writer = world.writer(action.writer)
-    writer.crash()
-    writer.world.happened("crash", action.writer, f"{action.writer} crashes")
-
-    def restart() -> None:
-        writer.restart(action.backlog)
-        writer.world.happened("restart", action.writer, f"{action.writer} restarts")
-
-    if action.restart_after_ms is not None:
-        world.after(action.restart_after_ms, restart)
-
-
-def silence_writer(world: World, action: SilenceWriter) -> None:
-    """A writer notes nothing for a while."""
-    writer = world.writer(action.writer)
-    writer.silent_until = float("inf") if action.for_ms is None else world.now_ms + action.for_ms
-    stream = writer.world
-    stream.happened("silence", action.writer, f"{action.writer} falls silent")
-    if action.for_ms is not None:
-        world.after(action.for_ms, stream.happened, "speak", action.writer, f"{action.writer} speaks again")
-
-
-def replace_writer(world: World, action: ReplaceWriter) -> None:
-    """A second process under the same writer id, with a load of its own from now on."""
-    first = world.writer(action.writer)
-    process = f"{action.writer} (replacement)"
-    load = synthetic(first.part, world.scenario, name=process, from_ms=world.now_ms)
-    Writer(first.world, first.part, first.index, load, process=process).start()
-    first.world.happened("replace", action.writer, f"a second process of {action.writer} starts")
 
 
 def truncate_stream(world: World, action: TruncateStream) -> None:
@@ -97,10 +62,16 @@ def truncate_stream(world: World, action: TruncateStream) -> None:
 
 
 def seal_stream(world: World, action: SealStream) -> None:
-    """Seal all segments, one message later, as a scale does; nothing follows them."""
+    """Abort what is open, wait for what is to be committed, and seal all segments; nothing follows them."""
     stream = world.stream(action.stream)
+    stream.transactions.close()
+    stream.transactions.handler.between_batches(lambda: _seal(stream), drained=True)
+
+
+def _seal(stream: StreamWorld) -> None:
+    """The seals arrive one message later, as those of a scale do."""
     for segment in stream.history.active.segments:
-        world.later(stream.seal, segment.id)
+        stream.later(stream.seal, segment.id)
     stream.happened("seal", stream.name, f"{stream.name} is sealed")
 
 

@@ -1,61 +1,56 @@
-"""A writer's way to the controllers: it calls any of them, and repeats what failed for a passing reason.
+"""A writer's controller client: which controller it calls, what it asks, and what it does when that fails.
 
-Source: PDP-33, "Distributing Streams Across Controller Instances" (no affinity of writers to a controller); upstream
-`ControllerImpl`, whose transient errors include a conflict of compare-and-set. A negative answer is not repeated.
+Notes and farewells are calls, which the network may lose; all else goes over a connection. Source: upstream
+`ControllerImpl` and `RetryingControllerClient`: a call that failed for a passing reason is repeated with growing waits;
+those transient errors include a conflict of compare-and-set. A negative answer is not repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from wmlab.model.marks import NoteOutcome
 from wmlab.model.position import Position
 from wmlab.sim.draws import generator
+from wmlab.sim.notes import UNAVAILABLE, Farewell, Note, receive, receive_farewell
 
 if TYPE_CHECKING:
-    from wmlab.sim.controller import Controller
+    from wmlab.sim.controller import Controller, Job
     from wmlab.sim.stream import StreamWorld
 
-UNAVAILABLE: Final = "unavailable"
-"""The answer of a controller that is not there, or that cannot reach its store."""
+T = TypeVar("T")
 PASSING: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE})
 """The outcomes after which a call is repeated."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A noted time on its way: `noted_ms` is the simulated time of the call."""
-
-    stream: str
-    writer: str
-    time: int
-    position: Position
-    noted_ms: int
-
-    def __str__(self) -> str:
-        return f"time {self.time}, position {self.position}"
-
-
 class ControllerClient:
-    """The calls of one process of a writer: `writer` is the writer id, `party` the process."""
+    """The calls of one life of a writer's process; `party` is the process."""
 
-    def __init__(self, world: StreamWorld, writer: str, party: str) -> None:
+    def __init__(self, world: StreamWorld, party: str) -> None:
         self.world = world
-        self.writer = writer
         self.party = party
         self._turns = self._choose()
         self._calls = 0
         self._open: set[int] = set()
+        self._stopped = False
 
-    def note(self, time: int, position: Position, alive: Callable[[], bool]) -> None:
-        """Note a time; nobody waits for the answer. A call is not repeated once `alive` says that the caller is not."""
-        note = Note(self.world.name, self.writer, time, position, self.world.now_ms)
-        self._attempt(note, alive, 0)
+    def stop(self) -> None:
+        """The life has ended: what is under way may arrive, but nothing is repeated."""
+        self._stopped = True
 
-    def _attempt(self, note: Note, alive: Callable[[], bool], failures: int) -> None:
-        if not alive():
+    def note(self, writer: str, time: int, position: Position, noted_ms: int) -> None:
+        """Note a time; nobody waits for the answer."""
+        note = Note(self.world.name, writer, time, position, noted_ms, process=self.party)
+        self._attempt("note time", note, receive, 0)
+
+    def leave(self, writer: str, call: str) -> None:
+        """Say that a writer shuts down or is idle; like a note."""
+        farewell = Farewell(self.world.name, writer, self.party, call, self.world.now_ms)
+        self._attempt(call, farewell, receive_farewell, 0)
+
+    def _attempt(self, what: str, message: T, judge: Callable[..., None], failures: int) -> None:
+        if self._stopped:
             return
         self._calls += 1
         call = self._calls
@@ -66,34 +61,57 @@ class ControllerClient:
             self.world.call(controller.name, self.party, "answer", outcome, heard, outcome)
 
         def heard(outcome: str) -> None:
-            # A copy of the note that the network made is answered too; only the first answer counts.
+            # A copy of the message that the network made is answered too; only the first answer counts.
             if call in self._open:
                 self._open.discard(call)
                 if outcome in PASSING:
-                    self._again(note, alive, failures + 1)
+                    self._again(what, message, judge, failures + 1)
 
-        self.world.call(self.party, controller.name, "note time", note, controller.receive, note, answer)
+        self.world.call(self.party, controller.name, what, message, judge, controller, message, answer)
         patience = self.world.network.part.retry.answer_within_ms
         if patience is not None:
             self.world.after(patience, heard, UNAVAILABLE)
 
-    def _again(self, note: Note, alive: Callable[[], bool], failures: int) -> None:
+    def _again(self, what: str, message: T, judge: Callable[..., None], failures: int) -> None:
         retry = self.world.network.part.retry
         if failures < retry.attempts:
-            self.world.after(retry.wait_ms(failures), self._attempt, note, alive, failures)
+            self.world.after(retry.wait_ms(failures), self._attempt, what, message, judge, failures)
 
     def successors(self, segment_id: int, then: Callable[[], None]) -> None:
-        """Ask a controller for the successors of a sealed segment; asks until one answers."""
+        """Ask for the successors of a sealed segment."""
+        self.ask("get successors", "successors", segment_id, lambda controller: controller.look_up(), lambda _: then())
+
+    def ask(
+        self,
+        what: str,
+        reply: str,
+        about: object,
+        job: Callable[[Controller], Job[T]],
+        then: Callable[[T], None],
+        failures: int = 0,
+    ) -> None:
+        """Let a controller do a job and go on with its result; another is asked if it is down or goes down.
+
+        `what` and `reply` are the names of the two messages, `about` their content.
+        """
+        if self._stopped:
+            return
         controller = next(self._turns)
 
-        def answer(found: bool) -> None:
-            back = then if found else wait
-            self.world.carry(controller.name, self.party, "successors", segment_id if found else UNAVAILABLE, back)
+        def answer(found: T | None) -> None:
+            if found is None:
+                self.world.carry(controller.name, self.party, reply, UNAVAILABLE, wait)
+            else:
+                self.world.carry(controller.name, self.party, reply, about, then, found)
 
         def wait() -> None:
-            self.world.after(self.world.network.part.retry.most_ms, self.successors, segment_id, then)
+            retry = self.world.network.part.retry
+            self.world.after(retry.wait_ms(failures + 1), self.ask, what, reply, about, job, then, failures + 1)
 
-        self.world.carry(self.party, controller.name, "get successors", segment_id, controller.look_up, answer)
+        def arrive() -> None:
+            controller.serve(job(controller), answer)
+
+        self.world.carry(self.party, controller.name, what, about, arrive)
 
     def _choose(self) -> Iterator[Controller]:
         """The controller to call next: in turns, or drawn for each call."""

@@ -1,4 +1,4 @@
-"""A controller in motion: it judges noted times, and runs the cycle of the streams whose buckets it owns.
+"""A controller in motion: it serves writers, and runs the cycle of the streams whose buckets it owns.
 
 A process that may crash, pause, and go on as a leader that has been replaced: what it believes to own and what the
 coordination service says are two things. Only the inactivity clocks live in its memory; all else is in the stores.
@@ -16,8 +16,7 @@ import simpy
 
 from wmlab.model.coordination import Session
 from wmlab.model.cycle import CycleState
-from wmlab.scenario.units import COORDINATOR, METADATA_STORE
-from wmlab.sim.client import UNAVAILABLE, Note
+from wmlab.scenario.units import COORDINATOR
 from wmlab.sim.clock import LocalClock
 from wmlab.sim.cycle import watermark_cycle
 from wmlab.sim.draws import generator
@@ -55,6 +54,8 @@ class Controller:
         self._running = False
         self._resumed: simpy.Event | None = None
         self._work: dict[str, int] = {}
+        self._open: dict[int, Callable[[Any], None]] = {}
+        self._calls = 0
         self._entries = 0
         self._sessions = 0
         self._jitter = generator(world.scenario.seed, f"jitter of {name}")
@@ -79,7 +80,11 @@ class Controller:
         self.world.coordinator.open(self.session)
 
     def _forget(self) -> None:
+        """A life has ended: what was in memory is lost, and the connections break."""
         self.buckets, self.memory, self._work = set(), {}, {}
+        broken, self._open = self._open, {}
+        for answer in broken.values():
+            answer(None)
 
     def crash(self) -> None:
         """End the life at once; the session lives on until it times out."""
@@ -129,70 +134,31 @@ class Controller:
             return
         self.start()
 
-    def receive(self, note: Note, answer: Callable[[str], None]) -> None:
-        """Judge a noted time and keep it if it is accepted; a controller that is down refuses the connection."""
+    def serve(self, job: Job[T], answer: Callable[[T | None], None]) -> None:
+        """Do a job for a caller on a connection and answer with its result.
+
+        None when this controller is down or goes down meanwhile, since that breaks the connection, and when a store
+        cannot be reached.
+        """
         if not self._running:
-            answer(UNAVAILABLE)
-        elif self._resumed is None and self.world.network.is_immediate:
-            self._conclude(note, self.world.now_ms, self._judge_at_once(note), answer)
-        else:
-            self.drive(self._judge(note, answer))
+            answer(None)
+            return
+        self._calls += 1
+        self._open[self._calls] = answer
+        self.drive(self._served(self._calls, job))
 
-    def _judge(self, note: Note, answer: Callable[[str], None]) -> Job[None]:
-        """The stream joins its bucket, the record is read, the note judged, and stored by compare-and-set."""
-        metadata = self.world.metadata
-        received_ms = self.world.now_ms
-        stream = self.world.streams[note.stream]
+    def _served(self, call: int, job: Job[T]) -> Job[None]:
+        found: T | None = None
         try:
-            yield from self.ask(METADATA_STORE, stream, "join bucket", lambda: self._join(note.stream))
-            read = yield from self.ask(
-                METADATA_STORE, stream, "read mark", lambda: metadata.read(note.stream, note.writer)
-            )
-            shown_ms = self.clock.read(self.world.now_ms)
-            outcome = yield from self.ask(
-                METADATA_STORE, stream, "write mark", lambda: metadata.note(note, read, shown_ms)
-            )
+            found = yield from job
         except UnavailableError:
-            outcome = UNAVAILABLE
-        self._conclude(note, received_ms, outcome, answer)
+            found = None
+        self._open.pop(call)(found)
 
-    def _judge_at_once(self, note: Note) -> str:
-        """The same three steps when they take no time; notes are the most frequent of all calls."""
-        metadata = self.world.metadata
-        try:
-            self._join(note.stream)
-            return metadata.note(note, metadata.read(note.stream, note.writer), self.clock.read(self.world.now_ms))
-        except UnavailableError:
-            return UNAVAILABLE
-
-    def _join(self, stream: str) -> None:
-        if self.world.metadata.record(stream) is not None:
-            self.world.metadata.join(stream)
-
-    def _conclude(self, note: Note, received_ms: int, outcome: str, answer: Callable[[str], None]) -> None:
-        self.world.streams[note.stream].journal.write(
-            "marks",
-            writer=note.writer,
-            time=note.time,
-            position=dict(note.position),
-            noted_ms=note.noted_ms,
-            received_ms=received_ms,
-            controller=self.name,
-            txn=None,
-            outcome=outcome,
-        )
-        answer(outcome)
-
-    def look_up(self, answer: Callable[[bool], None]) -> None:
-        """Tell whether this controller can look something up: not while it is down, and later while it is paused."""
-        if not self._running:
-            answer(False)
-        else:
-            self.drive(self._looked_up(answer))
-
-    def _looked_up(self, answer: Callable[[bool], None]) -> Job[None]:
+    def look_up(self) -> Job[bool]:
+        """Look something up: not while this controller is down, and later while it is paused."""
         yield None
-        answer(True)
+        return True
 
     def meet_share(self) -> None:
         """Give up buckets that are another's now, and try to take those that ought to be this controller's."""

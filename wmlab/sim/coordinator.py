@@ -32,6 +32,7 @@ class Coordinator:
         """A controller is there: the buckets are distributed anew, not at once but soon."""
         self.state = self.state.open(session)
         self.plan()
+        self._wake_committers()
 
     def close(self, session: Session) -> None:
         """A session ends: its nodes vanish, and others may take their buckets."""
@@ -48,6 +49,12 @@ class Coordinator:
         self.plan()
         for bucket in lost:
             self._announce(bucket)
+        self._wake_committers()
+
+    def _wake_committers(self) -> None:
+        """Sessions have changed: commits that waited for a controller may have one."""
+        for stream in self._world.streams.values():
+            stream.transactions.handler.wake()
 
     def plan(self) -> None:
         """Distribute at the next moment that is allowed; all joins of this very moment count."""

@@ -6,26 +6,34 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from wmlab.scenario import script
-from wmlab.sim import acts_controllers, acts_network, acts_streams
+from wmlab.sim import acts_controllers, acts_network, acts_streams, acts_transactions, acts_writers
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
 
 ACTS: Final[Mapping[type, Callable[[World, Any], None]]] = {
+    script.AbortTransaction: acts_transactions.abort_transaction,
     script.AddController: acts_controllers.add_controller,
+    script.CommitTransaction: acts_transactions.commit_transaction,
+    script.CrashCommitHandler: acts_transactions.crash_commit_handler,
     script.CrashController: acts_controllers.crash_controller,
-    script.CrashWriter: acts_streams.crash_writer,
+    script.CrashWriter: acts_writers.crash_writer,
     script.DeleteStream: acts_streams.delete_stream,
+    script.DuplicateWriter: acts_writers.duplicate_writer,
     script.ExpireSession: acts_controllers.expire_session,
     script.LoseBucketOwner: acts_controllers.lose_bucket_owner,
     script.LoseMarksSegment: acts_controllers.lose_marks_segment,
+    script.LoseMergeReply: acts_transactions.lose_merge_reply,
+    script.MarkIdle: acts_writers.mark_idle,
+    script.NoteTime: acts_writers.note_time,
     script.Partition: acts_network.partition,
     script.PauseController: acts_controllers.pause_controller,
     script.RemoveController: acts_controllers.remove_controller,
-    script.ReplaceWriter: acts_streams.replace_writer,
     script.Scale: acts_streams.scale,
     script.SealStream: acts_streams.seal_stream,
-    script.SilenceWriter: acts_streams.silence_writer,
+    script.ShutDownWriter: acts_writers.shut_down_writer,
+    script.SilenceWriter: acts_writers.silence_writer,
+    script.SlowTransaction: acts_transactions.slow_transaction,
     script.StepClock: acts_network.step_clock,
     script.StoreUnavailable: acts_network.store_unavailable,
     script.TruncateMarks: acts_controllers.truncate_marks,

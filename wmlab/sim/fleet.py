@@ -61,6 +61,8 @@ class Fleet:
         """The controller of a name or role; None when nobody has the role right now."""
         if role == "leader":
             return self.leader(stream)
+        if role == "committer":
+            return self._world.streams[stream].transactions.handler.committer()
         if role == "distributor":
             elected = self._world.coordinator.state.distributor
             return None if elected is None else self._all[elected.controller]

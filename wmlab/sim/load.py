@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wmlab.model.keyspace import KeyRange
 from wmlab.sim.draws import generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.scenario import EventWriter, Scenario
+    from wmlab.scenario import EventWriter, Scenario, TransactionalWriter
+
+_KEYS = 2**64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,18 +46,17 @@ class Load:
         return Load(happens_ms[order], arrives_ms[order], key[order])
 
 
-def synthetic(writer: EventWriter, scenario: Scenario, *, name: str | None = None, from_ms: int | None = None) -> Load:
-    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys.
-
-    A second process of the writer has a `name` of its own to draw by, and begins at `from_ms` of simulated time.
-    """
-    first = scenario.start_ms + writer.starts_ms if from_ms is None else from_ms
+def synthetic(writer: EventWriter | TransactionalWriter, scenario: Scenario) -> Load:
+    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys in its range."""
+    first = scenario.start_ms + writer.starts_ms
     span = max(0, scenario.start_ms + scenario.duration_ms - first)
-    draws = generator(scenario.seed, f"load of {name or writer.name}")
+    draws = generator(scenario.seed, f"load of {writer.name}")
     count = int(draws.poisson((writer.rate_per_s or 0.0) * span / 1_000))
     # Normalised sums of exponential gaps are sorted uniform draws, without the sort.
     sums = np.cumsum(draws.exponential(size=count + 1))
     happens = first + (sums[:-1] / sums[-1] * span).astype(np.int64)
     delays = (draws.exponential(size=count) * writer.delay_mean_ms).astype(np.int64)
-    key = draws.integers(0, 2**64, size=count, dtype=np.uint64)
+    keys = KeyRange.parse(writer.keys)
+    low, high = (-(-bound.numerator * _KEYS // bound.denominator) for bound in (keys.low, keys.high))
+    key = draws.integers(low, high, size=count, dtype=np.uint64)
     return Load(happens, happens + delays, key)

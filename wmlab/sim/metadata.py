@@ -17,7 +17,7 @@ from wmlab.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, W
 from wmlab.scenario.units import METADATA_STORE
 
 if TYPE_CHECKING:
-    from wmlab.sim.client import Note
+    from wmlab.sim.notes import Note
     from wmlab.sim.world import World
 
 NO_SUCH_STREAM = "no such stream"
@@ -76,7 +76,12 @@ class MetadataStore:
 
     def bucket(self, stream: str) -> int:
         """The bucket a stream belongs to."""
-        return bucket_of(f"{SCOPE}/{stream}", self._buckets)
+        return bucket_of(self.scoped(stream), self._buckets)
+
+    @staticmethod
+    def scoped(stream: str) -> str:
+        """The full name of a stream, which its places are hashed from."""
+        return f"{SCOPE}/{stream}"
 
     def members(self, bucket: int) -> tuple[str, ...]:
         """The streams in a bucket, in the order in which they came."""
@@ -87,6 +92,11 @@ class MetadataStore:
         if stream not in self._members:
             self._members[stream] = self.bucket(stream)
             self._tell(stream, lambda owner: owner.add_work(stream))
+
+    def join_known(self, stream: str) -> None:
+        """Put a stream into its bucket if it is there at all. Raises `UnavailableError`."""
+        if self.record(stream) is not None:
+            self.join(stream)
 
     def leave(self, stream: str) -> None:
         """Take a stream out of its bucket, if it is there."""
@@ -134,6 +144,16 @@ class MetadataStore:
         )
         if outcome is NoteOutcome.SUCCESS:
             record.noted_ms[note.writer] = shown_ms
+        return outcome.value
+
+    def shut_down(self, stream: str, writer: str, read: Versioned | None) -> str:
+        """Mark a writer as no longer alive if its record is as it was read; the outcome. Raises `UnavailableError`."""
+        record = self.record(stream)
+        if record is None:
+            return NO_SUCH_STREAM
+        if read is None:
+            return StoreOutcome.UNKNOWN_WRITER.value
+        record.marks, outcome = record.marks.shutdown(writer, version=read.version)
         return outcome.value
 
     def remove(self, stream: str, writer: str, mark: WriterMark) -> StoreOutcome:

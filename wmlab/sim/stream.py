@@ -20,6 +20,7 @@ from wmlab.sim.controller import Memory
 from wmlab.sim.journal import Journal
 from wmlab.sim.metadata import UnavailableError
 from wmlab.sim.store import SegmentStore
+from wmlab.sim.transactions import Transactions
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
@@ -61,6 +62,7 @@ class StreamWorld:
         self._created_ms: dict[int, int] = {}
         self._sealed_ms: dict[int, int] = {}
         self._appended = 0
+        self.transactions = Transactions(self)
 
     @property
     def now_ms(self) -> int:
@@ -88,6 +90,8 @@ class StreamWorld:
     def open_segments(self, created: Iterable[Segment]) -> None:
         """Open new segments."""
         for segment in created:
+            if segment.id in self.store:
+                continue
             self.store.open(segment.id)
             self._created_ms[segment.id] = self.now_ms
 
@@ -115,9 +119,8 @@ class StreamWorld:
         self.head = {segment_id: self.store[segment_id].truncate(offset) for segment_id, offset in cut.items()}
 
     def delete(self) -> None:
-        """End the stream: its records and its bytes are gone, its tables are kept."""
+        """End the stream: nobody reaches its records and its bytes any more, its tables are kept."""
         self.deleted = True
-        self.store = SegmentStore()
         self.world.metadata.delete(self.name)
         self.world.past.append(self)
 
@@ -177,6 +180,10 @@ class StreamWorld:
             revision=revision,
         )
         self._appended += 1
+
+    def refuse(self, process: str, call: str, problem: str) -> None:
+        """Write down that a call was refused."""
+        self.journal.write("errors", at_ms=self.now_ms, process=process, call=call, problem=problem)
 
     def happened(self, kind: str, target: str, detail: str) -> None:
         """Write down what happened to whom, in one short phrase."""

@@ -12,8 +12,9 @@ from typing import Any
 import simpy
 
 from wmlab.model.history import StreamHistory
-from wmlab.scenario import ReaderGroup, Scenario
+from wmlab.scenario import EventWriter, ReaderGroup, Scenario, TransactionalWriter
 from wmlab.scenario.checks import controllers_of, readers_of
+from wmlab.scenario.checks_writers import process_names
 from wmlab.sim.coordinator import Coordinator
 from wmlab.sim.director import Director
 from wmlab.sim.fleet import Fleet
@@ -24,8 +25,10 @@ from wmlab.sim.network import Network
 from wmlab.sim.readers import Group
 from wmlab.sim.stream import StreamWorld
 from wmlab.sim.timer import Timer
+from wmlab.sim.txn_writer import TxnWriter
 from wmlab.sim.writer import Writer
 
+AnyWriter = Writer | TxnWriter
 _STEPS = 100
 
 
@@ -44,12 +47,11 @@ class World:
         self.past: list[StreamWorld] = []
         self.streams = {part.name: StreamWorld(self, part) for part in scenario.all_streams}
         self.writers = [
-            Writer(
-                self.stream(part.stream), part, index, traces[part.name] if part.trace else synthetic(part, scenario)
-            )
+            process
             for index, part in enumerate(scenario.writers)
+            for process in self._processes(part, index, traces[part.name] if part.trace else synthetic(part, scenario))
         ]
-        self._by_name = {writer.part.name: writer for writer in self.writers}
+        self._by_name = {writer.party: writer for writer in self.writers}
 
     @property
     def now_ms(self) -> int:
@@ -79,14 +81,33 @@ class World:
         for stream in self.streams.values():
             stream.happened(kind, target, detail)
 
-    def writer(self, name: str) -> Writer:
-        """The writer called `name`."""
+    def _processes(self, part: EventWriter | TransactionalWriter, index: int, load: Load) -> list[AnyWriter]:
+        """All processes of a writer; several share its load event by event in turn."""
+        stream = self.stream(part.stream)
+        if isinstance(part, TransactionalWriter):
+            return [TxnWriter(stream, part, index, load)]
+        count = part.processes
+        shares = [Load(load.happens_ms[n::count], load.arrives_ms[n::count], load.key[n::count]) for n in range(count)]
+        return [Writer(stream, part, index, share, number) for number, share in enumerate(shares, start=1)]
+
+    def writer(self, name: str) -> AnyWriter:
+        """The writer process called `name`; the first one of a writer is called like it."""
         return self._by_name[name]
+
+    def processes_of(self, part_name: str) -> int:
+        """How many processes of a writer there are."""
+        return sum(writer.part.name == part_name for writer in self.writers)
+
+    def join(self, process: Writer) -> None:
+        """One more process of a writer, which starts now."""
+        self.writers.append(process)
+        self._by_name[process.party] = process
+        process.start()
 
     def parties(self, named: str) -> frozenset[str]:
         """The parties that a script means by a name: itself, or all of a kind."""
         kinds = {
-            "writers": tuple(writer.name for writer in self.scenario.writers),
+            "writers": tuple(process_names(self.scenario.writers, self.scenario.script)),
             "readers": readers_of(self.scenario),
             "controllers": controllers_of(self.scenario),
         }
@@ -123,6 +144,7 @@ class World:
         self.coordinator.finish()
         for stream in self._all_streams():
             stream.write_segments()
+            stream.transactions.write()
 
     def start_group(self, part: ReaderGroup) -> None:
         """Bring a reader group to life on its stream as it is now, if it is there."""

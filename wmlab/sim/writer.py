@@ -1,12 +1,12 @@
-"""An event writer in motion: batched appends, acknowledged offsets, noting, seals, crash and restart.
+"""An event writer in motion: batched appends, acknowledged offsets, seals, crash, close and restart.
 
 Source: PDP-33, "Client Changes": the writer collects the offsets of the acknowledgements it receives, and
-`noteTime` sends the latest of them with the time. Nothing is flushed, so events in flight are not covered.
+`noteTime` sends the latest of them with the time. When it notes is the matter of `wmlab.sim.note_taking`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,13 +15,15 @@ import numpy as np
 import simpy
 
 from wmlab.model.position import Position
-from wmlab.model.segment import segment_name
+from wmlab.model.segment import Segment, segment_name
+from wmlab.model.writer import acknowledge, hold, let_go
 from wmlab.scenario.parts import EventWriter
-from wmlab.scenario.units import SEGMENT_STORE
+from wmlab.scenario.units import SEGMENT_STORE, process_name
+from wmlab.sim.backlog import Backlog
 from wmlab.sim.client import ControllerClient
 from wmlab.sim.clock import LocalClock
 from wmlab.sim.load import Load
-from wmlab.sim.noting import WriterView, time_to_note
+from wmlab.sim.note_taking import NoteTaking
 from wmlab.sim.routes import Routes
 from wmlab.sim.store import EVENT_HEADER_BYTES
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from wmlab.sim.stream import StreamWorld
 
-_SCAN = 4_096
+_NOTHING = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,66 +50,57 @@ class _Append:
 
 @dataclass(slots=True)
 class _Seal:
-    """A sealed segment as its writer handles it: refused batches that wait, resent ones not yet answered."""
+    """A sealed segment as its writer handles it: successors once known, refused batches that wait, resent ones open."""
 
-    known: bool = False
+    successors: tuple[Segment, ...] | None = None
     waiting: list[NDArray[np.int64]] = field(default_factory=list)
     outstanding: int = 0
 
 
 class Writer:
-    """One writer process and the load it has to write.
+    """One writer process and the load it has to write; `party` is its name.
 
-    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home. `process` names a second
-    process with the same writer id; it is a party of its own.
+    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home.
     """
 
-    def __init__(
-        self, world: StreamWorld, part: EventWriter, index: int, load: Load, *, process: str | None = None
-    ) -> None:
+    def __init__(self, world: StreamWorld, part: EventWriter, index: int, load: Load, number: int = 1) -> None:
         self.world = world
-        self.clock = LocalClock.of(world.scenario, part.name, part.clock)
-        self.party = process or part.name
         self.part = part
         self.index = index
+        self.party = process_name(part.name, number)
+        self.clock = LocalClock.of(world.scenario, part.name, part.clock)
         self.life = 0
-        self.silent_until: float = -1
-        self._happens_ms = load.happens_ms
-        self._event_time = self.clock.read_all(load.happens_ms)
-        self._key = load.key
-        start = world.scenario.start_ms
-        ticks = start + -(-(load.arrives_ms - start) // part.batch_ms) * part.batch_ms
-        self._queue = np.argsort(ticks, kind="stable")
-        self._queue_ticks = ticks[self._queue]
-        self._sent = 0
-        self._settled = np.zeros(len(load), bool)
-        self._first_open = 0
+        self.closed = False
+        self.backlog = Backlog(load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms)
+        self.notes = NoteTaking(self)
         self._connect()
 
     def _connect(self) -> None:
-        self.client = ControllerClient(self.world, self.part.name, self.party)
-        self.held: dict[int, int | None] = {}
+        self.client = ControllerClient(self.world, self.party)
+        self.position = Position({})
         self.routes = Routes(())
-        self._last_event_time: int | None = None
-        self._max_event_time: int | None = None
         self._seals: dict[int, _Seal] = {}
+        self._flushes: list[tuple[NDArray[np.int64], Callable[[], None]]] = []
 
     def start(self) -> None:
         """Begin a life: learn the open segments, send, and note. There is none without a stream."""
         if self.world.deleted:
             return
         self.life += 1
+        self.closed = False
+        self.client.stop()
         self._connect()
         active = self.world.history.active.segments
-        self.held = {segment.id: None for segment in active}
+        for segment in active:
+            self.position = hold(self.position, segment.id)
         self.routes = Routes.of(active)
         self.world.env.process(self._sending(self.life))
-        if self.part.note_every_ms is not None:
-            self.world.env.process(self._noting(self.life, self.part.note_every_ms))
+        self.notes.start(self.life)
 
     def crash(self) -> None:
         """End the life at once, without a word to anybody."""
         self.life += 1
+        self.client.stop()
 
     def move(self, world: StreamWorld) -> None:
         """Begin a life on a stream that was created anew; what happened meanwhile is lost."""
@@ -116,29 +109,46 @@ class Writer:
 
     def restart(self, backlog: str) -> None:
         """Begin a new life; events that happened meanwhile are lost, or kept to be sent at once."""
-        now = self.world.now_ms
-        happened = self._queue[self._sent :]
-        happened = happened[self._happens_ms[happened] < now]
-        self._settled[self._queue[: self._sent]] = True
-        if backlog == "lost":
-            self._settled[happened] = True
+        self.backlog.start_over(self.world.now_ms, keep=backlog == "kept")
         self.start()
+
+    def silence(self, until_ms: float) -> None:
+        """Note no time until then."""
+        self.notes.silent_until = until_ms
+
+    def say_goodbye(self, call: str) -> None:
+        """Tell a controller that the writer need not be waited for any more."""
+        self.notes.say_goodbye(call)
+
+    def close(self, then: Callable[[], None]) -> None:
+        """End the life in order: write what is there, wait for the acknowledgements, then do what comes `then`."""
+        self.closed = True
+        self.flush(then)
+
+    def flush(self, then: Callable[[], None]) -> None:
+        """Send what the application has handed over so far, and go on once all of it is acknowledged."""
+        self._send(self.backlog.take_arrived(self.world.now_ms))
+        self._flushes.append((self.backlog.unanswered(), then))
+        self._end_flushes()
+
+    def _end_flushes(self) -> None:
+        while self._flushes and self.backlog.all_settled(self._flushes[0][0]):
+            self._flushes.pop(0)[1]()
 
     def _sending(self, life: int) -> Generator[simpy.Event]:
         env = self.world.env
-        while self._sent < len(self._queue):
-            tick = max(int(self._queue_ticks[self._sent]), int(env.now))
+        while (due := self.backlog.next_tick) is not None:
+            tick = max(due, int(env.now))
             if tick >= self.world.end_ms:
                 return
             yield env.timeout(tick - env.now)
-            if life != self.life:
+            if life != self.life or self.closed:
                 return
-            end = int(np.searchsorted(self._queue_ticks, tick, side="right"))
-            batch = self._queue[self._sent : end]
-            self._sent = end
-            batch = batch[~self._settled[batch]]
-            for segment_id, events in self.routes.split(self._key[batch], batch) if len(batch) else ():
-                self._append(segment_id, events)
+            self._send(self.backlog.take(tick))
+
+    def _send(self, batch: NDArray[np.int64]) -> None:
+        for segment_id, events in self.routes.split(self.backlog.key[batch], batch) if len(batch) else ():
+            self._append(segment_id, events)
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         append = _Append(self.life, segment_id, events, resent_from)
@@ -146,33 +156,42 @@ class Writer:
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
-        if append.segment_id not in self.world.store:
+        world = self.world
+        if world.deleted or append.segment_id not in world.store:
             return
-        segment = self.world.store[append.segment_id]
+        segment = world.store[append.segment_id]
         if segment.sealed:
-            self.world.carry(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
+            world.carry(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
             before = segment.append(len(append.events), size)
             offsets = before + size * np.arange(1, len(append.events) + 1, dtype=np.int64)
-            times = self._event_time[append.events]
-            self.world.journal.append(append.segment_id, offsets, times, self.world.now_ms, self.index)
-        length = segment.length
-        self.world.carry(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, length)
+            times = self.backlog.event_time[append.events]
+            world.journal.append(append.segment_id, offsets, times, world.now_ms, self.index)
+        carried = segment.length if world.part.acks_carry_offset else None
+        world.carry(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, carried)
 
-    def _on_acknowledged(self, append: _Append, length: int) -> None:
+    def _on_acknowledged(self, append: _Append, length: int | None) -> None:
+        """An answer with the segment's length; from an older server without it, and then it has to be asked for.
+
+        Only with a length is the append done: its events are not covered by the position before that.
+        """
         if append.life != self.life:
             return
-        if append.segment_id in self.held:
-            self.held[append.segment_id] = max(self.held[append.segment_id] or 0, length)
-        if len(append.events):
-            times = self._event_time[append.events]
-            latest = int(times.max())
-            self._settled[append.events] = True
-            self._last_event_time = int(times[-1])
-            self._max_event_time = latest if self._max_event_time is None else max(self._max_event_time, latest)
+        if length is None:
+            self.world.carry(self.party, SEGMENT_STORE, "get length", append, self._tell_length, append)
+            return
+        if append.segment_id in self.position:
+            self.position = acknowledge(self.position, append.segment_id, length)
+        self.backlog.acknowledge(append.events)
         self._account(append)
+        self._end_flushes()
+
+    def _tell_length(self, append: _Append) -> None:
+        """At the segment store: a length that is asked for may have grown since, which is safe."""
+        length = self.world.store[append.segment_id].length
+        self.world.carry(SEGMENT_STORE, self.party, "length", append, self._on_acknowledged, append, length)
 
     def _on_sealed(self, append: _Append) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""
@@ -182,7 +201,7 @@ class Writer:
         if sealed_id not in self._seals:
             self._seals[sealed_id] = _Seal()
             self.client.successors(sealed_id, partial(self._on_successors, self.life, sealed_id))
-        if self._seals[sealed_id].known:
+        if self._seals[sealed_id].successors is not None:
             self._resend(sealed_id, append.events)
         else:
             self._seals[sealed_id].waiting.append(append.events)
@@ -192,23 +211,29 @@ class Writer:
         if life != self.life:
             return
         seal = self._seals[sealed_id]
-        seal.known = True
-        successors = self.world.history.successors(sealed_id)
-        if not successors:
+        seal.successors = self.world.history.successors(sealed_id)
+        if not seal.successors:
             # The whole stream is sealed; there is nothing left to write to (upstream: the writer fails).
             self.crash()
             return
-        self.routes = self.routes.replace(sealed_id, successors)
-        for successor in successors:
-            self.held.setdefault(successor.id, None)
+        self._reroute()
+        for successor in seal.successors:
+            if successor.id not in self._seals:
+                self.position = hold(self.position, successor.id)
         self._resend(sealed_id, np.concatenate(seal.waiting))
-        nothing = np.empty(0, np.int64)
-        for segment_id in [held for held in self.held if held not in self._seals]:
-            self._append(segment_id, nothing)
+        for segment_id in [held for held in self.position if held not in self._seals]:
+            self._append(segment_id, _NOTHING)
         self._leave(sealed_id)
 
+    def _reroute(self) -> None:
+        """Send no key to a segment known to be sealed; after a rolling transaction a successor may be sealed too."""
+        for sealed_id in sorted(self._seals):
+            successors = self._seals[sealed_id].successors
+            if successors is not None:
+                self.routes = self.routes.replace(sealed_id, successors)
+
     def _resend(self, sealed_id: int, events: NDArray[np.int64]) -> None:
-        for segment_id, part in self.routes.split(self._key[events], events) if len(events) else ():
+        for segment_id, part in self.routes.split(self.backlog.key[events], events) if len(events) else ():
             self._seals[sealed_id].outstanding += 1
             self._append(segment_id, part, sealed_id)
 
@@ -220,39 +245,4 @@ class Writer:
 
     def _leave(self, sealed_id: int) -> None:
         if self._seals[sealed_id].outstanding == 0:
-            self.held.pop(sealed_id, None)
-
-    def _noting(self, life: int, every_ms: int) -> Generator[simpy.Event]:
-        env = self.world.env
-        while True:
-            yield env.timeout(every_ms)
-            if life != self.life:
-                return
-            if env.now >= self.silent_until:
-                self.note_time()
-
-    def note_time(self) -> None:
-        """Note the time that the policy chooses, with the latest acknowledged offsets."""
-        now = self.world.now_ms
-        view = WriterView(
-            clock_ms=self.clock.read(now),
-            earliest_open=self._earliest_open(now),
-            last_event_time=self._last_event_time,
-            max_event_time=self._max_event_time,
-        )
-        time = time_to_note(self.part.noting, view)
-        if time is not None:
-            life = self.life
-            self.client.note(time, Position(self.held), lambda: life == self.life)
-
-    def _earliest_open(self, now: int) -> int | None:
-        """Time of the earliest event that has happened and is not acknowledged."""
-        while self._first_open < len(self._settled):
-            window = self._settled[self._first_open : self._first_open + _SCAN]
-            place = int(window.argmin())
-            if not window[place]:
-                self._first_open += place
-                happened = self._happens_ms[self._first_open] <= now
-                return int(self._event_time[self._first_open]) if happened else None
-            self._first_open += len(window)
-        return None
+            self.position = let_go(self.position, sealed_id)
