@@ -12,10 +12,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wmlab.scenario.noting import EarliestOpen, Noting
-from wmlab.scenario.script import Ms, Period
+from wmlab.scenario.reader_group import ReaderGroup as ReaderGroup
+from wmlab.scenario.units import Ms, Name, Period
 from wmlab.scenario.value import Problem, Problems, value
-
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
 
 
 @value
@@ -80,22 +79,6 @@ class EventWriter:
         if self.trace is not None and self.delay_mean_ms:
             message = "a trace has its own arrival times; leave delay_mean_ms out"
             raise Problems(f"EventWriter {self.name!r}", [Problem(("delay_mean_ms",), message)])
-
-
-@value
-class ReaderGroup:
-    """A group of readers that share the segments of the stream.
-
-    Each reader reads up to `rate_per_s` events a second (None: as fast as they come), starting `starts_ms` after
-    the scenario, and every `publish_every_ms` publishes its position and looks at its time window.
-    """
-
-    name: Name = "readers"
-    _: KW_ONLY
-    readers: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 1
-    rate_per_s: Annotated[float, Field(gt=0, strict=True)] | None = None
-    publish_every_ms: Period = 1_000
-    starts_ms: Ms = 0
 
 
 @value

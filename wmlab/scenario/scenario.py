@@ -14,6 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from wmlab.errors import ModelError
 from wmlab.model.history import StreamHistory
 from wmlab.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.scenario.reader_checks import reader_problems
 from wmlab.scenario.script import Action, Ms, Period, Scale
 from wmlab.scenario.value import Problem, Problems, plain, problems_of, value
 from wmlab.scenario.yaml import dump, line_of, parse, read_text
@@ -114,6 +115,7 @@ def _cross_problems(scenario: Scenario) -> Iterator[Problem]:
         if named is not None and named not in names:
             known = ", ".join(sorted(names))
             yield Problem(("script", index, "writer"), f"no writer is called {named!r}; there are: {known}")
+    yield from reader_problems(scenario.readers, scenario.script)
     yield from _scale_problems(scenario)
 
 

@@ -10,10 +10,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from wmlab.scenario.reader_script import AddReader as AddReader
+from wmlab.scenario.reader_script import Checkpoint as Checkpoint
+from wmlab.scenario.reader_script import CrashReader as CrashReader
+from wmlab.scenario.reader_script import PauseReader as PauseReader
+from wmlab.scenario.reader_script import ReaderAction
+from wmlab.scenario.reader_script import ReleaseSegment as ReleaseSegment
+from wmlab.scenario.reader_script import RemoveReader as RemoveReader
+from wmlab.scenario.reader_script import ResetToCheckpoint as ResetToCheckpoint
+from wmlab.scenario.units import Ms as Ms
+from wmlab.scenario.units import Period as Period
 from wmlab.scenario.value import value
-
-Ms = Annotated[int, Field(ge=0, strict=True)]
-Period = Annotated[int, Field(gt=0, strict=True)]
 
 
 @value
@@ -58,5 +65,21 @@ class SilenceWriter:
     kind: Literal["silence_writer"] = "silence_writer"
 
 
-Action = Annotated[Scale | CrashWriter | SilenceWriter, Field(discriminator="kind")]
+@value
+class CrashBeforeIndexAppend:
+    """The leader appends its next watermark and stops before the record in the index (PDP-33, "Future Possibilities").
+
+    That is the first watermark emitted at `at_ms` or later. The stream has no leader for `takeover_after_ms`; then
+    one without memory takes over, runs its first cycle one period later, and repairs the index.
+    """
+
+    _: KW_ONLY
+    at_ms: Ms
+    takeover_after_ms: Period = 10_000
+    kind: Literal["crash_before_index_append"] = "crash_before_index_append"
+
+
+Action = Annotated[
+    Scale | CrashWriter | SilenceWriter | CrashBeforeIndexAppend | ReaderAction, Field(discriminator="kind")
+]
 """Any entry of a script."""

@@ -13,6 +13,7 @@ from wmlab.model import cycle
 from wmlab.model.log import LeaderView, MarksLog, Watermark, emit, open_view
 from wmlab.model.marks import MarkTable, NoteOutcome, StoreOutcome
 from wmlab.model.position import Position
+from wmlab.sim.index import IndexSegment
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
@@ -28,6 +29,9 @@ class Controller:
         self.world = world
         self.marks = MarkTable()
         self.log: MarksLog[Watermark] = MarksLog()
+        self.index = IndexSegment(world.journal)
+        self.takeover_after_ms: int | None = None
+        self._down = False
         self._noted_ms: dict[str, int] = {}
         self._state = cycle.CycleState()
         self._scheduled = False
@@ -68,6 +72,7 @@ class Controller:
         """One cycle: read the marks, then the log, decide, and carry the decision out."""
         marks = self.marks.marks
         self.log, view = open_view(self.log)
+        self.index.catch_up(self.log, NAME, self.world.now_ms, emitted=False)
         observation = cycle.Observe(
             now_ms=self.world.now_ms,
             marks=marks,
@@ -85,6 +90,8 @@ class Controller:
                     self._emit(view, watermark)
                 case cycle.Decision():
                     self._write_cycle(effect, removed)
+        if self._down:
+            return
         self._scheduled = False
         if cycle.LeaveBucket() not in effects:
             self._schedule()
@@ -111,6 +118,25 @@ class Controller:
             emitted_ms=self.world.now_ms,
             revision=revision,
         )
+        if self.takeover_after_ms is None:
+            self.index.catch_up(self.log, NAME, self.world.now_ms, emitted=True)
+        else:
+            self._crash(self.takeover_after_ms)
+
+    def _crash(self, takeover_after_ms: int) -> None:
+        """Stop between the appends to log and index; later somebody without memory takes over."""
+        detail = f"{NAME} stops between marks and index"
+        self.world.journal.write(
+            "faults", at_ms=self.world.now_ms, kind="crash_before_index_append", target=NAME, detail=detail
+        )
+        self.takeover_after_ms = None
+        self._state = cycle.CycleState()
+        self._down = True
+        self.world.after(takeover_after_ms, self._take_over)
+
+    def _take_over(self) -> None:
+        self._down = False
+        self._schedule()
 
     def _write_cycle(self, decision: cycle.Decision, removed: list[str]) -> None:
         self.world.journal.write(

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from wmlab.model.segment import Segment, parse_segment, segment_name
-from wmlab.scenario.script import Action, CrashWriter, Scale, SilenceWriter
+from wmlab.scenario.reader_script import ReaderAction
+from wmlab.scenario.script import Action, CrashBeforeIndexAppend, CrashWriter, Scale, SilenceWriter
+from wmlab.sim.reader_actions import ReaderActions
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
@@ -31,6 +33,10 @@ class Director:
                 self._crash(action)
             case SilenceWriter():
                 self._silence(action)
+            case CrashBeforeIndexAppend():
+                self.world.controller.takeover_after_ms = action.takeover_after_ms
+            case _ if isinstance(action, ReaderAction) and self.world.group is not None:
+                ReaderActions(self.world, self.world.group).carry_out(action)
 
     def _scale(self, action: Scale) -> None:
         """Create the new segments, write the epoch, then seal (upstream `ScaleOperationTask`).

@@ -15,9 +15,9 @@ from wmlab.model.segment import Segment
 from wmlab.scenario import Scenario
 from wmlab.sim.controller import Controller
 from wmlab.sim.director import Director
+from wmlab.sim.group import Group
 from wmlab.sim.journal import Journal
 from wmlab.sim.load import Load, synthetic
-from wmlab.sim.readers import Group
 from wmlab.sim.store import SegmentStore
 from wmlab.sim.writer import Writer
 
@@ -44,6 +44,7 @@ class World:
         ]
         self._created_ms: dict[int, int] = {}
         self._sealed_ms: dict[int, int] = {}
+        self.group = Group(self, scenario.readers) if scenario.readers is not None else None
         self._by_name = {writer.part.name: writer for writer in self.writers}
 
     @property
@@ -88,8 +89,8 @@ class World:
         Director(self).start(self.scenario.script)
         for writer in self.writers:
             self.after(writer.part.starts_ms, writer.start)
-        if self.scenario.readers is not None:
-            self.after(self.scenario.readers.starts_ms, Group(self, self.scenario.readers).start)
+        if self.group is not None:
+            self.after(self.group.part.starts_ms, self.group.start)
         for step in range(1, _STEPS + 1):
             until = self.scenario.start_ms + self.scenario.duration_ms * step // _STEPS
             if until > self.env.now:
@@ -97,6 +98,8 @@ class World:
             if progress is not None:
                 progress(step)
         self._write_segments()
+        if self.group is not None:
+            self.group.write_checkpoints()
         return self.journal
 
     def _write_segments(self) -> None:
