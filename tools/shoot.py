@@ -99,8 +99,10 @@ def run_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: 
     page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext !== undefined")
     page.evaluate("window.jupyterapp.shell.collapseLeft()")
     page.wait_for_function("window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
-    page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    page.wait_for_function("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'")
+    page.evaluate(
+        "void window.jupyterapp.commands.execute('notebook:run-all-cells').finally(() => { window.allHaveRun = true })"
+    )
+    page.wait_for_function("window.allHaveRun")
     page.wait_for_timeout(1_500)
     notebook = page.evaluate("window.jupyterapp.shell.currentWidget.content.model.toJSON()")
     return list(_errors(notebook))
@@ -108,6 +110,7 @@ def run_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: 
 
 def take_pictures(page: Page, out: Path) -> list[Path]:
     """Write the window to `out` and every output with a picture beside it, numbered from 1."""
+    page.locator(".jp-Cell").first.scroll_into_view_if_needed()
     page.screenshot(path=out)
     written = [out]
     outputs = page.locator(".jp-OutputArea-child").filter(has=page.locator(_PICTURES))

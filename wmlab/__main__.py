@@ -56,16 +56,20 @@ def _add_bounds(commands: _Commands) -> None:
     command.add_argument("directory", metavar="DIR", help="the recording")
     command.add_argument("--of", choices=["readers", "events"], help="whose positions (default: readers, if any)")
     command.add_argument("--visible", choices=["all", "then"], default="all", help="which marks count (default: all)")
+    command.add_argument("--output", metavar="FILE.csv", help="write there instead of the standard output")
     command.set_defaults(run=_bounds)
 
 
 def _bounds(options: argparse.Namespace) -> int:
+    from pyarrow import csv
+
     from wmlab.recording import Recording
     from wmlab.spark import spark_session
 
     recording = Recording.read(options.directory)
     bounds = recording.time_bounds(spark_session(), of=options.of, visible=options.visible)
-    bounds.drop("happened").toPandas().to_csv(sys.stdout, index=False)
+    # Not through pandas, where a column with unknowns becomes floating point.
+    csv.write_csv(bounds.drop("happened").toArrow(), options.output or sys.stdout.buffer)
     return 0
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Never
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +49,7 @@ def record(scenario: Scenario, path: str | Path | None = None, *, progress: bool
     return recording if path is None else recording.save(path)
 
 
-def _advance(bar: tqdm[None], percent: int) -> None:
+def _advance(bar: tqdm[Never], percent: int) -> None:
     bar.update(percent - bar.n)
 
 
@@ -116,10 +116,11 @@ def _trace_loads(scenario: Scenario) -> dict[str, Load]:
 
 def dataframe(recording: Recording, spark: SparkSession, name: str) -> DataFrame:
     """One table of a recording as a Spark DataFrame; a recording on disk is read by Spark itself."""
-    table = recording.table(name)
+    from wmlab import spark as questions
+
     if recording.path is not None:
-        return spark.read.schema(schema_of(name)).parquet(str(recording.path / name))
-    return spark.createDataFrame(table, schema_of(name))
+        return spark.read.schema(questions.SCHEMAS[name]).parquet(str(recording.path / name))
+    return questions.dataframe(spark, name, recording.table(name))
 
 
 def time_bounds(
@@ -129,5 +130,21 @@ def time_bounds(
     of: Literal["readers", "events"] | None = None,
     visible: Literal["all", "then"] = "all",
 ) -> DataFrame:
-    """Lower, upper and true bound of every position in a recording, computed by Spark."""
-    raise NotImplementedError
+    """Lower, upper and true bound of every position in a recording, computed by Spark.
+
+    The positions are those that reader groups published, one row a version of a group's state; or, when nobody read,
+    the events, one row an event. `of` chooses. `visible="then"` lets a mark count only once it was emitted, as a
+    reader saw it at that moment; it needs readers. `happened` tells what the script did since the row before.
+    """
+    from wmlab import spark as questions
+
+    tables = {name: dataframe(recording, spark, name) for name in ("watermarks", "segments", "events", "faults")}
+    marks, segments, events = tables["watermarks"], tables["segments"], tables["events"]
+    if of == "events" or (of is None and not recording.counts["positions"]):
+        positions = events.withColumn("at_ms", events.append_ms)
+        return questions.true_bound(questions.time_bounds(positions, marks, segments), events, segments)
+    positions = dataframe(recording, spark, "positions")
+    bounds = questions.group_time_bounds(positions, marks, segments, visible=visible)
+    truth = questions.group_true_bound(positions, events, segments)
+    joined = bounds.join(truth, ["stream", "group", "version", "at_ms"])
+    return questions.with_happenings(joined, tables["faults"])

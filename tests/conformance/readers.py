@@ -19,6 +19,7 @@ REMOVE = re.compile(r"remove reader (\w+)|(\w+) crashes")
 VERB = re.compile(r"(\w+) (acquires|publishes|releases|completes) (.+)")
 SUCCESSORS = re.compile(r"([\w/@]+), successors? ((?:\d+@\d+(?:, )?)+) with predecessors \[([\d, ]*)\]")
 AFTER = re.compile(r"(\w+)_after_(\w+)")
+PLAIN_VERBS = {"acquires": "acquire", "publishes": "publish", "releases": "release", "completes": "complete"}
 ORDINALS = {"first": 1, "second": 2, "third": 3}
 
 
@@ -78,7 +79,7 @@ class Streams:
                 self.groups[stream] = group.add_reader(reader)
         parts = list(self.groups) if rest == "both" else [rest] if verb == "completes" else rest.split(" and ")
         names = [getattr(self, verb)(reader, part) for part in parts]
-        return f"{verb.removesuffix('s').removesuffix('e' if verb == 'publishes' else '')} {names[-1]}"
+        return f"{PLAIN_VERBS[verb]} {names[-1]}"
 
     def acquires(self, reader: str, part: str) -> str:
         stream, segment = self.locate(part)

@@ -51,6 +51,7 @@ class Log:
         self.moved: list[bool] = []
         self.marks: list[int | None] = []
         self.oldest: list[int] = []
+        self.before_truncation: MarksLog[str] | None = None
         self.operations: list[tuple[re.Pattern[str], Callable[..., None]]] = [
             (re.compile(r"(\w+) = latest"), self.name_latest),
             (re.compile(r"append (\w+(?:,\s*\w+)*)"), self.append_all),
@@ -89,6 +90,7 @@ class Log:
             "append_if_results": lambda: self.appended_if,
             "results": lambda: self.moved,
             "cas_results": lambda: self.moved,
+            "initial_mark": lambda: self.name_of(MarksLog[str]().pointer, value),
             "latest": lambda: self.name_of(self.log.end, value),
             "oldest_after": lambda: [self.name_of(r, v) for r, v in zip(self.oldest, value, strict=True)],
             "iterator_behind_truncation_next": self.next_behind_truncation,
@@ -112,7 +114,7 @@ class Log:
 
     @property
     def untruncated(self) -> MarksLog[str]:
-        return self._untruncated if self.oldest else self.log
+        return self.before_truncation or self.log
 
     def append(self, entry: str) -> int:
         self.log, revision = self.log.append(entry)
@@ -170,8 +172,7 @@ class Log:
         expect("mark", self.log.pointer, self.maybe(revision))
 
     def truncate(self, revision: str) -> None:
-        if not self.oldest:
-            self._untruncated = self.log
+        self.before_truncation = self.untruncated
         self.log = self.log.truncate(self.revision(revision))
         self.oldest.append(self.log.oldest)
 

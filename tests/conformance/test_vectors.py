@@ -1,36 +1,45 @@
-"""Every case of every *.json of the directory given by --vectors, under both cut algorithms."""
+"""Every case of every *.json of the directory given by --vectors.
+
+A file lists its cases under "cases"; those are run under both cut algorithms. The cases on progress by sequence and
+chunk come in a format of their own. A file in no known format is one case, which fails.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conformance import nebula
 from tests.conformance.runner import run_case
 
+Run = Callable[[], None]
 
-def cases_of(file: Path) -> list[dict[str, Any]]:
-    """The cases of a file; a file in another format is one case of an unknown kind, which fails."""
+
+def runs_in(file: Path) -> Iterator[tuple[str, Run]]:
+    """A readable name for each run of a case of the file, and what runs it."""
     content = json.loads(file.read_text())
-    if not isinstance(content, dict) or not isinstance(content.get("cases"), list):
-        return [{"name": "file without cases"}]
-    return content["cases"]
+    if nebula.is_nebula(content):
+        for case in nebula.cases_of(content):
+            yield case["name"], partial(nebula.run_case, case)
+        return
+    listed = content.get("cases") if isinstance(content, dict) else None
+    for case in listed if isinstance(listed, list) else [{"name": "file without cases"}]:
+        for algorithm in ("sound", "pravega"):
+            yield f"{case.get('name', case.get('id'))}-{algorithm}", partial(run_case, case, algorithm)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    files = sorted(metafunc.config.getoption("vectors").glob("*.json"))
-    cases = [
-        pytest.param(case, algorithm, id=f"{file.stem}-{case.get('name', case.get('id'))}-{algorithm}")
-        for file in files
-        for case in cases_of(file)
-        for algorithm in ("sound", "pravega")
-    ]
-    if not cases:
-        raise pytest.UsageError(f"There is no case in any *.json of {metafunc.config.getoption('vectors')}.")
-    metafunc.parametrize(("case", "algorithm"), cases)
+    directory = metafunc.config.getoption("vectors")
+    found = [(file, name, run) for file in sorted(directory.glob("*.json")) for name, run in runs_in(file)]
+    if not found:
+        raise pytest.UsageError(f"There is no case in any *.json of {directory}.")
+    metafunc.parametrize("run", [pytest.param(run, id=f"{file.stem}-{name}") for file, name, run in found])
 
 
-def test_the_model_does_what_the_case_expects(case: dict[str, Any], algorithm: Any) -> None:
-    run_case(case, algorithm)
+def test_the_model_does_what_the_case_expects(run: Any) -> None:
+    run()

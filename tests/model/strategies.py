@@ -1,4 +1,4 @@
-"""Hypothesis strategies that the tests of the model share: histories with scales and rolling transactions, positions."""
+"""Hypothesis strategies that the tests of the model share: histories that scale and roll, writer positions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def histories(draw: st.DrawFn, max_changes: int = 5) -> StreamHistory:
             last = draw(st.integers(first, min(first + 2, len(active) - 1)))
             history = history.scale([s.id for s in active[first : last + 1]], into=draw(st.integers(1, 3)))
         else:
-            epochs = [
-                e.number for e in history.epochs if history.origin(e.number) != history.origin(history.active.number)
-            ]
+            newest = history.origin(history.active.number)
+            epochs = [epoch.number for epoch in history.epochs if history.origin(epoch.number) != newest]
             if epochs:
                 history = history.roll(draw(st.sampled_from(epochs)))
     return history

@@ -68,6 +68,7 @@ def test_no_segment_at_all_is_refused() -> None:
 
 def test_gaps_are_what_no_range_covers() -> None:
     assert gaps(ranges("1/8..1/4", "1/4..1/2", "3/8..5/8", "3/4..7/8")) == tuple(ranges("0..1/8", "5/8..3/4", "7/8..1"))
+    assert gaps(ranges("0..3/4", "1/4..1/2", "7/8..1")) == tuple(ranges("3/4..7/8"))
     assert gaps([]) == (WHOLE,)
     assert gaps(ranges("0..1/2"), within=KeyRange.of(0, "1/2")) == ()
     assert gaps(ranges("3/4..1"), within=KeyRange.of(0, "1/2")) == (KeyRange.of(0, "1/2"),)

@@ -114,7 +114,7 @@ def test_a_sealed_segment_does_not_come_back() -> None:
 
 
 def test_a_stream_has_to_cover_the_key_space() -> None:
-    with pytest.raises(ModelError, match="covers only 0..1/2"):
+    with pytest.raises(ModelError, match=r"covers only 0\.\.1/2"):
         StreamHistory.create([HALF])
     with pytest.raises(ModelError, match="numbered"):
         StreamHistory(())

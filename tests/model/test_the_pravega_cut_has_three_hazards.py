@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from tests.model.strategies import writers
@@ -15,20 +15,17 @@ from wmlab.model.history import StreamHistory
 from wmlab.model.position import Position, is_lineage_valid, is_valid_cut
 
 MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)
-SEARCH = settings(max_examples=20_000, derandomize=True, database=None, deadline=None)
+ORDERS = ("as_noted", "newest_first", "oldest_first")
+SEARCH = settings(max_examples=20_000, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
 
 
 def test_the_order_of_the_visits_decides_about_the_cut() -> None:
     noted = [Position({"4@2": 5}), Position({"2@1": 50}), Position({"0@0": 10})]
-    cuts = {
-        order: stream_cut(noted, None, MERGED_AND_SPLIT, algorithm="pravega", visit_order=order) for order in ORDERS
-    }
+    history = MERGED_AND_SPLIT
+    cuts = {order: stream_cut(noted, None, history, algorithm="pravega", visit_order=order) for order in ORDERS}
     assert cuts["as_noted"] == cuts["newest_first"] == Position({"0@0": 10, "4@2": 5})
     assert cuts["oldest_first"] == stream_cut(noted, None, MERGED_AND_SPLIT) == Position({"3@2": 0, "4@2": 5})
     assert not covers(cuts["newest_first"], noted[1], MERGED_AND_SPLIT)
-
-
-ORDERS = ("as_noted", "newest_first", "oldest_first")
 
 
 def test_the_cut_moves_backwards_past_the_previous_one() -> None:

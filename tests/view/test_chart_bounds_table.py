@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from wmlab.errors import ChartError
@@ -13,7 +14,7 @@ Bounds = Callable[..., pd.DataFrame]
 
 
 class Remote:
-    """Stands in for a Spark DataFrame: columns, a selection, and toPandas."""
+    """Stands in for a Spark DataFrame: columns, a selection, and toArrow."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
@@ -22,8 +23,8 @@ class Remote:
     def __getitem__(self, names: list[str]) -> Remote:
         return Remote(self._frame[names])
 
-    def toPandas(self) -> pd.DataFrame:  # noqa: N802
-        return self._frame
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return pa.Table.from_pandas(self._frame, preserve_index=False)
 
 
 class Struct:
@@ -47,6 +48,22 @@ def test_rows_come_in_the_order_of_the_clock_with_unknowns_as_none(bounds: Bound
 
 def test_a_remote_table_reads_like_a_local_one(bounds: Bounds) -> None:
     assert read_bounds(Remote(bounds())) == read_bounds(bounds())
+
+
+def test_times_beyond_the_reach_of_a_double_are_kept() -> None:
+    times = pa.table({"stream": ["s", "s"], "at_ms": [1, 2], "lower": [None, 2**63 - 1], "upper": [None, 2**53 + 1]})
+
+    class Spark(Remote):
+        def __init__(self) -> None:
+            self.columns = times.column_names
+
+        def __getitem__(self, names: list[str]) -> Spark:
+            return self
+
+        def toArrow(self) -> pa.Table:  # noqa: N802
+            return times
+
+    assert (read_bounds(Spark()).lower, read_bounds(Spark()).upper) == ([None, 2**63 - 1], [None, 2**53 + 1])
 
 
 def test_floats_that_hold_whole_times_are_times(bounds: Bounds) -> None:
@@ -119,3 +136,23 @@ def test_something_that_is_no_table_is_refused() -> None:
 def test_a_happening_without_its_fields_is_shown(bounds: Bounds, cell: list[object]) -> None:
     with pytest.raises(ChartError, match=r"Column 'happened' holds .*scale"):
         read_bounds(bounds(happened=[cell] * 61))
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "subject", "label"),
+    [
+        ("crash", "w2", "w2", "w2 crashes"),
+        ("crash", "w2 crashes", "w2", "w2 crashes"),
+        ("restart", "w2 restarts", "w2", "w2 restarts"),
+        ("silence", "w2 falls silent", "w2", "w2 falls silent"),
+        ("speak", "w2 speaks again", "w2", "w2 speaks again"),
+        ("scale", "0@0 → 2@1, 3@1", "0@0 → 2@1, 3@1", "scale 0@0 → 2@1, 3@1"),
+        ("pause", None, "", "pause"),
+    ],
+)
+def test_a_happening_has_a_subject_and_a_label(
+    bounds: Bounds, kind: str, what: str | None, subject: str, label: str
+) -> None:
+    cell = [{"at_ms": 7, "kind": kind, "what": what}]
+    (found,) = read_bounds(bounds(happened=[cell] * 61)).happened
+    assert (found.what, found.label) == (subject, label)

@@ -110,7 +110,7 @@ def test_happenings_are_marked_and_labelled_at_their_own_time(bounds: Bounds, ha
     chart = time_bounds(bounds(happened=happened))
     marks = traces(chart.figure, "y3")["happened"]
     assert marks["x"] == [20, 30, 55]
-    assert marks["customdata"] == ["scale 0@0 → 2@1, 3@1", "crash w2", "restart w2"]
+    assert marks["customdata"] == ["scale 0@0 → 2@1, 3@1", "w2 crashes", "w2 restarts"]
     lines = {shape.x0 for shape in chart.figure.layout.shapes if shape.type == "line" and shape.xref == "x"}
     assert lines == {20, 30, 55}
     assert all(f">{label}<" in chart.svg for label in marks["customdata"])
@@ -138,7 +138,7 @@ def test_the_svg_is_xml_and_says_question_and_answer(bounds: Bounds, happened: l
     chart = time_bounds(bounds(stream="a<b & c", happened=happened))
     root = ElementTree.fromstring(chart.svg)
     space = "{http://www.w3.org/2000/svg}"
-    assert root.findtext(f"{space}title") == "What time has reader group billing reached in a<b & c?"
+    assert root.findtext(f"{space}title") == "What time has reader group “billing” reached in stream “a<b & c”?"
     assert root.findtext(f"{space}desc") == chart.sentence
     coordinates = [float(n) for path in root.iter(f"{space}path") for n in re.findall(r"-?[\d.]+", path.get("d", ""))]
     assert max(coordinates) <= float(root.get("height", "0")) + 300

@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as LatestItem[str]().
+@dataclass(frozen=True)
 class LatestItem(Generic[T]):
     """What is being worked on, if anything, and what comes next. Source: upstream `LatestItemSequentialProcessor`."""
 

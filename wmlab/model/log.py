@@ -51,7 +51,8 @@ class NoSuchLogError(ModelError):
     """Using the marks segment of a stream that was deleted. Source: upstream class `NoSuchSegmentException`."""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as MarksLog[Watermark]().
+@dataclass(frozen=True)
 class MarksLog(Generic[T]):
     """An append-only log with end-of-entry revisions, immutable: every change returns a new log.
 
@@ -150,7 +151,7 @@ class LogCursor:
         return LogCursor(found[0][0], self.stop), found[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LeaderView(Generic[T]):
     """The log as one cycle of a leader sees it: mark pointer, last entry after it, expected end.
 

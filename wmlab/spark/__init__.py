@@ -1,0 +1,21 @@
+"""The questions, as functions from DataFrame to DataFrame, and the session they run in."""
+
+from wmlab.spark.bounds import time_bounds
+from wmlab.spark.groups import group_time_bounds
+from wmlab.spark.happenings import with_happenings
+from wmlab.spark.schemas import SCHEMAS, dataframe
+from wmlab.spark.session import log_path, spark_session
+from wmlab.spark.truth import group_true_bound, tightness, true_bound
+
+__all__ = [
+    "SCHEMAS",
+    "dataframe",
+    "group_time_bounds",
+    "group_true_bound",
+    "log_path",
+    "spark_session",
+    "tightness",
+    "time_bounds",
+    "true_bound",
+    "with_happenings",
+]

@@ -1,33 +1,43 @@
-"""Two-sided time bounds for positions: which event times can still come behind a position, and which are behind it.
+"""Two-sided time bounds of positions: what event times can still come behind a position, and what lies before it.
 
-A fresh tracker (`wmlab.model.window.Tracker`) that is given one position and the complete log stops at the first
-watermark that is ahead of the position: that one gives the upper bound, the last one passed before it the lower
-bound. Seen from one segment, only the watermarks that reach further than all before them can be "the first ahead".
-So every segment has a list of intervals of offsets with a constant answer, and the question is a lookup.
+A fresh tracker (`wmlab.model.window.Tracker`) that is given one position and the complete log gives both. Per segment
+the answer is constant on intervals of offsets, so the question is a lookup, and the whole lookup is one broadcast
+join on one long key. The table has one row per segment whose columns are arrays: a position hashes its segment,
+shifts its offset to a cell of the segment's grid, and reads the place of its interval; where a cell holds several, a
+binary search over the starts of that cell decides. No position is sorted, shuffled or sent to Python.
 
-The lookup is one broadcast join. Each segment's offsets are cut at a regular grid whose width is a power of two, the
-cells of all segments are numbered through without a hole, and an interval is written out once per cell it touches.
-Spark keeps a broadcast table with one long key of consecutive numbers as a plain array, so a position costs one
-shift, one array access and the range test of about two intervals. Another small join finds where a segment's cells
-begin. Nothing is shuffled on the side of the positions.
-
-Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
+Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.spark.inputs import refuse, require
-from wmlab.spark.reach import ALWAYS, FIRST, NEVER, gaps, known_segments, named, require_log, runs, unnamed
+from wmlab.spark.intervals import Grid, bounds_of, of_gaps, of_segments
+from wmlab.spark.log import extremes_of, log_of, parts
+from wmlab.spark.seen import Extremes
 
-BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
-_TARGET: Final = ("stream", "segment_id", "gap")
+BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
 _OWN: Final = "_wmlab_"
+_LONGS: Final = pa.list_(pa.int64())
+_INTS: Final = pa.list_(pa.int32())
+
+_SEGMENT_ROWS: Final = pa.schema(
+    [("stream", pa.string()), ("segment_id", pa.int64()), ("shift", pa.int32()), ("last", pa.int64())]
+    + [("first", _INTS), ("steps", _INTS), ("starts", _LONGS)]
+    + [(name, _LONGS) for name in BOUND_COLUMNS]
+)
+_GAP_ROWS: Final = pa.schema(
+    [("stream", pa.string()), ("after", pa.int64()), ("before", pa.int64())]
+    + [(name, pa.int64()) for name in BOUND_COLUMNS]
+)
 
 
 def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
@@ -38,106 +48,108 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     lower, upper and cut; `segments` needs stream, segment_id, low and high. Added are, all nullable longs:
 
     - lower, lower_seq: of the last watermark passed; null when none is;
-    - upper, upper_seq: of the first watermark ahead, or of the last undecided one when the log ends undecided.
+    - upper, upper_seq: of the first watermark ahead, or of the last undecided one when no watermark is ahead.
 
     A position with a null or negative offset, without segment, or in a stream without watermarks gets four nulls.
     A segment that is not in `segments` overlaps every other, as it does for a reader. Nothing is executed here.
     Raises `ModelError` for a missing column, and for one that is there already under an added name.
-    Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
+    Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
     """
     require(positions, "positions", POSITION_COLUMNS)
     refuse(positions, "positions", BOUND_COLUMNS)
-    require_log(watermarks, segments)
-    targets = _targets(watermarks, segments)
-    steps = _steps(watermarks, segments, targets)
-    grid = _grid(steps, targets)
-    return _looked_up(positions, grid, _cells(_intervals(steps), grid))
+    lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_segment_rows, _ddl(_SEGMENT_ROWS))
+    between = extremes_of(watermarks).groupBy("stream").applyInArrow(_gap_rows, _ddl(_GAP_ROWS))
+    found = _in_gaps(_in_segments(positions, lookup), between)
+    # Where the segment is known the gap has no match, and the other way round.
+    bounds = (F.coalesce(F.get(_own(name), _own("at")), _own("gap_" + name)).alias(name) for name in BOUND_COLUMNS)
+    kept = [column for column in found.columns if column.startswith(_OWN)]
+    return found.select("*", *bounds).drop(*kept)
 
 
-def _targets(watermarks: DataFrame, segments: DataFrame) -> DataFrame:
-    """All that a position can be in: the known segments, and the gaps between their ids (range unknown)."""
-    known = known_segments(watermarks, segments).withColumn("gap", F.lit(False)).withColumn("before", F.lit(None))
-    between = gaps(watermarks).select("stream", F.col("after").alias("segment_id"), "before", F.lit(True).alias("gap"))
-    return known.unionByName(between, allowMissingColumns=True)
+def _in_segments(positions: DataFrame, lookup: DataFrame) -> DataFrame:
+    """Positions with the arrays of their segment and `at`, the place of their interval."""
+    key = F.xxhash64("stream", "segment_id")
+    table = lookup.select(key.alias(_OWN + "key"), *(F.col(name).alias(_OWN + name) for name in lookup.columns))
+    same = (F.col("stream") == _own("stream")) & (F.col("segment_id") == _own("segment_id"))
+    found = positions.join(F.broadcast(table), (key == _own("key")) & _checked(same, _own("shift")), "left")
+    offset = F.col("offset").cast("long")
+    cell = F.least(_own("last"), F.call_function("shiftright", offset, _own("shift")))
+    cell = F.when(offset >= 0, cell).cast("int")
+    found = found.withColumn(_OWN + "cell", F.get(_own("first"), cell))
+    return found.withColumn(_OWN + "at", F.when(_own("cell") >= 0, _own("cell")).otherwise(_searched(offset)))
 
 
-def _steps(watermarks: DataFrame, segments: DataFrame, targets: DataFrame) -> DataFrame:
-    """The log seen from every target: seq, lower, upper and reach, the offset from which on it is passed.
+def _searched(offset: Column) -> Column:
+    """The place of the last interval that starts at or before the offset, in a cell with several."""
 
-    Reach is null for "mixed". Each target's last step is never passed and carries no bounds: the end of the log.
+    def jump(place: Column, step: Column) -> Column:
+        return F.when(F.get(_own("starts"), place + step) <= offset, place + step).otherwise(place)
+
+    return F.aggregate(_own("steps"), F.bitwise_not(_own("cell")), jump)
+
+
+def _in_gaps(found: DataFrame, between: DataFrame) -> DataFrame:
+    """Positions in segments that neither the segments nor a cut knows, with the bounds of their gap between ids."""
+    columns = (F.col(name).alias(_OWN + "gap_" + name) for name in between.columns)
+    table = between.select(F.xxhash64("stream").alias(_OWN + "gap_key"), *columns)
+    key = F.when(_own("key").isNull() & (F.col("offset") >= 0), F.xxhash64("stream"))
+    inside = (F.col("segment_id") > _own("gap_after")) & (F.col("segment_id") < _own("gap_before"))
+    same = _checked(F.col("stream") == _own("gap_stream"), _own("gap_before"))
+    return found.join(F.broadcast(table), (key == _own("gap_key")) & inside & same, "left")
+
+
+def _checked(same: Column, never: Column) -> Column:
+    """The columns behind a hashed key compared, in a form that Spark does not take for a further join key.
+
+    A table with one long key is looked up in an array; with several keys it would be a hash of rows, at thrice the
+    price. `never` is a column that is not negative in any row, which only we know.
     """
-    cuts = named(watermarks)
-    own = cuts.select(
-        "stream", "segment_id", F.lit(False).alias("gap"), "seq", "lower", "upper",
-        F.coalesce("cut_offset", F.lit(NEVER)).alias("reach"),
-    )  # fmt: skip
-    other = unnamed(runs(watermarks), targets, known_segments(watermarks, segments))
-    # A whole run compares alike: it is passed up to its last watermark, or stops the tracker at its first.
-    mark = F.when(F.col("newer") & ~F.col("older"), F.col("first")).otherwise(F.col("last"))
-    reach = F.when(~F.col("newer"), F.lit(ALWAYS)).when(~F.col("older"), F.lit(NEVER)).cast("long")
-    other = other.select(*_TARGET, mark["seq"].alias("seq"), mark["lower"].alias("lower"), mark["upper"].alias("upper"),
-                         reach.alias("reach"))  # fmt: skip
-    nothing = F.lit(None).cast("long")
-    end = targets.select(*_TARGET, F.lit(NEVER).alias("seq"), nothing.alias("lower"), nothing.alias("upper"),
-                         F.lit(NEVER).alias("reach"))  # fmt: skip
-    return own.unionByName(other).unionByName(end)
+    return same | (never < 0)
 
 
-def _intervals(steps: DataFrame) -> DataFrame:
-    """Intervals [start, stop) of a target's offsets with their bounds; they are disjoint and cover all from 0."""
-    earlier = Window.partitionBy(*_TARGET).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
-
-    def last_where(condition: Column, bound: str) -> Column:
-        return F.last(F.when(condition, F.struct("seq", bound)), ignorenulls=True).over(earlier)
-
-    decided = F.col("reach").isNotNull()
-    seen = steps.select(
-        "*",
-        F.coalesce(F.max("reach").over(earlier), F.lit(ALWAYS)).alias("start"),
-        last_where(decided, "lower").alias("passed"),
-        last_where(~decided, "upper").alias("mixed"),
-    )
-    is_end = F.col("seq") == NEVER
-    return seen.where(F.col("reach") > F.col("start")).select(
-        *_TARGET,
-        "start",
-        F.col("reach").alias("stop"),
-        F.col("passed.lower").alias("lower"),
-        F.when(is_end, F.col("mixed.upper")).otherwise(F.col("upper")).alias("upper"),
-        F.col("passed.seq").alias("lower_seq"),
-        F.when(is_end, F.col("mixed.seq")).otherwise(F.col("seq")).alias("upper_seq"),
-    )
+def _own(name: str) -> Column:
+    return F.col(_OWN + name)
 
 
-def _grid(steps: DataFrame, targets: DataFrame) -> DataFrame:
-    """Per target the grid over its offsets: shift (cell width 2^shift), last (cell), base (number of its cell 0)."""
-    finite = F.when(F.col("reach") < NEVER, F.col("reach"))
-    sized = steps.groupBy(*_TARGET).agg(F.count("*").alias("count"), F.coalesce(F.max(finite), F.lit(0)).alias("top"))
-    width = F.greatest(F.lit(1.0), F.col("top") / F.col("count"))
-    shaped = sized.withColumn("shift", F.floor(F.log2(width)).cast("int"))
-    shaped = shaped.withColumn("last", F.expr("shiftright(top, shift)"))
-    before = Window.orderBy(*_TARGET).rowsBetween(Window.unboundedPreceding, -1)
-    based = shaped.withColumn("base", F.coalesce(F.sum(F.col("last") + 1).over(before), F.lit(0)))
-    gap = targets.where("gap").select(*_TARGET, "before")
-    return based.join(F.broadcast(gap), list(_TARGET), "left").select(*_TARGET, "before", "shift", "last", "base")
+def _ddl(schema: pa.Schema) -> str:
+    names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", _INTS: "array<int>", _LONGS: "array<long>"}
+    return ", ".join(f"{field.name} {names[field.type]}" for field in schema)
 
 
-def _cells(intervals: DataFrame, grid: DataFrame) -> DataFrame:
-    """The intervals, once per cell they touch; `cell` numbers the cells of all targets through."""
-    placed = intervals.join(F.broadcast(grid), list(_TARGET))
-    cells = F.expr("explode(sequence(shiftright(start, shift), least(last, shiftright(stop - 1, shift))))")
-    within = placed.select("start", "stop", *BOUND_COLUMNS, "base", cells.alias("cell"))
-    return within.select((F.col("base") + F.col("cell")).alias("cell"), "start", "stop", *BOUND_COLUMNS)
+def _segment_rows(rows: pa.Table) -> pa.Table:
+    """The lookup table of one stream; runs on an executor."""
+    marks, ranges = parts(rows)
+    if not len(marks.seq):
+        return _SEGMENT_ROWS.empty_table()
+    stream = rows["stream"][0].as_py()
+    out = []
+    for segment, found in of_segments(marks, ranges):
+        grid = Grid.over(found.starts)
+        arrays = {"first": grid.first.astype("int32"), "steps": grid.steps.astype("int32"), "starts": found.starts}
+        row = {"stream": stream, "segment_id": segment, "shift": grid.shift, "last": grid.last}
+        out.append(row | arrays | bounds_of(marks, found.lower, found.upper))
+    return _table(_SEGMENT_ROWS, out)
 
 
-def _looked_up(positions: DataFrame, grid: DataFrame, cells: DataFrame) -> DataFrame:
-    stream, segment, offset = (F.col(name) for name in POSITION_COLUMNS)
+def _gap_rows(rows: pa.Table) -> pa.Table:
+    """The bounds of one stream's unknown segments; runs on an executor."""
+    log = Extremes.from_arrow(rows)
+    stream = rows["stream"][0].as_py()
+    out = []
+    for after, before, found in of_gaps(log):
+        bounds = {name: values[0].as_py() for name, values in bounds_of(log, found.lower, found.upper).items()}
+        out.append({"stream": stream, "after": after, "before": before} | bounds)
+    return pa.Table.from_pylist(out, schema=_GAP_ROWS)
 
-    def own(frame: DataFrame, *columns: str) -> DataFrame:
-        return frame.select(*(F.col(column).alias(_OWN + column) for column in columns))
 
-    home = own(grid.where(~F.col("gap")).withColumn("key", F.xxhash64("stream", "segment_id")),
-               "key", "stream", "segment_id", "shift", "last", "base")  # fmt: skip
-    gap = own(grid.where("gap").withColumn("key", F.xxhash64("stream")),
-              "key", "stream", "segment_id", "before", "shift", "last", "base")  # fmt: skip
-    return positions
+def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
+    columns = []
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        if pa.types.is_list(field.type):
+            ends = pa.array([0, *(len(value) for value in values)], pa.int32())
+            flat = pa.concat_arrays([pa.array(value, field.type.value_type) for value in values])
+            columns.append(pa.ListArray.from_arrays(pc.cumulative_sum(ends), flat))
+        else:
+            columns.append(pa.array(values, field.type))
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -18,8 +18,8 @@ def time_bounds(bounds: Any, *, title: str | None = None) -> Chart:
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
     `upper` (event time in ms, null if unknown), one row per position. It may have `true_bound` (the smallest event time
     still to come, null if nothing is) and `happened` (a list of structs `at_ms`, `kind`, `what`, drawn as vertical
-    lines; `what` is the same word for a crash and its restart). Rows are sorted by `at_ms` and, if there, `version`.
-    Times from 1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
+    lines; `what` names who crashed, or says it: "w2" or "w2 crashes"). Rows are sorted by `at_ms` and, if there,
+    by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
 
     The panel below shows each bound minus the true bound, or minus the clock if the truth is not known. `title`
     replaces the question above the chart; the sentence under it is the answer, computed from all rows.

@@ -119,8 +119,8 @@ def compose(table: BoundsTable, facts: BoundsFacts, sentence: str, title: str | 
 
 
 def _question(table: BoundsTable) -> str:
-    reader = f"reader group {table.group}" if table.group else "the reader"
-    return f"What time has {reader} reached in {table.stream}?"
+    reader = f"reader group “{table.group}”" if table.group else "the reader"
+    return f"What time has {reader} reached in stream “{table.stream}”?"
 
 
 def strip_label(spans: Sequence[tuple[int, int]], clock: Axis) -> tuple[int, str]:

@@ -68,7 +68,9 @@ def _place(picture: BoundsPicture, at_ms: int) -> float:
 def layout(picture: BoundsPicture, frame: Frame) -> dict[str, Any]:
     """The layout of the figure; `yaxis` is the main panel, `yaxis2` the one below, `yaxis3` the lane of happenings."""
     top_margin = 54 + 18 * len(frame.head)
-    height = frame.top + top_margin + _BOTTOM
+    # Dates have two lines of labels below the axis.
+    bottom = _BOTTOM + 20 if picture.clock.instants else _BOTTOM
+    height = frame.top + top_margin + bottom
     subtitle = "<br>".join(escape(line) for line in frame.head)
     found: dict[str, Any] = {
         "template": TEMPLATE,
@@ -81,7 +83,7 @@ def layout(picture: BoundsPicture, frame: Frame) -> dict[str, Any]:
             "yanchor": "middle",
         },
         "height": round(height),
-        "margin": {"l": 112 if picture.event.instants else 70, "r": _RIGHT, "t": top_margin, "b": _BOTTOM},
+        "margin": {"l": 112 if picture.event.instants else 70, "r": _RIGHT, "t": top_margin, "b": bottom},
         "showlegend": False,
         "hovermode": "x unified",
         "hoversubplots": "axis",

@@ -13,6 +13,12 @@ REQUIRED: Final[tuple[str, ...]] = ("stream", "at_ms", "lower", "upper")
 _TIMES: Final[tuple[str, ...]] = ("at_ms", "lower", "upper", "true_bound")
 _KEYS: Final = ("stream", "group", "segment_id")
 _OPTIONAL: Final[tuple[str, ...]] = ("group", "segment_id", "version", "true_bound", "happened")
+_VERBS: Final[dict[str, str]] = {
+    "crash": "crashes",
+    "restart": "restarts",
+    "silence": "falls silent",
+    "speak": "speaks again",
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +31,9 @@ class Happening:
 
     @property
     def label(self) -> str:
-        """What a chart writes beside its line."""
+        """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1"."""
+        if self.kind in _VERBS and self.what:
+            return f"{self.what} {_VERBS[self.kind]}"
         return f"{self.kind} {self.what}".strip()
 
 
@@ -46,7 +54,7 @@ class BoundsTable:
 
 
 def read_bounds(frame: Any) -> BoundsTable:
-    """Read a pandas DataFrame, or a Spark one (anything with `columns`, `[...]` and `toPandas()`).
+    """Read a pandas DataFrame, or a Spark one (anything with `columns`, `[...]` and `toArrow()`).
 
     Needs `stream`, `at_ms`, `lower`, `upper`; uses `group`, `segment_id`, `version`, `true_bound` and `happened` if
     they are there. Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several
@@ -55,14 +63,12 @@ def read_bounds(frame: Any) -> BoundsTable:
     columns = _columns(frame)
     _require(columns)
     wanted = [name for name in (*REQUIRED, *_OPTIONAL) if name in columns]
-    narrow = frame[wanted]
-    local = narrow.toPandas() if hasattr(narrow, "toPandas") else narrow
-    if not len(local):
+    cells = _cells(frame[wanted], wanted)
+    if not cells["at_ms"]:
         raise ChartError(
             "The table of bounds has no rows.",
             remedy="Draw a recording in which a reader read something, or loosen the filter.",
         )
-    cells = {name: _plain(local[name]) for name in wanted}
     _require_one_series(cells)
     times = {name: _integers(name, cells[name]) for name in _TIMES if name in cells}
     order = _order(times, cells)
@@ -107,6 +113,14 @@ def _require_one_series(cells: Mapping[str, list[Any]]) -> None:
                 f"One chart shows one {name.removesuffix('_id')}, but the table has {len(values)}: {shown}.",
                 remedy=f"Keep one of them, for example with bounds[bounds[{name!r}] == {example!r}].",
             )
+
+
+def _cells(frame: Any, names: Iterable[str]) -> dict[str, list[Any]]:
+    """The values by column; from Spark by way of Arrow, since pandas turns whole numbers with unknowns into floats."""
+    if hasattr(frame, "toArrow"):
+        table = frame.toArrow()
+        return {name: table[name].to_pylist() for name in names}
+    return {name: _plain(frame[name]) for name in names}
 
 
 def _plain(column: Any) -> list[Any]:
@@ -158,7 +172,8 @@ def _happening(entry: Any) -> Happening:
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
     at_ms = _integer("at_ms", fields["at_ms"])
-    return Happening(at_ms or 0, str(fields["kind"]), "" if fields["what"] is None else str(fields["what"]))
+    kind, what = str(fields["kind"]), "" if fields["what"] is None else str(fields["what"])
+    return Happening(at_ms or 0, kind, what.removesuffix(_VERBS.get(kind, "")).strip())
 
 
 def _and(names: Iterable[str]) -> str:

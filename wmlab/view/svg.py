@@ -50,7 +50,8 @@ class Panel:
 def document(width: float, height: float, *, title: str, desc: str, parts: Iterable[str]) -> str:
     """The whole picture; `title` and `desc` are what a screen reader says."""
     size = f'width="{_px(width)}" height="{_px(height)}" viewBox="0 0 {_px(width)} {_px(height)}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{escape(FONT)}">'
+    look = f'role="img" font-family="{escape(FONT)}" style="max-width:100%;height:auto"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {look}>'
     paper = f'<rect width="{_px(width)}" height="{_px(height)}" rx="4" {_fill("paper")}/>'
     lines = [head, f"<title>{escape(title)}</title>", f"<desc>{escape(desc)}</desc>", _dark_style(), paper, *parts]
     return "\n".join(line for line in [*lines, "</svg>"] if line)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wmlab.model.progress.identifiers import ChunkBase
-from wmlab.model.progress.numbers import NumberMap
+from wmlab.model.progress.number_map import NumberMap
 
 CompletenessRule = Literal["set", "count", "literal", "balance"]
 

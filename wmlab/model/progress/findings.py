@@ -40,7 +40,7 @@ class Moved:
 
     origin: int
     prefix: int
-    local: int
+    local: int | None
 
 
 @dataclass(frozen=True, slots=True)

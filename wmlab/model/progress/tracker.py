@@ -20,7 +20,7 @@ from wmlab.errors import ModelError
 from wmlab.model.progress.chunks import Chunks, CompletenessRule
 from wmlab.model.progress.findings import Breach, Completed, Effect, Finding, Moved, breach
 from wmlab.model.progress.identifiers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer, require_chunk
-from wmlab.model.progress.numbers import NumberMap
+from wmlab.model.progress.number_map import NumberMap
 
 LocalRule = Literal["running_max", "head"]
 
@@ -146,7 +146,7 @@ def take(
     grown = _grow(replace(state, beyond=beyond, waiting=waiting, moved_ms=at_ms), done, rules.local)
     return grown, (
         completed,
-        Moved(buffer.origin, grown.prefix, done.watermark if grown.local is None else grown.local),
+        Moved(buffer.origin, grown.prefix, grown.local),
     )
 
 

@@ -1,0 +1,1 @@
+"""Side-by-side measurements, peers included: `python -m benchmarks`, see README.md."""

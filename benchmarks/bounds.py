@@ -1,0 +1,122 @@
+"""Case `bounds`: the time bounds of many positions, against as-of joins and against reading the positions at all.
+
+Peers get the watermarks as prepared intervals and one stream; wmlab starts from the log, through its public function.
+Every answer is an aggregate, so that nobody pays for handing over rows.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.bounds_data import Data, with_log, write_positions
+from benchmarks.measure import Answer, Contender, measured, table
+
+ROWS = 40_000_000
+SEGMENTS = 16
+WATERMARKS = 5_000
+THREADS = 2
+MORE = 100
+
+
+def run(rows: int | None, runs: int) -> Iterator[str]:
+    """The lines of the report."""
+    positions = ROWS if rows is None else rows
+    marks = min(WATERMARKS, max(1, positions // 8))
+    with tempfile.TemporaryDirectory(prefix="wmlab-bench-") as home:
+        root = Path(home)
+        write_positions(root / "positions", rows=positions, segments=SEGMENTS, seed=1)
+        data, dense = (_log(root, positions, count) for count in (marks, MORE * marks))
+        yield f"{positions:,} positions in {SEGMENTS} segments, {marks:,} watermarks, {THREADS} threads"
+        yield table(measured([_scan(data), _wmlab(data), *_peers(data)], runs), "wmlab")
+        yield f"the same positions with {MORE} times the watermarks"
+        yield table(measured([_wmlab(data, "wmlab"), _wmlab(dense, f"wmlab, {MORE * marks:,}", False)], runs), "wmlab")
+
+
+def _log(root: Path, rows: int, watermarks: int) -> Data:
+    home = root / f"log{watermarks}"
+    return with_log(root / "positions", home, rows=rows, segments=SEGMENTS, watermarks=watermarks, seed=2)
+
+
+def _wmlab(data: Data, name: str = "wmlab", answers: bool = True) -> Contender:
+    from pyspark.sql import functions as F
+
+    from wmlab.spark import spark_session, time_bounds
+
+    spark = spark_session(f"local[{THREADS}]")
+
+    def run() -> Answer:
+        positions, watermarks, segments = (
+            spark.read.parquet(str(path)) for path in (data.positions, data.watermarks, data.segments)
+        )
+        bounds = time_bounds(positions, watermarks, segments)
+        totals = [F.count("*").alias("rows")]
+        totals += [F.sum(name).alias(f"sum_{name}") for name in ("lower", "upper")]
+        totals += [F.count(name).alias(f"known_{name}") for name in ("lower", "upper")]
+        return bounds.agg(*totals).collect()[0].asDict()
+
+    return Contender(name, run, answers)
+
+
+def _scan(data: Data) -> Contender:
+    from pyspark.sql import functions as F
+
+    from wmlab.spark import spark_session
+
+    spark = spark_session(f"local[{THREADS}]")
+
+    def run() -> Answer:
+        positions = spark.read.parquet(str(data.positions))
+        return positions.agg(F.count("*").alias("rows"), F.sum("segment_id"), F.sum("offset")).collect()[0].asDict()
+
+    return Contender("Spark, reading only", run, answers=False)
+
+
+def _peers(data: Data) -> list[Contender]:
+    return [
+        Contender("DuckDB, ASOF JOIN", lambda: _duckdb(data)),
+        Contender("Polars, join_asof", lambda: _polars(data)),
+        Contender("pandas, merge_asof", lambda: _pandas(data)),
+    ]
+
+
+def _duckdb(data: Data) -> Answer:
+    import duckdb
+
+    with duckdb.connect(config={"threads": THREADS}) as database:
+        found = database.execute(
+            "SELECT count(*) AS rows, sum(lower) AS sum_lower, sum(upper) AS sum_upper, count(lower) AS known_lower, "
+            "count(upper) AS known_upper FROM read_parquet($positions) AS p "
+            "ASOF LEFT JOIN read_parquet($intervals) AS i "
+            'ON p.segment_id = i.segment_id AND p."offset" >= i.start',
+            {"positions": f"{data.positions}/*.parquet", "intervals": f"{data.intervals}/*.parquet"},
+        )
+        names = [column[0] for column in found.description]
+        return dict(zip(names, map(int, found.fetchall()[0]), strict=True))
+
+
+def _polars(data: Data) -> Answer:
+    import polars as pl
+
+    positions = pl.scan_parquet(data.positions / "*.parquet").select("segment_id", "offset").sort("offset")
+    intervals = pl.scan_parquet(data.intervals / "*.parquet").sort("start")
+    # Both are sorted; Polars cannot see that within groups, and says so unless told not to look.
+    bounds = positions.join_asof(intervals, left_on="offset", right_on="start", by="segment_id", check_sortedness=False)
+    found = bounds.select(
+        pl.len().alias("rows"),
+        *(pl.col(name).sum().alias(f"sum_{name}") for name in ("lower", "upper")),
+        *(pl.col(name).count().alias(f"known_{name}") for name in ("lower", "upper")),
+    ).collect()
+    return {name: int(value) for name, value in found.row(0, named=True).items()}
+
+
+def _pandas(data: Data) -> Answer:
+    import pandas as pd
+
+    positions = pd.read_parquet(data.positions, columns=["segment_id", "offset"]).sort_values("offset")
+    intervals = pd.read_parquet(data.intervals, dtype_backend="numpy_nullable").sort_values("start")
+    intervals = intervals.astype({"segment_id": "int64", "start": "int64"})
+    bounds = pd.merge_asof(positions, intervals, left_on="offset", right_on="start", by="segment_id")
+    sums = {f"sum_{name}": int(bounds[name].sum()) for name in ("lower", "upper")}
+    return {"rows": len(bounds)} | sums | {f"known_{name}": int(bounds[name].count()) for name in ("lower", "upper")}

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from wmlab.view import Chart, time_bounds
+
+BOXES = """selector => [...document.querySelectorAll(selector)].filter(e => e.textContent.trim()).map(e => {
+    const box = e.getBoundingClientRect()
+    return {words: e.textContent, left: box.left, top: box.top, right: box.right, bottom: box.bottom}
+})"""
+PLOTLY_TEXTS = (
+    ".gtitle, .gtitle-subtitle, .annotation-text, .textpoint text, .xtick text, .ytick text, .xtitle, .ytitle"
+)
+
+
+def frame(*, start_ms: int = 0, crowded: bool = False, unsafe: bool = False) -> pd.DataFrame:
+    """A minute with a split, a writer that is down for 25 s, unknown ends and, if `crowded`, 20 more happenings."""
+    happened = [
+        {"at_ms": start_ms + at_ms, "kind": kind, "what": what}
+        for at_ms, kind, what in (
+            (20_000, "scale", "0@0 → 2@1, 3@1"),
+            (30_000, "crash", "w2"),
+            (31_000, "crash", "controller"),
+            (55_000, "restart", "w2"),
+            (59_500, "scale", "2@1, 3@1 → 4@2"),
+        )
+    ]
+    if crowded:
+        happened += [{"at_ms": start_ms + i * 2_700, "kind": "silence", "what": f"writer-{i}"} for i in range(20)]
+    rows = []
+    for at_ms in range(0, 61_000, 1_000):
+        lower = None if at_ms < 3_000 else 30_000 if 32_000 <= at_ms < 55_000 else at_ms - 2_000
+        lower = at_ms + 500 if unsafe and 40_000 <= at_ms < 45_000 else lower
+        upper = None if at_ms > 58_000 else at_ms + 1_000
+        rows.append({"at_ms": at_ms, "lower": lower, "upper": upper, "true_bound": max(at_ms - 500, 0)})
+    times = pd.DataFrame(rows).astype("Int64") + start_ms
+    return times.assign(stream="orders", group="billing", happened=[happened] * len(times))
+
+
+CASES = {
+    "seconds": frame(),
+    "dates": frame(start_ms=1_388_757_600_000),
+    "crowded": frame(crowded=True),
+    "unsafe": frame(unsafe=True),
+    "no truth": frame().drop(columns="true_bound"),
+    "clock of its own": frame(start_ms=1_388_757_600_000)
+    .drop(columns=["true_bound", "happened"])
+    .assign(at_ms=range(0, 61_000, 1_000)),
+    "nothing known": frame().drop(columns="true_bound").assign(lower=pd.NA, upper=pd.NA),
+    "one position": frame()[20:21],
+}
+
+
+@pytest.fixture(params=CASES, scope="module")
+def chart(request: pytest.FixtureRequest) -> Chart:
+    return time_bounds(CASES[request.param])
+
+
+def collisions(boxes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [
+        (one["words"], other["words"])
+        for one, other in itertools.combinations(boxes, 2)
+        if min(one["right"], other["right"]) - max(one["left"], other["left"]) > 1
+        and min(one["bottom"], other["bottom"]) - max(one["top"], other["top"]) > 3
+    ]
+
+
+def outside(boxes: list[dict[str, Any]], width: float) -> list[str]:
+    return [box["words"] for box in boxes if box["left"] < 0 or box["top"] < 0 or box["right"] > width]
+
+
+def test_texts_of_the_svg_neither_collide_nor_leave_the_picture(browser: Any, chart: Chart) -> None:
+    page = browser.new_page(viewport={"width": 900, "height": 900})
+    page.set_content(f"<body style='margin:0'>{chart.svg}</body>")
+    boxes = page.evaluate(BOXES, "svg text")
+    page.close()
+    assert len(boxes) >= 8
+    assert collisions(boxes) == []
+    assert outside(boxes, 900) == []
+
+
+@pytest.mark.parametrize("width", [760, 1280])
+def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(browser: Any, chart: Chart, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.set_content(chart.figure.to_html(include_plotlyjs=True).replace("<body>", "<body style='margin:0'>"))
+    page.wait_for_selector(".main-svg .xtick", state="attached", timeout=10_000)
+    boxes = page.evaluate(BOXES, PLOTLY_TEXTS)
+    page.close()
+    assert len(boxes) >= 8
+    assert collisions(boxes) == []
+    assert outside(boxes, width) == []
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 17, 17)")])
+def test_the_svg_follows_the_preferred_colour_scheme(browser: Any, chart: Chart, scheme: str, paper: str) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    page.set_content(chart.svg)
+    fill = page.evaluate("getComputedStyle(document.querySelector('svg rect')).fill")
+    page.close()
+    assert fill == paper

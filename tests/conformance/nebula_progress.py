@@ -1,0 +1,225 @@
+"""Chunks, sequences, origins and fractured ranges: everything that moves a watermark."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect
+from wmlab.errors import ModelError
+from wmlab.model.progress.chunks import Chunks, CompletenessRule
+from wmlab.model.progress.findings import Breach, Completed, Finding
+from wmlab.model.progress.identifiers import TupleBuffer, native
+from wmlab.model.progress.ranges import Range, RangeProgress, fracture
+from wmlab.model.progress.tracker import OriginProgress, Progress, ProgressRules, step, take
+
+RULES: dict[str, CompletenessRule] = {
+    "seed_literal_seen_eq_last": "literal",
+    "count_seen_eq_last_minus_base_plus_1": "count",
+    "set": "set",
+    "g3_counter": "balance",
+}
+ERROR = "error"
+CHUNKS = re.compile(r"uniform 1\.\.(\d+) \(\+1\)")
+ORACLE = "per sequence: count seen; complete when seen == last-base+1; value = max; local = prefix head"
+ROUNDS = "after each update global <= seq; after the last origin of a round global == seq; before that == seq-1"
+
+
+def run_chunks(case: Fields) -> None:
+    """Buffers (sequence, chunk, last, watermark) and the sequence that each one completes."""
+    rules = ProgressRules(chunk_base=case.take("chunk_base"))
+    steps = case.take("steps")
+    offered, wanted = [], []
+    for entry in steps:
+        with Fields(entry, "step") as fields:
+            offered.append(fields.take("in"))
+            wanted.append(fields.take("out"))
+    expect("steps", completions(offered, rules), wanted)
+    final = case.take("final", wanted[-1])
+    if case.take("permute", False):
+        for order in itertools.permutations(offered):
+            expect(f"final of {order}", completions(order, rules)[-1], final)
+    else:
+        expect("final", wanted[-1], final)
+
+
+def completions(offered: Iterable[Sequence[Any]], rules: ProgressRules) -> list[Any]:
+    """What each buffer completes: [sequence, watermark], None, or an error."""
+    state, found = OriginProgress(), []
+    for sequence, chunk, last, watermark in offered:
+        try:
+            buffer = TupleBuffer(1, sequence, chunk, last, watermark)
+            state, effects = step_of_one(state, buffer, rules)
+        except ModelError:
+            found.append(ERROR)
+            continue
+        done: list[Any] = [[e.sequence, e.watermark] for e in effects if isinstance(e, Completed)]
+        broken = any(isinstance(e, Finding) and e.breach is not Breach.REPEATED for e in effects)
+        found.append(ERROR if broken else done[0] if done else None)
+    return found
+
+
+def step_of_one(state: OriginProgress, buffer: TupleBuffer, rules: ProgressRules) -> tuple[OriginProgress, Any]:
+    """One buffer through the whole tracker, which also looks at the chunk base."""
+    whole = Progress(rules, (1,), (state,))
+    after, effects = step(whole, buffer)
+    return after.of(1), effects
+
+
+def run_rules(case: Fields) -> None:
+    """After which arrival each rule first takes a sequence for complete; -1: never."""
+    base, arrivals = case.take("chunk_base"), case.take("arrivals")
+    for name, wanted in case.take("complete_at").items():
+        if name not in RULES:
+            raise UnknownFormatError(f"rule {name!r}")
+        chunks, first = Chunks.none(base), -1
+        for place, (chunk, last) in enumerate(arrivals):
+            chunks = chunks.add(chunk, last, 0)
+            if first < 0 and chunks.complete(RULES[name]):
+                first = place
+        expect(name, first, wanted)
+
+
+def run_sequences(case: Fields) -> None:
+    """Whole sequences (sequence, value) of one origin and the local watermark after each."""
+    state = Progress.start([1], rules_of(case))
+    for entry in case.take("steps"):
+        with Fields(entry, "step") as fields:
+            sequence, value = fields.take("put")
+            state, effects = step(state, TupleBuffer(1, sequence, 0, True, value))
+            found = ERROR if any(isinstance(e, Finding) for e in effects) else native(state.watermark)
+            if "current" in fields:
+                expect(f"after {sequence}", found, fields.take("current"))
+    if "final" in case:
+        expect("final", native(state.watermark), case.take("final"))
+
+
+def rules_of(case: Fields) -> ProgressRules:
+    """The rules of a case that may ask for the value at the head of the prefix."""
+    mode = case.take("mode", "running_max")
+    if mode not in ("head", "running_max"):
+        raise UnknownFormatError(f"mode {mode!r}")
+    return ProgressRules(local=mode)
+
+
+def run_generated(case: Fields) -> None:
+    """Long orders that are described, not listed."""
+    if "chunks_per_seq" in case:
+        run_random(case)
+        return
+    count, missing = case.take("n"), case.take("missing_seq", None)
+    expect("value", case.take("value"), "seq")
+    order = order_of(case.take("order"), count, missing)
+    state, seen = Progress.start([1]), []
+    for sequence in order:
+        state, _ = step(state, TupleBuffer(1, sequence, 0, True, sequence))
+        seen.append(native(state.watermark))
+    if "current_after_k" in case:
+        expect("after each", case.take("current_after_k"), "k")
+        expect("after each", seen, list(range(1, count + 1)))
+    if "current_until_last" in case:
+        expect("until the last", seen[:-1], [case.take("current_until_last")] * (count - 1))
+    if missing is not None:
+        expect("while one is missing", seen[missing - 1 : -1], [case.take("stuck_value")] * (count - missing))
+    expect("final", seen[-1], case.take("final"))
+
+
+def order_of(text: str, count: int, missing: int | None) -> list[int]:
+    """The order of arrival that a text describes."""
+    up = list(range(1, count + 1))
+    if text == "1..n" and missing is None:
+        return up
+    if text == "n..1" and missing is None:
+        return up[::-1]
+    if text == "1..n without the missing one, then the missing one" and missing is not None:
+        return [number for number in up if number != missing] + [missing]
+    raise UnknownFormatError(f"order {text!r}")
+
+
+def run_random(case: Fields) -> None:
+    """Random chunks in a random order, against the rule written out."""
+    match = CHUNKS.fullmatch(case.take("chunks_per_seq"))
+    if match is None:
+        raise UnknownFormatError("chunks_per_seq")
+    expect("order", case.take("order"), "random over all chunks")
+    expect("oracle", case.take("oracle"), ORACLE)
+    count, draws = case.take("n"), random.Random(case.take("seed"))
+    buffers = []
+    for sequence in range(1, count + 1):
+        last = draws.randint(1, int(match[1])) + 1
+        buffers += [
+            TupleBuffer(1, sequence, chunk, chunk == last, draws.randrange(10**6)) for chunk in range(1, last + 1)
+        ]
+    draws.shuffle(buffers)
+    state, rules = OriginProgress(), ProgressRules(chunk_base=1, local="head")
+    seen: dict[int, list[TupleBuffer]] = {}
+    done: dict[int, int] = {}
+    prefix = 0
+    for buffer in buffers:
+        state, _ = take(state, buffer, rules)
+        mine = seen.setdefault(buffer.sequence, [])
+        mine.append(buffer)
+        lasts = [b.chunk for b in mine if b.last]
+        if lasts and len(mine) == lasts[0] - 1 + 1:
+            done[buffer.sequence] = max(b.watermark for b in mine)
+        while prefix + 1 in done:
+            prefix += 1
+        assert (state.prefix, state.local) == (prefix, done.get(prefix)), f"after {buffer}"
+    expect("all complete", prefix, count)
+
+
+def run_origins(case: Fields) -> None:
+    """Several origins and the global watermark."""
+    origins = case.take("origins")
+    state = Progress.start(origins, rules_of(case))
+    if "generator" in case:
+        state = run_rounds(case, state, origins)
+    else:
+        for entry in case.take("steps"):
+            with Fields(entry, "step") as fields:
+                origin, sequence, watermark = fields.take("u")
+                state, _ = step(state, TupleBuffer(origin, sequence, 0, True, watermark))
+                expect(f"after {sequence} of {origin}", native(state.watermark), fields.take("global"))
+    if "final" in case:
+        expect("final", native(state.watermark), case.take("final"))
+
+
+def run_rounds(case: Fields, state: Progress, origins: Sequence[int]) -> Progress:
+    """Sequence after sequence, each from all origins in turn."""
+    with Fields(case.take("generator"), "generator") as fields:
+        count, order = fields.take("n"), fields.take("order")
+        expect("wm", fields.take("wm"), "seq")
+    rule = case.take("rule", None)
+    if (order, rule) not in {("1..n", None), ("for seq: for origin", ROUNDS)} or (rule is None) != (len(origins) == 1):
+        raise UnknownFormatError(f"order {order!r}, rule {rule!r}")
+    for sequence in range(1, count + 1):
+        for origin in origins:
+            state, _ = step(state, TupleBuffer(origin, sequence, 0, True, sequence))
+            wanted = sequence if origin == origins[-1] else sequence - 1
+            expect(f"after {sequence} of {origin}", native(state.watermark), wanted)
+    return state
+
+
+def run_ranges(case: Fields) -> None:
+    """Half-open ranges of fractured numbers."""
+    if "fracture" in case:
+        start, end, parts = case.take("fracture")
+        found = [[list(p.start), list(p.end)] for p in fracture(Range(tuple(start), tuple(end)), parts)]
+        expect("parts", found, case.take("parts"))
+        return
+    state = RangeProgress()
+    for entry in case.take("steps"):
+        with Fields(entry, "step") as fields:
+            (start, end), watermark = fields.take("range"), fields.take("wm", 0)
+            found: Any
+            try:
+                state = state.add(Range(tuple(start), tuple(end), watermark))
+                found = native(state.watermark)
+            except ModelError:
+                found = ERROR
+            expect(f"after {start}", found, fields.take("out", found))
+    if "completed_up_to" in case:
+        expect("completed up to", list(state.reached), case.take("completed_up_to"))

@@ -1,0 +1,185 @@
+"""Operators: re-chunking, slices, firing windows, the order-restoring sequencer, and the watermark of a buffer."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect
+from wmlab.model.progress.findings import Finding
+from wmlab.model.progress.firing import Fired, Firing, FiringRules
+from wmlab.model.progress.identifiers import TupleBuffer
+from wmlab.model.progress.outputs import Rechunking, aggregated
+from wmlab.model.progress.sequencer import Sequencer
+from wmlab.model.progress.slices import Windows
+from wmlab.model.progress.stamping import by_event_time, by_ingestion_time
+from wmlab.model.progress.tracker import ProgressRules
+
+Output = tuple[int, int, bool]
+
+ALL_ORDERS = re.compile(r"all (\d+)")
+NUMBERED = re.compile(r"outputs numbered 1\.\.(\d+) in processing order; exactly the (\w+) carries last")
+DISTINCT = re.compile(
+    r"(\d+) outputs, no \(seq,chunk\) twice, exactly one last per seq and it has the largest chunk number of that seq"
+)
+SAME_SET = re.compile(r"same set of (\d+) windows for every lag")
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def run_rechunking(case: Fields) -> None:
+    """Inputs (sequence, chunk, last) and the buffers they become, in one order or in all."""
+    inputs, each = case.take("inputs"), case.take("outputs_per_input", 1)
+    if "expect_outputs" in case:
+        expect("outputs", [list(output) for output in rechunked(inputs, each)], case.take("expect_outputs"))
+        return
+    match = ALL_ORDERS.fullmatch(case.take("permutations"))
+    if match is None or int(match[1]) != math.factorial(len(inputs)):
+        raise UnknownFormatError("permutations")
+    wanted = case.take("expect")
+    for order in itertools.permutations(inputs):
+        outputs = rechunked(order, each)
+        assert as_described(outputs, wanted), f"{wanted}: {outputs} for {order}"
+
+
+def rechunked(inputs: Sequence[Sequence[Any]], each: int) -> list[Output]:
+    """The outputs of a pipeline whose chunks start at 1."""
+    state, outputs = Rechunking(ProgressRules(chunk_base=1)), []
+    for sequence, chunk, last in inputs:
+        state, made, effects = state.emit(TupleBuffer(1, sequence, chunk, last, 0), each)
+        assert not any(isinstance(effect, Finding) for effect in effects)
+        outputs += [(buffer.sequence, buffer.chunk, buffer.last) for buffer in made]
+    return outputs
+
+
+def as_described(outputs: Sequence[Output], text: str) -> bool:
+    """Whether outputs are as a text says."""
+    if match := NUMBERED.fullmatch(text):
+        count, place = int(match[1]), ORDINALS.index(match[2])
+        return list(outputs) == [(1, number, number == place + 1) for number in range(1, count + 1)]
+    if match := DISTINCT.fullmatch(text):
+        places = [(sequence, chunk) for sequence, chunk, _ in outputs]
+        highest = {sequence: max(c for s, c in places if s == sequence) for sequence, _ in places}
+        lasts = [(sequence, chunk) for sequence, chunk, last in outputs if last]
+        return (
+            len(outputs) == int(match[1])
+            and len(set(places)) == len(places)
+            and sorted(lasts) == sorted(highest.items())
+        )
+    raise UnknownFormatError(f"outputs {text!r}")
+
+
+def windows_of(case: Fields) -> Windows:
+    """The windows of a case."""
+    return Windows(case.take("size"), case.take("slide"))
+
+
+def run_slices(case: Fields) -> None:
+    """The slice of each time and the windows that hold it."""
+    windows = windows_of(case)
+    for entry in case.take("cases"):
+        with Fields(entry, "case") as fields:
+            wanted_slice, wanted_windows = fields.take("slice"), fields.take("windows")
+            for time in fields.take("ts"):
+                expect(f"slice of {time}", list(windows.slice_of(time)), wanted_slice)
+                found = [list(windows.span(number)) for number in windows.windows_of(time)]
+                expect(f"windows of {time}", found, wanted_windows)
+
+
+def run_store(case: Fields) -> None:
+    """The slices that records leave behind."""
+    windows = windows_of(case)
+    state, _ = Firing(FiringRules(windows=windows)).fill(case.take("ts"))
+    expect("slices", [list(windows.slice_of(start)) for start, _ in state.slices], case.take("slices"))
+
+
+def run_trigger(case: Fields) -> None:
+    """Records, then watermarks and the windows that they fire."""
+    windows, times = windows_of(case), case.take("ts")
+    if "emit_lags" in case:
+        run_lags(case, windows, times)
+        return
+    state, late = Firing(FiringRules(windows=windows, emit_lag=case.take("emit_lag"))).fill(times)
+    assert not late
+    outputs: list[dict[str, int]] = []
+    for entry in case.take("steps"):
+        with Fields(entry, "step") as fields:
+            if "late_ts" in fields:
+                _, late = state.fill([fields.take("late_ts")])
+                expect("late record", "late" if late else "in time", fields.take("result"))
+                continue
+            state, fired = fire(state, fields)
+            expect("fired", [window.end for window in fired], fields.take("fired_ends"))
+            outputs += [written(window) for window in fired]
+    if "outputs" in case:
+        expect("outputs", outputs, case.take("outputs"))
+
+
+def fire(state: Firing, fields: Fields) -> tuple[Firing, tuple[Fired, ...]]:
+    """The windows that a watermark, or the end of the stream, fires."""
+    if "terminate" in fields:
+        expect("terminate", fields.take("terminate"), True)
+        return state.end()
+    return state.advance(fields.take("wm"))
+
+
+def written(window: Fired) -> dict[str, int]:
+    """A fired window's output as the cases write it."""
+    (buffer,) = aggregated(window, origin=2, base=1)
+    assert (buffer.chunk, buffer.last) == (1, True)
+    return {"seq": buffer.sequence, "start": window.start, "watermark": buffer.watermark}
+
+
+def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
+    """The same records under several emit lags, flushed at the end."""
+    watermarks = case.take("wms")
+    expect("then", case.take("then"), "terminate")
+    match = SAME_SET.fullmatch(case.take("expect"))
+    if match is None:
+        raise UnknownFormatError("expect")
+    for lag in case.take("emit_lags"):
+        state, _ = Firing(FiringRules(windows=windows, emit_lag=lag)).fill(times)
+        ends = []
+        for watermark in watermarks:
+            state, fired = state.advance(watermark)
+            ends += [window.end for window in fired]
+        ends += [window.end for window in state.end()[1]]
+        held = {windows.span(number)[1] for time in times for number in windows.windows_of(time)}
+        expect(f"windows at lag {lag}", ends, sorted(held))
+        expect(f"count at lag {lag}", len(ends), int(match[1]))
+
+
+def run_sequencer(case: Fields) -> None:
+    """Take, acknowledge and defer."""
+    assert case.take("api", "take/ack/defer") == "take/ack/defer"
+    policy = case.take("policy", "keep")
+    if policy not in ("keep", "drop"):
+        raise UnknownFormatError(f"policy {policy!r}")
+    state, released = Sequencer(policy), None
+    for entry in case.take("steps"):
+        with Fields(entry, "step") as fields:
+            fields.take("note", None)
+            if "take" in fields:
+                sequence, chunk, last = fields.take("take")
+                state, released = state.take((sequence, chunk), last)
+            elif "ack" in fields:
+                state, released = state.ack(tuple(fields.take("ack")))
+            else:
+                state, released = state.defer(tuple(fields.take("defer"))), None
+            found = None if released is None else list(released)
+            expect(f"released by {entry}", found, fields.take("out", found))
+
+
+def run_assigner(case: Fields) -> None:
+    """The watermark of one buffer."""
+    kind, times = case.take("kind"), case.take("buffer_ts")
+    if kind == "event_time":
+        lateness = case.take("allowed_lateness", 0)
+        found = by_event_time(times, unit=case.take("unit_multiplier"), allowed_lateness=lateness)
+    elif kind == "ingestion_time":
+        found = by_ingestion_time(case.take("buffer_creation_ts"))
+    else:
+        raise UnknownFormatError(f"assigner {kind!r}")
+    expect("watermark", found, case.take("wm"))

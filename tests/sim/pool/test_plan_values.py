@@ -1,0 +1,79 @@
+"""A scenario of query plans that cannot be run is refused; one that can goes through YAML unchanged."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.pool.plans import query, scenario, source
+from wmlab.scenario import Problems
+from wmlab.scenario.plan import (
+    Aggregate,
+    DelayBuffer,
+    EmptyBuffer,
+    Join,
+    LoseBuffer,
+    Query,
+    SilenceSource,
+    Source,
+    StallWorker,
+)
+from wmlab.scenario.plan_scenario import PlanScenario
+
+FULL = scenario(
+    queries=[
+        query(source("a", fan_out=3, keep=0.5), source("b", stamped="filter"), window=Join(2_000, slide_ms=500)),
+        Query("p", sources=[Source("c", times_ms=[1, 5], lag_ms=3)]),
+    ],
+    script=[
+        LoseBuffer("a", 2),
+        DelayBuffer("b", 3, 500),
+        EmptyBuffer("b", 4),
+        SilenceSource("c", at_ms=50),
+        StallWorker(1, at_ms=100, for_ms=200),
+    ],
+    chunk_base=1,
+    local="head",
+)
+
+
+def test_it_goes_through_yaml_unchanged(tmp_path) -> None:
+    assert PlanScenario.from_yaml(FULL.to_yaml()) == FULL
+    assert PlanScenario.load(FULL.save(tmp_path / "plan.yaml")) == FULL
+
+
+def test_it_prints_as_the_code_that_makes_it() -> None:
+    assert repr(FULL.queries[1]) == "Query('p', sources=[Source('c', times_ms=[1, 5], lag_ms=3)])"
+    assert "<caption>Scenario “test”</caption>" in FULL._repr_html_()
+    assert FULL.replace(seed=6).seed == 6
+
+
+@pytest.mark.parametrize("load", [{}, {"rate_per_s": 1, "trace": "flights"}, {"times_ms": [1], "rate_per_s": 2}])
+def test_a_source_has_exactly_one_load(load) -> None:
+    with pytest.raises(Problems, match="give one of rate_per_s, trace and times_ms"):
+        Source("s", **load)
+
+
+def test_a_trace_has_its_own_times() -> None:
+    with pytest.raises(Problems, match="a trace has its own times"):
+        Source("s", trace="flights", disorder_ms=5)
+
+
+def test_a_join_needs_two_sources() -> None:
+    with pytest.raises(Problems, match="at least two sources"):
+        Query("q", sources=[source("a")], window=Join(1_000))
+
+
+def test_mistakes_across_parts_are_gathered() -> None:
+    with pytest.raises(Problems) as raised:
+        scenario(
+            queries=[query(source("a"), source("a")), query(source("b"), window=Aggregate(5))],
+            script=[LoseBuffer("x", 1), StallWorker(9, at_ms=0, for_ms=1)],
+        )
+    assert [problem.path for problem in raised.value.problems] == [
+        "queries[0].name",
+        "queries[0].sources[0].name",
+        "queries[0].sources[1].name",
+        "queries[1].name",
+        "script[0].source",
+        "script[1].worker",
+    ]

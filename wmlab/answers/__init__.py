@@ -1,0 +1,25 @@
+"""Answers from a recording: verdicts, what held the bounds, what each holder cost, and what happened."""
+
+from wmlab.answers.ask import explain
+from wmlab.answers.explanation import Explanation, HoldingSegment, HoldingWriter
+from wmlab.answers.holders import Holder, Holders
+from wmlab.answers.moments import Moment
+from wmlab.answers.rules import Rules
+from wmlab.answers.timeline import Timeline, timeline
+from wmlab.answers.verdicts import Proof, Verdict, Verdicts
+
+__all__ = [
+    "Explanation",
+    "Holder",
+    "Holders",
+    "HoldingSegment",
+    "HoldingWriter",
+    "Moment",
+    "Proof",
+    "Rules",
+    "Timeline",
+    "Verdict",
+    "Verdicts",
+    "explain",
+    "timeline",
+]

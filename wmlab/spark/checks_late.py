@@ -1,0 +1,184 @@
+"""Late events: read first after a window of their group had shown a larger lower bound, and whose doing that was.
+
+An event counts as read when the group's position first passes it; whatever the position passes again proves nothing.
+A promise counts from the window that showed it, for positions published in a later millisecond: within one
+millisecond the tables do not say what came first.
+
+Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from wmlab.spark.checks_counted import accepted, read_at
+
+DROPPED: Final = "its writer had been dropped"
+NOT_NOTED: Final = "its writer had noted no time yet"
+BROKE_ITS_WORD: Final = "its writer had noted a larger time while the event was not acknowledged"
+
+_EVENT: Final = ("stream", "group", "segment_id", "offset")
+_CLAIM: Final = (*_EVENT, "seq")
+
+
+def late_events(
+    positions: DataFrame,
+    windows: DataFrame,
+    events: DataFrame,
+    watermarks: DataFrame,
+    marks: DataFrame,
+    cycles: DataFrame,
+    segments: DataFrame,
+) -> DataFrame:
+    """Every event that was read behind a shown lower bound, one row per group that read it so.
+
+    Columns: those of `events`, `group`, `version` and `read_ms` of the position that passed it and the offset
+    `reached` there, `promised` (the largest lower bound shown before), `shown_to` and `shown_ms`, and `because`: why
+    the system is not to blame, null if it is. Takes the recording's tables.
+    """
+    return blamed(late(delivered(positions, windows, events)), watermarks, marks, cycles, segments)
+
+
+def late(read: DataFrame) -> DataFrame:
+    """Those of the events `delivered` whose time lies below the lower bound shown before."""
+    return read.where(F.col("event_time") < F.col("promised"))
+
+
+def delivered(positions: DataFrame, windows: DataFrame, events: DataFrame) -> DataFrame:
+    """The events that a group read while it had a lower bound, with that bound; columns as `late_events`."""
+    passed = _passed(positions, _promises(windows))
+    groups = F.broadcast(positions.select("stream", "group").distinct())
+    rows = events.join(groups, "stream").unionByName(
+        passed.select(*_EVENT, F.struct("version", "read_ms", "reached", "after", "promise").alias("by")),
+        allowMissingColumns=True,
+    )
+    # From the end of a segment to its start: the position that passed an event first is the nearest one beyond it.
+    downwards = Window.partitionBy("stream", "group", "segment_id").orderBy(
+        F.desc("offset"), F.col("by").isNull(), "event_time"
+    )
+    reading = F.last("by", ignorenulls=True).over(downwards.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    covered = rows.withColumn("reading", reading).where("event_time is not null and offset > reading.after")
+    promise = F.col("reading.promise")
+    return covered.where(promise.isNotNull()).select(
+        *_EVENT,
+        "event_time",
+        "append_ms",
+        "writer",
+        "reading.version",
+        "reading.read_ms",
+        "reading.reached",
+        promise["lower"].alias("promised"),
+        promise["reader"].alias("shown_to"),
+        promise["at_ms"].alias("shown_ms"),
+    )
+
+
+def _promises(windows: DataFrame) -> DataFrame:
+    """The windows that raised the lower bound of their group: stream, group, at_ms, promise (at_ms, lower, reader)."""
+    by_time = Window.partitionBy("stream", "group").orderBy("at_ms", F.desc("lower"), "reader")
+    before = F.max("lower").over(by_time.rowsBetween(Window.unboundedPreceding, -1))
+    raised = windows.where("lower is not null").withColumn("before", before)
+    kept = raised.where("before is null or lower > before")
+    return kept.select("stream", "group", "at_ms", F.struct("at_ms", "lower", "reader").alias("promise"))
+
+
+def _passed(positions: DataFrame, promises: DataFrame) -> DataFrame:
+    """What each update of a group's position passed for the first time: bytes after `after` up to `offset`.
+
+    Columns: stream, group, segment_id, offset and reached (the same), after, version, read_ms, and `promise`, the
+    last one made before.
+    """
+    by_version = Window.partitionBy("stream", "group", "segment_id").orderBy("version", "offset")
+    before = F.max("offset").over(by_version.rowsBetween(Window.unboundedPreceding, -1))
+    moved = positions.withColumn("after", before).where(F.col("offset") > F.col("after"))
+    rows = moved.select(*_EVENT, "after", "version", "at_ms").unionByName(promises, allowMissingColumns=True)
+    by_time = Window.partitionBy("stream", "group").orderBy("at_ms", F.col("promise").isNotNull())
+    last = F.last("promise", ignorenulls=True).over(by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    with_promise = rows.withColumn("promise", last).where("segment_id is not null")
+    return with_promise.withColumn("reached", F.col("offset")).withColumnRenamed("at_ms", "read_ms")
+
+
+def blamed(
+    late_ones: DataFrame, watermarks: DataFrame, marks: DataFrame, cycles: DataFrame, segments: DataFrame
+) -> DataFrame:
+    """The late events with `because`: why they are their writer's doing or nobody's; null if a bound was wrong.
+
+    A bound above the event is right about a writer that it counted if the writer had noted that time without having
+    the event acknowledged; and about one that it did not count if that had been removed or had noted nothing. If any
+    of the bounds that were shown was wrong about it, `because` is null. Takes `late` and the recording's tables.
+    """
+    log = read_at(watermarks, cycles).select(
+        "stream", "seq", "lower", "writers", "emitted_ms", F.col("read_ms").alias("cycle_ms")
+    )
+    above = (F.col("lower") > F.col("event_time")) & (F.col("lower") <= F.col("promised"))
+    claims = late_ones.join(F.broadcast(log), "stream").where(above)
+    claims = claims.select(
+        *_CLAIM, "writer", "emitted_ms", "cycle_ms", F.try_element_at("writers", F.col("writer")).alias("time")
+    )
+    counted = claims.where("time is not null").transform(lambda frame: _word_broken(frame, marks, segments))
+    left_out = claims.where("time is null").transform(lambda frame: _not_recorded(frame, marks, cycles))
+    excuses = counted.unionByName(left_out)
+    excused = excuses.groupBy(*_EVENT).agg(
+        F.when(F.bool_and(F.col("because").isNotNull()), F.max_by("because", "seq")).alias("because")
+    )
+    return late_ones.join(excused, list(_EVENT), "left")
+
+
+def _word_broken(claims: DataFrame, marks: DataFrame, segments: DataFrame) -> DataFrame:
+    """Claims about counted writers: BROKE_ITS_WORD where the event lies beyond the counted mark's position."""
+    counted = claims.join(accepted(marks), ["stream", "writer", "time"], "left").where(
+        F.col("received_ms").isNull() | (F.col("received_ms") <= F.col("emitted_ms"))
+    )
+    position = F.max_by("position", "received_ms").alias("position")
+    mark = (
+        counted.groupBy(*_CLAIM)
+        .agg(position)
+        .join(F.broadcast(_later_segments(segments)), ["stream", "segment_id"], "left")
+    )
+    own = F.try_element_at("position", F.col("segment_id")) >= F.col("offset")
+    beyond = F.coalesce(F.arrays_overlap(F.map_keys("position"), F.col("later")), F.lit(False))
+    covers = F.coalesce(own, F.lit(False)) | (~F.map_contains_key("position", F.col("segment_id")) & beyond)
+    broke = F.col("position").isNotNull() & ~covers
+    return mark.select(*_CLAIM, F.when(broke, F.lit(BROKE_ITS_WORD)).alias("because"))
+
+
+def _not_recorded(claims: DataFrame, marks: DataFrame, cycles: DataFrame) -> DataFrame:
+    """Claims about writers that were not counted: NOT_NOTED or DROPPED where no record of them was there to count."""
+    stored = accepted(marks).select("stream", "writer", "received_ms")
+    seen = (
+        claims.join(stored, ["stream", "writer"], "left")
+        .groupBy(*_CLAIM, "writer", "emitted_ms")
+        .agg(F.max(_before_read(F.col("received_ms"))).alias("last_ms"))
+    )
+    removals = cycles.select("stream", F.explode("removed").alias("writer"), F.col("at_ms").alias("removed_ms"))
+    gone = (F.col("removed_ms") >= F.col("last_ms")) & (F.col("removed_ms") <= F.col("emitted_ms"))
+    known = (
+        seen.join(removals, ["stream", "writer"], "left")
+        .groupBy(*_CLAIM, "last_ms")
+        .agg(F.coalesce(F.bool_or(gone), F.lit(False)).alias("gone"))
+    )
+    because = F.when(F.col("last_ms").isNull(), F.lit(NOT_NOTED)).when(F.col("gone"), F.lit(DROPPED))
+    return known.select(*_CLAIM, because.alias("because"))
+
+
+def _before_read(received_ms: Column) -> Column:
+    """The time of a mark if the cycle must have seen it: it was there before the cycle read the marks."""
+    return F.when(received_ms < F.col("cycle_ms"), received_ms)
+
+
+def _later_segments(segments: DataFrame) -> DataFrame:
+    """Every segment with `later`: the ids of the segments that came after it over some of its keys."""
+    mine = segments.select("stream", "segment_id", "low", "high")
+    theirs = segments.select(
+        "stream", F.col("segment_id").alias("other"), F.col("low").alias("from"), F.col("high").alias("to")
+    )
+    overlap = (F.col("other") > F.col("segment_id")) & (F.col("from") < F.col("high")) & (F.col("low") < F.col("to"))
+    return (
+        mine.join(F.broadcast(theirs), "stream")
+        .where(overlap)
+        .groupBy("stream", "segment_id")
+        .agg(F.collect_list("other").alias("later"))
+    )
