@@ -1,5 +1,7 @@
 """The index of the marks segment: from times to cuts and back, and what a crash between the two appends leaves."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.sim.worlds import rows, run, scenario
@@ -37,7 +39,7 @@ def test_a_crash_between_the_appends_leaves_the_index_short_until_the_next_leade
 
 def test_a_time_gives_the_cut_of_the_last_watermark_not_beyond_it(recording):
     marks = recording.table("watermarks").to_pylist()
-    for earlier, later in zip(marks, marks[1:], strict=False):
+    for earlier, later in pairwise(marks):
         for time in (earlier["lower"], later["lower"] - 1):
             assert dict(recording.stream_cut_at(time)) == dict(earlier["cut"])
     assert recording.stream_cut_at(marks[0]["lower"] - 1) is None

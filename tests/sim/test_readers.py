@@ -107,7 +107,7 @@ def test_r2_the_other_readers_windows_stay_and_only_repeated_events_are_older():
     assert seen == sorted(seen)
     assert late_first_reads(world) == 0
     events = world.journal.events(("w1", "w2"))
-    repeated = [row for row in rows(world, "reads", again=True)]
+    repeated = rows(world, "reads", again=True)
     oldest = min(int(events.event_time[events.segment_id == row["segment_id"]].min()) for row in repeated)
     assert oldest < repeated[0]["lower"]
 

@@ -112,7 +112,7 @@ class GroupState:
         """
         self._refuse_unknown(reader)
         known = {segment: offset for segment, offset in offsets.items() if segment in self.offsets}
-        return replace(self, offsets=ReaderPosition({**self.offsets, **known}).offsets)
+        return replace(self, offsets={**self.offsets, **ReaderPosition(known).offsets})
 
     def finish(self, reader: str, segment: int) -> GroupState:
         """The group after a reader has read a sealed segment to its end, before its completion is recorded.

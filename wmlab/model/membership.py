@@ -128,6 +128,11 @@ class Membership:
         return tuple((name, segment) for name, state in self.streams.items() for segment in state.unassigned)
 
     @property
+    def has_unassigned(self) -> bool:
+        """Whether nobody owns some segment. Source: upstream class `ReaderGroupState`."""
+        return any(None in state.owners.values() for state in self.streams.values())
+
+    @property
     def size(self) -> int:
         """The number of segments in the state. Source: upstream class `ReaderGroupState` (getNumberOfSegments)."""
         return sum(len(state.offsets) for state in self.streams.values())

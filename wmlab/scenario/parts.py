@@ -13,7 +13,8 @@ from pydantic import Field
 
 from wmlab.scenario.noting import EarliestOpen, Noting
 from wmlab.scenario.reader_group import ReaderGroup as ReaderGroup
-from wmlab.scenario.units import Ms, Name, Period
+from wmlab.scenario.units import Ms, Period
+from wmlab.scenario.units import Name as Name
 from wmlab.scenario.value import Problem, Problems, value
 
 

@@ -32,7 +32,7 @@ class Balance:
 
     def note(self, before: Membership, after: Membership) -> None:
         """Remember since when segments are free."""
-        if after.unassigned != before.unassigned:
+        if any(state.owners is not before.streams[name].owners for name, state in after.streams.items()):
             now = self._group.world.now_ms
             self._free_since = {place: self._free_since.get(place, now) for place in after.unassigned}
             self.given_back &= self._free_since.keys()
@@ -70,11 +70,11 @@ class Balance:
 
     def to_release(self, value: Membership, reader: str) -> Place | None:
         """The segment that a reader should give back now, if any; not while segments are free."""
-        if reader not in value.readers or value.unassigned:
+        if self._by == "segments" and not self.members_changed:
+            return None
+        if reader not in value.readers or value.has_unassigned:
             return None
         if self._by == "segments":
-            if not self.members_changed:
-                return None
             return to_release({r: dict.fromkeys(value.owned(r), 1) for r in sorted(value.readers)}, reader)
         place = to_release(self._loads(value), reader, gain=self._slack)
         if place is not None:

@@ -106,7 +106,7 @@ class Reader:
         if self._part.rate_per_s is not None:
             # What was not used lapses, but for the fraction of an event.
             self._allowance = self._allowance % 1 + self._part.rate_per_s * self._timers.step_ms / 1_000
-        due = self._timers.check_due(self._world.now_ms, free=bool(self._seen.value.unassigned))
+        due = self._timers.check_due(self._world.now_ms, free=self._seen.value.has_unassigned)
         if due:
             self._learn((yield from self.group.fetch()))
             if self.name not in self._seen.value.readers:
@@ -152,7 +152,7 @@ class Reader:
 
     def _acquire(self) -> Verdict:
         """Take free segments; whether there were any."""
-        if self._is_bound() or not self._seen.value.unassigned:
+        if self._is_bound() or not self._seen.value.has_unassigned:
             return False
         before = len(self._progress)
         yield from self._change("acquire", lambda value: self.group.balance.acquired(value, self.name))
