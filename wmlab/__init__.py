@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wmlab import traces as trace
     from wmlab import view as chart
     from wmlab.recording import Recording
-    from wmlab.scenario import Clock, Controllers, EventWriter, ReaderGroup, Scenario, Stream, noting, script
+    from wmlab.scenario import Clock, Controllers, EventWriter, ReaderGroup, Scenario, Stream, network, noting, script
     from wmlab.spark import spark_session
 
 __version__ = "0.1.0"
@@ -33,6 +33,7 @@ __all__ = [
     "Scenario",
     "Stream",
     "chart",
+    "network",
     "noting",
     "script",
     "spark",
@@ -44,6 +45,7 @@ _HOMES = dict.fromkeys(("Clock", "Controllers", "EventWriter", "ReaderGroup", "S
 _HOMES |= {"Recording": "wmlab.recording", "spark_session": "wmlab.spark"}
 _NAMESPACES = {
     "chart": "wmlab.view",
+    "network": "wmlab.scenario.network",
     "noting": "wmlab.scenario.noting",
     "script": "wmlab.scenario.script",
     "spark": "wmlab.spark",

@@ -42,9 +42,9 @@ def record(scenario: Scenario, path: str | Path | None = None, *, progress: bool
     with tqdm(
         total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=not progress
     ) as bar:
-        journal = world.run(progress=lambda percent: _advance(bar, percent))
+        world.run(progress=lambda percent: _advance(bar, percent))
     recording = Recording.from_tables(
-        tables_of(scenario, journal), name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed
+        tables_of(scenario, world.journals()), name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed
     )
     return recording if path is None else recording.save(path)
 
@@ -53,18 +53,24 @@ def _advance(bar: tqdm[Never], percent: int) -> None:
     bar.update(percent - bar.n)
 
 
-def tables_of(scenario: Scenario, journal: Journal) -> dict[str, pa.Table]:
-    """The rows of a run as the tables of a recording."""
-    stream = scenario.stream.name
-    tables = {name: _table(stream, name, journal.rows.get(name, [])) for name in TABLES if name != "events"}
-    tables["events"] = _events(stream, journal.events(tuple(writer.name for writer in scenario.writers)))
-    return tables
+def tables_of(scenario: Scenario, journals: Mapping[str | None, Journal]) -> dict[str, pa.Table]:
+    """The rows of a run, given by stream and under None for those of no stream, as the tables of a recording."""
+    writers = tuple(writer.name for writer in scenario.writers)
+    return {
+        name: pa.concat_tables(
+            _events(stream or "", journal.events(writers))
+            if name == "events"
+            else _table(stream, name, journal.rows.get(name, []))
+            for stream, journal in journals.items()
+        ).combine_chunks()
+        for name in TABLES
+    }
 
 
-def _table(stream: str, name: str, rows: list[Mapping[str, object]]) -> pa.Table:
+def _table(stream: str | None, name: str, rows: list[Mapping[str, object]]) -> pa.Table:
     columns = [
         pa.array(
-            [row.get("stream", stream) if f.name == "stream" else _entry(row[f.name], f.type) for row in rows], f.type
+            [_entry(row.get("stream", stream) if f.name == "stream" else row[f.name], f.type) for row in rows], f.type
         )
         for f in TABLES[name]
     ]

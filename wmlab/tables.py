@@ -83,7 +83,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             _STREAM,
             _field("controller", _TEXT, "the controller that ran the cycle"),
             _field("at_ms", _LONG, "when it ran", unit="ms"),
-            _field("barrier", _LONG, "lower bound of the previous watermark; null before the first", nullable=True),
+            _field("barrier", _LONG, "lower bound of the previous watermark; null: none, or not read", nullable=True),
             _field("participating", pa.list_(_TEXT), "writers beyond the barrier"),
             _field("lagging", pa.list_(_TEXT), "writers that are waited for"),
             _field("removed", pa.list_(_TEXT), "writers dropped by this cycle"),
@@ -182,9 +182,29 @@ TABLES: Final[dict[str, pa.Schema]] = {
         [
             _STREAM,
             _field("at_ms", _LONG, "when it happened", unit="ms"),
-            _field("kind", _TEXT, "scale, crash, restart, silence, speak, or the kind of an action of the script"),
-            _field("target", _TEXT, "what it happened to: a writer, a reader, a controller, segments"),
+            _field("kind", _TEXT, "scale, crash, restart, silence, speak and so on, one word"),
+            _field("target", _TEXT, "what it happened to: a party, the sealed segments, a store"),
             _field("detail", _TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
+        ]
+    ),
+    "ownership": pa.schema(
+        [
+            _field("bucket", _LONG, "the bucket"),
+            _field("controller", _TEXT, "whose session had the bucket's node"),
+            _field("streams", pa.list_(_TEXT), "the scenario's streams that hash into the bucket"),
+            _field("from_ms", _LONG, "when it took the bucket", unit="ms"),
+            _field("to_ms", _LONG, "when the node went; null while it is there", unit="ms", nullable=True),
+        ]
+    ),
+    "messages": pa.schema(
+        [
+            _field("stream", _TEXT, "the stream it is about; null: about none", nullable=True),
+            _field("sender", _TEXT, "the party that sent it"),
+            _field("receiver", _TEXT, "the party it was sent to"),
+            _field("kind", _TEXT, "what it says: append, acknowledge, note time, answer and so on"),
+            _field("content", _TEXT, "its content in short"),
+            _field("sent_ms", _LONG, "when it was sent", unit="ms"),
+            _field("received_ms", _LONG, "when it arrived; null: lost, or still under way", unit="ms", nullable=True),
         ]
     ),
 }

@@ -53,7 +53,7 @@ def test_everything_goes_through_yaml():
         script.ReleaseSegment(at_ms=5, reader="readers-1", segment="0@0", keep_free_ms=9),
         script.Checkpoint(at_ms=5, name="c"),
         script.ResetToCheckpoint(at_ms=6, checkpoint="c", ranges=False),
-        script.CrashBeforeIndexAppend(at_ms=7, takeover_after_ms=1),
+        script.CrashBeforeIndexAppend(at_ms=7, restart_after_ms=1),
         readers=ReaderGroup(
             readers=2, read_side="document", starting_cut={"0@0": 0}, ending_cut={0: 9}, rebalance="time"
         ),

@@ -15,7 +15,7 @@ from tests.sim.test_readers import (
     lowers,
     owners,
 )
-from tests.sim.worlds import rows, run
+from tests.sim.worlds import only, rows, run
 from wmlab.model.position import is_valid_cut
 from wmlab.scenario import EventWriter, ReaderGroup, script
 
@@ -82,7 +82,7 @@ def test_a_reset_to_the_last_checkpoint_or_to_one_that_is_missing():
     world = run(readers=group(), script=[TAKEN, later, last])
     assert rows(world, "faults")[-1]["detail"] == "back to checkpoint d"
     none = run(readers=group(), script=[last])
-    assert rows(none, "faults")[-1]["detail"] == "checkpoint is not completed"
+    assert rows(none, "faults")[-1]["detail"] == "no checkpoint is complete"
     assert not rows(none, "reads", again=True)
 
 
@@ -97,7 +97,7 @@ def test_a_reset_brings_back_successors_that_wait_for_a_predecessor():
     assert set(rows(world, "checkpoints")[0]["cut"]) == {1}
     assert {world.history.segments[s].name for s in owners(world)} == {"2@1"}
     ends = first_reads_are_complete(world)
-    assert ends[1] == world.store[1].length
+    assert ends[1] == world.stream(None).store[1].length
 
 
 # R11
@@ -221,6 +221,6 @@ def test_whatever_befalls_readers_nothing_is_skipped_and_no_bound_is_broken(life
             del replayed[row["segment_id"]]
         else:
             replayed[row["segment_id"]] = row["offset"]
-    assert replayed == world.group.shared.value.streams["stream"].offsets
+    assert replayed == only(world).shared.value.streams["stream"].offsets
     if life["readers"].read_side == "implementation":
         assert late_first_reads(world) == 0

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.sim.worlds import events_of, run
 from wmlab.scenario import EventWriter
 from wmlab.sim.draws import generator
@@ -17,6 +19,24 @@ actions = [script.Scale(at_ms=3_000, seal=["0@0"], into=3), script.CrashWriter(a
 Scenario("replay", stream=Stream(segments=3, timestamp_aggregation_timeout_ms=2_000), writers=writers,
     readers=ReaderGroup(readers=2, rate_per_s=700), controllers=Controllers(period_ms=400), script=actions,
     duration_ms=10_000, seed=11).record(sys.argv[1], progress=False)
+"""
+
+DISASTER = """
+import sys
+from wmlab.scenario import *
+from wmlab.scenario.network import *
+writers = [EventWriter(name, rate_per_s=100, stream=stream, clock=Clock(drift_ppm=200))
+    for name, stream in (("w1", "a"), ("w2", "b"), ("w3", "b"))]
+actions = [script.ExpireSession(at_ms=2_000), script.CrashController(at_ms=4_000, controller="distributor"),
+    script.Partition(at_ms=5_000, a="writers", b="controllers", for_ms=700), script.AddController(at_ms=6_000),
+    script.DeleteStream(at_ms=7_000, recreate_after_ms=500, stream="b"), script.ReplaceWriter(at_ms=8_000, writer="w1")]
+network = Network(delay=LogNormal(20.0, 0.7), inside=Exponential(2.0), loss=0.1, duplication=0.1, reordering=0.1,
+    keep_messages=True)
+Scenario("replay", streams=[Stream("a"), Stream("b", segments=3)], writers=writers,
+    readers=[ReaderGroup("ra", stream="a"), ReaderGroup("rb", readers=2, stream="b")],
+    controllers=Controllers(4, buckets=9, period_ms=400, period_jitter_ms=50, contact="random", marks_read_ms=30,
+        session_timeout_ms=1_000, redistribute_every_ms=500),
+    network=network, script=actions, duration_ms=12_000, seed=5).record(sys.argv[1], progress=False)
 """
 
 
@@ -36,11 +56,12 @@ def digests(directory: Path) -> dict[str, str]:
     return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_two_processes_with_different_hash_seeds_write_the_same_bytes(tmp_path):
+@pytest.mark.parametrize("program", [PROGRAM, DISASTER], ids=["writers", "everything"])
+def test_two_processes_with_different_hash_seeds_write_the_same_bytes(tmp_path, program):
     for hash_seed in ("1", "4242"):
         target = tmp_path / hash_seed
         subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(target)], check=True, env={"PYTHONHASHSEED": hash_seed}, timeout=120
+            [sys.executable, "-c", program, str(target)], check=True, env={"PYTHONHASHSEED": hash_seed}, timeout=120
         )
     first, second = digests(tmp_path / "1"), digests(tmp_path / "4242")
     assert first == second

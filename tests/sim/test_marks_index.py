@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.worlds import rows, run, scenario
 from wmlab.errors import ModelError, RecordingError
-from wmlab.scenario import script
+from wmlab.scenario import Controllers, Network, network, script
 
 SPLIT = script.Scale(at_ms=6_000, seal=["0@0"])
 
@@ -22,19 +22,31 @@ def test_every_watermark_has_a_record_of_where_it_begins():
     assert [record["time"] for record in records] == [mark["lower"] for mark in marks]
     assert [record["offset"] for record in records] == [0, *(mark["revision"] for mark in marks)][:-1]
     assert not any(record["recovered"] for record in records)
-    assert len(world.controller.index.content.content) == 16 * len(marks)
+    assert len(world.stream(None).index.content) == 16 * len(marks)
 
 
 def test_a_crash_between_the_appends_leaves_the_index_short_until_the_next_leader_repairs_it():
-    world = run(script=[script.CrashBeforeIndexAppend(at_ms=7_000, takeover_after_ms=4_000)])
-    (crash,) = rows(world, "faults", kind="crash_before_index_append")
+    fleet = Controllers(3, period_ms=500, session_timeout_ms=2_000, redistribute_every_ms=500)
+    world = run(controllers=fleet, script=[script.CrashBeforeIndexAppend(at_ms=7_000)])
+    (crash,) = rows(world, "faults", kind="crash")
     marks, records = rows(world, "watermarks"), rows(world, "marks_index")
     (late,) = [record for record in records if record["recovered"]]
     (lost,) = [mark for mark in marks if mark["emitted_ms"] == crash["at_ms"]]
     assert late["time"] == lost["lower"]
-    assert late["appended_ms"] == crash["at_ms"] + 4_000 + 500
+    assert late["controller"] != lost["controller"] == crash["target"]
+    assert late["appended_ms"] > crash["at_ms"] + 2_000
     assert not [mark for mark in marks if crash["at_ms"] < mark["emitted_ms"] < late["appended_ms"]]
     assert [record["time"] for record in records] == [mark["lower"] for mark in marks]
+
+
+def test_two_leaders_write_every_record_once():
+    expire = script.ExpireSession(at_ms=6_000, notice_after_ms=6_000)
+    fleet = Controllers(2, period_ms=500, session_timeout_ms=2_000, redistribute_every_ms=500)
+    world = run(controllers=fleet, network=Network(inside=network.Fixed(3)), script=[expire])
+    assert len({row["controller"] for row in rows(world, "watermarks")}) == 2
+    marks, records = rows(world, "watermarks"), rows(world, "marks_index")
+    assert [record["time"] for record in records] == [mark["lower"] for mark in marks]
+    assert [record["place"] for record in records] == list(range(len(marks)))
 
 
 def test_a_time_gives_the_cut_of_the_last_watermark_not_beyond_it(recording):
@@ -59,7 +71,7 @@ def test_a_cut_gives_back_its_time(recording):
 
 
 def test_what_the_index_lacks_is_found_in_the_log():
-    crash = script.CrashBeforeIndexAppend(at_ms=7_000, takeover_after_ms=100_000)
+    crash = script.CrashBeforeIndexAppend(at_ms=7_000)
     recording = scenario(script=[crash]).record(progress=False)
     marks = recording.table("watermarks").to_pylist()
     assert recording.counts["marks_index"] == len(marks) - 1

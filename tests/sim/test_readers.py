@@ -4,14 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from tests.sim.worlds import rows, run, scenario
+from tests.sim.worlds import only, rows, run, scenario
 from wmlab.errors import ModelError, ScenarioError
-from wmlab.model.log import MarksLog
 from wmlab.model.segment import parse_segment
 from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Stream, noting, script
-from wmlab.sim.feed import WorldFeed
-from wmlab.sim.group import Group
-from wmlab.sim.world import World
 
 FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)
 
@@ -30,7 +26,7 @@ def lower_at(world, at_ms, reader="readers-0"):
 
 def owners(world):
     return {
-        place: owner for state in world.group.shared.value.streams.values() for place, owner in state.owners.items()
+        place: owner for state in only(world).shared.value.streams.values() for place, owner in state.owners.items()
     }
 
 
@@ -233,8 +229,8 @@ def test_r6_exactly_at_a_cut_is_passed():
     stop = script.PauseReader(at_ms=6_001, reader="readers-0")
     world = run(readers=group(starting_cut=mark["cut"], starts_ms=6_000, readers=1), script=[stop])
     assert not rows(world, "reads")
-    reader = world.group.readers["readers-0"]
-    reader._windows.look(world.group.shared.value, reader.places, due=True)
+    reader = only(world).readers["readers-0"]
+    reader._windows.look(only(world).shared.value, reader.places, due=True)
     assert reader.current_time_window("stream").lower == mark["lower"]
 
 
@@ -270,7 +266,7 @@ def test_r8_the_keys_of_a_finished_predecessor_are_not_compared_until_the_succes
 def test_r9_a_bounded_group_at_its_end_passes_every_mark_even_beyond_the_ending_cut():
     marks = rows(run(), "watermarks")
     world = run(readers=group(ending_cut=marks[10]["cut"]))
-    assert not world.group.shared.value.streams["stream"].offsets
+    assert not only(world).shared.value.streams["stream"].offsets
     ends = {row["segment_id"]: row["offset"] for row in rows(world, "positions", finished=True)}
     assert ends == marks[10]["cut"]
     assert {row["segment_id"]: row["to_offset"] for row in rows(world, "reads")} == marks[10]["cut"]
@@ -291,7 +287,7 @@ def test_a_group_between_two_cuts_reads_what_lies_between():
         read[row["segment_id"], "to"] = row["to_offset"]
     assert {segment: read[segment] for segment in start if segment in read} == dict(start)
     assert {segment: read[segment, "to"] for segment in end} == dict(end)
-    assert read[0, "to"] == world.store[0].length
+    assert read[0, "to"] == world.stream(None).store[0].length
 
 
 def test_a_start_that_is_no_stream_cut_is_refused():
@@ -301,57 +297,80 @@ def test_a_start_that_is_no_stream_cut_is_refused():
 
 
 def test_s10_after_reading_a_sealed_stream_the_last_mark_is_passed():
-    def seal(world):
-        for segment in world.history.active.segments:
-            world.seal(segment.id)
-
-    stop = [script.CrashWriter(at_ms=9_900, writer=name) for name in ("w1", "w2")]
-    world = World(scenario(readers=group(), script=stop), {})
-    world.after(10_000, seal, world)
-    world.run()
-    assert not world.group.shared.value.streams["stream"].offsets
+    world = run(readers=group(), script=[script.SealStream(at_ms=10_000)])
+    assert not only(world).shared.value.streams["stream"].offsets
     last = rows(world, "windows")[-1]
     assert (last["lower"], last["upper"]) == (rows(world, "watermarks")[-1]["lower"], None)
     assert len(rows(world, "positions", finished=True)) == 2
 
 
+def test_s9_a_group_at_the_head_of_a_truncated_stream_passes_all_marks_before_it():
+    mark = rows(run(), "watermarks")[5]
+    cut = {f"{segment}@0": offset for segment, offset in mark["cut"].items()}
+    truncate = script.TruncateStream(at_ms=9_000, cut=cut)
+    pause = [script.PauseReader(at_ms=11_001, reader=f"readers-{i}") for i in range(2)]
+    world = run(readers=group(starts_ms=11_000, rate_per_s=2), script=[truncate, *pause])
+    assert {row["segment_id"]: row["offset"] for row in rows(world, "positions", version=0)} == mark["cut"]
+    assert not rows(world, "reads")
+    late = run(readers=group(starts_ms=11_000, rate_per_s=2), script=[truncate])
+    assert rows(late, "windows")[0]["lower"] >= mark["lower"]
+
+
 # R10
 
 
-class Quiet(WorldFeed):
-    """The same events in a stream that nobody notes time in."""
-
-    name = "quiet"
-    log: MarksLog = MarksLog()
-
-
-def two_streams(part):
-    world = World(scenario(), {})
-    world.group = Group(world, part, [WorldFeed(world), Quiet(world)])
-    world.run()
-    return world
+def two_streams(**fields):
+    """The usual writers in `stream`, and the same events in `quiet`, where nobody notes time."""
+    loud = [EventWriter("w1", rate_per_s=100, stream="stream")]
+    quiet = [EventWriter("q", rate_per_s=100, noting=noting.Never(), stream="quiet")]
+    return run(
+        streams=[FOUR, Stream("quiet", segments=2)],
+        stream=Stream(),
+        writers=loud + quiet,
+        readers=group(streams=["stream", "quiet"], **fields),
+    )
 
 
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
 def test_r10_each_stream_has_its_own_window(read_side):
-    world = two_streams(group(read_side=read_side))
-    assert {row["lower"] for row in rows(world, "windows", stream="quiet")} == {None}
-    assert lower_at(run(readers=group(read_side=read_side)), 20_000) == max(
-        row["lower"] for row in rows(world, "windows", stream="stream") if row["lower"] is not None
-    )
-    reader = world.group.readers["readers-0"]
+    world = two_streams(read_side=read_side)
+    assert {row["lower"] for row in world.stream("quiet").journal.rows["windows"]} == {None}
+    assert lower_at(world, 20_000) > 15_000
+    reader = only(world).readers["readers-0"]
     assert reader.current_time_window("quiet").lower is None
-    assert reader.current_time_window("stream").lower is not None
+    assert reader.current_time_window("stream").lower == lower_at(world, 20_000)
     with pytest.raises(ModelError, match="'other'"):
         reader.current_time_window("other")
 
 
 def test_two_streams_share_one_checkpoint_and_the_work():
-    world = two_streams(group(automatic_checkpoint_every_ms=4_000))
-    assert sorted(len(world.group.shared.value.owned(f"readers-{i}")) for i in range(2)) == [2, 2]
-    found = rows(world, "checkpoints")
-    assert {row["stream"] for row in found} == {"stream", "quiet"}
-    assert all(row["completed_ms"] == row["requested_ms"] for row in found if row["requested_ms"] < 20_000 - 500)
+    world = two_streams(automatic_checkpoint_every_ms=4_200)
+    assert sorted(len(only(world).shared.value.owned(f"readers-{i}")) for i in range(2)) == [3, 3]
+    found = [world.stream(name).journal.rows["checkpoints"] for name in ("stream", "quiet")]
+    assert [[row["completed_ms"] for row in part] for part in found] == [[4_500, 8_500, 13_000, 17_000]] * 2
+    assert [set(part[0]["cut"]) for part in found] == [{0, 1, 2, 3}, {0, 1}]
+
+
+def test_a_stream_that_is_deleted_leaves_the_others_to_be_read():
+    world = run(
+        streams=[FOUR, Stream("quiet", segments=2)],
+        stream=Stream(),
+        writers=[EventWriter("w1", rate_per_s=100, stream="stream"), EventWriter("q", rate_per_s=9, stream="quiet")],
+        readers=group(streams=["stream", "quiet"]),
+        script=[script.DeleteStream(at_ms=8_000, stream="quiet")],
+    )
+    assert lower_at(world, 20_000) > 15_000
+
+
+# The network
+
+
+def test_a_reader_cut_off_from_the_segment_store_holds_the_group():
+    cut = script.Partition(at_ms=8_000, for_ms=6_000, a="readers-1", b="segment-store")
+    world = run(readers=group(), script=[cut])
+    held = {lower for at, lower in lowers(world) if 9_000 <= at < 14_000}
+    assert len(held) == 1
+    assert lower_at(world, 17_000) > max(held) + 5_000
 
 
 # R12, R13
@@ -390,7 +409,7 @@ def test_the_minimum_of_the_map_is_what_offsets_give_while_nobody_comes_or_goes(
 
 def test_a_reader_without_segments_is_not_in_the_map():
     world = run(readers=group(readers=3, read_side="document"))
-    assert set(world.group.shared.value.streams["stream"].times) == {"readers-0", "readers-1"}
+    assert set(only(world).shared.value.streams["stream"].times) == {"readers-0", "readers-1"}
     assert lower_at(world, 20_000, "readers-2") is not None
 
 
@@ -443,7 +462,7 @@ def test_scaling_membership_and_distance_together_lose_no_event(latency, timer, 
     part = group(publish_timer=timer, state_latency_ms=latency, read_side=read_side, group_refresh_ms=900)
     world = run(stream=FOUR, readers=part, script=actions, duration_ms=25_000)
     ends = first_reads_are_complete(world)
-    behind = [world.store[s].length - offset for s, offset in ends.items()]
+    behind = [world.stream(None).store[s].length - offset for s, offset in ends.items()]
     assert max(behind) < 4_000 * 15
     assert set(owners(world).values()) <= {"readers-0", "late"}
     if read_side == "implementation":

@@ -42,7 +42,7 @@ def test_offsets_of_a_segment_grow_without_gaps():
     for segment_id in np.unique(events.segment_id):
         offsets = events.offset[events.segment_id == segment_id]
         assert (np.diff(offsets) == 108).all()
-        assert offsets[-1] == world.store[int(segment_id)].length
+        assert offsets[-1] == world.stream(None).store[int(segment_id)].length
 
 
 def trace(*events):
@@ -144,4 +144,4 @@ def test_a_sealed_segment_knows_its_end():
 def test_positions_are_frozen_copies():
     world = run()
     assert all(isinstance(row["position"], dict) for row in rows(world, "marks"))
-    assert isinstance(world.controller.log.entries[0][1].cut, Position)
+    assert isinstance(world.stream(None).log.entries[0][1].cut, Position)

@@ -184,6 +184,14 @@ def open_view(log: MarksLog[T], *, number: int | None = None) -> tuple[MarksLog[
     return log, LeaderView(pointer, after[-1] if after else None)
 
 
+def settle_pointer(log: MarksLog[T], view: LeaderView[T]) -> MarksLog[T]:
+    """The log after a leader that has appended moved the mark pointer to the entry before; nothing if another did.
+
+    Source: upstream class `WatermarkClient` (completeIteration).
+    """
+    return log if view.previous is None else log.move_pointer(view.pointer, view.previous[0])[0]
+
+
 def emit(log: MarksLog[T], view: LeaderView[T], entry: T) -> tuple[MarksLog[T], int | None]:
     """What a cycle does last: append if nobody else has; then move the pointer to the previous entry.
 
@@ -191,9 +199,7 @@ def emit(log: MarksLog[T], view: LeaderView[T], entry: T) -> tuple[MarksLog[T], 
     reads a few more entries. Source: upstream class `WatermarkClient` (completeIteration).
     """
     log, revision = log.append_if(view.expected_end, entry)
-    if revision is not None and view.previous is not None:
-        log, _ = log.move_pointer(view.pointer, view.previous[0])
-    return log, revision
+    return log if revision is None else settle_pointer(log, view), revision
 
 
 def entry_bytes(entry: object) -> int:

@@ -11,7 +11,7 @@ Source: PDP-33, Watermark Computation (position against stream cut); upstream cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
@@ -44,6 +44,21 @@ class Position(Mapping[int, int | None]):
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    def __contains__(self, segment: object) -> bool:
+        return segment in self._offsets
+
+    def keys(self) -> KeysView[int]:
+        """The segment ids, ascending. Source: as the class."""
+        return self._offsets.keys()
+
+    def values(self) -> ValuesView[int | None]:
+        """The offsets by ascending segment id. Source: as the class."""
+        return self._offsets.values()
+
+    def items(self) -> ItemsView[int, int | None]:
+        """Segment ids and offsets, ascending. Source: as the class."""
+        return self._offsets.items()
 
     def __hash__(self) -> int:
         return hash(tuple(self._offsets.items()))

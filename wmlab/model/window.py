@@ -99,6 +99,15 @@ class Tracker:
                 tracker = replace(tracker, pending=(*tracker.pending, (seq, watermark)))
         return tracker
 
+    def skip_truncated(self, log: MarksLog[Watermark]) -> Tracker:
+        """The tracker that goes on at the oldest watermark left, if the log was truncated past its cursor.
+
+        Source: upstream class `WatermarkReaderImpl` (fetch after a truncation).
+        """
+        if self.cursor is None or self.cursor >= log.oldest:
+            return self
+        return replace(self, cursor=log.oldest)
+
     @property
     def inflight(self) -> tuple[Watermark, ...]:
         """The watermarks read but not passed, oldest first. Source: as the class."""

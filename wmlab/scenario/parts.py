@@ -1,4 +1,4 @@
-"""The parties of a run as values: the stream, its writers, its reader group, its controller.
+"""The parties of a run as values: the stream, its writers, its reader group.
 
 Names and defaults follow the documents; every deviation of an implementation from its design is a named
 option that is off by default.
@@ -11,19 +11,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from wmlab.scenario.clock import Clock
 from wmlab.scenario.noting import EarliestOpen, Noting
 from wmlab.scenario.reader_group import ReaderGroup as ReaderGroup
 from wmlab.scenario.units import Ms, Period
 from wmlab.scenario.units import Name as Name
 from wmlab.scenario.value import Problem, Problems, value
-
-
-@value
-class Clock:
-    """A party's clock: `skew_ms` ahead of simulated time, or behind it when negative."""
-
-    _: KW_ONLY
-    skew_ms: Annotated[int, Field(strict=True)] = 0
 
 
 @value
@@ -57,7 +50,7 @@ class EventWriter:
     exponential delay of mean `delay_mean_ms`, or the events of a real `trace` (a name or a file) whose writer has
     this writer's name, each sent when it arrived. Events are sent in batches every `batch_ms`, each event
     `event_bytes` long besides an 8-byte header. Every `note_every_ms` the writer notes the time that `noting`
-    chooses (None: it never notes by itself).
+    chooses (None: it never notes by itself). `stream` names the stream it writes to; None: the only one.
     """
 
     name: Name
@@ -71,6 +64,7 @@ class EventWriter:
     starts_ms: Ms = 0
     batch_ms: Period = 100
     event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
+    stream: Name | None = None
 
     def __post_init__(self) -> None:
         if (self.rate_per_s is None) == (self.trace is None):
@@ -80,14 +74,3 @@ class EventWriter:
         if self.trace is not None and self.delay_mean_ms:
             message = "a trace has its own arrival times; leave delay_mean_ms out"
             raise Problems(f"EventWriter {self.name!r}", [Problem(("delay_mean_ms",), message)])
-
-
-@value
-class Controllers:
-    """The controller: it judges noted times and runs the watermark cycle every `period_ms`.
-
-    The first cycle runs one period after the first accepted mark, Pravega's intentional delay.
-    """
-
-    _: KW_ONLY
-    period_ms: Period = 10_000

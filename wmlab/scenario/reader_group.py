@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wmlab.scenario.units import Cut, Ms, Name, Period
-from wmlab.scenario.value import value
+from wmlab.scenario.units import Cut, Ms, Name, Period, reader_name
+from wmlab.scenario.value import Problem, Problems, value
 
 
 @value
@@ -41,7 +41,11 @@ class ReaderGroup:
       changed; `bytes` sums what remains to be read; `time` sums how far segments are behind the last mark (PDP-33,
       "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are left alone.
     - `automatic_checkpoint_every_ms`: a checkpoint that often; Pravega takes one every 30 s.
-    - `starting_cut`, `ending_cut`: begin, and stop, at a stream cut instead of the head of the first epoch and never.
+    - `starting_cut`, `ending_cut`: begin, and stop, at a stream cut instead of the head of the stream and never.
+
+    `stream` names the stream that the group reads; None: the only one. A group that reads several names them all in
+    `streams` instead: it has one state and one set of readers, and a time window for each stream. It does not come
+    back to a stream that is deleted and created again; a group of one stream starts anew there.
     """
 
     name: Name = "readers"
@@ -65,7 +69,15 @@ class ReaderGroup:
     automatic_checkpoint_every_ms: Period | None = None
     starting_cut: Cut | None = None
     ending_cut: Cut | None = None
+    stream: Name | None = None
+    streams: tuple[Name, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in ("stream", "starting_cut", "ending_cut") if self.streams else ():
+            if getattr(self, field) is not None:
+                message = f"does not go with several streams (got {getattr(self, field)!r})"
+                raise Problems(f"ReaderGroup {self.name!r}", [Problem((field,), message)])
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""
-        return tuple(f"{self.name}-{index}" for index in range(self.readers))
+        return tuple(reader_name(self.name, index) for index in range(self.readers))

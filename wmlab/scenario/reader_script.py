@@ -1,7 +1,7 @@
 """What can be made to happen to a reader group, as values.
 
 Times are milliseconds after the start of the scenario; readers are called after their group: `readers-0`,
-`readers-1` and so on.
+`readers-1` and so on. `group` names the group where there are several.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class AddReader:
     _: KW_ONLY
     at_ms: Ms
     reader: Name
+    group: str | None = None
     kind: Literal["add_reader"] = "add_reader"
 
 
@@ -66,6 +67,7 @@ class RemoveReader:
 class ReleaseSegment:
     """A reader gives a segment, `number@epoch`, back; nobody acquires it for `keep_free_ms`.
 
+    `stream` says of which stream, for a group that reads several; None: of the first one.
     Nothing happens if it does not own the segment at that time.
     """
 
@@ -73,6 +75,7 @@ class ReleaseSegment:
     at_ms: Ms
     reader: str
     segment: str
+    stream: str | None = None
     keep_free_ms: Ms = 0
     kind: Literal["release_segment"] = "release_segment"
 
@@ -84,6 +87,7 @@ class Checkpoint:
     _: KW_ONLY
     at_ms: Ms
     name: Name
+    group: str | None = None
     kind: Literal["checkpoint"] = "checkpoint"
 
 
@@ -99,6 +103,7 @@ class ResetToCheckpoint:
     at_ms: Ms
     checkpoint: Name | None = None
     ranges: bool = True
+    group: str | None = None
     kind: Literal["reset_to_checkpoint"] = "reset_to_checkpoint"
 
 

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 
-from wmlab.errors import ModelError
-from wmlab.model.history import StreamHistory
-from wmlab.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.scenario.reader_checks import reader_problems
-from wmlab.scenario.script import Action, Ms, Period, Scale
-from wmlab.scenario.value import Problem, Problems, plain, problems_of, value
+from wmlab.scenario.checks import problems_across
+from wmlab.scenario.controllers import Controllers
+from wmlab.scenario.network import Network
+from wmlab.scenario.parts import EventWriter, ReaderGroup, Stream
+from wmlab.scenario.script import Action, Ms, Period
+from wmlab.scenario.value import Problems, plain, problems_of, value
 from wmlab.scenario.yaml import dump, line_of, parse, read_text
 
 if TYPE_CHECKING:
     from wmlab.lab import Recording
 
 
+def _how_many(offered: object) -> str:
+    return "several" if isinstance(offered, list | tuple) else "none" if offered is None else "one"
+
+
+_Readers = Annotated[
+    Annotated[ReaderGroup, Tag("one")]
+    | Annotated[tuple[ReaderGroup, ...], Tag("several")]
+    | Annotated[None, Tag("none")],
+    Discriminator(_how_many),
+]
+
+
 @value
 class Scenario:
-    """A stream, who writes and reads it, and what happens to it.
+    """A stream or several, who writes and reads them, and what happens to them.
 
+    Give `stream` for one or `streams` for several; then every writer and every reader group names its own.
     `duration_ms` is simulated time; `start_ms` is the clock at the start, zero or, for a real trace, a moment in
-    milliseconds since 1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message.
-    The same scenario always gives the same recording.
+    milliseconds since 1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message
+    to or from a writer, unless `network` has another. The same scenario always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     _: dataclasses.KW_ONLY
     stream: Stream = Stream()
+    streams: Annotated[tuple[Stream, ...], Field(max_length=10_000)] = ()
     writers: Annotated[tuple[EventWriter, ...], Field(min_length=1, max_length=10_000)]
-    readers: ReaderGroup | None = None
+    readers: _Readers = None
     controllers: Controllers = Controllers()
+    network: Network = Network()
     script: tuple[Action, ...] = ()
     duration_ms: Period
     start_ms: Annotated[int, Field(strict=True)] = 0
@@ -45,9 +58,21 @@ class Scenario:
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
 
     def __post_init__(self) -> None:
-        problems = tuple(_cross_problems(self))
+        problems = tuple(problems_across(self))
         if problems:
             raise Problems(f"the scenario {self.name!r}", problems)
+
+    @property
+    def all_streams(self) -> tuple[Stream, ...]:
+        """The streams, in whichever of the two ways they were given."""
+        return self.streams or (self.stream,)
+
+    @property
+    def groups(self) -> tuple[ReaderGroup, ...]:
+        """The reader groups: none, one, or several."""
+        if self.readers is None:
+            return ()
+        return self.readers if isinstance(self.readers, tuple) else (self.readers,)
 
     def record(self, path: str | Path | None = None, *, progress: bool = True) -> Recording:
         """Run the scenario and keep everything that happened, in memory or, with `path`, on disk."""
@@ -91,42 +116,11 @@ class Scenario:
 
     def _repr_html_(self) -> str:
         rows = [
-            ("stream", f"{self.stream.name}, {self.stream.segments} segments"),
+            ("stream", "; ".join(f"{stream.name}, {stream.segments} segments" for stream in self.all_streams)),
             ("writers", ", ".join(writer.name for writer in self.writers)),
-            ("readers", f"{self.readers.readers} in group {self.readers.name}" if self.readers else "none"),
+            ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
             ("duration", f"{self.duration_ms:,} ms, seed {self.seed}"),
         ]
         cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
-
-
-def _cross_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Mistakes that no single field shows."""
-    names = Counter(writer.name for writer in scenario.writers)
-    for index, writer in enumerate(scenario.writers):
-        if names[writer.name] > 1:
-            yield Problem(("writers", index, "name"), f"another writer is called {writer.name!r} too")
-    for index, action in enumerate(scenario.script):
-        if action.at_ms >= scenario.duration_ms:
-            message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
-            yield Problem(("script", index, "at_ms"), message)
-        named = getattr(action, "writer", None)
-        if named is not None and named not in names:
-            known = ", ".join(sorted(names))
-            yield Problem(("script", index, "writer"), f"no writer is called {named!r}; there are: {known}")
-    yield from reader_problems(scenario.readers, scenario.script)
-    yield from _scale_problems(scenario)
-
-
-def _scale_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Scales that the stream's history refuses when they are tried in order of time."""
-    history = StreamHistory.create(scenario.stream.segments)
-    scales = [
-        (action.at_ms, index, action) for index, action in enumerate(scenario.script) if isinstance(action, Scale)
-    ]
-    for _, index, action in sorted(scales, key=lambda entry: entry[:2]):
-        try:
-            history = history.scale(action.seal, action.into)
-        except ModelError as error:
-            yield Problem(("script", index, "seal"), error.problem)

@@ -1,6 +1,6 @@
-"""Everything that can be made to happen in a run, as values: scaling, crashes, silence.
+"""Everything that can be made to happen in a run, as values.
 
-Times are milliseconds after the start of the scenario.
+Times are milliseconds after the start of the scenario. A `stream` of None is the first stream of the scenario.
 """
 
 from __future__ import annotations
@@ -10,17 +10,65 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wmlab.scenario.reader_script import AddReader as AddReader
-from wmlab.scenario.reader_script import Checkpoint as Checkpoint
-from wmlab.scenario.reader_script import CrashReader as CrashReader
-from wmlab.scenario.reader_script import PauseReader as PauseReader
-from wmlab.scenario.reader_script import ReaderAction
-from wmlab.scenario.reader_script import ReleaseSegment as ReleaseSegment
-from wmlab.scenario.reader_script import RemoveReader as RemoveReader
-from wmlab.scenario.reader_script import ResetToCheckpoint as ResetToCheckpoint
-from wmlab.scenario.units import Ms as Ms
-from wmlab.scenario.units import Period as Period
+from wmlab.scenario.reader_script import (
+    AddReader,
+    Checkpoint,
+    CrashReader,
+    PauseReader,
+    ReaderAction,
+    ReleaseSegment,
+    RemoveReader,
+    ResetToCheckpoint,
+)
+from wmlab.scenario.script_controllers import (
+    AddController,
+    CrashBeforeIndexAppend,
+    CrashController,
+    CyclePoint,
+    ExpireSession,
+    LoseBucketOwner,
+    LoseMarksSegment,
+    PauseController,
+    RemoveController,
+    TruncateMarks,
+)
+from wmlab.scenario.script_network import Partition, StepClock, StoreUnavailable
+from wmlab.scenario.script_streams import DeleteStream, ReplaceWriter, SealStream, TruncateStream
+from wmlab.scenario.units import Ms, Period
 from wmlab.scenario.value import value
+
+__all__ = [
+    "Action",
+    "AddController",
+    "AddReader",
+    "Checkpoint",
+    "CrashBeforeIndexAppend",
+    "CrashController",
+    "CrashReader",
+    "CrashWriter",
+    "CyclePoint",
+    "DeleteStream",
+    "ExpireSession",
+    "LoseBucketOwner",
+    "LoseMarksSegment",
+    "Ms",
+    "Partition",
+    "PauseController",
+    "PauseReader",
+    "Period",
+    "ReleaseSegment",
+    "RemoveController",
+    "RemoveReader",
+    "ReplaceWriter",
+    "ResetToCheckpoint",
+    "Scale",
+    "SealStream",
+    "SilenceWriter",
+    "StepClock",
+    "StoreUnavailable",
+    "TruncateMarks",
+    "TruncateStream",
+]
 
 
 @value
@@ -35,6 +83,7 @@ class Scale:
     at_ms: Ms
     seal: Annotated[tuple[str, ...], Field(min_length=1)]
     into: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 2
+    stream: str | None = None
     kind: Literal["scale"] = "scale"
 
 
@@ -65,21 +114,19 @@ class SilenceWriter:
     kind: Literal["silence_writer"] = "silence_writer"
 
 
-@value
-class CrashBeforeIndexAppend:
-    """The leader appends its next watermark and stops before the record in the index (PDP-33, "Future Possibilities").
-
-    That is the first watermark emitted at `at_ms` or later. The stream has no leader for `takeover_after_ms`; then
-    one without memory takes over, runs its first cycle one period later, and repairs the index.
-    """
-
-    _: KW_ONLY
-    at_ms: Ms
-    takeover_after_ms: Period = 10_000
-    kind: Literal["crash_before_index_append"] = "crash_before_index_append"
-
-
+_WriterAction = Scale | CrashWriter | SilenceWriter | ReplaceWriter
+_NetworkAction = Partition | StoreUnavailable | StepClock
+_ControllerAction = (
+    CrashController
+    | CrashBeforeIndexAppend
+    | PauseController
+    | ExpireSession
+    | LoseBucketOwner
+    | AddController
+    | RemoveController
+)
+_StreamAction = TruncateStream | SealStream | DeleteStream | LoseMarksSegment | TruncateMarks
 Action = Annotated[
-    Scale | CrashWriter | SilenceWriter | CrashBeforeIndexAppend | ReaderAction, Field(discriminator="kind")
+    _WriterAction | _NetworkAction | _ControllerAction | _StreamAction | ReaderAction, Field(discriminator="kind")
 ]
 """Any entry of a script."""

@@ -74,7 +74,9 @@ def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, .
     """A pydantic location without the steps that only name the chosen kind of a union."""
     location: list[str | int] = []
     for step in steps:
-        if isinstance(offered, Mapping) and step not in offered and step == offered.get("kind"):
+        if isinstance(offered, Mapping) and step not in offered and step in {"one", offered.get("kind")}:
+            continue
+        if isinstance(offered, list | tuple) and step == "several":
             continue
         location.append(step)
         if isinstance(offered, Mapping):

@@ -97,6 +97,8 @@ class Balance:
         """Bytes that remain in a segment, or how far its time is behind the last mark."""
         stream, segment = place
         feed, offset = self._group.feeds[stream], value.streams[stream].offsets[segment]
+        if feed.deleted:
+            return 0
         if self._by == "bytes":
             return max(0, feed.store[segment].length - offset)
         if not feed.log.entries:

@@ -1,152 +1,297 @@
-"""A controller in motion: it judges noted times, keeps them, and runs the watermark cycle.
+"""A controller in motion: it judges noted times, and runs the cycle of the streams whose buckets it owns.
 
-Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream `PeriodicWatermarking`. The
-stream is worked on only while somebody notes time: an accepted mark puts it into the work list, the first cycle
-runs one period later, and a cycle that finds no active writer takes it out again.
+A process that may crash, pause, and go on as a leader that has been replaced: what it believes to own and what the
+coordination service says are two things. Only the inactivity clocks live in its memory; all else is in the stores.
+
+Source: PDP-33, "Controller Changes"; upstream `BucketService`, `PeriodicWatermarking` and `ControllerServiceImpl`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from wmlab.model import cycle
-from wmlab.model.log import LeaderView, MarksLog, Watermark, emit, open_view
-from wmlab.model.marks import MarkTable, NoteOutcome, StoreOutcome
-from wmlab.model.position import Position
-from wmlab.sim.index import IndexSegment
+import simpy
+
+from wmlab.model.coordination import Session
+from wmlab.model.cycle import CycleState
+from wmlab.scenario.units import COORDINATOR, METADATA_STORE
+from wmlab.sim.client import UNAVAILABLE, Note
+from wmlab.sim.clock import LocalClock
+from wmlab.sim.cycle import watermark_cycle
+from wmlab.sim.draws import generator
+from wmlab.sim.metadata import UnavailableError
 
 if TYPE_CHECKING:
+    from wmlab.sim.stream import StreamWorld
     from wmlab.sim.world import World
 
-NAME = "controller-0"
+T = TypeVar("T")
+Job = Generator[simpy.Event | None, None, T]
+"""Work in steps: it yields the moment to go on at, or None to go on unless the controller is stopped right now."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What a controller remembers of a stream between two cycles: its clocks, and the marks segment it knew."""
+
+    log_number: int
+    state: CycleState = field(default_factory=CycleState)
 
 
 class Controller:
-    """One controller, the marks in its store, and the marks log of the stream."""
+    """One controller process; `life` numbers its incarnations."""
 
-    def __init__(self, world: World) -> None:
-        stream = world.scenario.stream
+    def __init__(self, world: World, name: str, clock: LocalClock) -> None:
         self.world = world
-        self.marks = MarkTable()
-        self.log: MarksLog[Watermark] = MarksLog()
-        self.index = IndexSegment(world.journal)
-        self.takeover_after_ms: int | None = None
-        self._down = False
-        self._noted_ms: dict[str, int] = {}
-        self._state = cycle.CycleState()
-        self._scheduled = False
-        self._rules = cycle.CycleRules(
-            timeout_ms=stream.timestamp_aggregation_timeout_ms,
-            timeout_from=stream.timeout_from,
-            algorithm=stream.cut_algorithm,
-            visit_order=stream.visit_order,
-            bug_6510=stream.bug_6510,
-        )
+        self.name = name
+        self.clock = clock
+        self.life = 0
+        self.session: Session | None = None
+        self.buckets: set[int] = set()
+        self.memory: dict[str, Memory] = {}
+        self.armed: list[tuple[str, str, Callable[[], None]]] = []
+        self._running = False
+        self._resumed: simpy.Event | None = None
+        self._work: dict[str, int] = {}
+        self._entries = 0
+        self._sessions = 0
+        self._jitter = generator(world.scenario.seed, f"jitter of {name}")
 
-    def receive(self, writer: str, time: int, position: Position, noted_ms: int) -> None:
-        """Judge a noted time and keep it if it is accepted."""
-        now = self.world.now_ms
-        rule = self.world.scenario.stream.note_rule
-        self.marks, outcome = self.marks.note(writer, time, position, rule=rule, segments=self.world.history.segments)
-        self.world.journal.write(
-            "marks",
-            writer=writer,
-            time=time,
-            position=dict(position),
-            noted_ms=noted_ms,
-            received_ms=now,
-            controller=NAME,
-            txn=None,
-            outcome=outcome.value,
-        )
-        if outcome is NoteOutcome.SUCCESS:
-            self._noted_ms[writer] = now
-            if not self._scheduled:
-                self._schedule()
+    @property
+    def is_running(self) -> bool:
+        """Whether the process runs, paused or not."""
+        return self._running
 
-    def _schedule(self) -> None:
-        self._scheduled = True
-        self.world.after(self.world.scenario.controllers.period_ms, self._run_cycle)
+    @property
+    def is_working(self) -> bool:
+        """Whether the process runs and is not paused."""
+        return self._running and self._resumed is None
 
-    def _run_cycle(self) -> None:
-        """One cycle: read the marks, then the log, decide, and carry the decision out."""
-        marks = self.marks.marks
-        self.log, view = open_view(self.log)
-        self.index.catch_up(self.log, NAME, self.world.now_ms, emitted=False)
-        observation = cycle.Observe(
-            now_ms=self.world.now_ms,
-            marks=marks,
-            previous=None if view.previous is None else view.previous[1],
-            history=self.world.history,
-            noted_ms=self._noted_ms,
-        )
-        self._state, effects = cycle.step(self._state, observation, self._rules)
-        removed = [
-            effect.writer for effect in effects if isinstance(effect, cycle.RemoveWriter) and self._remove(effect)
-        ]
-        for effect in effects:
-            match effect:
-                case cycle.Append(watermark=watermark):
-                    self._emit(view, watermark)
-                case cycle.Decision():
-                    self._write_cycle(effect, removed)
-        if self._down:
+    def start(self) -> None:
+        """Begin a life without memory and buckets, and open a session."""
+        self.life += 1
+        self._running = True
+        self._forget()
+        self._sessions += 1
+        self.session = Session(self.name, self._sessions)
+        self.world.coordinator.open(self.session)
+
+    def _forget(self) -> None:
+        self.buckets, self.memory, self._work = set(), {}, {}
+
+    def crash(self) -> None:
+        """End the life at once; the session lives on until it times out."""
+        session = self._end()
+        if session is not None:
+            self.world.after(self.world.scenario.controllers.session_timeout_ms, self.world.coordinator.close, session)
+
+    def leave(self) -> None:
+        """End the life in good order: the session ends with it, and so do its nodes."""
+        session = self._end()
+        if session is not None:
+            self.world.coordinator.close(session)
+
+    def _end(self) -> Session | None:
+        session, self.session = self.session, None
+        self.life += 1
+        self._running, self._resumed = False, None
+        self._forget()
+        return session
+
+    def pause(self, for_ms: int) -> None:
+        """Freeze for a while; the session may end meanwhile, which the controller learns after it has gone on."""
+        if not self.is_working:
             return
-        self._scheduled = False
-        if cycle.LeaveBucket() not in effects:
-            self._schedule()
+        self._resumed = self.world.env.event()
+        life, session = self.life, self.session
+        timeout_ms = self.world.scenario.controllers.session_timeout_ms
+        if for_ms > timeout_ms and session is not None:
+            self.world.after(timeout_ms, self.world.coordinator.close, session)
+        self.world.after(for_ms, self._resume, life)
 
-    def _remove(self, effect: cycle.RemoveWriter) -> bool:
-        """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""
-        self.marks, outcome = self.marks.remove(effect.writer, effect.mark)
-        removed = outcome is StoreOutcome.OK
-        self._state, _ = cycle.step(self._state, cycle.RemovalDone(effect.writer, removed), self._rules)
-        return removed
-
-    def _emit(self, view: LeaderView[Watermark], watermark: Watermark) -> None:
-        self.log, revision = emit(self.log, view, watermark)
-        if revision is None:
+    def _resume(self, life: int) -> None:
+        if life != self.life or self._resumed is None:
             return
-        self.world.journal.write(
-            "watermarks",
-            seq=len(self.log.entries) - 1,
-            lower=watermark.lower,
-            upper=watermark.upper,
-            cut=dict(watermark.cut),
-            writers=dict(watermark.writers),
-            controller=NAME,
-            emitted_ms=self.world.now_ms,
-            revision=revision,
-        )
-        if self.takeover_after_ms is None:
-            self.index.catch_up(self.log, NAME, self.world.now_ms, emitted=True)
+        resumed, self._resumed = self._resumed, None
+        resumed.succeed()
+        self.world.coordinator.plan()
+        if self.session not in self.world.coordinator.state.sessions:
+            self.world.later(self.notice_expiry, life)
+
+    def notice_expiry(self, life: int) -> None:
+        """The process learns that its session has ended, and starts its services again."""
+        if life != self.life or not self._running:
+            return
+        if self._resumed is not None:
+            self._resumed.callbacks.append(lambda _: self.notice_expiry(life))
+            return
+        self.start()
+
+    def receive(self, note: Note, answer: Callable[[str], None]) -> None:
+        """Judge a noted time and keep it if it is accepted; a controller that is down refuses the connection."""
+        if not self._running:
+            answer(UNAVAILABLE)
+        elif self._resumed is None and self.world.network.is_immediate:
+            self._conclude(note, self.world.now_ms, self._judge_at_once(note), answer)
         else:
-            self._crash(self.takeover_after_ms)
+            self.drive(self._judge(note, answer))
 
-    def _crash(self, takeover_after_ms: int) -> None:
-        """Stop between the appends to log and index; later somebody without memory takes over."""
-        detail = f"{NAME} stops between marks and index"
-        self.world.journal.write(
-            "faults", at_ms=self.world.now_ms, kind="crash_before_index_append", target=NAME, detail=detail
+    def _judge(self, note: Note, answer: Callable[[str], None]) -> Job[None]:
+        """The stream joins its bucket, the record is read, the note judged, and stored by compare-and-set."""
+        metadata = self.world.metadata
+        received_ms = self.world.now_ms
+        stream = self.world.streams[note.stream]
+        try:
+            yield from self.ask(METADATA_STORE, stream, "join bucket", lambda: self._join(note.stream))
+            read = yield from self.ask(
+                METADATA_STORE, stream, "read mark", lambda: metadata.read(note.stream, note.writer)
+            )
+            shown_ms = self.clock.read(self.world.now_ms)
+            outcome = yield from self.ask(
+                METADATA_STORE, stream, "write mark", lambda: metadata.note(note, read, shown_ms)
+            )
+        except UnavailableError:
+            outcome = UNAVAILABLE
+        self._conclude(note, received_ms, outcome, answer)
+
+    def _judge_at_once(self, note: Note) -> str:
+        """The same three steps when they take no time; notes are the most frequent of all calls."""
+        metadata = self.world.metadata
+        try:
+            self._join(note.stream)
+            return metadata.note(note, metadata.read(note.stream, note.writer), self.clock.read(self.world.now_ms))
+        except UnavailableError:
+            return UNAVAILABLE
+
+    def _join(self, stream: str) -> None:
+        if self.world.metadata.record(stream) is not None:
+            self.world.metadata.join(stream)
+
+    def _conclude(self, note: Note, received_ms: int, outcome: str, answer: Callable[[str], None]) -> None:
+        self.world.streams[note.stream].journal.write(
+            "marks",
+            writer=note.writer,
+            time=note.time,
+            position=dict(note.position),
+            noted_ms=note.noted_ms,
+            received_ms=received_ms,
+            controller=self.name,
+            txn=None,
+            outcome=outcome,
         )
-        self.takeover_after_ms = None
-        self._state = cycle.CycleState()
-        self._down = True
-        self.world.after(takeover_after_ms, self._take_over)
+        answer(outcome)
 
-    def _take_over(self) -> None:
-        self._down = False
-        self._schedule()
+    def look_up(self, answer: Callable[[bool], None]) -> None:
+        """Tell whether this controller can look something up: not while it is down, and later while it is paused."""
+        if not self._running:
+            answer(False)
+        else:
+            self.drive(self._looked_up(answer))
 
-    def _write_cycle(self, decision: cycle.Decision, removed: list[str]) -> None:
-        self.world.journal.write(
-            "cycles",
-            controller=NAME,
-            at_ms=self.world.now_ms,
-            barrier=decision.barrier,
-            participating=list(decision.participating),
-            lagging=list(decision.lagging),
-            removed=list(removed),
-            outcome=decision.outcome,
-            reason=decision.reason,
-        )
+    def _looked_up(self, answer: Callable[[bool], None]) -> Job[None]:
+        yield None
+        answer(True)
+
+    def meet_share(self) -> None:
+        """Give up buckets that are another's now, and try to take those that ought to be this controller's."""
+        if not self._running:
+            return
+        if self._resumed is not None:
+            self._resumed.callbacks.append(lambda _: self.meet_share())
+            return
+        coordinator = self.world.coordinator
+        session = self.session
+        if session is None or session not in coordinator.state.sessions:
+            return
+        share = coordinator.state.share(self.name)
+        for bucket in sorted(self.buckets - share):
+            self.give_up(bucket)
+            coordinator.release(bucket, session)
+        for bucket in sorted(share - self.buckets):
+            if coordinator.take(bucket, session):
+                self.world.network.inside(None, self.name, COORDINATOR, "take bucket", bucket)
+                self.buckets.add(bucket)
+                for stream in self.world.metadata.members(bucket):
+                    self.add_work(stream)
+
+    def give_up(self, bucket: int) -> None:
+        """Stop working on a bucket; the clocks of its streams are lost."""
+        self.buckets.discard(bucket)
+        for stream in self.world.metadata.members(bucket):
+            self.drop_work(stream)
+            self.memory.pop(stream, None)
+
+    def add_work(self, stream: str) -> None:
+        """A stream has come into one of the buckets: its first cycle runs after the intentional delay."""
+        if stream not in self._work and self._running:
+            self._entries += 1
+            self._work[stream] = self._entries
+            part = self.world.scenario.controllers
+            self._enqueue(stream, self._entries, part.period_ms if part.start_delay_ms is None else part.start_delay_ms)
+
+    def drop_work(self, stream: str) -> None:
+        """A stream has left: no further cycle."""
+        self._work.pop(stream, None)
+
+    def _enqueue(self, stream: str, entry: int, delay_ms: int) -> None:
+        jitter_ms = self.world.scenario.controllers.period_jitter_ms
+        if jitter_ms:
+            delay_ms += int(self._jitter.integers(jitter_ms + 1))
+        self.world.after(delay_ms, self._run, stream, entry, self.life)
+
+    def _run(self, stream: str, entry: int, life: int) -> None:
+        if life == self.life and self._is_current(stream, entry):
+            self.drive(self._work_once(stream, entry))
+
+    def _work_once(self, stream: str, entry: int) -> Job[None]:
+        yield from watermark_cycle(self, self.world.streams[stream])
+        # With the fault, the entry goes back into the queue before the news that the stream has left arrives.
+        if self._is_current(stream, entry) or self.world.scenario.controllers.double_work_entry:
+            self._enqueue(stream, entry, self.world.scenario.controllers.period_ms)
+
+    def _is_current(self, stream: str, entry: int) -> bool:
+        doubled = self.world.scenario.controllers.double_work_entry
+        return stream in self._work if doubled else self._work.get(stream) == entry
+
+    def ask(self, party: str, stream: StreamWorld, what: str, act: Callable[[], T]) -> Job[T]:
+        """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`."""
+        network = self.world.network
+        if network.is_cut(self.name, party):
+            raise UnavailableError(party.replace("-", " "))
+        there = network.inside(stream.title, self.name, party, what)
+        if there is not None:
+            yield there
+            if network.is_cut(self.name, party):
+                raise UnavailableError(party.replace("-", " "))
+        found = act()
+        back = network.inside(stream.title, party, self.name, f"{what}: answer")
+        if back is not None:
+            yield back
+        return found
+
+    def reach(self, point: str, stream: str) -> Job[None]:
+        """A place in the cycle where the script may stop this controller."""
+        for armed in [entry for entry in self.armed if entry[:2] == (point, stream)]:
+            self.armed.remove(armed)
+            armed[2]()
+            yield None
+
+    def drive(self, job: Job[Any]) -> None:
+        """Do a job step by step in simulated time, as long as this life lasts, and not while it is paused."""
+        self._drive(job, self.life)
+
+    def _drive(self, job: Job[Any], life: int) -> None:
+        while life == self.life:
+            if self._resumed is not None:
+                self._resumed.callbacks.append(lambda _: self._drive(job, life))
+                return
+            try:
+                moment = next(job)
+            except StopIteration:
+                return
+            if moment is not None:
+                self.world.when(moment, self._drive, job, life)
+                return
+        job.close()

@@ -1,17 +1,45 @@
-"""Carries out the script of a scenario and writes down what it did."""
+"""Carries out the script of a scenario: each kind of action has a function of its own, which also writes it down."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from wmlab.model.segment import Segment, parse_segment, segment_name
-from wmlab.scenario.reader_script import ReaderAction
-from wmlab.scenario.script import Action, CrashBeforeIndexAppend, CrashWriter, Scale, SilenceWriter
-from wmlab.sim.reader_actions import ReaderActions
+from wmlab.scenario import script
+from wmlab.sim import acts_controllers, acts_network, acts_readers, acts_streams
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
+
+ACTS: Final[Mapping[type, Callable[[World, Any], None]]] = {
+    script.AddController: acts_controllers.add_controller,
+    script.AddReader: acts_readers.add_reader,
+    script.Checkpoint: acts_readers.take_checkpoint,
+    script.CrashBeforeIndexAppend: acts_controllers.crash_before_index_append,
+    script.CrashReader: acts_readers.crash_reader,
+    script.PauseReader: acts_readers.pause_reader,
+    script.ReleaseSegment: acts_readers.release_segment,
+    script.RemoveReader: acts_readers.remove_reader,
+    script.ResetToCheckpoint: acts_readers.reset_to_checkpoint,
+    script.CrashController: acts_controllers.crash_controller,
+    script.CrashWriter: acts_streams.crash_writer,
+    script.DeleteStream: acts_streams.delete_stream,
+    script.ExpireSession: acts_controllers.expire_session,
+    script.LoseBucketOwner: acts_controllers.lose_bucket_owner,
+    script.LoseMarksSegment: acts_controllers.lose_marks_segment,
+    script.Partition: acts_network.partition,
+    script.PauseController: acts_controllers.pause_controller,
+    script.RemoveController: acts_controllers.remove_controller,
+    script.ReplaceWriter: acts_streams.replace_writer,
+    script.Scale: acts_streams.scale,
+    script.SealStream: acts_streams.seal_stream,
+    script.SilenceWriter: acts_streams.silence_writer,
+    script.StepClock: acts_network.step_clock,
+    script.StoreUnavailable: acts_network.store_unavailable,
+    script.TruncateMarks: acts_controllers.truncate_marks,
+    script.TruncateStream: acts_streams.truncate_stream,
+}
+"""What is done for each kind of action."""
 
 
 class Director:
@@ -20,61 +48,7 @@ class Director:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def start(self, script: Iterable[Action]) -> None:
+    def start(self, actions: Iterable[script.Action]) -> None:
         """Plan all actions of a script."""
-        for action in script:
-            self.world.after(action.at_ms, self._carry_out, action)
-
-    def _carry_out(self, action: Action) -> None:
-        match action:
-            case Scale():
-                self._scale(action)
-            case CrashWriter():
-                self._crash(action)
-            case SilenceWriter():
-                self._silence(action)
-            case CrashBeforeIndexAppend():
-                self.world.controller.takeover_after_ms = action.takeover_after_ms
-            case _ if isinstance(action, ReaderAction) and self.world.group is not None:
-                ReaderActions(self.world, self.world.group).carry_out(action)
-
-    def _scale(self, action: Scale) -> None:
-        """Create the new segments, write the epoch, then seal (upstream `ScaleOperationTask`).
-
-        The seals arrive one message later, so that for a moment predecessors and successors are both open.
-        """
-        world = self.world
-        sealed = [parse_segment(name) for name in action.seal]
-        before = {segment.id for segment in world.history.active.segments}
-        world.history = world.history.scale(sealed, action.into)
-        created = [segment for segment in world.history.active.segments if segment.id not in before]
-        world.open_epoch(created)
-        for segment_id in sealed:
-            world.later(world.seal, segment_id)
-        names = ", ".join(segment_name(segment_id) for segment_id in sealed)
-        self._write("scale", names, f"{names} → {_names(created)}")
-
-    def _crash(self, action: CrashWriter) -> None:
-        writer = self.world.writer(action.writer)
-        writer.crash()
-        self._write("crash", action.writer, f"{action.writer} crashes")
-        if action.restart_after_ms is not None:
-            self.world.after(action.restart_after_ms, self._restart, action)
-
-    def _restart(self, action: CrashWriter) -> None:
-        self.world.writer(action.writer).restart(action.backlog)
-        self._write("restart", action.writer, f"{action.writer} restarts")
-
-    def _silence(self, action: SilenceWriter) -> None:
-        until = float("inf") if action.for_ms is None else self.world.now_ms + action.for_ms
-        self.world.writer(action.writer).silent_until = until
-        self._write("silence", action.writer, f"{action.writer} falls silent")
-        if action.for_ms is not None:
-            self.world.after(action.for_ms, self._write, "speak", action.writer, f"{action.writer} speaks again")
-
-    def _write(self, kind: str, target: str, detail: str) -> None:
-        self.world.journal.write("faults", at_ms=self.world.now_ms, kind=kind, target=target, detail=detail)
-
-
-def _names(segments: Iterable[Segment]) -> str:
-    return ", ".join(segment.name for segment in segments)
+        for action in actions:
+            self.world.after(action.at_ms, ACTS[type(action)], self.world, action)

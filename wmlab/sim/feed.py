@@ -1,73 +1,38 @@
-"""What a reader group needs of a stream: its segments, their bytes, and its marks."""
+"""What a reader group needs of a stream: its segments, their bytes, its marks, and where its rows go."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from wmlab.model.history import StreamHistory
 from wmlab.model.index import MarksIndex
 from wmlab.model.log import MarksLog, Watermark
+from wmlab.sim.journal import Journal
 from wmlab.sim.store import SegmentStore
-
-if TYPE_CHECKING:
-    from wmlab.sim.world import World
 
 
 class Feed(Protocol):
-    """One stream, as its readers see it at this moment."""
+    """One stream, as its readers see it; `head` is where a new group begins."""
+
+    name: str
+    history: StreamHistory
+    store: SegmentStore
+    journal: Journal
+    head: dict[int, int]
+    log: MarksLog[Watermark]
+    deleted: bool
 
     @property
-    def name(self) -> str:
-        """The stream's name."""
-
-    @property
-    def history(self) -> StreamHistory:
-        """Its epochs up to now."""
-
-    @property
-    def store(self) -> SegmentStore:
-        """The bytes of its segments."""
-
-    @property
-    def log(self) -> MarksLog[Watermark]:
-        """Its marks segment."""
+    def readable_log(self) -> MarksLog[Watermark] | None:
+        """Its marks segment; None while that cannot be read."""
 
     @property
     def index(self) -> MarksIndex:
         """The index of its marks segment."""
 
-
-class WorldFeed:
-    """The stream of a world."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    @property
-    def name(self) -> str:
-        """The stream's name."""
-        return self._world.scenario.stream.name
-
-    @property
-    def history(self) -> StreamHistory:
-        """Its epochs up to now."""
-        return self._world.history
-
-    @property
-    def store(self) -> SegmentStore:
-        """The bytes of its segments."""
-        return self._world.store
-
-    @property
-    def log(self) -> MarksLog[Watermark]:
-        """Its marks segment."""
-        return self._world.controller.log
-
-    @property
-    def index(self) -> MarksIndex:
-        """The index of its marks segment."""
-        return self._world.controller.index.content
+    def write_fault(self, kind: str, target: str, detail: str) -> None:
+        """Write down something that was made to happen."""
 
 
 def successors(feed: Feed, segment: int) -> Mapping[int, frozenset[int]]:

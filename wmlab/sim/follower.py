@@ -7,12 +7,10 @@ the newest of those that come is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
 from wmlab.model.latest import LatestItem
-from wmlab.model.log import TruncatedError
 from wmlab.model.position import ReaderPosition
 from wmlab.model.segment import Segment
 from wmlab.model.window import TimeWindow, Tracker
@@ -50,7 +48,7 @@ class Follower:
 
     def _work(self) -> None:
         while self._queue.working_on:
-            found = advance(self._tracker, self._queue.working_on[0], self._feed)
+            found = advance(self._tracker, *self._queue.working_on[0], self._feed)
             fetched = found.fetched - self._tracker.fetched
             busy_ms = self._part.tracker_ms + ceil(self._part.mark_read_ms * fetched)
             if busy_ms:
@@ -63,10 +61,7 @@ class Follower:
         self._work()
 
 
-def advance(tracker: Tracker, compared: Compared, feed: Feed) -> Tracker:
-    """The tracker after a position; where the log was truncated past it, it goes on at the oldest mark."""
-    position, segments = compared
-    try:
-        return tracker.advance(position, feed.log, segments)
-    except TruncatedError:
-        return replace(tracker, cursor=None).advance(position, feed.log, segments)
+def advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: Feed) -> Tracker:
+    """The tracker after a position: unmoved while the marks cannot be read, past what was truncated."""
+    log = feed.readable_log
+    return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)

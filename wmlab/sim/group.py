@@ -18,7 +18,7 @@ from wmlab.model.segment import parse_segment
 from wmlab.model.shared import Shared
 from wmlab.scenario.reader_group import ReaderGroup
 from wmlab.sim.balance import Balance
-from wmlab.sim.feed import Feed, WorldFeed
+from wmlab.sim.feed import Feed
 from wmlab.sim.reader import Reader
 
 if TYPE_CHECKING:
@@ -30,15 +30,12 @@ Update = Generator[simpy.Event, None, State]
 
 
 class Group:
-    """The group's shared state over its streams, its readers, and how far each segment was ever read.
+    """The group's shared state over its streams, its readers, and how far each segment was ever read."""
 
-    `feeds` are the streams that it reads; by default the one of the world.
-    """
-
-    def __init__(self, world: World, part: ReaderGroup, feeds: Iterable[Feed] | None = None) -> None:
+    def __init__(self, world: World, part: ReaderGroup, feeds: Iterable[Feed]) -> None:
         self.world = world
         self.part = part
-        self.feeds = {feed.name: feed for feed in ((WorldFeed(world),) if feeds is None else feeds)}
+        self.feeds = {feed.name: feed for feed in feeds}
         self.shared: State = Shared(Membership({}))
         self.readers: dict[str, Reader] = {}
         self.balance = Balance(self)
@@ -63,7 +60,7 @@ class Group:
     def _start_of(self, feed: Feed) -> GroupState:
         ends = {parse_segment(name): offset for name, offset in (self.part.ending_cut or {}).items()}
         if self.part.starting_cut is None:
-            return GroupState.create({segment.id: 0 for segment in feed.history.epoch(0).segments}, ends=ends)
+            return GroupState.create(feed.head, ends=ends)
         cut = Position(self.part.starting_cut)
         exists = is_valid_cut(cut, feed.history)
         if not exists or any((offset or 0) > feed.store[segment].length for segment, offset in cut.items()):
@@ -72,6 +69,11 @@ class Group:
                 remedy="Give one offset at each key, in what is written by the time the readers start.",
             )
         return GroupState.create({segment: offset or 0 for segment, offset in cut.items()}, ends=ends)
+
+    def write_fault(self, kind: str, target: str, detail: str) -> None:
+        """Write down something that was made to happen to the group: a row for each of its streams."""
+        for feed in self.feeds.values():
+            feed.write_fault(kind, target, detail)
 
     def add(self, name: str, *, join: bool = False) -> None:
         """A reader object comes to life; with `join` it still has to become a member."""
@@ -127,11 +129,10 @@ class Group:
         """Write down every checkpoint that was asked for, at the end of the run."""
         for name, requested_ms in self.requested.items():
             found = self.shared.value.checkpoints.get(name)
-            for stream in self.feeds:
+            for stream, feed in self.feeds.items():
                 place = None if found is None else found.places[stream]
-                self.world.journal.write(
+                feed.journal.write(
                     "checkpoints",
-                    stream=stream,
                     group=self.part.name,
                     checkpoint=name,
                     requested_ms=requested_ms,
@@ -182,9 +183,8 @@ class Group:
 
     def _write(self, stream: str, version: int, reader: str | None, segment: int, offset: int, finished: bool) -> None:
         self._version = version
-        self.world.journal.write(
+        self.feeds[stream].journal.write(
             "positions",
-            stream=stream,
             group=self.part.name,
             version=version,
             reader=reader,
@@ -206,9 +206,8 @@ class Group:
     ) -> None:
         changed = [name for name in self.feeds if wanted.streams[name] is not before.streams[name]]
         for name in changed or self.feeds:
-            self.world.journal.write(
+            self.feeds[name].journal.write(
                 "group_updates",
-                stream=name,
                 group=self.part.name,
                 reader=reader,
                 operation=operation,

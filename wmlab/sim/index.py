@@ -18,10 +18,10 @@ class IndexSegment:
         self.content = MarksIndex()
         self._journal = journal
 
-    def catch_up(self, log: MarksLog[Watermark], controller: str, now_ms: int, *, emitted: bool) -> None:
-        """Append a record for every entry that has none; `emitted`: the last of them was appended just now.
+    def catch_up(self, log: MarksLog[Watermark], controller: str, now_ms: int, *, emitted: int | None = None) -> None:
+        """Append a record for every entry that has none; `emitted` is the lower bound of the one appended just now.
 
-        Records of earlier entries are marked as recovered: a leader stopped before it could write them.
+        Records of others are marked as recovered: a leader stopped before it could write them.
         """
         records = missing(self.content, log)
         before = len(self.content)
@@ -34,5 +34,5 @@ class IndexSegment:
                 offset=record.offset,
                 controller=controller,
                 appended_ms=now_ms,
-                recovered=not (emitted and count == len(records)),
+                recovered=record.time != emitted,
             )

@@ -31,7 +31,7 @@ class EventColumns:
 
 @dataclass(slots=True)
 class Journal:
-    """The rows of a run, table by table; the column `stream` is added by whoever stores them."""
+    """Rows of a run, table by table; the column `stream` is added by whoever stores them."""
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
     _event_times: list[NDArray[np.int64]] = field(default_factory=list)
@@ -41,6 +41,11 @@ class Journal:
     def write(self, table: str, **row: object) -> None:
         """Add one row to a table."""
         self.rows.setdefault(table, []).append(row)
+
+    def keep(self, table: str, **row: object) -> dict[str, object]:
+        """Add one row to a table and return it, to be completed when more is known."""
+        self.rows.setdefault(table, []).append(row)
+        return row
 
     def append(
         self, segment_id: int, offsets: NDArray[np.int64], times: NDArray[np.int64], at_ms: int, writer: int

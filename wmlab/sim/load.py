@@ -43,11 +43,14 @@ class Load:
         return Load(happens_ms[order], arrives_ms[order], key[order])
 
 
-def synthetic(writer: EventWriter, scenario: Scenario) -> Load:
-    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys."""
-    first = scenario.start_ms + writer.starts_ms
+def synthetic(writer: EventWriter, scenario: Scenario, *, name: str | None = None, from_ms: int | None = None) -> Load:
+    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys.
+
+    A second process of the writer has a `name` of its own to draw by, and begins at `from_ms` of simulated time.
+    """
+    first = scenario.start_ms + writer.starts_ms if from_ms is None else from_ms
     span = max(0, scenario.start_ms + scenario.duration_ms - first)
-    draws = generator(scenario.seed, f"load of {writer.name}")
+    draws = generator(scenario.seed, f"load of {name or writer.name}")
     count = int(draws.poisson((writer.rate_per_s or 0.0) * span / 1_000))
     # Normalised sums of exponential gaps are sorted uniform draws, without the sort.
     sums = np.cumsum(draws.exponential(size=count + 1))

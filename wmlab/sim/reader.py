@@ -13,6 +13,7 @@ import simpy
 
 from wmlab.model.membership import Membership, Place
 from wmlab.model.window import TimeWindow
+from wmlab.scenario.units import SEGMENT_STORE
 from wmlab.sim.feed import successors
 from wmlab.sim.timers import Timers
 from wmlab.sim.windows import Windows
@@ -82,10 +83,16 @@ class Reader:
                 yield from self._change("join", lambda value: value.add_reader(self.name))
             while True:
                 yield self._world.env.timeout(step - (self._world.now_ms - begun) % step)
-                if self._world.now_ms >= self.paused_until and not (yield from self._turn()):
+                if all(feed.deleted for feed in self.group.feeds.values()):
+                    return
+                if self._is_at_work() and not (yield from self._turn()):
                     return
         except simpy.Interrupt:
             return
+
+    def _is_at_work(self) -> bool:
+        """Whether it is neither paused nor cut off from the segment store, where everything is that it needs."""
+        return self._world.now_ms >= self.paused_until and not self._world.network.is_cut(self.name, SEGMENT_STORE)
 
     def give_back(self, place: Place) -> Steps:
         """Release a segment where it stands, if it is owned."""
@@ -160,6 +167,8 @@ class Reader:
 
     def _read(self) -> None:
         """Read every owned segment as far as there are events and the allowance goes."""
+        for place in self._progress:
+            self._skip_truncated(place)
         waiting = {place: self._limit(place) - progress.events for place, progress in self._progress.items()}
         if self._part.rate_per_s is not None:
             waiting = _shared_out(waiting, int(self._allowance))
@@ -172,9 +181,20 @@ class Reader:
                 self._progress[place] = _Progress(events, offset)
                 self._write(place, before.offset, offset)
 
+    def _skip_truncated(self, place: Place) -> None:
+        """Go on where a truncated segment begins now."""
+        feed = self.group.feeds[place[0]]
+        if feed.deleted:
+            return
+        stored = feed.store[place[1]]
+        if self._progress[place].events < stored.truncated_events:
+            self._progress[place] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
+
     def _limit(self, place: Place) -> int:
         """How many events of a segment there are for the group."""
         stream, segment = place
+        if self.group.feeds[stream].deleted:
+            return self._progress[place].events
         stored, end = self.group.feeds[stream].store[segment], self._seen.value.streams[stream].ends.get(segment)
         return stored.events if end is None else stored.events_at(end)
 
@@ -211,6 +231,8 @@ class Reader:
 
     def _is_at_end(self, place: Place) -> bool:
         stream, segment = place
+        if self.group.feeds[stream].deleted:
+            return False
         stored, progress = self.group.feeds[stream].store[segment], self._progress[place]
         end = self._seen.value.streams[stream].ends.get(segment)
         if end is not None and stored.length >= end:
@@ -244,9 +266,8 @@ class Reader:
         middle = min(max(known, start), end)
         for begin, stop, again in ((start, middle, True), (middle, end, False)):
             if begin < stop:
-                self._world.journal.write(
+                self.group.feeds[place[0]].journal.write(
                     "reads",
-                    stream=place[0],
                     group=self._part.name,
                     reader=self.name,
                     segment_id=place[1],

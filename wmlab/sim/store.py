@@ -21,6 +21,7 @@ class StoredSegment:
     length: int = 0
     events: int = 0
     sealed: bool = False
+    truncated_events: int = 0
     _events_before: list[int] = field(default_factory=list)
     _appends: list[tuple[int, int]] = field(default_factory=list)
 
@@ -32,6 +33,15 @@ class StoredSegment:
         self.events += count
         self.length += count * event_size
         return before
+
+    def truncate(self, offset: int) -> int:
+        """Drop the events that end at or before an offset in bytes; returns where the segment starts now."""
+        place = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
+        if place >= 0:
+            before, size = self._appends[place]
+            kept = self._events_before[place] + (min(offset, self.length) - before) // size
+            self.truncated_events = max(self.truncated_events, kept)
+        return self.end_of(self.truncated_events)
 
     def end_of(self, events: int) -> int:
         """The offset after the first `events` events."""
@@ -64,6 +74,9 @@ class SegmentStore:
     def seal(self, segment_id: int) -> None:
         """Refuse appends from now on."""
         self._segments[segment_id].sealed = True
+
+    def __contains__(self, segment_id: int) -> bool:
+        return segment_id in self._segments
 
     def __getitem__(self, segment_id: int) -> StoredSegment:
         return self._segments[segment_id]

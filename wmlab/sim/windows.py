@@ -69,8 +69,8 @@ class Windows:
             if not counted <= self._compared.get(stream, frozenset()):
                 self._passed[stream] = self._tracker(stream)
             self._compared[stream] = counted
-            compared = (share, self._known(stream, state))
-            self._passed[stream] = advance(self._passed[stream], compared, self._group.feeds[stream])
+            known = self._known(stream, state)
+            self._passed[stream] = advance(self._passed[stream], share, known, self._group.feeds[stream])
             times[stream] = self._passed[stream].passed
         return times
 
@@ -114,9 +114,8 @@ class Windows:
 
     def _write(self, stream: str, window: TimeWindow) -> None:
         self._written[stream] = window
-        self._group.world.journal.write(
+        self._group.feeds[stream].journal.write(
             "windows",
-            stream=stream,
             group=self._part.name,
             reader=self._reader,
             lower=window.lower,

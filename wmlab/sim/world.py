@@ -1,24 +1,29 @@
 """The simulated world: a clock, the parties of a scenario, and the messages between them.
 
 SimPy holds the clock and the queue of what is to come; the rules are in `wmlab.model`, the parties carry them
-out. Every message takes the scenario's latency. Nothing here depends on wall time or on hash order.
+out. Nothing here depends on wall time or on hash order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import simpy
 
 from wmlab.model.history import StreamHistory
-from wmlab.model.segment import Segment
-from wmlab.scenario import Scenario
-from wmlab.sim.controller import Controller
+from wmlab.scenario import ReaderGroup, Scenario
+from wmlab.scenario.checks import controllers_of, readers_of
+from wmlab.sim.coordinator import Coordinator
 from wmlab.sim.director import Director
+from wmlab.sim.fleet import Fleet
 from wmlab.sim.group import Group
 from wmlab.sim.journal import Journal
 from wmlab.sim.load import Load, synthetic
-from wmlab.sim.store import SegmentStore
+from wmlab.sim.metadata import MetadataStore
+from wmlab.sim.network import Network
+from wmlab.sim.stream import StreamWorld
+from wmlab.sim.timer import Timer
 from wmlab.sim.writer import Writer
 
 _STEPS = 100
@@ -28,23 +33,24 @@ class World:
     """One run of one scenario; `traces` gives the load of every writer that replays a real trace."""
 
     def __init__(self, scenario: Scenario, traces: Mapping[str, Load]) -> None:
-        stream = scenario.stream
         self.scenario = scenario
         self.env = simpy.Environment(initial_time=scenario.start_ms)
         self.end_ms = scenario.start_ms + scenario.duration_ms
-        self.journal = Journal()
-        self.store = SegmentStore()
-        # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
-        doubles = stream.cut_algorithm == "pravega"
-        self.history = StreamHistory.create(stream.segments, arithmetic="double" if doubles else "exact")
-        self.controller = Controller(self)
+        self.shared = Journal()
+        self.network = Network(self)
+        self.metadata = MetadataStore(self)
+        self.coordinator = Coordinator(self)
+        self.fleet = Fleet(self)
+        self.past: list[StreamWorld] = []
+        self.groups: dict[str, Group] = {}
+        self._begun_groups: list[Group] = []
+        self.streams = {part.name: StreamWorld(self, part) for part in scenario.all_streams}
         self.writers = [
-            Writer(self, part, index, traces[part.name] if part.trace is not None else synthetic(part, scenario))
+            Writer(
+                self.stream(part.stream), part, index, traces[part.name] if part.trace else synthetic(part, scenario)
+            )
             for index, part in enumerate(scenario.writers)
         ]
-        self._created_ms: dict[int, int] = {}
-        self._sealed_ms: dict[int, int] = {}
-        self.group = Group(self, scenario.readers) if scenario.readers is not None else None
         self._by_name = {writer.part.name: writer for writer in self.writers}
 
     @property
@@ -52,66 +58,84 @@ class World:
         """The simulated clock."""
         return int(self.env.now)
 
+    def stream(self, name: str | None) -> StreamWorld:
+        """The stream called `name`; the first one for None."""
+        return self.streams[self.scenario.all_streams[0].name if name is None else name]
+
+    @property
+    def journal(self) -> Journal:
+        """The rows of the first stream."""
+        return self.stream(None).journal
+
+    @property
+    def history(self) -> StreamHistory:
+        """The history of the first stream."""
+        return self.stream(None).history
+
+    def journals(self) -> dict[str | None, Journal]:
+        """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
+        return {**{stream.title: stream.journal for stream in self._all_streams()}, None: self.shared}
+
+    def write_fault(self, kind: str, target: str, detail: str) -> None:
+        """Write down something that was made to happen to all streams: a row for each."""
+        for stream in self.streams.values():
+            stream.write_fault(kind, target, detail)
+
     def writer(self, name: str) -> Writer:
         """The writer called `name`."""
         return self._by_name[name]
 
-    def after(self, delay_ms: int, act: Callable[..., None], *args: object) -> None:
-        """Call `act` after a delay."""
-        self.env.timeout(delay_ms).callbacks.append(lambda _: act(*args))
+    def parties(self, named: str) -> frozenset[str]:
+        """The parties that a script means by a name: itself, or all of a kind."""
+        kinds = {
+            "writers": tuple(writer.name for writer in self.scenario.writers),
+            "readers": readers_of(self.scenario),
+            "controllers": controllers_of(self.scenario),
+        }
+        return frozenset(kinds.get(named, (named,)))
 
-    def later(self, act: Callable[..., None], *args: object) -> None:
+    def after(self, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
+        """Call `act` after a delay."""
+        Timer(self.env, delay_ms, act, args)
+
+    def when(self, moment: simpy.Event, act: Callable[..., None], *args: Any) -> None:
+        """Call `act` when an event happens."""
+        moment.callbacks.append(lambda _: act(*args))
+
+    def later(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` one message later."""
         self.after(self.scenario.latency_ms, act, *args)
 
-    def open_epoch(self, created: Iterable[Segment]) -> None:
-        """Open the new segments of the active epoch and write both down."""
-        for segment in created:
-            self.store.open(segment.id)
-            self._created_ms[segment.id] = self.now_ms
-        epoch = self.history.active
-        self.journal.write(
-            "epochs",
-            epoch=epoch.number,
-            kind=epoch.kind,
-            at_ms=self.now_ms,
-            segment_ids=sorted(segment.id for segment in epoch.segments),
-        )
-
-    def seal(self, segment_id: int) -> None:
-        """Seal a segment in the store."""
-        self.store.seal(segment_id)
-        self._sealed_ms[segment_id] = self.now_ms
-
-    def run(self, progress: Callable[[int], None] | None = None) -> Journal:
-        """Run to the end of the scenario; `progress` hears the percentage done. Returns what happened."""
-        self.open_epoch(self.history.active.segments)
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """Run to the end of the scenario; `progress` hears the percentage done."""
+        for stream in self.streams.values():
+            stream.open()
+        self.fleet.start()
         Director(self).start(self.scenario.script)
         for writer in self.writers:
             self.after(writer.part.starts_ms, writer.start)
-        if self.group is not None:
-            self.after(self.group.part.starts_ms, self.group.start)
+        for group in self.scenario.groups:
+            self.after(group.starts_ms, self.start_group, group)
         for step in range(1, _STEPS + 1):
             until = self.scenario.start_ms + self.scenario.duration_ms * step // _STEPS
             if until > self.env.now:
                 self.env.run(until=until)
             if progress is not None:
                 progress(step)
-        self._write_segments()
-        if self.group is not None:
-            self.group.write_checkpoints()
-        return self.journal
+        self.coordinator.finish()
+        for stream in self._all_streams():
+            stream.write_segments()
+        for begun in self._begun_groups:
+            begun.write_checkpoints()
 
-    def _write_segments(self) -> None:
-        for segment in sorted(self.history.segments.values(), key=lambda segment: segment.id):
-            self.journal.write(
-                "segments",
-                segment_id=segment.id,
-                number=segment.number,
-                epoch=segment.epoch,
-                low=float(segment.keys.low),
-                high=float(segment.keys.high),
-                keys=segment.keys.text,
-                created_ms=self._created_ms[segment.id],
-                sealed_ms=self._sealed_ms.get(segment.id),
-            )
+    def start_group(self, part: ReaderGroup) -> None:
+        """Bring a reader group to life on its streams as they are now, if they are there."""
+        streams = [self.stream(name) for name in part.streams or (part.stream,)]
+        feeds = [stream for stream in streams if not stream.deleted]
+        if feeds:
+            group = self.groups[part.name] = Group(self, part, feeds)
+            self._begun_groups.append(group)
+            group.start()
+
+    def _all_streams(self) -> list[StreamWorld]:
+        return [*self.past, *(stream for stream in self.streams.values() if not stream.deleted)]

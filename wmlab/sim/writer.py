@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
 
 from wmlab.model.position import Position
+from wmlab.model.segment import segment_name
 from wmlab.scenario.parts import EventWriter
+from wmlab.scenario.units import SEGMENT_STORE
+from wmlab.sim.client import ControllerClient
+from wmlab.sim.clock import LocalClock
 from wmlab.sim.load import Load
 from wmlab.sim.noting import WriterView, time_to_note
 from wmlab.sim.routes import Routes
@@ -23,7 +28,7 @@ from wmlab.sim.store import EVENT_HEADER_BYTES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.sim.world import World
+    from wmlab.sim.stream import StreamWorld
 
 _SCAN = 4_096
 
@@ -36,6 +41,9 @@ class _Append:
     segment_id: int
     events: NDArray[np.int64]
     resent_from: int | None
+
+    def __str__(self) -> str:
+        return f"{len(self.events)} events for {segment_name(self.segment_id)}"
 
 
 @dataclass(slots=True)
@@ -50,17 +58,22 @@ class _Seal:
 class Writer:
     """One writer process and the load it has to write.
 
-    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home.
+    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home. `process` names a second
+    process with the same writer id; it is a party of its own.
     """
 
-    def __init__(self, world: World, part: EventWriter, index: int, load: Load) -> None:
+    def __init__(
+        self, world: StreamWorld, part: EventWriter, index: int, load: Load, *, process: str | None = None
+    ) -> None:
         self.world = world
+        self.clock = LocalClock.of(world.scenario, part.name, part.clock)
+        self.party = process or part.name
         self.part = part
         self.index = index
         self.life = 0
         self.silent_until: float = -1
         self._happens_ms = load.happens_ms
-        self._event_time = load.happens_ms + part.clock.skew_ms
+        self._event_time = self.clock.read_all(load.happens_ms)
         self._key = load.key
         start = world.scenario.start_ms
         ticks = start + -(-(load.arrives_ms - start) // part.batch_ms) * part.batch_ms
@@ -72,6 +85,7 @@ class Writer:
         self._connect()
 
     def _connect(self) -> None:
+        self.client = ControllerClient(self.world, self.part.name, self.party)
         self.held: dict[int, int | None] = {}
         self.routes = Routes(())
         self._last_event_time: int | None = None
@@ -79,7 +93,9 @@ class Writer:
         self._seals: dict[int, _Seal] = {}
 
     def start(self) -> None:
-        """Begin a life: learn the open segments, send, and note."""
+        """Begin a life: learn the open segments, send, and note. There is none without a stream."""
+        if self.world.deleted:
+            return
         self.life += 1
         self._connect()
         active = self.world.history.active.segments
@@ -92,6 +108,11 @@ class Writer:
     def crash(self) -> None:
         """End the life at once, without a word to anybody."""
         self.life += 1
+
+    def move(self, world: StreamWorld) -> None:
+        """Begin a life on a stream that was created anew; what happened meanwhile is lost."""
+        self.world = world
+        self.restart("lost")
 
     def restart(self, backlog: str) -> None:
         """Begin a new life; events that happened meanwhile are lost, or kept to be sent at once."""
@@ -120,13 +141,16 @@ class Writer:
                 self._append(segment_id, events)
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
-        self.world.later(self._arrive, _Append(self.life, segment_id, events, resent_from))
+        append = _Append(self.life, segment_id, events, resent_from)
+        self.world.carry(self.party, SEGMENT_STORE, "append", append, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
+        if append.segment_id not in self.world.store:
+            return
         segment = self.world.store[append.segment_id]
         if segment.sealed:
-            self.world.later(self._on_sealed, append)
+            self.world.carry(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
@@ -134,7 +158,8 @@ class Writer:
             offsets = before + size * np.arange(1, len(append.events) + 1, dtype=np.int64)
             times = self._event_time[append.events]
             self.world.journal.append(append.segment_id, offsets, times, self.world.now_ms, self.index)
-        self.world.later(self._on_acknowledged, append, segment.length)
+        length = segment.length
+        self.world.carry(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, length)
 
     def _on_acknowledged(self, append: _Append, length: int) -> None:
         if append.life != self.life:
@@ -156,7 +181,7 @@ class Writer:
         sealed_id = append.segment_id
         if sealed_id not in self._seals:
             self._seals[sealed_id] = _Seal()
-            self.world.later(self.world.later, self._on_successors, self.life, sealed_id)
+            self.client.successors(sealed_id, partial(self._on_successors, self.life, sealed_id))
         if self._seals[sealed_id].known:
             self._resend(sealed_id, append.events)
         else:
@@ -169,6 +194,10 @@ class Writer:
         seal = self._seals[sealed_id]
         seal.known = True
         successors = self.world.history.successors(sealed_id)
+        if not successors:
+            # The whole stream is sealed; there is nothing left to write to (upstream: the writer fails).
+            self.crash()
+            return
         self.routes = self.routes.replace(sealed_id, successors)
         for successor in successors:
             self.held.setdefault(successor.id, None)
@@ -206,14 +235,15 @@ class Writer:
         """Note the time that the policy chooses, with the latest acknowledged offsets."""
         now = self.world.now_ms
         view = WriterView(
-            clock_ms=now + self.part.clock.skew_ms,
+            clock_ms=self.clock.read(now),
             earliest_open=self._earliest_open(now),
             last_event_time=self._last_event_time,
             max_event_time=self._max_event_time,
         )
         time = time_to_note(self.part.noting, view)
         if time is not None:
-            self.world.later(self.world.controller.receive, self.part.name, time, Position(self.held), now)
+            life = self.life
+            self.client.note(time, Position(self.held), lambda: life == self.life)
 
     def _earliest_open(self, now: int) -> int | None:
         """Time of the earliest event that has happened and is not acknowledged."""

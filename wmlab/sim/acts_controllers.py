@@ -1,0 +1,146 @@
+"""What a script does to controllers, and to the log they write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from wmlab.scenario.script import (
+    AddController,
+    CrashBeforeIndexAppend,
+    CrashController,
+    ExpireSession,
+    LoseBucketOwner,
+    LoseMarksSegment,
+    PauseController,
+    RemoveController,
+    TruncateMarks,
+)
+
+if TYPE_CHECKING:
+    from wmlab.sim.controller import Controller
+    from wmlab.sim.world import World
+
+
+def crash_before_index_append(world: World, action: CrashBeforeIndexAppend) -> None:
+    """Crash a controller between its append to the marks segment and the one to the index."""
+    crash_controller(
+        world,
+        CrashController(
+            at_ms=action.at_ms,
+            controller=action.controller,
+            stream=action.stream,
+            point="after_append",
+            restart_after_ms=action.restart_after_ms,
+        ),
+    )
+
+
+def crash_controller(world: World, action: CrashController) -> None:
+    """Crash a controller now, or when its cycle comes to a point."""
+    stream = world.stream(action.stream)
+    controller = world.fleet.meant(action.controller, stream.name)
+    if controller is None:
+        _nobody(world, "crash", action.controller)
+        return
+
+    def crash() -> None:
+        controller.crash()
+        at = "" if action.point is None else f" {action.point.replace('_', ' ')}"
+        world.write_fault("crash", controller.name, f"{controller.name} crashes{at}")
+        if action.restart_after_ms is not None:
+            world.after(action.restart_after_ms, restart)
+
+    def restart() -> None:
+        if controller.is_running or controller not in world.fleet.members:
+            return
+        controller.start()
+        world.write_fault("restart", controller.name, f"{controller.name} restarts")
+
+    _now_or_at(controller, action.point, stream.name, crash)
+
+
+def pause_controller(world: World, action: PauseController) -> None:
+    """Freeze a controller for a while, now or when its cycle comes to a point."""
+    stream = world.stream(action.stream)
+    controller = world.fleet.meant(action.controller, stream.name)
+    if controller is None:
+        _nobody(world, "pause", action.controller)
+        return
+
+    def pause() -> None:
+        controller.pause(action.for_ms)
+        at = "" if action.point is None else f" {action.point.replace('_', ' ')}"
+        world.write_fault("pause", controller.name, f"{controller.name} pauses{at}")
+        world.after(action.for_ms, world.write_fault, "resume", controller.name, f"{controller.name} goes on")
+
+    _now_or_at(controller, action.point, stream.name, pause)
+
+
+def _now_or_at(controller: Controller, point: str | None, stream: str, act: Callable[[], None]) -> None:
+    if point is None:
+        act()
+    else:
+        controller.armed.append((point, stream, act))
+
+
+def expire_session(world: World, action: ExpireSession) -> None:
+    """End a controller's session behind its back."""
+    controller = world.fleet.meant(action.controller, world.stream(action.stream).name)
+    if controller is None or controller.session is None:
+        _nobody(world, "expire", action.controller)
+        return
+    world.write_fault("expire", controller.name, f"session of {controller.name} expires")
+    world.coordinator.close(controller.session)
+    world.after(action.notice_after_ms, controller.notice_expiry, controller.life)
+
+
+def lose_bucket_owner(world: World, action: LoseBucketOwner) -> None:
+    """Leave a stream's bucket without an owner for a while."""
+    stream = world.stream(action.stream)
+    bucket = world.metadata.bucket(stream.name)
+    stream.write_fault("unowned", f"bucket {bucket}", f"nobody owns bucket {bucket}")
+    world.coordinator.hold_back(bucket, action.for_ms)
+    world.after(action.for_ms, stream.write_fault, "ownable", f"bucket {bucket}", f"bucket {bucket} can be owned")
+
+
+def add_controller(world: World, _: AddController) -> None:
+    """One more controller."""
+    name = world.fleet.add().name
+    world.write_fault("join", name, f"{name} joins")
+
+
+def remove_controller(world: World, action: RemoveController) -> None:
+    """A controller leaves in good order."""
+    controller = world.fleet.meant(action.controller, world.stream(None).name)
+    if controller is None:
+        _nobody(world, "leave", action.controller)
+        return
+    world.fleet.remove(controller)
+    world.write_fault("leave", controller.name, f"{controller.name} leaves")
+
+
+def lose_marks_segment(world: World, action: LoseMarksSegment) -> None:
+    """The marks segment cannot be found for a while."""
+    stream = world.stream(action.stream)
+    stream.log_missing = True
+    stream.write_fault("lose", "marks segment", "the marks segment is missing")
+
+    def find() -> None:
+        stream.log_missing = False
+        stream.write_fault("find", "marks segment", "the marks segment is back")
+
+    world.after(action.for_ms, find)
+
+
+def truncate_marks(world: World, action: TruncateMarks) -> None:
+    """Only the newest entries of the marks segment stay."""
+    stream = world.stream(action.stream)
+    entries = stream.log.entries
+    if len(entries) > action.keep:
+        stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
+    stream.write_fault("truncate", "marks segment", f"the marks segment keeps {len(stream.log.entries)} entries")
+
+
+def _nobody(world: World, kind: str, role: str) -> None:
+    world.write_fault(kind, role, f"nobody is {role} now")
