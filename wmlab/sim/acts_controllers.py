@@ -47,7 +47,7 @@ def crash_controller(world: World, action: CrashController) -> None:
     def crash() -> None:
         controller.crash()
         at = "" if action.point is None else f" {action.point.replace('_', ' ')}"
-        world.write_fault("crash", controller.name, f"{controller.name} crashes{at}")
+        world.happened("crash", controller.name, f"{controller.name} crashes{at}")
         if action.restart_after_ms is not None:
             world.after(action.restart_after_ms, restart)
 
@@ -55,7 +55,7 @@ def crash_controller(world: World, action: CrashController) -> None:
         if controller.is_running or controller not in world.fleet.members:
             return
         controller.start()
-        world.write_fault("restart", controller.name, f"{controller.name} restarts")
+        world.happened("restart", controller.name, f"{controller.name} restarts")
 
     _now_or_at(controller, action.point, stream.name, crash)
 
@@ -71,8 +71,8 @@ def pause_controller(world: World, action: PauseController) -> None:
     def pause() -> None:
         controller.pause(action.for_ms)
         at = "" if action.point is None else f" {action.point.replace('_', ' ')}"
-        world.write_fault("pause", controller.name, f"{controller.name} pauses{at}")
-        world.after(action.for_ms, world.write_fault, "resume", controller.name, f"{controller.name} goes on")
+        world.happened("pause", controller.name, f"{controller.name} pauses{at}")
+        world.after(action.for_ms, world.happened, "resume", controller.name, f"{controller.name} goes on")
 
     _now_or_at(controller, action.point, stream.name, pause)
 
@@ -90,7 +90,7 @@ def expire_session(world: World, action: ExpireSession) -> None:
     if controller is None or controller.session is None:
         _nobody(world, "expire", action.controller)
         return
-    world.write_fault("expire", controller.name, f"session of {controller.name} expires")
+    world.happened("expire", controller.name, f"session of {controller.name} expires")
     world.coordinator.close(controller.session)
     world.after(action.notice_after_ms, controller.notice_expiry, controller.life)
 
@@ -99,15 +99,15 @@ def lose_bucket_owner(world: World, action: LoseBucketOwner) -> None:
     """Leave a stream's bucket without an owner for a while."""
     stream = world.stream(action.stream)
     bucket = world.metadata.bucket(stream.name)
-    stream.write_fault("unowned", f"bucket {bucket}", f"nobody owns bucket {bucket}")
+    stream.happened("unowned", f"bucket {bucket}", f"nobody owns bucket {bucket}")
     world.coordinator.hold_back(bucket, action.for_ms)
-    world.after(action.for_ms, stream.write_fault, "ownable", f"bucket {bucket}", f"bucket {bucket} can be owned")
+    world.after(action.for_ms, stream.happened, "ownable", f"bucket {bucket}", f"bucket {bucket} can be owned")
 
 
 def add_controller(world: World, _: AddController) -> None:
     """One more controller."""
     name = world.fleet.add().name
-    world.write_fault("join", name, f"{name} joins")
+    world.happened("join", name, f"{name} joins")
 
 
 def remove_controller(world: World, action: RemoveController) -> None:
@@ -117,18 +117,18 @@ def remove_controller(world: World, action: RemoveController) -> None:
         _nobody(world, "leave", action.controller)
         return
     world.fleet.remove(controller)
-    world.write_fault("leave", controller.name, f"{controller.name} leaves")
+    world.happened("leave", controller.name, f"{controller.name} leaves")
 
 
 def lose_marks_segment(world: World, action: LoseMarksSegment) -> None:
     """The marks segment cannot be found for a while."""
     stream = world.stream(action.stream)
     stream.log_missing = True
-    stream.write_fault("lose", "marks segment", "the marks segment is missing")
+    stream.happened("lose", "marks segment", "the marks segment is missing")
 
     def find() -> None:
         stream.log_missing = False
-        stream.write_fault("find", "marks segment", "the marks segment is back")
+        stream.happened("find", "marks segment", "the marks segment is back")
 
     world.after(action.for_ms, find)
 
@@ -139,8 +139,8 @@ def truncate_marks(world: World, action: TruncateMarks) -> None:
     entries = stream.log.entries
     if len(entries) > action.keep:
         stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
-    stream.write_fault("truncate", "marks segment", f"the marks segment keeps {len(stream.log.entries)} entries")
+    stream.happened("truncate", "marks segment", f"the marks segment keeps {len(stream.log.entries)} entries")
 
 
 def _nobody(world: World, kind: str, role: str) -> None:
-    world.write_fault(kind, role, f"nobody is {role} now")
+    world.happened(kind, role, f"nobody is {role} now")

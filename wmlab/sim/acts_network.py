@@ -16,14 +16,14 @@ def partition(world: World, action: Partition) -> None:
     """Separate two sides for a while; a controller without its coordinator loses its session after the timeout."""
     sides = f"{action.a} and {action.b}"
     cut = world.network.cut(world.parties(action.a), world.parties(action.b), holds_calls=action.calls == "held")
-    world.write_fault("partition", sides, f"{sides} are separated")
+    world.happened("partition", sides, f"{sides} are separated")
     alone = [member for member in world.fleet.members if cut.separates(member.name, COORDINATOR)]
     for controller in alone:
         world.after(world.scenario.controllers.session_timeout_ms, _expire_if_alone, world, controller, controller.life)
 
     def heal() -> None:
         world.network.heal(cut)
-        world.write_fault("heal", sides, f"{sides} are connected again")
+        world.happened("heal", sides, f"{sides} are connected again")
         for controller in alone:
             _reconnect(world, controller)
 
@@ -53,11 +53,11 @@ def store_unavailable(world: World, action: StoreUnavailable) -> None:
     """Let a store refuse everything for a while."""
     what = action.store.replace("_", " ")
     world.metadata.refuse(action.store, action.for_ms)
-    world.write_fault("unavailable", what, f"{what} unavailable")
-    world.after(action.for_ms, world.write_fault, "available", what, f"{what} available again")
+    world.happened("unavailable", what, f"{what} unavailable")
+    world.after(action.for_ms, world.happened, "available", what, f"{what} available again")
 
 
 def step_clock(world: World, action: StepClock) -> None:
     """The clocks follow the script by themselves; this writes it down."""
     way = "forward" if action.by_ms >= 0 else "back"
-    world.write_fault("clock", action.party, f"clock of {action.party} set {way} by {abs(action.by_ms)} ms")
+    world.happened("clock", action.party, f"clock of {action.party} set {way} by {abs(action.by_ms)} ms")

@@ -39,7 +39,7 @@ def scale(world: World, action: Scale) -> None:
     for segment_id in sealed:
         world.later(stream.seal, segment_id)
     names = ", ".join(segment_name(segment_id) for segment_id in sealed)
-    stream.write_fault("scale", names, f"{names} → {_names(created)}")
+    stream.happened("scale", names, f"{names} → {_names(created)}")
 
 
 def _names(segments: Iterable[Segment]) -> str:
@@ -50,11 +50,11 @@ def crash_writer(world: World, action: CrashWriter) -> None:
     """Crash a writer, and start it again if the script says so."""
     writer = world.writer(action.writer)
     writer.crash()
-    writer.world.write_fault("crash", action.writer, f"{action.writer} crashes")
+    writer.world.happened("crash", action.writer, f"{action.writer} crashes")
 
     def restart() -> None:
         writer.restart(action.backlog)
-        writer.world.write_fault("restart", action.writer, f"{action.writer} restarts")
+        writer.world.happened("restart", action.writer, f"{action.writer} restarts")
 
     if action.restart_after_ms is not None:
         world.after(action.restart_after_ms, restart)
@@ -65,9 +65,9 @@ def silence_writer(world: World, action: SilenceWriter) -> None:
     writer = world.writer(action.writer)
     writer.silent_until = float("inf") if action.for_ms is None else world.now_ms + action.for_ms
     stream = writer.world
-    stream.write_fault("silence", action.writer, f"{action.writer} falls silent")
+    stream.happened("silence", action.writer, f"{action.writer} falls silent")
     if action.for_ms is not None:
-        world.after(action.for_ms, stream.write_fault, "speak", action.writer, f"{action.writer} speaks again")
+        world.after(action.for_ms, stream.happened, "speak", action.writer, f"{action.writer} speaks again")
 
 
 def replace_writer(world: World, action: ReplaceWriter) -> None:
@@ -76,7 +76,7 @@ def replace_writer(world: World, action: ReplaceWriter) -> None:
     process = f"{action.writer} (replacement)"
     load = synthetic(first.part, world.scenario, name=process, from_ms=world.now_ms)
     Writer(first.world, first.part, first.index, load, process=process).start()
-    first.world.write_fault("replace", action.writer, f"a second process of {action.writer} starts")
+    first.world.happened("replace", action.writer, f"a second process of {action.writer} starts")
 
 
 def truncate_stream(world: World, action: TruncateStream) -> None:
@@ -93,7 +93,7 @@ def truncate_stream(world: World, action: TruncateStream) -> None:
             remedy="Name segments that cover the key space once, each readable when the others are.",
         )
     stream.truncate(cut)
-    stream.write_fault("truncate", stream.name, f"{stream.name} is truncated")
+    stream.happened("truncate", stream.name, f"{stream.name} is truncated")
 
 
 def seal_stream(world: World, action: SealStream) -> None:
@@ -101,13 +101,13 @@ def seal_stream(world: World, action: SealStream) -> None:
     stream = world.stream(action.stream)
     for segment in stream.history.active.segments:
         world.later(stream.seal, segment.id)
-    stream.write_fault("seal", stream.name, f"{stream.name} is sealed")
+    stream.happened("seal", stream.name, f"{stream.name} is sealed")
 
 
 def delete_stream(world: World, action: DeleteStream) -> None:
     """Delete a stream; its writers and readers stop, and start again when it is created anew."""
     old = world.stream(action.stream)
-    old.write_fault("delete", old.name, f"{old.name} is deleted")
+    old.happened("delete", old.name, f"{old.name} is deleted")
     writers = [writer for writer in world.writers if writer.world is old]
     for writer in writers:
         writer.crash()
@@ -118,7 +118,7 @@ def delete_stream(world: World, action: DeleteStream) -> None:
         new = StreamWorld(world, old.part, generation=old.generation + 1, first_number=first_number)
         world.streams[old.name] = new
         new.open()
-        new.write_fault("create", new.name, f"{new.name} is created again")
+        new.happened("create", new.name, f"{new.name} is created again")
         for writer in writers:
             writer.move(new)
         for group in world.scenario.groups:

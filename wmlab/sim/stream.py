@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wmlab.model import cycle
+from wmlab.model.epoch import Epoch
 from wmlab.model.history import StreamHistory
 from wmlab.model.index import MarksIndex
 from wmlab.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
@@ -84,10 +85,17 @@ class StreamWorld:
 
     def open_epoch(self, created: Iterable[Segment]) -> None:
         """Open the new segments of the active epoch and write both down."""
+        self.open_segments(created)
+        self.write_epoch(self.history.active)
+
+    def open_segments(self, created: Iterable[Segment]) -> None:
+        """Open new segments."""
         for segment in created:
             self.store.open(segment.id)
             self._created_ms[segment.id] = self.now_ms
-        epoch = self.history.active
+
+    def write_epoch(self, epoch: Epoch) -> None:
+        """Write an epoch down."""
         self.journal.write(
             "epochs",
             epoch=epoch.number,
@@ -185,8 +193,8 @@ class StreamWorld:
         )
         self._appended += 1
 
-    def write_fault(self, kind: str, target: str, detail: str) -> None:
-        """Write down something that was made to happen to this stream."""
+    def happened(self, kind: str, target: str, detail: str) -> None:
+        """Write down what happened to whom, in one short phrase."""
         self.journal.write("faults", at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
     def write_segments(self) -> None:

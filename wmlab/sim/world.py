@@ -76,10 +76,10 @@ class World:
         """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
         return {**{stream.title: stream.journal for stream in self._all_streams()}, None: self.shared}
 
-    def write_fault(self, kind: str, target: str, detail: str) -> None:
+    def happened(self, kind: str, target: str, detail: str) -> None:
         """Write down something that was made to happen to all streams: a row for each."""
         for stream in self.streams.values():
-            stream.write_fault(kind, target, detail)
+            stream.happened(kind, target, detail)
 
     def writer(self, name: str) -> Writer:
         """The writer called `name`."""
