@@ -30,7 +30,7 @@ def add_reader(world: World, action: AddReader) -> None:
     if group is not None:
         group.balance.members_changed = True
         group.add(action.reader, join=True)
-        group.write_fault("join", action.reader, f"{action.reader} joins")
+        group.happened("join", action.reader, f"{action.reader} joins")
 
 
 def remove_reader(world: World, action: RemoveReader) -> None:
@@ -39,7 +39,7 @@ def remove_reader(world: World, action: RemoveReader) -> None:
     if reader is not None:
         reader.stop()
         world.env.process(reader.group.remove(reader.name, "leave", reader.places))
-        reader.group.write_fault("leave", reader.name, f"{reader.name} leaves")
+        reader.group.happened("leave", reader.name, f"{reader.name} leaves")
 
 
 def crash_reader(world: World, action: CrashReader) -> None:
@@ -49,7 +49,7 @@ def crash_reader(world: World, action: CrashReader) -> None:
         return
     group = reader.group
     reader.stop()
-    group.write_fault("crash", reader.name, f"{reader.name} crashes")
+    group.happened("crash", reader.name, f"{reader.name} crashes")
 
     def offline() -> Generator[simpy.Event]:
         if not group.readers[action.reader].alive:
@@ -58,7 +58,7 @@ def crash_reader(world: World, action: CrashReader) -> None:
     def restart() -> Generator[simpy.Event]:
         yield from offline()
         group.add(action.reader, join=True)
-        group.write_fault("restart", action.reader, f"{action.reader} restarts")
+        group.happened("restart", action.reader, f"{action.reader} restarts")
 
     def begin(steps: Callable[[], Generator[simpy.Event]]) -> None:
         world.env.process(steps())
@@ -75,9 +75,9 @@ def pause_reader(world: World, action: PauseReader) -> None:
     if reader is None:
         return
     reader.paused_until = float("inf") if action.for_ms is None else world.now_ms + action.for_ms
-    reader.group.write_fault("pause", reader.name, f"{reader.name} pauses")
+    reader.group.happened("pause", reader.name, f"{reader.name} pauses")
     if action.for_ms is not None:
-        world.after(action.for_ms, reader.group.write_fault, "resume", reader.name, f"{reader.name} goes on")
+        world.after(action.for_ms, reader.group.happened, "resume", reader.name, f"{reader.name} goes on")
 
 
 def release_segment(world: World, action: ReleaseSegment) -> None:
@@ -92,7 +92,7 @@ def release_segment(world: World, action: ReleaseSegment) -> None:
         group.balance.kept_free[place] = world.now_ms + action.keep_free_ms
         world.env.process(reader.give_back(place))
     what = "releases" if owned else "does not own"
-    group.write_fault("release", reader.name, f"{reader.name} {what} {action.segment}")
+    group.happened("release", reader.name, f"{reader.name} {what} {action.segment}")
 
 
 def take_checkpoint(world: World, action: Checkpoint) -> None:
@@ -100,7 +100,7 @@ def take_checkpoint(world: World, action: Checkpoint) -> None:
     group = _group(world, action.group)
     if group is not None:
         world.env.process(group.checkpoint(action.name))
-        group.write_fault("checkpoint", group.part.name, f"checkpoint {action.name}")
+        group.happened("checkpoint", group.part.name, f"checkpoint {action.name}")
 
 
 def reset_to_checkpoint(world: World, action: ResetToCheckpoint) -> None:
@@ -112,11 +112,11 @@ def reset_to_checkpoint(world: World, action: ResetToCheckpoint) -> None:
     name = completed[-1] if action.checkpoint is None and completed else action.checkpoint
     if name is None or name not in completed:
         which = "no checkpoint" if name is None else f"checkpoint {name}"
-        group.write_fault("reset", group.part.name, f"{which} is {'' if name is None else 'not '}complete")
+        group.happened("reset", group.part.name, f"{which} is {'' if name is None else 'not '}complete")
         return
     steps = group.update(group.shared, None, "reset", lambda value: value.reset(name, ranges=action.ranges))
     world.env.process(steps)
-    group.write_fault("reset", group.part.name, f"back to checkpoint {name}")
+    group.happened("reset", group.part.name, f"back to checkpoint {name}")
 
 
 def _group(world: World, name: str | None) -> Group | None:
@@ -131,5 +131,5 @@ def _running(world: World, kind: str, name: str) -> Reader | None:
         if reader is not None and reader.alive:
             return reader
         if reader is not None:
-            group.write_fault(kind, name, f"{name} is not running")
+            group.happened(kind, name, f"{name} is not running")
     return None

@@ -31,7 +31,7 @@ class Feed(Protocol):
     def index(self) -> MarksIndex:
         """The index of its marks segment."""
 
-    def write_fault(self, kind: str, target: str, detail: str) -> None:
+    def happened(self, kind: str, target: str, detail: str) -> None:
         """Write down something that was made to happen."""
 
 

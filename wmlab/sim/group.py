@@ -70,10 +70,10 @@ class Group:
             )
         return GroupState.create({segment: offset or 0 for segment, offset in cut.items()}, ends=ends)
 
-    def write_fault(self, kind: str, target: str, detail: str) -> None:
+    def happened(self, kind: str, target: str, detail: str) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
         for feed in self.feeds.values():
-            feed.write_fault(kind, target, detail)
+            feed.happened(kind, target, detail)
 
     def add(self, name: str, *, join: bool = False) -> None:
         """A reader object comes to life; with `join` it still has to become a member."""
