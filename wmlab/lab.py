@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 import wmlab.traces as traces
 from wmlab.model.routing import key_of
+from wmlab.places import stream_cut_at, time_at
 from wmlab.recording import Recording
 from wmlab.scenario import Problem, Problems, Scenario
 from wmlab.sim.journal import EventColumns, Journal
@@ -26,7 +27,7 @@ from wmlab.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Recording", "dataframe", "record", "tables_of", "time_bounds"]
+__all__ = ["Recording", "dataframe", "record", "stream_cut_at", "tables_of", "time_at", "time_bounds"]
 
 _PROGRESS_AFTER_S = 5
 _KEYS = 2**64

@@ -140,6 +140,18 @@ class Recording:
 
         return lab.time_bounds(self, spark, **options)
 
+    def stream_cut_at(self, time: int, *, stream: str | None = None) -> Any:
+        """The closest stream cut for a time, None before the first; see `wmlab.places.stream_cut_at`."""
+        from wmlab import lab
+
+        return lab.stream_cut_at(self, time, stream=stream)
+
+    def time_at(self, cut: Mapping[Any, Any], *, stream: str | None = None) -> Any:
+        """The bounds of event time at a stream cut; see `wmlab.places.time_at`."""
+        from wmlab import lab
+
+        return lab.time_at(self, cut, stream=stream)
+
     def spark(self, spark: Any, name: str) -> Any:
         """The table `name` as a Spark DataFrame; see `wmlab.lab.dataframe`."""
         from wmlab import lab

@@ -147,6 +147,17 @@ TABLES: Final[dict[str, pa.Schema]] = {
             _field("revision", _LONG, "end of the entry in the marks segment", unit="bytes"),
         ]
     ),
+    "marks_index": pa.schema(
+        [
+            _STREAM,
+            _field("place", _LONG, "place of the record in the index segment, from 0; a record has 16 bytes"),
+            _field("time", _LONG, "lower bound of the watermark", unit="ms"),
+            _field("offset", _LONG, "where its entry begins in the marks segment", unit="bytes"),
+            _field("controller", _TEXT, "the controller that wrote the record"),
+            _field("appended_ms", _LONG, "when the record was appended", unit="ms"),
+            _field("recovered", _FLAG, "written later, from the tail of the marks segment, and not with its watermark"),
+        ]
+    ),
     "positions": pa.schema(
         [
             _STREAM,
@@ -155,7 +166,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             _field("reader", _TEXT, "who published; null while nobody owns the segment", nullable=True),
             _segment_id("the segment"),
             _field("offset", _LONG, "the group has read up to here", unit="bytes"),
-            _field("finished", _FLAG, "the segment was read to its end and left the group's state"),
+            _field("finished", _FLAG, "the segment left the group's state: read to its end, or the group was reset"),
             _field("at_ms", _LONG, "when the group's state changed", unit="ms"),
         ]
     ),
@@ -167,6 +178,47 @@ TABLES: Final[dict[str, pa.Schema]] = {
             _field("lower", _LONG, "lower bound the reader saw; null: unknown", unit="ms", nullable=True),
             _field("upper", _LONG, "upper bound the reader saw; null: unknown", unit="ms", nullable=True),
             _field("at_ms", _LONG, "when it saw it", unit="ms"),
+        ]
+    ),
+    "reads": pa.schema(
+        [
+            _STREAM,
+            _field("group", _TEXT, "the reader group"),
+            _field("reader", _TEXT, "who read"),
+            _segment_id("the segment"),
+            _field("from_offset", _LONG, "the events read end after this offset", unit="bytes"),
+            _field("to_offset", _LONG, "the last of them ends here", unit="bytes"),
+            _field("again", _FLAG, "the group had read them before"),
+            _field("lower", _LONG, "lower bound the reader knew then; null: unknown", unit="ms", nullable=True),
+            _field("at_ms", _LONG, "when they were read", unit="ms"),
+        ]
+    ),
+    "group_updates": pa.schema(
+        [
+            _STREAM,
+            _field("group", _TEXT, "the reader group"),
+            _field("reader", _TEXT, "who asked for the update; null: the application", nullable=True),
+            _field("operation", _TEXT, "what it was, for example publish, acquire, complete or checkpoint"),
+            _field("outcome", _TEXT, "applied, or conflict: the state had changed since it was read"),
+            _field("revision", _LONG, "revision of the shared state that the update was made for"),
+            _field("at_ms", _LONG, "when the shared state judged it", unit="ms"),
+        ]
+    ),
+    "checkpoints": pa.schema(
+        [
+            _STREAM,
+            _field("group", _TEXT, "the reader group"),
+            _field("checkpoint", _TEXT, "its name"),
+            _field("requested_ms", _LONG, "when it was asked for", unit="ms"),
+            _field("completed_ms", _LONG, "when the last reader reported; null: never", unit="ms", nullable=True),
+            _field("cut", _OFFSETS, "where each open segment was; null: never completed", nullable=True),
+            _field(
+                "marks_offset",
+                _LONG,
+                "where to go on in the marks segment; null: at its start, or never completed",
+                unit="bytes",
+                nullable=True,
+            ),
         ]
     ),
     "faults": pa.schema(

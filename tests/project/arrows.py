@@ -63,7 +63,7 @@ FILES: Final = {
     "trace_files": "traces",
 }
 """Rooms of several files that are no package: the file's name, and the room that it belongs to."""
-RIM: Final = frozenset({"__init__", "__main__", DOOR, "notebooks"})
+RIM: Final = frozenset({"__init__", "__main__", DOOR, "notebooks", "places"})
 """Files around the rooms, where everything may come together."""
 
 FOUNDATION: Final = "errors"

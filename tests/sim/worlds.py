@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Scenario, Stream, script
+from wmlab.sim.group import Group
 from wmlab.sim.world import World
 
 
@@ -23,6 +24,12 @@ def run(traces: Mapping[str, Any] | None = None, **fields: Any) -> World:
     world = World(scenario(**fields), traces or {})
     world.run()
     return world
+
+
+def only(world: World) -> Group:
+    """The only reader group."""
+    (group,) = world.groups.values()
+    return group
 
 
 def rows(world: World, table: str, **where: object) -> list[Mapping[str, Any]]:

@@ -82,6 +82,16 @@ class MarksLog(Generic[T]):
         """
         return self.entries[self._index(revision) :]
 
+    def first_after(self, revision: int) -> tuple[int, T]:
+        """The entry right after a revision, with its own revision.
+
+        Raises `ModelError` at the end of the log, and as `read_after`. Source: as `append`.
+        """
+        place = self._index(revision)
+        if place == len(self.entries):
+            raise ModelError(f"Nothing follows revision {revision}.", remedy="Give a revision before the end.")
+        return self.entries[place]
+
     def read_range(self, start: int, stop: int) -> tuple[tuple[int, T], ...]:
         """The entries after `start` up to and including the one that ends at `stop`.
 

@@ -9,6 +9,7 @@ Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream c
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -65,6 +66,12 @@ class Tracker:
     def start(cls) -> Tracker:
         """A tracker that has read nothing; it will begin at the oldest watermark. Source: as the class."""
         return cls()
+
+    @classmethod
+    def resume(cls, log: MarksLog[Watermark], revision: int) -> Tracker:
+        """A tracker that will begin with the entry after a revision. Source: PDP-33, Client Changes (checkpoint)."""
+        before = bisect_right(log.entries, revision, key=lambda entry: entry[0])
+        return cls(cursor=revision, fetched=before)
 
     def advance(
         self,

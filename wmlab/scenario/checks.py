@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 from wmlab.errors import ModelError
 from wmlab.model.history import StreamHistory
+from wmlab.scenario.checks_readers import reader_problems
 from wmlab.scenario.checks_writers import process_names, writer_problems
-from wmlab.scenario.script import Action, AddController, DeleteStream, Partition, Scale, SealStream, StepClock
-from wmlab.scenario.units import EVERY, SERVICES, controller_name, reader_name
+from wmlab.scenario.script import (
+    Action,
+    AddController,
+    AddReader,
+    DeleteStream,
+    Partition,
+    Scale,
+    SealStream,
+    StepClock,
+)
+from wmlab.scenario.units import EVERY, SERVICES, controller_name
 from wmlab.scenario.value import Problem
 
 if TYPE_CHECKING:
@@ -32,6 +42,7 @@ def problems_across(scenario: Scenario) -> Iterator[Problem]:
             yield Problem(("script", index, "at_ms"), message)
         yield from _name_problems(scenario, index, action)
     yield from writer_problems(scenario.writers, scenario.script)
+    yield from reader_problems(scenario.groups, scenario.script)
     yield from _scale_problems(scenario)
 
 
@@ -42,8 +53,9 @@ def controllers_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def readers_of(scenario: Scenario) -> tuple[str, ...]:
-    """The names of all readers."""
-    return tuple(reader_name(group.name, index) for group in scenario.groups for index in range(group.readers))
+    """The names of all readers that there are at the start or that join later."""
+    joining = tuple(action.reader for action in scenario.script if isinstance(action, AddReader))
+    return (*(name for group in scenario.groups for name in group.reader_names()), *joining)
 
 
 def _stream_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -53,7 +65,9 @@ def _stream_problems(scenario: Scenario) -> Iterator[Problem]:
     parts: list[tuple[tuple[str | int, ...], str | None]] = []
     parts += [(("writers", index), writer.stream) for index, writer in enumerate(scenario.writers)]
     several = isinstance(scenario.readers, tuple)
-    parts += [(("readers", i) if several else ("readers",), group.stream) for i, group in enumerate(scenario.groups)]
+    for index, group in enumerate(scenario.groups):
+        where = ("readers", index) if several else ("readers",)
+        parts += [(where, named) for named in (group.streams or (group.stream,))]
     for location, named in parts:
         if named is None and len(names) > 1:
             yield Problem((*location, "stream"), f"must say which stream; there are: {', '.join(names)}")

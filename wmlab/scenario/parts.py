@@ -14,6 +14,7 @@ from pydantic import Field
 
 from wmlab.scenario.clock import Clock
 from wmlab.scenario.noting import EarliestOpen, Noting
+from wmlab.scenario.reader_group import ReaderGroup as ReaderGroup
 from wmlab.scenario.units import Keys, Ms, Period, WriterId
 from wmlab.scenario.units import Name as Name
 from wmlab.scenario.value import Problem, Problems, value
@@ -132,21 +133,3 @@ def _automatic_problems(writer: EventWriter) -> Iterator[Problem]:
         yield Problem(("automatic_note_period_ms",), "needs automatically_note_time")
     if writer.auto_note_survives_close:
         yield Problem(("auto_note_survives_close",), "needs automatically_note_time")
-
-
-@value
-class ReaderGroup:
-    """A group of readers that share the segments of the stream.
-
-    Each reader reads up to `rate_per_s` events a second (None: as fast as they come), starting `starts_ms` after
-    the scenario, and every `publish_every_ms` publishes its position and looks at its time window. `stream` names the
-    stream they read; None: the only one.
-    """
-
-    name: Name = "readers"
-    _: KW_ONLY
-    readers: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 1
-    rate_per_s: Annotated[float, Field(gt=0, strict=True)] | None = None
-    publish_every_ms: Period = 1_000
-    starts_ms: Ms = 0
-    stream: Name | None = None

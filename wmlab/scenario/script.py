@@ -22,6 +22,15 @@ from wmlab.scenario.script_controllers import (
     TruncateMarks,
 )
 from wmlab.scenario.script_network import Partition, StepClock, StoreUnavailable
+from wmlab.scenario.script_readers import (
+    AddReader,
+    Checkpoint,
+    CrashReader,
+    PauseReader,
+    ReleaseSegment,
+    RemoveReader,
+    ResetToCheckpoint,
+)
 from wmlab.scenario.script_streams import DeleteStream, Scale, SealStream, TruncateStream
 from wmlab.scenario.script_transactions import (
     AbortTransaction,
@@ -44,10 +53,13 @@ __all__ = [
     "AbortTransaction",
     "Action",
     "AddController",
+    "AddReader",
+    "Checkpoint",
     "CommitPoint",
     "CommitTransaction",
     "CrashCommitHandler",
     "CrashController",
+    "CrashReader",
     "CrashWriter",
     "CyclePoint",
     "DeleteStream",
@@ -61,8 +73,12 @@ __all__ = [
     "NoteTime",
     "Partition",
     "PauseController",
+    "PauseReader",
     "Period",
+    "ReleaseSegment",
     "RemoveController",
+    "RemoveReader",
+    "ResetToCheckpoint",
     "Scale",
     "SealStream",
     "ShutDownWriter",
@@ -81,8 +97,9 @@ _ControllerAction = (
     CrashController | PauseController | ExpireSession | LoseBucketOwner | AddController | RemoveController
 )
 _StreamAction = Scale | TruncateStream | SealStream | DeleteStream | LoseMarksSegment | TruncateMarks
+_ReaderAction = CrashReader | PauseReader | AddReader | RemoveReader | ReleaseSegment | Checkpoint | ResetToCheckpoint
 Action = Annotated[
-    _WriterAction | _TransactionAction | _NetworkAction | _ControllerAction | _StreamAction,
+    _WriterAction | _TransactionAction | _NetworkAction | _ControllerAction | _StreamAction | _ReaderAction,
     Field(discriminator="kind"),
 ]
 """Any entry of a script."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from wmlab.errors import ModelError
 from wmlab.model.keyspace import KeyRange
+from wmlab.model.segment import as_segment_id, segment_name
 
 Ms = Annotated[int, Field(ge=0, strict=True)]
 """Milliseconds after the start of the scenario, or a duration that may be nothing."""
@@ -46,6 +48,21 @@ def _key_range(text: str) -> str:
 
 Keys = Annotated[str, AfterValidator(_key_range)]
 """A key range as "low..high" in rationals, for example "0..1/2"."""
+
+
+def _by_name(offered: object) -> object:
+    """A stream cut with its segments as `number@epoch`, ascending, whether given by id or by name."""
+    if not isinstance(offered, Mapping):
+        return offered
+    try:
+        ids = sorted((as_segment_id(segment), segment) for segment in offered)
+    except ModelError as error:
+        raise ValueError(error.problem) from None
+    return {segment_name(identifier): offered[segment] for identifier, segment in ids}
+
+
+Cut = Annotated[dict[str, Offset], Field(min_length=1), BeforeValidator(_by_name)]
+"""A stream cut: offset in bytes by segment; `recording.stream_cut_at` gives one."""
 
 
 def controller_name(index: int) -> str:

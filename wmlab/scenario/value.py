@@ -155,4 +155,6 @@ def plain(offered: object) -> object:
         return {f.name: plain(getattr(offered, f.name)) for f in sorted(shown, key=lambda f: f.name != "kind")}
     if isinstance(offered, list | tuple):
         return [plain(item) for item in offered]
+    if isinstance(offered, Mapping):
+        return {key: plain(item) for key, item in offered.items()}
     return offered

@@ -93,7 +93,7 @@ def delete_stream(world: World, action: DeleteStream) -> None:
         for writer in writers:
             writer.move(new)
         for group in world.scenario.groups:
-            if world.stream(group.stream) is new:
+            if not group.streams and world.stream(group.stream) is new:
                 world.start_group(group)
 
     if action.recreate_after_ms is not None:

@@ -55,7 +55,7 @@ class _Cycle:
         marks, noted_ms = yield from self._marks()
         yield from controller.reach("after_marks", stream.name)
         view = yield from controller.ask(
-            SEGMENT_STORE, stream, "read log", lambda: stream.open_log(self.memory.log_number)
+            SEGMENT_STORE, stream, "read log", lambda: stream.open_cycle(self.memory.log_number, controller.name)
         )
         yield from controller.reach("after_log", stream.name)
         history = yield from controller.ask(METADATA_STORE, stream, "read epochs", stream.read_history)
@@ -131,7 +131,7 @@ class _Cycle:
     def _append(
         self, view: LeaderView[Watermark], watermark: Watermark, decision: cycle.Decision | None
     ) -> Job[cycle.Decision | None]:
-        """Append if nobody else has; then move the mark pointer, whose outcome does not matter."""
+        """Append if nobody else has; then to the index; then move the mark pointer, whose outcome does not matter."""
         controller, stream = self.controller, self.stream
         yield from controller.reach("before_append", stream.name)
         revision = yield from controller.ask(
@@ -140,6 +140,9 @@ class _Cycle:
         if revision is None and decision is not None:
             return stream.lost_race(decision)
         yield from controller.reach("after_append", stream.name)
+        yield from controller.ask(
+            SEGMENT_STORE, stream, "append to index", lambda: stream.write_index(controller.name, watermark)
+        )
         yield from controller.ask(SEGMENT_STORE, stream, "move pointer", lambda: stream.settle(view))
         return decision
 

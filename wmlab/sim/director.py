@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from wmlab.scenario import script
-from wmlab.sim import acts_controllers, acts_network, acts_streams, acts_transactions, acts_writers
+from wmlab.sim import acts_controllers, acts_network, acts_readers, acts_streams, acts_transactions, acts_writers
 
 if TYPE_CHECKING:
     from wmlab.sim.world import World
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 ACTS: Final[Mapping[type, Callable[[World, Any], None]]] = {
     script.AbortTransaction: acts_transactions.abort_transaction,
     script.AddController: acts_controllers.add_controller,
+    script.AddReader: acts_readers.add_reader,
+    script.Checkpoint: acts_readers.take_checkpoint,
     script.CommitTransaction: acts_transactions.commit_transaction,
     script.CrashCommitHandler: acts_transactions.crash_commit_handler,
     script.CrashController: acts_controllers.crash_controller,
+    script.CrashReader: acts_readers.crash_reader,
     script.CrashWriter: acts_writers.crash_writer,
     script.DeleteStream: acts_streams.delete_stream,
     script.DuplicateWriter: acts_writers.duplicate_writer,
@@ -28,7 +31,11 @@ ACTS: Final[Mapping[type, Callable[[World, Any], None]]] = {
     script.NoteTime: acts_writers.note_time,
     script.Partition: acts_network.partition,
     script.PauseController: acts_controllers.pause_controller,
+    script.PauseReader: acts_readers.pause_reader,
+    script.ReleaseSegment: acts_readers.release_segment,
     script.RemoveController: acts_controllers.remove_controller,
+    script.RemoveReader: acts_readers.remove_reader,
+    script.ResetToCheckpoint: acts_readers.reset_to_checkpoint,
     script.Scale: acts_streams.scale,
     script.SealStream: acts_streams.seal_stream,
     script.ShutDownWriter: acts_writers.shut_down_writer,

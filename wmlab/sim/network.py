@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 class Message:
     """One copy of a message, and what its arrival does."""
 
-    act: Callable[..., None]
+    act: Callable[..., object]
     args: tuple[Any, ...]
     row: dict[str, object] | None
     connected: bool
+    delay_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -104,6 +105,22 @@ class Network:
             row["received_ms"] = self._world.now_ms + delay
         return self._world.env.timeout(delay) if delay else None
 
+    def passage(
+        self, stream: str | None, sender: str, receiver: str, what: str, about: object, *, delay_ms: int | None
+    ) -> simpy.Event | None:
+        """A message on a connection that its sender waits for: the moment it arrives, None for this very one.
+
+        It takes `delay_ms`, None: as long as any other message. A partition holds it up in any case.
+        """
+        row = self._row(stream, sender, receiver, what, about)
+        if delay_ms == 0 and not self.is_cut(sender, receiver):
+            if row is not None:
+                row["received_ms"] = self._world.now_ms
+            return None
+        arrival = self._env.event()
+        self._send(sender, receiver, Message(arrival.succeed, (), row, connected=True, delay_ms=delay_ms))
+        return arrival
+
     @property
     def is_immediate(self) -> bool:
         """Whether messages inside take no time and leave no trace, and nobody is cut off."""
@@ -135,7 +152,7 @@ class Network:
             cut.waiting.append((sender, receiver, message))
 
     def _travel(self, link: Link, message: Message) -> None:
-        delay = next(link.delays)
+        delay = next(link.delays) if message.delay_ms is None else message.delay_ms
         if message.connected:
             while self._happens(link, self.part.loss):
                 delay += self.part.retransmit_ms

@@ -51,6 +51,15 @@ class StoredSegment:
         before, size = self._appends[place]
         return before + (events - self._events_before[place]) * size
 
+    def events_at(self, offset: int) -> int:
+        """How many events end at or before an offset."""
+        place = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
+        if place < 0:
+            return 0
+        before, size = self._appends[place]
+        following = self._events_before[place + 1] if place + 1 < len(self._appends) else self.events
+        return min(self._events_before[place] + (offset - before) // size, following)
+
 
 class SegmentStore:
     """All segments of a stream, by id."""

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from wmlab.model import cycle
 from wmlab.model.epoch import Epoch
 from wmlab.model.history import StreamHistory
+from wmlab.model.index import MarksIndex
 from wmlab.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.model.segment import Segment
 from wmlab.scenario.parts import Stream
 from wmlab.sim.controller import Memory
+from wmlab.sim.index import IndexSegment
 from wmlab.sim.journal import Journal
 from wmlab.sim.metadata import UnavailableError
 from wmlab.sim.store import SegmentStore
@@ -49,6 +51,7 @@ class StreamWorld:
             part.segments, first_number=first_number, arithmetic="double" if doubles else "exact"
         )
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
+        self.marks_index = IndexSegment(self.journal)
         self.log_missing = False
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
@@ -148,6 +151,22 @@ class StreamWorld:
         if revision is not None:
             self._write_watermark(watermark, controller, revision)
         return revision
+
+    @property
+    def index(self) -> MarksIndex:
+        """The index of the marks segment."""
+        return self.marks_index.content
+
+    def open_cycle(self, number: int, controller: str) -> LeaderView[Watermark]:
+        """What `open_log` reads; what the index lacks is written in passing. Raises as `open_log`."""
+        view = self.open_log(number)
+        self.write_index(controller)
+        return view
+
+    def write_index(self, controller: str, appended: Watermark | None = None) -> None:
+        """Write what the index lacks; `appended` is the watermark that this controller has just appended."""
+        emitted = None if appended is None else appended.lower
+        self.marks_index.catch_up(self.log, controller, self.now_ms, emitted=emitted)
 
     def settle(self, view: LeaderView[Watermark]) -> None:
         """Move the mark pointer to the entry before the newest, unless another leader has moved it."""

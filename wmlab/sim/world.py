@@ -18,11 +18,11 @@ from wmlab.scenario.checks_writers import process_names
 from wmlab.sim.coordinator import Coordinator
 from wmlab.sim.director import Director
 from wmlab.sim.fleet import Fleet
+from wmlab.sim.group import Group
 from wmlab.sim.journal import Journal
 from wmlab.sim.load import Load, synthetic
 from wmlab.sim.metadata import MetadataStore
 from wmlab.sim.network import Network
-from wmlab.sim.readers import Group
 from wmlab.sim.stream import StreamWorld
 from wmlab.sim.timer import Timer
 from wmlab.sim.txn_writer import TxnWriter
@@ -45,6 +45,8 @@ class World:
         self.coordinator = Coordinator(self)
         self.fleet = Fleet(self)
         self.past: list[StreamWorld] = []
+        self.groups: dict[str, Group] = {}
+        self._begun_groups: list[Group] = []
         self.streams = {part.name: StreamWorld(self, part) for part in scenario.all_streams}
         self.writers = [
             process
@@ -145,12 +147,17 @@ class World:
         for stream in self._all_streams():
             stream.write_segments()
             stream.transactions.write()
+        for begun in self._begun_groups:
+            begun.write_checkpoints()
 
     def start_group(self, part: ReaderGroup) -> None:
-        """Bring a reader group to life on its stream as it is now, if it is there."""
-        stream = self.stream(part.stream)
-        if not stream.deleted:
-            Group(stream, part).start()
+        """Bring a reader group to life on its streams as they are now, if they are there."""
+        streams = [self.stream(name) for name in part.streams or (part.stream,)]
+        feeds = [stream for stream in streams if not stream.deleted]
+        if feeds:
+            group = self.groups[part.name] = Group(self, part, feeds)
+            self._begun_groups.append(group)
+            group.start()
 
     def _all_streams(self) -> list[StreamWorld]:
         return [*self.past, *(stream for stream in self.streams.values() if not stream.deleted)]
