@@ -65,7 +65,7 @@ actions = st.one_of(
         time=st.sampled_from([None, "policy", 0, -(2**63)]),
     ),
     st.builds(
-        script.CrashCommitHandler, at_ms=st.integers(0, 999), point=st.sampled_from(["before_merge", "after_marks"])
+        script.CrashCommitHandler, at_ms=st.integers(0, 999), point=st.sampled_from(["before_merge", "after_noting"])
     ),
 )
 transactional = st.builds(

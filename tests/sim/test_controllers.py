@@ -111,7 +111,7 @@ def test_c2_of_two_leaders_one_append_wins_and_the_other_gets_nothing():
 def test_c2_slow_stores_make_leaders_overlap():
     world = run(
         controllers=TWO,
-        network=Network(inside=Fixed(120)),
+        network=Network(inside=Fixed(150)),
         script=[script.ExpireSession(at_ms=5_000, notice_after_ms=13_000)],
         writers=[EventWriter("w1", rate_per_s=50, note_every_ms=100)],
     )

@@ -55,7 +55,7 @@ def test_t2_of_overlapping_commits_with_inverted_times_the_smaller_time_is_refus
     assert cut == found["t-2"]["position"]
 
 
-@pytest.mark.parametrize("point", ["before_merge", "after_merge", "after_marks"])
+@pytest.mark.parametrize("point", ["before_merge", "after_merge", "after_noting"])
 def test_t3_after_a_crash_of_the_handler_the_batch_notes_where_the_segments_end_by_then(point):
     crash = script.CrashCommitHandler(at_ms=3_100, point=point, restart_after_ms=1_500)
     writers = [txn_writer(commit_latency_ms=100), BUSY]
@@ -63,7 +63,7 @@ def test_t3_after_a_crash_of_the_handler_the_batch_notes_where_the_segments_end_
     before, after = txns(calm)["t-3"], txns(crashed)["t-3"]
     assert after["committed_ms"] >= before["committed_ms"] + 1_500
     assert after["position"][0] > before["position"][0]
-    expected = ["success", "success"] if point == "after_marks" else ["success"]
+    expected = ["success", "success"] if point == "after_noting" else ["success"]
     assert [row["outcome"] for row in rows(crashed, "marks", txn="t-3")] == expected
     written = (crashed.journal.events(("t", "w")).writer == 0).sum()
     assert written == sum(row["events"] for row in txns(crashed, state="committed").values())

@@ -297,7 +297,7 @@ def runs(draw):
         script.LoseMergeReply(at_ms=draw(st.integers(0, 9_000)), noticed_after_ms=300),
         script.CrashCommitHandler(
             at_ms=draw(st.integers(0, 9_000)),
-            point=draw(st.sampled_from(["before_merge", "after_merge", "after_marks"])),
+            point=draw(st.sampled_from(["before_merge", "after_merge", "after_noting"])),
             restart_after_ms=200,
         ),
         script.AbortTransaction(at_ms=draw(st.integers(1_000, 9_000)), writer="u", backlog="kept"),

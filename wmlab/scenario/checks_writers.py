@@ -37,9 +37,25 @@ def writer_problems(writers: Sequence[AnyWriter], script: Sequence[Action]) -> I
     for index, action in enumerate(script):
         named = getattr(action, "writer", None)
         writer = by_name.get(named.split("/")[0]) if named is not None else None
-        message = None if writer is None else _refusal(action, writer)
+        message = None if writer is None else _refusal(action, writer) or _too_early(index, action, writer, script)
         if message is not None:
             yield Problem(("script", index, "writer"), message)
+
+
+def _too_early(index: int, action: Action, writer: AnyWriter, script: Sequence[Action]) -> str | None:
+    """What is wrong with an action on a process that a later action starts."""
+    _, slash, number = getattr(action, "writer", "").partition("/")
+    if not slash or not isinstance(writer, EventWriter):
+        return None
+    twins = [
+        (other.at_ms, place)
+        for place, other in enumerate(script)
+        if isinstance(other, DuplicateWriter) and other.writer == writer.name
+    ]
+    started = sorted(twins)[int(number) - writer.processes - 1 :] if int(number) > writer.processes else []
+    if started and (action.at_ms, index) < started[0]:
+        return f"starts at {started[0][0]} (got {action.at_ms})"
+    return None
 
 
 def _refusal(action: Action, writer: AnyWriter) -> str | None:

@@ -17,7 +17,7 @@ CyclePoint = Literal["after_marks", "after_log", "before_removal", "before_appen
 """A place in the watermark cycle: the writer marks are read; then the log; writers are about to be removed; the
 watermark is about to be appended; it is appended but neither its record in the index nor the mark pointer is written
 yet; the stream is about to be taken out of its bucket."""
-CommitPoint = Literal["before_merge", "after_merge", "after_marks"]
+CommitPoint = Literal["before_merge", "after_merge", "after_noting"]
 """A place in the commit of a batch of transactions: nothing is done; all events can be read and no mark is noted; the
 marks are noted and the transactions not recorded as committed."""
 

@@ -163,7 +163,7 @@ class CommitHandler:
             yield from self._finish_rolling(controller, batch, batch.history)
         yield from self._reach(controller, "after_merge")
         yield from self._note(controller, batch)
-        yield from self._reach(controller, "after_marks")
+        yield from self._reach(controller, "after_noting")
         yield from self._ask(controller, batch, METADATA_STORE, "record committed", lambda: self._record(batch))
         for txn in batch.txns:
             self.stream.carry(controller.name, txn.client.party, "committed", txn, txn.client.on_done, txn)
