@@ -168,7 +168,11 @@ def test_transactions_of_several_streams_are_committed_apart():
     world = run(
         stream=Stream(),
         streams=[Stream("a", segments=2), Stream("b")],
-        writers=[txn_writer("ta", stream="a"), txn_writer("tb", stream="b"), EventWriter("w", rate_per_s=9, stream="b")],
+        writers=[
+            txn_writer("ta", stream="a"),
+            txn_writer("tb", stream="b"),
+            EventWriter("w", rate_per_s=9, stream="b"),
+        ],
         readers=ReaderGroup(streams=["a", "b"]),
         controllers=Controllers(5, buckets=7, **FLEET),
         script=[
