@@ -7,13 +7,16 @@ the rooms themselves never import what stands to their right.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 import numpy as np
 import pyarrow as pa
+from pydantic import TypeAdapter
 from tqdm.auto import tqdm
 
+import wmlab.answers as answers
 import wmlab.traces as traces
 from wmlab.model.routing import key_of
 from wmlab.recording import Recording
@@ -26,10 +29,11 @@ from wmlab.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Recording", "dataframe", "record", "tables_of", "time_bounds"]
+__all__ = ["Recording", "check", "dataframe", "explain", "record", "tables_of", "time_bounds", "timeline"]
 
 _PROGRESS_AFTER_S = 5
 _KEYS = 2**64
+_CHECKS_AT_ONCE = 3
 
 
 def record(scenario: Scenario, path: str | Path | None = None, *, progress: bool = True) -> Recording:
@@ -145,3 +149,37 @@ def time_bounds(
     truth = questions.group_true_bound(positions, events, segments)
     joined = bounds.join(truth, ["stream", "group", "version", "at_ms"])
     return questions.with_happenings(joined, tables["faults"])
+
+
+def check(recording: Recording, spark: SparkSession) -> answers.Verdicts:
+    """One verdict per invariant I1 to I9, with the rows that prove a violation; judged by Spark from the tables."""
+    from wmlab.spark.checks import INVARIANTS, verdict
+
+    names = {table for rule in INVARIANTS.values() for table in rule.tables}
+    tables = {name: dataframe(recording, spark, name) for name in names}
+    with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
+        rows = list(pool.map(lambda name: verdict(name, tables).first(), INVARIANTS))
+    return answers.Verdicts.of(recording.name, [row.asDict(recursive=True) for row in rows if row is not None])
+
+
+def explain(recording: Recording, **options: Any) -> answers.Explanation | answers.Holders:
+    """What holds the lower bound; see `wmlab.answers.explain`."""
+    return answers.explain(recording, rules=_rules(recording), **options)
+
+
+def timeline(recording: Recording, *, stream: str | None = None) -> answers.Timeline:
+    """What happened, row by row; see `wmlab.answers.timeline`."""
+    return answers.timeline(recording, stream=stream)
+
+
+def _rules(recording: Recording) -> answers.Rules | None:
+    if recording.scenario is None:
+        return None
+    scenario = TypeAdapter(Scenario).validate_python(recording.scenario)
+    stream, readers = scenario.stream, scenario.readers
+    return answers.Rules(
+        period_ms=scenario.controllers.period_ms,
+        timeout_ms=stream.timestamp_aggregation_timeout_ms,
+        timeout_from=stream.timeout_from,
+        look_every_ms=None if readers is None else readers.publish_every_ms,
+    )

@@ -2,5 +2,7 @@
 
 from wmlab.view.bounds import time_bounds
 from wmlab.view.chart import Chart
+from wmlab.view.holders import holder_costs
+from wmlab.view.messages import space_time
 
-__all__ = ["Chart", "time_bounds"]
+__all__ = ["Chart", "holder_costs", "space_time", "time_bounds"]
