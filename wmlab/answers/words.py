@@ -10,11 +10,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_INSTANT_MS: Final = 100_000_000_000
 _LATEST_INSTANT_MS: Final = 250_000_000_000_000
 _LONG_MS: Final = 600_000
-_UNITS: Final = (
-    (7_200, "min", 60, "s", 1),
-    (172_800, "h", 3_600, "min", 60),
-    (float("inf"), "d", 86_400, "h", 3_600),
-)
+_MINUTES: Final = ("min", 60, "s", 1)
+_HOURS: Final = ("h", 3_600, "min", 60)
+_DAYS: Final = ("d", 86_400, "h", 3_600)
 
 
 def grouped(number: int) -> str:
@@ -38,9 +36,7 @@ def span(length_ms: int) -> str:
     if abs(length_ms) < _LONG_MS:
         return f"{grouped(length_ms)} ms"
     sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // 1_000
-    for below_s, major, major_s, minor, minor_s in _UNITS:
-        if seconds < below_s:
-            break
+    major, major_s, minor, minor_s = _MINUTES if seconds < 7_200 else _HOURS if seconds < 172_800 else _DAYS
     return f"{sign}{seconds // major_s} {major} {seconds % major_s // minor_s} {minor}"
 
 
