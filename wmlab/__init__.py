@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wmlab import traces as trace
     from wmlab import view as chart
     from wmlab.recording import Recording
-    from wmlab.scenario import Clock, Controllers, EventWriter, ReaderGroup, Scenario, Stream, noting, script
+    from wmlab.scenario import Clock, Controllers, EventWriter, ReaderGroup, Scenario, Stream, noting, plan, script
     from wmlab.spark import spark_session
 
 __version__ = "0.1.0"
@@ -34,6 +34,7 @@ __all__ = [
     "Stream",
     "chart",
     "noting",
+    "plan",
     "script",
     "spark",
     "spark_session",
@@ -45,6 +46,7 @@ _HOMES |= {"Recording": "wmlab.recording", "spark_session": "wmlab.spark"}
 _NAMESPACES = {
     "chart": "wmlab.view",
     "noting": "wmlab.scenario.noting",
+    "plan": "wmlab.scenario.plan",
     "script": "wmlab.scenario.script",
     "spark": "wmlab.spark",
     "trace": "wmlab.traces",

@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 
 import wmlab.answers as answers
 import wmlab.traces as traces
+from wmlab.lab_progress import holds, record_plan
 from wmlab.model.routing import key_of
 from wmlab.recording import Recording
 from wmlab.scenario import Problem, Problems, Scenario
@@ -29,7 +30,18 @@ from wmlab.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Recording", "check", "dataframe", "explain", "record", "tables_of", "time_bounds", "timeline"]
+__all__ = [
+    "Recording",
+    "check",
+    "dataframe",
+    "explain",
+    "holds",
+    "record",
+    "record_plan",
+    "tables_of",
+    "time_bounds",
+    "timeline",
+]
 
 _PROGRESS_AFTER_S = 5
 _KEYS = 2**64
@@ -173,7 +185,7 @@ def timeline(recording: Recording, *, stream: str | None = None) -> answers.Time
 
 
 def _rules(recording: Recording) -> answers.Rules | None:
-    if recording.scenario is None:
+    if recording.scenario is None or "queries" in recording.scenario:
         return None
     scenario = TypeAdapter(Scenario).validate_python(recording.scenario)
     stream, readers = scenario.stream, scenario.readers

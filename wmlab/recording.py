@@ -140,6 +140,12 @@ class Recording:
 
         return lab.time_bounds(self, spark, **options)
 
+    def holds(self, *, query: str, at_ms: int, operator: str = "build") -> Any:
+        """What held the global watermark of an operator at a clock time; see `wmlab.lab.holds`."""
+        from wmlab import lab
+
+        return lab.holds(self, query=query, at_ms=at_ms, operator=operator)
+
     def spark(self, spark: Any, name: str) -> Any:
         """The table `name` as a Spark DataFrame; see `wmlab.lab.dataframe`."""
         from wmlab import lab

@@ -14,6 +14,7 @@ from tests.recording.samples import events, recording, watermarks
 from wmlab.errors import RecordingError
 from wmlab.recording import Recording
 from wmlab.storage import Tables
+from wmlab.tables import TABLES
 
 
 def test_equal_content_is_equal_wherever_it_lies(tmp_path):
@@ -91,6 +92,6 @@ def test_questions_for_spark_go_through_the_composition_root(monkeypatch):
 def test_tables_behave_as_a_mapping(tmp_path):
     tables = Recording.read(recording().save(tmp_path / "r").path).tables
     assert isinstance(tables, Tables)
-    assert len(tables) == len(list(tables)) == 9
+    assert len(tables) == len(list(tables)) == len(TABLES)
     with pytest.raises(KeyError):
         tables["nothing"]
