@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks.bounds_data import Data, with_log, write_positions
@@ -73,14 +74,6 @@ def _scan(data: Data) -> Contender:
     return Contender("Spark, reading only", run, answers=False)
 
 
-def _peers(data: Data) -> list[Contender]:
-    return [
-        Contender("DuckDB, ASOF JOIN", lambda: _duckdb(data)),
-        Contender("Polars, join_asof", lambda: _polars(data)),
-        Contender("pandas, merge_asof", lambda: _pandas(data)),
-    ]
-
-
 def _duckdb(data: Data) -> Answer:
     import duckdb
 
@@ -120,3 +113,11 @@ def _pandas(data: Data) -> Answer:
     bounds = pd.merge_asof(positions, intervals, left_on="offset", right_on="start", by="segment_id")
     sums = {f"sum_{name}": int(bounds[name].sum()) for name in ("lower", "upper")}
     return {"rows": len(bounds)} | sums | {f"known_{name}": int(bounds[name].count()) for name in ("lower", "upper")}
+
+
+PEERS = {"duckdb": _duckdb, "polars": _polars, "pandas": _pandas}
+_WAYS = {"duckdb": "DuckDB, ASOF JOIN", "polars": "Polars, join_asof", "pandas": "pandas, merge_asof"}
+
+
+def _peers(data: Data) -> list[Contender]:
+    return [Contender(_WAYS[name], partial(ask, data)) for name, ask in PEERS.items()]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         Scenario,
         Stream,
         TransactionalWriter,
-        network,
         noting,
+        plan,
         script,
     )
     from wmlab.spark import spark_session
@@ -45,8 +45,8 @@ __all__ = [
     "Stream",
     "TransactionalWriter",
     "chart",
-    "network",
     "noting",
+    "plan",
     "script",
     "spark",
     "spark_session",
@@ -58,8 +58,8 @@ _HOMES = dict.fromkeys(_PARTS, "wmlab.scenario")
 _HOMES |= {"Recording": "wmlab.recording", "spark_session": "wmlab.spark"}
 _NAMESPACES = {
     "chart": "wmlab.view",
-    "network": "wmlab.scenario.network",
     "noting": "wmlab.scenario.noting",
+    "plan": "wmlab.scenario.plan",
     "script": "wmlab.scenario.script",
     "spark": "wmlab.spark",
     "trace": "wmlab.traces",

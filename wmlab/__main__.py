@@ -18,6 +18,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
     _add_record(commands)
     _add_bounds(commands)
+    _add_check(commands)
+    _add_explain(commands)
     _add_notebooks(commands)
     return top
 
@@ -70,6 +72,40 @@ def _bounds(options: argparse.Namespace) -> int:
     bounds = recording.time_bounds(spark_session(), of=options.of, visible=options.visible)
     # Not through pandas, where a column with unknowns becomes floating point.
     csv.write_csv(bounds.drop("happened").toArrow(), options.output or sys.stdout.buffer)
+    return 0
+
+
+def _add_check(commands: _Commands) -> None:
+    command = commands.add_parser(
+        "check", help="judge the invariants of a recording with Spark; fail if one is violated"
+    )
+    command.add_argument("directory", metavar="DIR", help="the recording")
+    command.set_defaults(run=_check)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from wmlab.recording import Recording
+    from wmlab.spark import spark_session
+
+    verdicts = Recording.read(options.directory).check(spark_session())
+    print(verdicts)
+    return 1 if verdicts.violated else 0
+
+
+def _add_explain(commands: _Commands) -> None:
+    command = commands.add_parser("explain", help="say what held the lower bound, at a moment or over the whole run")
+    command.add_argument("directory", metavar="DIR", help="the recording")
+    command.add_argument("--at-ms", type=int, metavar="N", help="the moment, in ms of the simulated clock")
+    command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_explain)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from wmlab.recording import Recording
+
+    found = Recording.read(options.directory).explain(at_ms=options.at_ms, reader=options.reader)
+    print(found.to_json() if options.json else found)
     return 0
 
 

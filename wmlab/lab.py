@@ -7,14 +7,18 @@ the rooms themselves never import what stands to their right.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Never
+from typing import TYPE_CHECKING, Any, Literal, Never
 
 import numpy as np
 import pyarrow as pa
+from pydantic import TypeAdapter
 from tqdm.auto import tqdm
 
+import wmlab.answers as answers
 import wmlab.traces as traces
+from wmlab.lab_progress import holds, record_plan
 from wmlab.model.routing import key_of
 from wmlab.places import stream_cut_at, time_at
 from wmlab.recording import Recording
@@ -27,10 +31,24 @@ from wmlab.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Recording", "dataframe", "record", "stream_cut_at", "tables_of", "time_at", "time_bounds"]
+__all__ = [
+    "Recording",
+    "check",
+    "dataframe",
+    "explain",
+    "holds",
+    "record",
+    "record_plan",
+    "stream_cut_at",
+    "tables_of",
+    "time_at",
+    "time_bounds",
+    "timeline",
+]
 
 _PROGRESS_AFTER_S = 5
 _KEYS = 2**64
+_CHECKS_AT_ONCE = 3
 
 
 def record(scenario: Scenario, path: str | Path | None = None, *, progress: bool = True) -> Recording:
@@ -154,3 +172,45 @@ def time_bounds(
     truth = questions.group_true_bound(positions, events, segments)
     joined = bounds.join(truth, ["stream", "group", "version", "at_ms"])
     return questions.with_happenings(joined, tables["faults"])
+
+
+def check(recording: Recording, spark: SparkSession) -> answers.Verdicts:
+    """One verdict per invariant I1 to I9, with the rows that prove a violation; judged by Spark from the tables."""
+    from wmlab.spark.checks import INVARIANTS, verdict
+
+    names = {table for rule in INVARIANTS.values() for table in rule.tables}
+    tables = {name: dataframe(recording, spark, name) for name in names}
+    with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
+        rows = list(pool.map(lambda name: verdict(name, tables).first(), INVARIANTS))
+    return answers.Verdicts.of(recording.name, [row.asDict(recursive=True) for row in rows if row is not None])
+
+
+def explain(recording: Recording, **options: Any) -> answers.Explanation | answers.Holders:
+    """What holds the lower bound; see `wmlab.answers.explain`."""
+    return answers.explain(recording, rules=_rules(recording, options.get("stream")), **options)
+
+
+def timeline(recording: Recording, *, stream: str | None = None) -> answers.Timeline:
+    """What happened, row by row; see `wmlab.answers.timeline`."""
+    return answers.timeline(recording, stream=stream)
+
+
+def _rules(recording: Recording, stream: str | None) -> answers.Rules | None:
+    """The rules of one stream of a recorded scenario, by the name that the tables have for it."""
+    if recording.scenario is None or "queries" in recording.scenario:
+        return None
+    scenario = TypeAdapter(Scenario).validate_python(recording.scenario)
+    named = None if stream is None else stream.partition("#")[0]
+    part = next((part for part in scenario.all_streams if part.name == named), scenario.all_streams[0])
+    looks = {
+        group.publish_every_ms if group.publish_timer == "fixed" else None
+        for group in scenario.groups
+        if part.name in (group.streams or (group.stream or part.name,))
+    }
+    return answers.Rules(
+        period_ms=scenario.controllers.period_ms,
+        timeout_ms=part.timestamp_aggregation_timeout_ms,
+        timeout_from=part.timeout_from,
+        start_delay_ms=scenario.controllers.start_delay_ms,
+        look_every_ms=looks.pop() if len(looks) == 1 else None,
+    )

@@ -70,7 +70,16 @@ def holds(
 
     `rules` are those of the recording's scenario by default. Raises `RecordingError` if nothing had come by then.
     """
+    rules = rules or _rules(recording)
     return explain(replay(recording.table("buffers"), query=query, at_ms=at_ms, operator=operator, rules=rules))
+
+
+def _rules(recording: Recording) -> ProgressRules | None:
+    """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
+    told = recording.scenario
+    if told is None or "queries" not in told:
+        return None
+    return ProgressRules(**{name: told[name] for name in ("chunk_base", "complete", "local") if name in told})
 
 
 def replay(

@@ -152,19 +152,44 @@ class Recording:
 
         return lab.time_at(self, cut, stream=stream)
 
+    def holds(self, *, query: str, at_ms: int, operator: str = "build") -> Any:
+        """What held the global watermark of an operator at a clock time; see `wmlab.lab.holds`."""
+        from wmlab import lab
+
+        return lab.holds(self, query=query, at_ms=at_ms, operator=operator)
+
     def spark(self, spark: Any, name: str) -> Any:
         """The table `name` as a Spark DataFrame; see `wmlab.lab.dataframe`."""
         from wmlab import lab
 
         return lab.dataframe(self, spark, name)
 
+    def check(self, spark: Any) -> Any:
+        """One verdict per invariant I1 to I9 of the watermarks, judged by Spark; see `wmlab.lab.check`."""
+        from wmlab import lab
+
+        return lab.check(self, spark)
+
+    def explain(self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None) -> Any:
+        """What holds the lower bound at a moment, or who held it over the run; see `wmlab.answers.explain`."""
+        from wmlab import lab
+
+        return lab.explain(self, at_ms=at_ms, reader=reader, stream=stream)
+
+    def timeline(self, *, stream: str | None = None) -> Any:
+        """What happened, row by row; see `wmlab.answers.timeline`."""
+        from wmlab import lab
+
+        return lab.timeline(self, stream=stream)
+
     def __repr__(self) -> str:
         filled = ", ".join(f"{name} {count:,}" for name, count in self.counts.items() if count)
         return f"Recording {self.name!r} ({self._origin()}): {filled or 'all tables empty'}"
 
     def _repr_html_(self) -> str:
+        filled = {name: count for name, count in self.counts.items() if count} or {"all tables empty": 0}
         rows = "".join(
-            f"<tr><td style='text-align:left'>{name}</td><td>{count:,}</td></tr>" for name, count in self.counts.items()
+            f"<tr><td style='text-align:left'>{name}</td><td>{count:,}</td></tr>" for name, count in filled.items()
         )
         title = f"<b>{html.escape(self.name)}</b> ({html.escape(self._origin())})"
         return f"<table><caption>{title}</caption><tr><th>table</th><th>rows</th></tr>{rows}</table>"

@@ -25,8 +25,8 @@ def test_a_slow_segment_holds_the_reader(slow: Recording) -> None:
     found = at(slow, 5_000)
     assert found.sentence == (
         "reader r-0 sees lower bound 89 ms since 4 800 ms, held before the next cut by segment 0@0 (last read by r-0) "
-        "at 19 440 of 21 492 bytes and segment 1@0 (last read by r-1) at 19 440 of 20 628 bytes, 1 599 ms behind the log; "
-        "the watermark 414 ms, emitted at 3 005 ms, is passed when that is read"
+        "at 19 440 of 21 492 bytes and segment 1@0 (last read by r-1) at 19 440 of 20 628 bytes, 1 599 ms behind the "
+        "log; the watermark 414 ms, emitted at 3 005 ms, is passed when that is read"
     )
     assert [(s.segment, s.reader, s.offset, s.needed) for s in found.segments] == [
         ("0@0", "r-0", 19_440, 21_492),

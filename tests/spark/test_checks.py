@@ -354,6 +354,58 @@ def test_late_events_that_nobody_promised_are_listed_but_do_not_count(
     assert judge(spark, run, "I6")["verdict"] == "ok"
 
 
+def test_late_events_are_those_that_a_plain_loop_finds(spark: SparkSession) -> None:
+    run = record(
+        writers=[EventWriter("w1", rate_per_s=30, delay_mean_ms=800, noting=noting.WallClock()),
+                 EventWriter("w2", rate_per_s=30, noting=noting.MaxMinusSlack(100))],
+        readers=ReaderGroup(readers=2, publish_every_ms=300, rate_per_s=25),
+    )  # fmt: skip
+    windows = run.table("windows").to_pylist()
+    reached: dict[int, int] = {}
+    expected = set()
+    for row in sorted(run.table("positions").to_pylist(), key=lambda row: (row["version"], row["offset"])):
+        segment, after = row["segment_id"], reached.get(row["segment_id"], row["offset"])
+        reached[segment] = max(after, row["offset"])
+        shown = [w["lower"] for w in windows if w["lower"] is not None and w["at_ms"] < row["at_ms"]]
+        for event in run.table("events").to_pylist() if shown and reached[segment] > after else ():
+            inside = event["segment_id"] == segment and after < event["offset"] <= reached[segment]
+            if inside and event["event_time"] < max(shown):
+                expected.add((segment, event["offset"], event["event_time"], max(shown), row["at_ms"]))
+    tables = INVARIANTS["I6"].tables
+    late = late_events(*(dataframe(spark, name, run.table(name)) for name in tables)).collect()
+    assert {(r.segment_id, r.offset, r.event_time, r.promised, r.read_ms) for r in late} == expected
+    assert len(late) == len(expected) > 20
+
+
+def test_streams_are_judged_apart(spark: SparkSession, sound: Recording) -> None:
+    """Two streams with equal rows keep everything; the proof of a violation names the stream it happened in."""
+
+    def twice(rows: Rows) -> Rows:
+        return [row | {"stream": stream} for stream in ("a", "b") for row in rows]
+
+    def twice_doctored(rows: Rows) -> Rows:
+        return [row | ({"lower": 0} if (row["stream"], row["seq"]) == ("b", 3) else {}) for row in twice(rows)]
+
+    for name in ("I3", "I6"):
+        both = judge(spark, sound, name, **dict.fromkeys(INVARIANTS[name].tables, twice))
+        assert (both["verdict"], both["judged"]) == ("ok", 2 * judge(spark, sound, name)["judged"])
+    found = judge(spark, sound, "I1", watermarks=twice_doctored)
+    assert {row["stream"] for _, row in proof(found)} == {"b"}
+
+
+def test_the_known_fault_of_unacknowledged_segments_is_found(spark: SparkSession) -> None:
+    """pravega/pravega#6510: a segment without data enters the cut as "end of segment"; the next cut lies before it."""
+    idle = [EventWriter("w1", rate_per_s=2)]
+    faulty = record(
+        stream=Stream("orders", segments=4, cut_algorithm="pravega", bug_6510=True), writers=idle, script=[]
+    )
+    found = judge(spark, faulty, "I3")
+    assert found["verdict"] == "violated"
+    assert "at its end to" in found["what"]
+    fixed = record(stream=Stream("orders", segments=4), writers=idle, script=[])
+    assert judge(spark, fixed, "I3")["verdict"] == "ok"
+
+
 def test_an_unknown_invariant_or_a_missing_table_is_refused() -> None:
     with pytest.raises(ModelError, match="no invariant 'I10'"):
         verdict("I10", {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -12,8 +13,7 @@ from wmlab.errors import ModelError
 from wmlab.model.progress.findings import Completed
 from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
-from wmlab.scenario.plan import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, SilenceSource
-from wmlab.spark import progress as module
+from wmlab.scenario.plan_parts import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, SilenceSource
 from wmlab.spark.fired import windows_that_fire
 from wmlab.spark.progress import PROGRESS_COLUMNS, progress
 
@@ -79,6 +79,7 @@ def frame(spark, plans) -> Any:
 
 @pytest.mark.parametrize(("local", "bits"), [("running_max", 16), ("running_max", 2), ("head", 8), ("head", 1)])
 def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bits) -> None:
+    module = sys.modules[progress.__module__]
     monkeypatch.setattr(module, "_BLOCK_BITS", bits)
     monkeypatch.setattr(module, "_CELL_BITS", bits)
     found = {

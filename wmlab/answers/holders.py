@@ -197,7 +197,7 @@ def _holder(who: str, why: str, stretches: list[_Stretch], run_ms: int) -> Holde
 
 
 def _ms(number: float | None) -> str:
-    return "unknown" if number is None else f"{grouped(round(number))} ms"
+    return "unknown" if number is None else span(round(number))
 
 
 def _html_row(holder: Holder) -> str:

@@ -9,6 +9,10 @@ from typing import Final
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_INSTANT_MS: Final = 100_000_000_000
 _LATEST_INSTANT_MS: Final = 250_000_000_000_000
+_LONG_MS: Final = 600_000
+_MINUTES: Final = ("min", 60, "s", 1)
+_HOURS: Final = ("h", 3_600, "min", 60)
+_DAYS: Final = ("d", 86_400, "h", 3_600)
 
 
 def grouped(number: int) -> str:
@@ -28,8 +32,12 @@ def moment(time_ms: int | None) -> str:
 
 
 def span(length_ms: int) -> str:
-    """A duration: "400 ms"."""
-    return f"{grouped(length_ms)} ms"
+    """A duration: "400 ms", or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min", "2 d 5 h"."""
+    if abs(length_ms) < _LONG_MS:
+        return f"{grouped(length_ms)} ms"
+    sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // 1_000
+    major, major_s, minor, minor_s = _MINUTES if seconds < 7_200 else _HOURS if seconds < 172_800 else _DAYS
+    return f"{sign}{seconds // major_s} {major} {seconds % major_s // minor_s} {minor}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from wmlab.scenario.plan import PlanAction, Query, StallWorker, Workers
+from wmlab.scenario.plan_parts import PlanAction, Query, StallWorker, Workers
 from wmlab.scenario.script import Period
 from wmlab.scenario.value import Problem, Problems, plain, problems_of, value
 from wmlab.scenario.yaml import dump, line_of, parse, read_text

@@ -1,6 +1,7 @@
 """Everything that can be made to happen in a run, as values.
 
 Times are milliseconds after the start of the scenario. A `stream` of None is the first stream of the scenario.
+`script.network` holds what can be said about the network for the whole of a run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from wmlab.scenario import network
 from wmlab.scenario.script_controllers import (
     AddController,
     CommitPoint,
@@ -88,6 +90,7 @@ __all__ = [
     "StoreUnavailable",
     "TruncateMarks",
     "TruncateStream",
+    "network",
 ]
 
 _WriterAction = CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | MarkIdle | DuplicateWriter

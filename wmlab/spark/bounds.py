@@ -2,24 +2,26 @@
 
 A fresh tracker (`wmlab.model.window.Tracker`) that is given one position and the complete log gives both. Per segment
 the answer is constant on intervals of offsets, so the question is a lookup, and the whole lookup is one broadcast
-join on one long key. The table has one row per segment whose columns are arrays: a position hashes its segment,
-shifts its offset to a cell of the segment's grid, and reads the place of its interval; where a cell holds several, a
-binary search over the starts of that cell decides. No position is sorted, shuffled or sent to Python.
+join on one long key. The table has one row per segment, which holds all of its intervals (`wmlab.spark.intervals`):
+a position hashes its segment, shifts its offset to a cell of the segment's grid, and reads the record of its
+interval; where a cell holds several, a binary search in that cell decides. No position is sorted, shuffled or sent to
+Python.
 
 Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.spark.inputs import refuse, require
-from wmlab.spark.intervals import Grid, bounds_of, of_gaps, of_segments
+from wmlab.spark.intervals import Lookup, bounds_of, of_gaps, of_segments
 from wmlab.spark.log import extremes_of, log_of, parts
 from wmlab.spark.seen import Extremes
 
@@ -30,13 +32,17 @@ _LONGS: Final = pa.list_(pa.int64())
 _INTS: Final = pa.list_(pa.int32())
 
 _SEGMENT_ROWS: Final = pa.schema(
-    [("stream", pa.string()), ("segment_id", pa.int64()), ("shift", pa.int32()), ("last", pa.int64())]
-    + [("first", _INTS), ("steps", _INTS), ("starts", _LONGS)]
-    + [(name, _LONGS) for name in BOUND_COLUMNS]
+    {
+        "stream": pa.string(),
+        "segment_id": pa.int64(),
+        "shift": pa.int32(),
+        "last": pa.int64(),
+        "steps": _INTS,
+        "numbers": _LONGS,
+    }
 )
 _GAP_ROWS: Final = pa.schema(
-    [("stream", pa.string()), ("after", pa.int64()), ("before", pa.int64())]
-    + [(name, pa.int64()) for name in BOUND_COLUMNS]
+    {"stream": pa.string(), "after": pa.int64(), "before": pa.int64()} | dict.fromkeys(BOUND_COLUMNS, pa.int64())
 )
 
 
@@ -61,13 +67,16 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     between = extremes_of(watermarks).groupBy("stream").applyInArrow(_gap_rows, _ddl(_GAP_ROWS))
     found = _in_gaps(_in_segments(positions, lookup), between)
     # Where the segment is known the gap has no match, and the other way round.
-    bounds = (F.coalesce(F.get(_own(name), _own("at")), _own("gap_" + name)).alias(name) for name in BOUND_COLUMNS)
+    bounds = (
+        F.coalesce(F.get(_own("numbers"), _own("at") + place), _own("gap_" + name)).alias(name)
+        for place, name in enumerate(BOUND_COLUMNS, start=1)
+    )
     kept = [column for column in found.columns if column.startswith(_OWN)]
     return found.select("*", *bounds).drop(*kept)
 
 
 def _in_segments(positions: DataFrame, lookup: DataFrame) -> DataFrame:
-    """Positions with the arrays of their segment and `at`, the place of their interval."""
+    """Positions with the table of their segment and `at`, the index of their record."""
     key = F.xxhash64("stream", "segment_id")
     table = lookup.select(key.alias(_OWN + "key"), *(F.col(name).alias(_OWN + name) for name in lookup.columns))
     same = (F.col("stream") == _own("stream")) & (F.col("segment_id") == _own("segment_id"))
@@ -75,15 +84,15 @@ def _in_segments(positions: DataFrame, lookup: DataFrame) -> DataFrame:
     offset = F.col("offset").cast("long")
     cell = F.least(_own("last"), F.call_function("shiftright", offset, _own("shift")))
     cell = F.when(offset >= 0, cell).cast("int")
-    found = found.withColumn(_OWN + "cell", F.get(_own("first"), cell))
+    found = found.withColumn(_OWN + "cell", F.get(_own("numbers"), cell).cast("int"))
     return found.withColumn(_OWN + "at", F.when(_own("cell") >= 0, _own("cell")).otherwise(_searched(offset)))
 
 
 def _searched(offset: Column) -> Column:
-    """The place of the last interval that starts at or before the offset, in a cell with several."""
+    """The index of the last record that starts at or before the offset, in a cell with several."""
 
-    def jump(place: Column, step: Column) -> Column:
-        return F.when(F.get(_own("starts"), place + step) <= offset, place + step).otherwise(place)
+    def jump(index: Column, step: Column) -> Column:
+        return F.when(F.get(_own("numbers"), index + step) <= offset, index + step).otherwise(index)
 
     return F.aggregate(_own("steps"), F.bitwise_not(_own("cell")), jump)
 
@@ -121,14 +130,22 @@ def _segment_rows(rows: pa.Table) -> pa.Table:
     marks, ranges = parts(rows)
     if not len(marks.seq):
         return _SEGMENT_ROWS.empty_table()
-    stream = rows["stream"][0].as_py()
-    out = []
-    for segment, found in of_segments(marks, ranges):
-        grid = Grid.over(found.starts)
-        arrays = {"first": grid.first.astype("int32"), "steps": grid.steps.astype("int32"), "starts": found.starts}
-        row = {"stream": stream, "segment_id": segment, "shift": grid.shift, "last": grid.last}
-        out.append(row | arrays | bounds_of(marks, found.lower, found.upper))
-    return _table(_SEGMENT_ROWS, out)
+    tables = {segment: Lookup.of(marks, found) for segment, found in of_segments(marks, ranges)}
+    columns = {
+        "stream": pa.array([rows["stream"][0].as_py()] * len(tables)),
+        "segment_id": pa.array(tables, pa.int64()),
+        "shift": pa.array([table.shift for table in tables.values()], pa.int32()),
+        "last": pa.array([table.last for table in tables.values()], pa.int64()),
+        "steps": _lists(pa.array(table.steps, pa.int32()) for table in tables.values()),
+        "numbers": _lists(table.numbers for table in tables.values()),
+    }
+    return pa.table(columns, schema=_SEGMENT_ROWS)
+
+
+def _lists(values: Iterable[pa.Array]) -> pa.Array:
+    parts = list(values)
+    ends = pa.array(accumulate((len(part) for part in parts), initial=0), pa.int32())
+    return pa.ListArray.from_arrays(ends, pa.concat_arrays(parts))
 
 
 def _gap_rows(rows: pa.Table) -> pa.Table:
@@ -140,16 +157,3 @@ def _gap_rows(rows: pa.Table) -> pa.Table:
         bounds = {name: values[0].as_py() for name, values in bounds_of(log, found.lower, found.upper).items()}
         out.append({"stream": stream, "after": after, "before": before} | bounds)
     return pa.Table.from_pylist(out, schema=_GAP_ROWS)
-
-
-def _table(schema: pa.Schema, rows: list[dict[str, Any]]) -> pa.Table:
-    columns = []
-    for field in schema:
-        values = [row[field.name] for row in rows]
-        if pa.types.is_list(field.type):
-            ends = pa.array([0, *(len(value) for value in values)], pa.int32())
-            flat = pa.concat_arrays([pa.array(value, field.type.value_type) for value in values])
-            columns.append(pa.ListArray.from_arrays(pc.cumulative_sum(ends), flat))
-        else:
-            columns.append(pa.array(values, field.type))
-    return pa.Table.from_arrays(columns, schema=schema)

@@ -21,7 +21,6 @@ NOT_NOTED: Final = "its writer had noted no time yet"
 BROKE_ITS_WORD: Final = "its writer had noted a larger time while the event was not acknowledged"
 
 _EVENT: Final = ("stream", "group", "segment_id", "offset")
-_CLAIM: Final = (*_EVENT, "seq")
 
 
 def late_events(
@@ -110,63 +109,58 @@ def blamed(
     the event acknowledged; and about one that it did not count if that had been removed or had noted nothing. If any
     of the bounds that were shown was wrong about it, `because` is null. Takes `late` and the recording's tables.
     """
-    log = read_at(watermarks, cycles).select(
-        "stream", "seq", "lower", "writers", "emitted_ms", F.col("read_ms").alias("cycle_ms")
-    )
-    above = (F.col("lower") > F.col("event_time")) & (F.col("lower") <= F.col("promised"))
-    claims = late_ones.join(F.broadcast(log), "stream").where(above)
-    claims = claims.select(
-        *_CLAIM, "writer", "emitted_ms", "cycle_ms", F.try_element_at("writers", F.col("writer")).alias("time")
-    )
-    counted = claims.where("time is not null").transform(lambda frame: _word_broken(frame, marks, segments))
-    left_out = claims.where("time is null").transform(lambda frame: _not_recorded(frame, marks, cycles))
-    excuses = counted.unionByName(left_out)
-    excused = excuses.groupBy(*_EVENT).agg(
-        F.when(F.bool_and(F.col("because").isNotNull()), F.max_by("because", "seq")).alias("because")
-    )
-    return late_ones.join(excused, list(_EVENT), "left")
+    noted = accepted(marks).select("stream", "writer").distinct().withColumn("noted", F.lit(True))
+    event = late_ones.columns
+    own = late_ones.join(F.broadcast(_later_segments(segments)), ["stream", "segment_id"], "left")
+    shown = own.join(F.broadcast(noted), ["stream", "writer"], "left").alias("late")
+    bounds = _bounds(watermarks, marks, cycles).alias("log")
+    same = (F.col("late.stream") == F.col("log.stream")) & (F.col("late.writer") == F.col("log.writer"))
+    above = (F.col("log.lower") > F.col("late.event_time")) & (F.col("log.lower") <= F.col("late.promised"))
+    claims = shown.join(F.broadcast(bounds), same & above, "left")
+    broke = F.col("position").isNotNull() & ~_covers()
+    excuse = F.when(F.col("time").isNotNull(), F.when(broke, F.lit(BROKE_ITS_WORD))).otherwise(F.col("excuse"))
+    because = F.when(F.col("noted").isNull(), F.lit(NOT_NOTED)).otherwise(excuse)
+    every = F.bool_and(F.col("because").isNotNull())
+    told = claims.select("late.*", "seq", because.alias("because"))
+    return told.groupBy(*event).agg(F.when(every, F.max_by("because", F.coalesce("seq", F.lit(0)))).alias("because"))
 
 
-def _word_broken(claims: DataFrame, marks: DataFrame, segments: DataFrame) -> DataFrame:
-    """Claims about counted writers: BROKE_ITS_WORD where the event lies beyond the counted mark's position."""
-    counted = claims.join(accepted(marks), ["stream", "writer", "time"], "left").where(
-        F.col("received_ms").isNull() | (F.col("received_ms") <= F.col("emitted_ms"))
-    )
-    position = F.max_by("position", "received_ms").alias("position")
-    mark = (
-        counted.groupBy(*_CLAIM)
-        .agg(position)
-        .join(F.broadcast(_later_segments(segments)), ["stream", "segment_id"], "left")
-    )
+def _covers() -> Column:
+    """Whether `position` covers the event: its segment that far, or only what came after the segment."""
     own = F.try_element_at("position", F.col("segment_id")) >= F.col("offset")
     beyond = F.coalesce(F.arrays_overlap(F.map_keys("position"), F.col("later")), F.lit(False))
-    covers = F.coalesce(own, F.lit(False)) | (~F.map_contains_key("position", F.col("segment_id")) & beyond)
-    broke = F.col("position").isNotNull() & ~covers
-    return mark.select(*_CLAIM, F.when(broke, F.lit(BROKE_ITS_WORD)).alias("because"))
+    return F.coalesce(own, F.lit(False)) | (~F.map_contains_key("position", F.col("segment_id")) & beyond)
 
 
-def _not_recorded(claims: DataFrame, marks: DataFrame, cycles: DataFrame) -> DataFrame:
-    """Claims about writers that were not counted: NOT_NOTED or DROPPED where no record of them was there to count."""
-    stored = accepted(marks).select("stream", "writer", "received_ms")
-    seen = (
-        claims.join(stored, ["stream", "writer"], "left")
-        .groupBy(*_CLAIM, "writer", "emitted_ms")
-        .agg(F.max(_before_read(F.col("received_ms"))).alias("last_ms"))
+def _bounds(watermarks: DataFrame, marks: DataFrame, cycles: DataFrame) -> DataFrame:
+    """Every watermark from the side of every writer that ever noted.
+
+    Columns: stream, seq, lower, writer, `time` (that it was counted with; null if it was not), `position` (of the
+    counted mark) and `excuse` (why it was not counted: NOT_NOTED, DROPPED, or null if it was on record and left out).
+    """
+    log = read_at(watermarks, cycles).select("stream", "seq", "lower", "writers", "emitted_ms", "read_ms")
+    time = F.try_element_at("writers", F.col("writer"))
+    pairs = log.join(accepted(marks).withColumnRenamed("time", "noted_time"), "stream").withColumn("time", time)
+    counted = (F.col("noted_time") == F.col("time")) & (F.col("received_ms") <= F.col("emitted_ms"))
+    # A mark of the very millisecond in which the cycle read the marks may have come too late for it.
+    seen_ms = F.when(F.col("received_ms") < F.col("read_ms"), F.col("received_ms"))
+    facts = pairs.groupBy("stream", "seq", "lower", "writer", "time", "emitted_ms").agg(
+        F.max_by("position", F.when(counted, F.col("received_ms"))).alias("position"),
+        F.max(seen_ms).alias("last_ms"),
     )
     removals = cycles.select("stream", F.explode("removed").alias("writer"), F.col("at_ms").alias("removed_ms"))
-    gone = (F.col("removed_ms") >= F.col("last_ms")) & (F.col("removed_ms") <= F.col("emitted_ms"))
-    known = (
-        seen.join(removals, ["stream", "writer"], "left")
-        .groupBy(*_CLAIM, "last_ms")
-        .agg(F.coalesce(F.bool_or(gone), F.lit(False)).alias("gone"))
+    listed = removals.groupBy("stream", "writer").agg(F.collect_list("removed_ms").alias("removals"))
+    gone = F.exists("removals", lambda at: (at >= F.col("last_ms")) & (at <= F.col("emitted_ms")))
+    excuse = F.when(F.col("last_ms").isNull(), F.lit(NOT_NOTED)).when(gone, F.lit(DROPPED))
+    return facts.join(F.broadcast(listed), ["stream", "writer"], "left").select(
+        "stream",
+        "seq",
+        "lower",
+        "writer",
+        "time",
+        "position",
+        excuse.alias("excuse"),
     )
-    because = F.when(F.col("last_ms").isNull(), F.lit(NOT_NOTED)).when(F.col("gone"), F.lit(DROPPED))
-    return known.select(*_CLAIM, because.alias("because"))
-
-
-def _before_read(received_ms: Column) -> Column:
-    """The time of a mark if the cycle must have seen it: it was there before the cycle read the marks."""
-    return F.when(received_ms < F.col("cycle_ms"), received_ms)
 
 
 def _later_segments(segments: DataFrame) -> DataFrame:

@@ -4,7 +4,7 @@ A fresh tracker stops at the first watermark that is ahead of the position. Seen
 that reaches further than all before it can be that first one, so each such step begins a new interval of offsets.
 This holds for cuts that move back too (Pravega's own algorithm can make them).
 
-The table is a regular grid over the offsets, of a width that is a power of two. A cell holds the interval at its
+The table is a regular grid over the offsets, of a width that is a power of two. A cell tells the interval at its
 start or, when more intervals begin inside it, the complement of that; then a binary search over the few begins of
 one cell decides. Its depth fits the fullest cell, so unevenly spread watermarks cost time and never the answer.
 """
@@ -21,6 +21,8 @@ import pyarrow as pa
 
 from wmlab.spark.seen import ALWAYS, BELOW, NEVER, Extremes, Flags, Longs, Marks, Ranges, Runs
 
+RECORD: Final = 5
+"""Numbers in the record of an interval."""
 _CELLS_PER_INTERVAL: Final = 8
 _MANY_CELLS: Final = 1 << 16
 """From here on two cells per interval have to do: the table is sent to every executor."""
@@ -84,30 +86,41 @@ def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], 
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """Where to look for an offset: cell `min(offset >> shift, last)` of `first`, then by `steps` through the starts.
+class Lookup:
+    """One segment's table in one row of numbers: first the cells of its grid, then a record per interval.
 
-    `first` holds a place in the intervals, or its complement when the cell has further starts; `steps` are the jumps
-    of the binary search, largest first.
+    A record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(offset >> shift, last)` holds the
+    index of the record at its start, or the complement of it when more records start inside the cell. Then `steps`
+    are the jumps of a binary search for the last record that starts at or before the offset, largest first.
     """
 
     shift: int
     last: int
-    first: Longs
     steps: Longs
+    numbers: pa.Array
 
     @classmethod
-    def over(cls, starts: Longs) -> Grid:
-        """The grid over intervals that start there."""
+    def of(cls, marks: Marks, found: Intervals) -> Lookup:
+        """The table of a segment with these intervals."""
+        starts = found.starts
         wanted = max(2 * len(starts), min(_CELLS_PER_INTERVAL * len(starts), _MANY_CELLS))
-        top = int(starts[-1])
-        shift = max(0, (top // wanted).bit_length())
-        last = top >> shift
+        shift = (int(starts[-1]) // wanted).bit_length()
+        last = int(starts[-1]) >> shift
         edges = np.arange(last + 1, dtype=np.int64) << shift
         first = np.searchsorted(starts, edges, side="right") - 1
         inside = np.append(np.searchsorted(starts, edges[1:], side="left"), len(starts)) - 1 - first
-        depth = int(inside.max()).bit_length()
-        return cls(shift, last, np.where(inside > 0, ~first, first), 1 << np.arange(depth)[::-1])
+        index = len(edges) + RECORD * first
+        steps = RECORD << np.arange(int(inside.max()).bit_length())[::-1]
+        cells = pa.array(np.where(inside > 0, ~index, index))
+        return cls(shift, last, steps, pa.concat_arrays([cells, _records(marks, found)]))
+
+
+def _records(marks: Marks, found: Intervals) -> pa.Array:
+    bounds = bounds_of(marks, found.lower, found.upper).values()
+    values = np.column_stack([found.starts, *(bound.fill_null(0).to_numpy() for bound in bounds)])
+    nowhere = np.zeros(len(found.starts), np.bool_)
+    unknown = np.column_stack([nowhere, *(np.asarray(bound.is_null()) for bound in bounds)])
+    return pa.array(values.ravel(), mask=unknown.ravel())
 
 
 def bounds_of(log: Marks | Extremes, lower: Longs, upper: Longs) -> dict[str, pa.Array]:

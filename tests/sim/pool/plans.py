@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wmlab.scenario.plan import Aggregate, Join, Query, Source, Workers
+from wmlab.scenario.plan_parts import Aggregate, Join, Query, Source, Workers
 from wmlab.scenario.plan_scenario import PlanScenario
 from wmlab.sim.pool.records import Records
 from wmlab.sim.pool.world import PlanWorld

@@ -8,7 +8,7 @@ import pytest
 from tests.sim.pool.plans import query, rows, run, source
 from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
-from wmlab.scenario.plan import Aggregate, DelayBuffer, EmptyBuffer, LoseBuffer, SilenceSource, Workers
+from wmlab.scenario.plan_parts import Aggregate, DelayBuffer, EmptyBuffer, LoseBuffer, SilenceSource, Workers
 from wmlab.sim.pool.records import Records
 
 

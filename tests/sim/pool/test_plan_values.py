@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.pool.plans import query, scenario, source
 from wmlab.scenario import Problems
-from wmlab.scenario.plan import (
+from wmlab.scenario.plan_parts import (
     Aggregate,
     DelayBuffer,
     EmptyBuffer,

@@ -7,7 +7,7 @@ import pytest
 from tests.sim.pool.plans import identifiers, query, rows, run, scenario, source
 from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
-from wmlab.scenario.plan import Aggregate, DelayBuffer, Join, StallWorker, Workers
+from wmlab.scenario.plan_parts import Aggregate, DelayBuffer, Join, StallWorker, Workers
 from wmlab.sim.pool.world import PlanWorld
 
 

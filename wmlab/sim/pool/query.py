@@ -19,7 +19,7 @@ from wmlab.model.progress.identifiers import TupleBuffer, assign_origins
 from wmlab.model.progress.outputs import Rechunking, aggregated, joined, slice_pairs
 from wmlab.model.progress.slices import Windows
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
-from wmlab.scenario.plan import Aggregate, Join, Query
+from wmlab.scenario.plan_parts import Aggregate, Join, Query
 from wmlab.sim.pool.records import CutBuffer
 
 if TYPE_CHECKING:

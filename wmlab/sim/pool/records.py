@@ -14,7 +14,7 @@ import numpy as np
 
 from wmlab.model.progress.identifiers import FIRST_SEQUENCE
 from wmlab.model.progress.stamping import by_event_time, by_ingestion_time
-from wmlab.scenario.plan import Source
+from wmlab.scenario.plan_parts import Source
 from wmlab.sim.draws import generator
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 import simpy
 
-from wmlab.scenario.plan import StallWorker, Workers
+from wmlab.scenario.plan_parts import StallWorker, Workers
 from wmlab.sim.draws import generator
 
 Task = Callable[[int], None]
@@ -33,7 +33,7 @@ class Pool:
         """Queue a task; first come, first served."""
         self._tasks.put(task)
 
-    def _work(self, number: int, draws: np.random.Generator) -> Generator[simpy.Event]:
+    def _work(self, number: int, draws: np.random.Generator) -> Generator[simpy.Event, Task, None]:
         while True:
             task = yield self._tasks.get()
             now = int(self._env.now)

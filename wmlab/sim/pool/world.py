@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import simpy
 
-from wmlab.scenario.plan import DelayBuffer, EmptyBuffer, LoseBuffer, Query, SilenceSource, Source, StallWorker
+from wmlab.scenario.plan_parts import DelayBuffer, EmptyBuffer, LoseBuffer, Query, SilenceSource, Source, StallWorker
 from wmlab.scenario.plan_scenario import PlanScenario
 from wmlab.sim.journal import Journal
 from wmlab.sim.pool.query import QueryRun

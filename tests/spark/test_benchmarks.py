@@ -1,0 +1,66 @@
+"""The benchmarks run, and notice it when contenders disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from benchmarks.__main__ import CASES, main
+from benchmarks.bounds import PEERS, _scan, _wmlab
+from benchmarks.bounds_data import with_log, write_positions
+from benchmarks.measure import Answer, Contender, DifferentAnswersError, Timing, measured, table
+
+
+def test_contenders_run_in_turns_and_the_first_run_is_not_counted() -> None:
+    order: list[str] = []
+
+    def contender(name: str) -> Contender:
+        def run() -> Answer:
+            order.append(name)
+            return {"rows": 1}
+
+        return Contender(name, run)
+
+    found = measured([contender("a"), contender("b")], runs=2)
+    assert order == ["a", "b"] * 3
+    assert [(timing.name, len(timing.seconds)) for timing in found] == [("a", 2), ("b", 2)]
+
+
+def test_different_answers_are_an_error_except_of_a_yardstick() -> None:
+    one, two = Contender("one", lambda: {"rows": 1}), Contender("two", lambda: {"rows": 2})
+    with pytest.raises(DifferentAnswersError, match="two says"):
+        measured([one, two], runs=1)
+    assert len(measured([one, Contender("two", two.run, answers=False)], runs=1)) == 2
+
+
+def test_ratios_are_those_of_the_medians() -> None:
+    lines = table([Timing("a", (1.0, 2.0, 9.0)), Timing("bb", (3.0, 4.0, 5.0))], "a").splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        ["a", "2.00", "1.00", "9.00", "1.00"],
+        ["bb", "4.00", "3.00", "5.00", "2.00"],
+    ]
+
+
+def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["nothing"])
+    assert f"no case 'nothing'; there are {', '.join(CASES)}" in capsys.readouterr().err
+
+
+def test_wmlab_and_the_yardstick_read_the_generated_data(spark: SparkSession, tmp_path: Path) -> None:
+    positions = tmp_path / "positions"
+    write_positions(positions, rows=4_000, segments=4, seed=1)
+    data = with_log(positions, tmp_path / "log", rows=4_000, segments=4, watermarks=50, seed=2)
+    found = _wmlab(data).run()
+    assert found["rows"] == _scan(data).run()["rows"] == 4_000
+    assert 3_000 < found["known_lower"] < 4_000
+
+
+@pytest.mark.parametrize("peer", ["duckdb", "polars", "pandas"])
+def test_a_peer_gives_the_same_answer(spark: SparkSession, tmp_path: Path, peer: str) -> None:
+    positions = tmp_path / "positions"
+    write_positions(positions, rows=4_000, segments=4, seed=1)
+    data = with_log(positions, tmp_path / "log", rows=4_000, segments=4, watermarks=50, seed=2)
+    assert PEERS[peer](data) == _wmlab(data).run()
