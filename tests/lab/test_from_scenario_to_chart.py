@@ -113,3 +113,8 @@ def test_the_picture_of_the_readme_is_made_by_the_code_beside_it(
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert readme_picture.chart().svg == readme_picture.PICTURE.read_text(encoding="utf-8")
+
+
+def test_the_readme_says_what_the_recording_says() -> None:
+    told = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert str(first_bounds().record().explain(at_ms=36_000)) in told
