@@ -30,14 +30,21 @@ from wmlab.scenario import *
 from wmlab.scenario.network import *
 writers = [EventWriter(name, rate_per_s=100, stream=stream, clock=Clock(drift_ppm=200))
     for name, stream in (("w1", "a"), ("w2", "b"), ("w3", "b"))]
+writers += [TransactionalWriter("t1", rate_per_s=80, every_ms=700, stream="a"),
+    TransactionalWriter("t2", rate_per_s=80, every_ms=500, open_ms=1_600, commit_latency_ms=50, stream="b")]
 actions = [script.ExpireSession(at_ms=2_000), script.CrashController(at_ms=4_000, controller="distributor"),
     script.Partition(at_ms=5_000, a="writers", b="controllers", for_ms=700), script.AddController(at_ms=6_000),
     script.DeleteStream(at_ms=7_000, recreate_after_ms=500, stream="b"),
-    script.DuplicateWriter(at_ms=8_000, writer="w1")]
+    script.DuplicateWriter(at_ms=8_000, writer="w1"), script.Scale(at_ms=2_500, seal=["0@0"], stream="a"),
+    script.CrashController(at_ms=9_000, controller="committer", point="after_merge", restart_after_ms=400),
+    script.Checkpoint(at_ms=3_000, name="c", group="ra"), script.CrashReader(at_ms=3_500, reader="rab-1"),
+    script.ResetToCheckpoint(at_ms=6_500, group="ra"), script.LoseMergeReply(at_ms=1_000, count=3, stream="b")]
 network = Network(delay=LogNormal(20.0, 0.7), inside=Exponential(2.0), loss=0.1, duplication=0.1, reordering=0.1,
     keep_messages=True)
 Scenario("replay", streams=[Stream("a"), Stream("b", segments=3)], writers=writers,
-    readers=[ReaderGroup("ra", stream="a"), ReaderGroup("rb", readers=2, stream="b")],
+    readers=[ReaderGroup("ra", readers=2, stream="a", state_latency_ms=None, publish_every_ms=300),
+        ReaderGroup("rab", readers=3, streams=["a", "b"], rebalance="time", publish_timer="pravega",
+            automatic_checkpoint_every_ms=2_000)],
     controllers=Controllers(4, buckets=9, period_ms=400, period_jitter_ms=50, contact="random", marks_read_ms=30,
         session_timeout_ms=1_000, redistribute_every_ms=500),
     network=network, script=actions, duration_ms=12_000, seed=5).record(sys.argv[1], progress=False)

@@ -30,7 +30,8 @@ def acknowledge(position: Position, segment: int, length: int) -> Position:
     """
     if segment not in position:
         raise ModelError(f"The writer does not hold segment {segment}.", remedy="Let it open the segment first.")
-    return Position({**position, segment: max(length, position[segment] or 0)})
+    before = position[segment]
+    return position if before is not None and before >= length else Position({**position, segment: length})
 
 
 def let_go(position: Position, segment: int) -> Position:
