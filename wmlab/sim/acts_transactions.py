@@ -39,7 +39,7 @@ def slow_transaction(world: World, action: SlowTransaction) -> None:
     """Hold a transaction open for longer."""
     writer = world.writer(action.writer)
     if isinstance(writer, TxnWriter):
-        detail = f"{action.writer} holds its transaction for {action.hold_ms} ms"
+        detail = f"{action.writer} holds its transaction for {action.hold_ms:,} ms"
         writer.world.happened("hold", action.writer, detail)
         writer.hold(action.hold_ms)
 

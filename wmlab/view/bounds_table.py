@@ -31,10 +31,11 @@ class Happening:
 
     @property
     def label(self) -> str:
-        """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1"."""
+        """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
         if self.kind in _VERBS and self.what:
             return f"{self.what} {_VERBS[self.kind]}"
-        return f"{self.kind} {self.what}".strip()
+        # Only of a scale the phrase is no sentence of its own.
+        return f"{self.kind} {self.what}".strip() if self.kind == "scale" or not self.what else self.what
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
