@@ -7,21 +7,21 @@ from collections import Counter
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
+from wmlab.scenario.file import ScenarioFile
 from wmlab.scenario.plan_parts import PlanAction, Query, StallWorker, Workers
 from wmlab.scenario.script import Period
-from wmlab.scenario.value import Problem, Problems, plain, problems_of, value
-from wmlab.scenario.yaml import dump, line_of, parse, read_text
+from wmlab.scenario.value import Problem, Problems, value
 
 if TYPE_CHECKING:
     from wmlab.lab import Recording
 
 
 @value
-class PlanScenario:
+class PlanScenario(ScenarioFile):
     """Queries, the workers that execute them, and what goes wrong.
 
     `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish what
@@ -54,40 +54,6 @@ class PlanScenario:
         from wmlab import lab
 
         return lab.record_plan(self, path)
-
-    def replace(self, **fields: Any) -> PlanScenario:
-        """The same scenario with some fields changed."""
-        return dataclasses.replace(self, **fields)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The scenario as dicts, lists and scalars; defaults are left out."""
-        return dict(plain(self))  # type: ignore[call-overload,no-any-return]
-
-    def to_yaml(self) -> str:
-        """The scenario as YAML text that `from_yaml` reads back to an equal scenario."""
-        return dump(self.to_dict())
-
-    def save(self, path: str | Path) -> Path:
-        """Write the scenario as a YAML file; returns its path."""
-        target = Path(path)
-        target.write_text(self.to_yaml(), encoding="utf-8")
-        return target
-
-    @staticmethod
-    def from_yaml(text: str, *, source: str = "the YAML text") -> PlanScenario:
-        """Read a scenario from YAML text; every mistake is reported with its location and line."""
-        data, lines = parse(text, source)
-        try:
-            return TypeAdapter(PlanScenario).validate_python(data)
-        except ValidationError as error:
-            found = problems_of(error, data)
-            located = (dataclasses.replace(p, line=line_of(p.location, lines)) for p in found)
-            raise Problems(source, located) from None
-
-    @staticmethod
-    def load(path: str | Path) -> PlanScenario:
-        """Read a scenario from a YAML file."""
-        return PlanScenario.from_yaml(read_text(path), source=str(path))
 
     def _repr_html_(self) -> str:
         rows = [(query.name, _summary(query)) for query in self.queries]

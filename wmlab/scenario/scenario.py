@@ -6,19 +6,19 @@ import dataclasses
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
+from pydantic import Discriminator, Field, Tag
 
 from wmlab.scenario.checks import problems_across
 from wmlab.scenario.controllers import Controllers
+from wmlab.scenario.file import ScenarioFile
 from wmlab.scenario.network import Network
 from wmlab.scenario.parts import EventWriter, ReaderGroup, Stream
 from wmlab.scenario.script import Action
 from wmlab.scenario.transactional import TransactionalWriter
 from wmlab.scenario.units import Ms, Period
-from wmlab.scenario.value import UNNAMED_KIND, Problems, plain, problems_of, value
-from wmlab.scenario.yaml import dump, line_of, parse, read_text
+from wmlab.scenario.value import UNNAMED_KIND, Problems, value
 
 if TYPE_CHECKING:
     from wmlab.lab import Recording
@@ -47,7 +47,7 @@ _Writer = Annotated[
 
 
 @value
-class Scenario:
+class Scenario(ScenarioFile):
     """A stream or several, who writes and reads them, and what happens to them.
 
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own.
@@ -92,40 +92,6 @@ class Scenario:
         from wmlab import lab
 
         return lab.record(self, path, progress=progress)
-
-    def replace(self, **fields: Any) -> Scenario:
-        """The same scenario with some fields changed."""
-        return dataclasses.replace(self, **fields)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The scenario as dicts, lists and scalars; defaults are left out."""
-        return dict(plain(self))  # type: ignore[call-overload,no-any-return]
-
-    def to_yaml(self) -> str:
-        """The scenario as YAML text that `from_yaml` reads back to an equal scenario."""
-        return dump(self.to_dict())
-
-    def save(self, path: str | Path) -> Path:
-        """Write the scenario as a YAML file; returns its path."""
-        target = Path(path)
-        target.write_text(self.to_yaml(), encoding="utf-8")
-        return target
-
-    @staticmethod
-    def from_yaml(text: str, *, source: str = "the YAML text") -> Scenario:
-        """Read a scenario from YAML text; every mistake is reported with its location and line."""
-        data, lines = parse(text, source)
-        try:
-            return TypeAdapter(Scenario).validate_python(data)
-        except ValidationError as error:
-            found = problems_of(error, data)
-            located = (dataclasses.replace(p, line=line_of(p.location, lines)) for p in found)
-            raise Problems(source, located) from None
-
-    @staticmethod
-    def load(path: str | Path) -> Scenario:
-        """Read a scenario from a YAML file."""
-        return Scenario.from_yaml(read_text(path), source=str(path))
 
     def _repr_html_(self) -> str:
         rows = [

@@ -1,0 +1,50 @@
+"""What every scenario can do with a file: YAML both ways, mistakes reported with their location and line."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import TypeAdapter, ValidationError
+
+from wmlab.scenario.value import Problems, plain, problems_of
+from wmlab.scenario.yaml import dump, line_of, parse, read_text
+
+
+class ScenarioFile:
+    """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed."""
+
+    def replace(self, **fields: Any) -> Self:
+        """The same scenario with some fields changed."""
+        return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as dicts, lists and scalars; defaults are left out."""
+        return dict(plain(self))  # type: ignore[call-overload,no-any-return]
+
+    def to_yaml(self) -> str:
+        """The scenario as YAML text that `from_yaml` reads back to an equal scenario."""
+        return dump(self.to_dict())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the scenario as a YAML file; returns its path."""
+        target = Path(path)
+        target.write_text(self.to_yaml(), encoding="utf-8")
+        return target
+
+    @classmethod
+    def from_yaml(cls, text: str, *, source: str = "the YAML text") -> Self:
+        """Read a scenario from YAML text; every mistake is reported with its location and line."""
+        data, lines = parse(text, source)
+        try:
+            return TypeAdapter(cls).validate_python(data)
+        except ValidationError as error:
+            found = problems_of(error, data)
+            located = (dataclasses.replace(p, line=line_of(p.location, lines)) for p in found)
+            raise Problems(source, located) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a scenario from a YAML file."""
+        return cls.from_yaml(read_text(path), source=str(path))
