@@ -1,0 +1,1 @@
+"""Keyed watermarks over a dataflow: the rules of Hazelcast Jet as pure functions on frozen values."""
