@@ -46,10 +46,19 @@ ROLES: Final[dict[str, Role]] = {
     "band": Role("#0072B2", "#4FA9E0"),
     "unknown": Role("#757575", "#929292"),
     "alarm": Role("#B3001B", "#FF7285", 2.2),
+    "third": Role("#00785A", "#3CC79B", 2.0, "2 3"),
+    "fourth": Role("#9C4F8B", "#DA9BC9", 2.0, "9 3 2 3"),
 }
 """Every role a picture uses. Colours of text and lines have a contrast of at least 3.8 to 1 on their paper."""
 
-PLOTLY_DASH: Final = {"lower": "solid", "upper": "7px,4px", "truth": "1.5px,2.5px", "mark": "1px,3px"}
+PLOTLY_DASH: Final = {
+    "lower": "solid",
+    "upper": "7px,4px",
+    "truth": "1.5px,2.5px",
+    "mark": "1px,3px",
+    "third": "2px,3px",
+    "fourth": "9px,3px,2px,3px",
+}
 PLOTLY_COLOUR: Final = {
     "lower": ROLES["lower"].light,
     "upper": ROLES["upper"].light,
@@ -58,6 +67,9 @@ PLOTLY_COLOUR: Final = {
     "alarm": "#E0314B",
     "band": "rgba(0,114,178,0.16)",
     "unknown": "rgba(127,127,127,0.35)",
+    "text": GREY,
+    "third": "#0B9671",
+    "fourth": "#B5679F",
 }
 """Colours of the plotly figure, one for both kinds of page."""
 

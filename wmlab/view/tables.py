@@ -1,0 +1,48 @@
+"""Rows of a recording for a chart: of one stream, in the order of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow.compute as pc
+
+from wmlab.errors import ChartError
+from wmlab.recording import Recording
+
+_EPOCH_BITS = 32
+
+
+def one_stream(recording: Recording, stream: str | None, table: str) -> str:
+    """The chosen stream, or the only one that has rows in `table`; raises `ChartError` if there is no one answer."""
+    names = sorted(name for name in recording.table(table)["stream"].unique().to_pylist() if name is not None)
+    if stream is not None and stream not in names:
+        known = ", ".join(names) or "no stream"
+        raise ChartError(
+            f"Recording {recording.name!r} has no rows of stream {stream!r} in its table {table!r}; it has {known}.",
+            remedy="Choose one of them.",
+        )
+    if stream is not None:
+        return stream
+    if len(names) != 1:
+        found = f"{len(names)} streams: {', '.join(names[:6])}" if names else "no stream"
+        raise ChartError(
+            f"Recording {recording.name!r} has {found} in its table {table!r}.",
+            remedy="Choose one with stream=..." if names else "Record a scenario whose run fills this table.",
+        )
+    return str(names[0])
+
+
+def stream_rows(
+    recording: Recording, table: str, stream: str, columns: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """The rows of one stream as dicts; `columns` keeps only those."""
+    found = recording.table(table)
+    found = found.filter(pc.equal(found["stream"], stream))
+    rows: list[dict[str, Any]] = (found.select(list(columns)) if columns else found).to_pylist()
+    return rows
+
+
+def segment_name(segment_id: int) -> str:
+    """The short name of a segment: number@epoch."""
+    return f"{segment_id & (2**_EPOCH_BITS - 1)}@{segment_id >> _EPOCH_BITS}"
