@@ -1,9 +1,33 @@
 """Charts: a table in, a picture with its answer as a sentence out. `wmlab.chart` is another name of this package."""
 
 from wmlab.view.bounds import time_bounds
+from wmlab.view.buckets import bucket_ownership
 from wmlab.view.chart import Chart
+from wmlab.view.cycles import watermark_cycles
+from wmlab.view.diagram import Diagram, lineage, topology
 from wmlab.view.holders import holder_costs
+from wmlab.view.key_space import key_space
+from wmlab.view.lag import lag, lag_distribution
 from wmlab.view.messages import space_time
+from wmlab.view.plane import event_time_plane
 from wmlab.view.progress import prefix, progress
+from wmlab.view.writer_marks import writer_marks
 
-__all__ = ["Chart", "holder_costs", "prefix", "progress", "space_time", "time_bounds"]
+__all__ = [
+    "Chart",
+    "Diagram",
+    "bucket_ownership",
+    "event_time_plane",
+    "holder_costs",
+    "key_space",
+    "lag",
+    "lag_distribution",
+    "lineage",
+    "prefix",
+    "progress",
+    "space_time",
+    "time_bounds",
+    "topology",
+    "watermark_cycles",
+    "writer_marks",
+]

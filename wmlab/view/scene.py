@@ -177,7 +177,7 @@ class Scene:
         named: dict[str, Path | Dots | Blocks] = {}
         for panel in self.panels:
             for layer in panel.layers:
-                if isinstance(layer, Path | Dots | Blocks) and layer.legend:
+                if isinstance(layer, Path | Dots | Blocks) and layer.legend and _drawn(layer):
                     named.setdefault(layer.name, layer)
         return list(named.values())
 
@@ -185,6 +185,10 @@ class Scene:
     def labelled(self) -> bool:
         """Whether some curve has its name beside its end."""
         return any(isinstance(layer, Steps) and layer.labelled for panel in self.panels for layer in panel.layers)
+
+
+def _drawn(layer: Path | Dots | Blocks) -> bool:
+    return bool(layer.boxes if isinstance(layer, Blocks) else layer.xs)
 
 
 def lanes(names: Iterable[str], layers: Sequence[Layer], *, title: str = "") -> Panel:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow.compute as pc
 
 from wmlab.errors import ChartError
 from wmlab.recording import Recording
+from wmlab.view.scene import Rule, Shape
+
+SHAPES: Final[dict[str, Shape]] = {
+    "scale": "diamond",
+    "crash": "cross",
+    "restart": "triangle",
+    "silence": "cross",
+    "speak": "triangle",
+}
+"""Marker of a happening by its kind; any other is a circle."""
+
+SERIES: Final = ("lower", "upper", "third", "fourth")
+"""Roles of curves that differ in name only, in this order; each has its own colour and dash."""
 
 _EPOCH_BITS = 32
 
@@ -46,3 +59,21 @@ def stream_rows(
 def segment_name(segment_id: int) -> str:
     """The short name of a segment: number@epoch."""
     return f"{segment_id & (2**_EPOCH_BITS - 1)}@{segment_id >> _EPOCH_BITS}"
+
+
+def share_of(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """At most `most` of the rows, evenly spread, the last one included."""
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[(n + 1) * len(rows) // most - 1] for n in range(most)]
+
+
+def faults(recording: Recording, stream: str) -> list[Rule]:
+    """What the script did to a stream, as rules across a chart; one kind in one instant is one rule."""
+    told: dict[tuple[int, str], list[str]] = {}
+    for row in stream_rows(recording, "faults", stream):
+        told.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
+    return [
+        Rule(at_ms, ", ".join(dict.fromkeys(details)), SHAPES.get(kind, "circle"))
+        for (at_ms, kind), details in sorted(told.items())
+    ]
