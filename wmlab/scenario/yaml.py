@@ -61,6 +61,22 @@ def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     return data, lines
 
 
+def parse_fragment(text: str) -> Any:
+    """The data of a piece of YAML, such as one field of a form; raises `ScenarioError` if it is none."""
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ScenarioError(
+            f"{text.strip()!r} is not YAML: {_complaint(error)}.", remedy="correct it, for example as {kind: clock}."
+        ) from None
+
+
+def dump_fragment(data: object, *, one_line: bool) -> str:
+    """Plain data as a piece of YAML, on one line or as a block."""
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=one_line, width=10_000)
+    return text.strip().removesuffix("...").strip()
+
+
 def _complaint(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
