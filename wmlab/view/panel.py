@@ -78,7 +78,7 @@ class PanelView(widgets.VBox):  # type: ignore[misc]
         more = widgets.VBox([self.added, widgets.HBox([self.add_writer, self.add_act])])
         copied = widgets.VBox([self.yaml, widgets.HBox([self.file, self.save])])
         folds = widgets.Accordion([more, copied], titles=["add a writer or an act", "copy the scenario as YAML"])
-        return widgets.VBox([self.form, folds], layout=widgets.Layout(width="410px", flex="0 0 auto"))
+        return widgets.VBox([self.form, folds], layout=widgets.Layout(width="450px", flex="0 0 auto"))
 
     def _right(self) -> widgets.Widget:
         running = widgets.HBox([self.choice, self.bar, self.stop])
@@ -94,7 +94,7 @@ class PanelView(widgets.VBox):  # type: ignore[misc]
     def show_picture(self, svg: str, sentence: str) -> None:
         """A new picture and what explains the bound."""
         self.picture.value = svg
-        self.sentence.value = f"<div aria-live='polite'>{escape(sentence)}</div>"
+        self.sentence.value = f"<div aria-live='polite' style='line-height:1.4'>{escape(sentence)}</div>"
 
     def show_progress(self, percent: int | None) -> None:
         """How far a long run has come; None: nothing runs."""

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
 _WIDTH: Final = "98%"
-_LABEL_WIDTH: Final = "190px"
+_LABEL_WIDTH: Final = "262px"
 _HIGHEST: Final = 2**53
 """Beyond it a browser's numbers are no longer exact."""
 
@@ -73,7 +73,7 @@ class Form(widgets.VBox):  # type: ignore[misc]
         self._controls: dict[Hashable, widgets.Widget] = {}
         self._shape: tuple[Hashable, ...] = ()
         self._quiet = False
-        super().__init__(layout=widgets.Layout(width="390px", min_width="330px"))
+        super().__init__(layout=widgets.Layout(width="430px", min_width="380px"))
 
     def __repr__(self) -> str:
         return f"Form of {len(self._controls)} fields"
@@ -128,7 +128,7 @@ def make_control(field: Field) -> widgets.Widget:
         "tooltip": _rule(field),
     }
     if field.kind == "flag":
-        return widgets.Checkbox(indent=True, **look)
+        return widgets.Checkbox(indent=False, **look)
     if field.kind == "choice" and not field.optional:
         return widgets.Dropdown(options=list(field.choices), **look)
     if field.kind == "whole" and not field.optional:
