@@ -102,7 +102,7 @@ def _embedded(master: str) -> SparkSession:
     conf = SparkConf().setMaster(master).setAppName("wmlab").setAll(list(settings.items()))
     _log_file = home / "spark.log"
     with _log_file.open("wb") as log:
-        output = {"stdout": log, "stderr": log, "cwd": str(home)}
+        output = {"stdout": log, "stderr": log}
         gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
     context = SparkContext(gateway=gateway, conf=conf)
     return QuietSession(context)

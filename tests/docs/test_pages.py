@@ -1,0 +1,51 @@
+"""Every page of the documentation does what it says: its code runs, its links lead somewhere, all names are listed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+
+
+def blocks(page: Path) -> list[tuple[str, str, int]]:
+    """Language, code and line of every block."""
+    text = page.read_text()
+    return [(found[1], found[2], text[: found.start()].count("\n") + 2) for found in BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_from_top_to_bottom(
+    page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "data" / "scenarios", tmp_path / "data" / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    ran = 0
+    for language, code, line in blocks(page):
+        assert language == "python", f"{page.name}:{line} cannot be checked here"
+        padded = "\n" * (line - 1) + code
+        exec(compile(padded, str(page), "exec"), names)
+        ran += 1
+    assert ran >= 3, "a how-to page shows how"
+    assert "Traceback" not in capsys.readouterr().out
+
+
+def test_pages_with_code_for_readers_are_those_that_are_run() -> None:
+    """Python stands in the README, whose example the tests of the lab run, and on the how-to pages."""
+    others = [page.name for page in PAGES if page not in HOW_TO and any(b[0] == "python" for b in blocks(page))]
+    assert others == ["README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    assert [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()] == []
