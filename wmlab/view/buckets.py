@@ -11,7 +11,7 @@ from wmlab.view.chart import Chart
 from wmlab.view.scene import Blocks, Box, Rule, Scene, lanes, time_axis
 from wmlab.view.scene_plotly import draw_plotly
 from wmlab.view.scene_svg import draw_svg
-from wmlab.view.tables import SERIES, SHAPES
+from wmlab.view.tables import SERIES, SHAPES, when
 from wmlab.view.ticks import format_duration
 
 
@@ -106,4 +106,4 @@ def _sentence(buckets: Sequence[int], controllers: Sequence[str], orphaned: Sequ
     if not orphaned:
         return f"{text}; every bucket had an owner all the time."
     bucket, begin, end = max(orphaned, key=lambda stretch: stretch[2] - stretch[1])
-    return f"{text}; bucket {bucket} had no owner for {format_duration(end - begin)} from {begin:,} ms."
+    return f"{text}; bucket {bucket} had no owner for {format_duration(end - begin)} from {when(begin, span_ms=end)}."

@@ -29,20 +29,15 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     shown = share_of(cycles, _MOST)
     sentence = _sentence(name, cycles)
     fewer = f" Drawn are {len(shown):,} of {len(cycles):,} cycles." if len(shown) < len(cycles) else ""
-    emitted = [row for row in shown if row["outcome"] == "emitted"]
-    held = [row for row in shown if row["outcome"] != "emitted"]
     times = [row["barrier"] for row in cycles] + [mark["lower"] for mark in marks]
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         subtitle=sentence + fewer,
-        across=time_axis("clock", [0, cycles[-1]["at_ms"]]),
+        across=time_axis("clock", [cycles[0]["at_ms"], cycles[-1]["at_ms"]]),
         panels=[
             lanes(
                 controllers,
-                [
-                    _dots("emitted", "lower", "circle", emitted, controllers),
-                    _dots("held", "upper", "cross", held, controllers),
-                ],
+                [_dots("emitted", "lower", shown, controllers), _dots("held", "upper", shown, controllers)],
             ),
             Panel(
                 up=time_axis("event time", times, pad_percent=5),
@@ -64,11 +59,12 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
 
 
-def _dots(name: str, role: str, shape: Any, cycles: Sequence[Mapping[str, Any]], controllers: Sequence[str]) -> Dots:
+def _dots(name: str, role: str, shown: Sequence[Mapping[str, Any]], controllers: Sequence[str]) -> Dots:
+    cycles = [row for row in shown if (row["outcome"] == "emitted") == (name == "emitted")]
     return Dots(
         name=name,
         role=role,
-        shape=shape,
+        shape="circle" if name == "emitted" else "cross",
         xs=[row["at_ms"] for row in cycles],
         ys=[controllers.index(row["controller"]) for row in cycles],
         told=[_told(row) for row in cycles],

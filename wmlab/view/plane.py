@@ -45,7 +45,7 @@ def event_time_plane(recording: Recording, *, stream: str | None = None, title: 
                 up=time_axis("event time", [*_times(kept, marks)], pad_percent=4),
                 height=320.0,
                 layers=[
-                    _dots("event", "unknown", drawn, 1.6),
+                    _dots("event", "text", drawn, 1.6),
                     *_bounds(marks, events[-1]["append_ms"]),
                     _dots("event below the lower bound", "alarm", early, 4.0),
                 ],

@@ -6,42 +6,23 @@ Only lists of Python numbers, strings and None go in: plotly would store NumPy a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
-from wmlab.view.labels import Placed, spread, stagger, text_width, wrap
 from wmlab.view.scene import Between, Blocks, Dots, Lanes, Layer, Number, Panel, Path, Scale, Scene, Share, Steps
+from wmlab.view.scene_plotly_layout import BARE_RIGHT, RIGHT, Frame, arrange, end_labels, rule_labels, rules
 from wmlab.view.steps import bands, hold
 from wmlab.view.style import GREY, INSTANT_FORMAT, PLOTLY_COLOUR, PLOTLY_DASH, ROLES, TEMPLATE
 
-_READABLE_WIDTH: Final = 640.0
-"""Pixels of plot that labels are arranged for; a notebook beside an open side bar has about as many."""
-_RIGHT, _BARE_RIGHT, _BOTTOM = 128, 30, 56
-_LEVEL, _GAP, _LEGEND = 20.0, 18.0, 24
+_BOTTOM, _LEGEND = 56, 24
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Frame:
-    """Heights in px from the bottom of the plot, and where the labels of the rules stand."""
-
-    panels: list[tuple[float, float]]
-    lane: float
-    top: float
-    labels: list[Placed | None]
-    head: list[str]
-
-    def share(self, height: float) -> float:
-        """A height as plotly's share of the plot."""
-        return round(height / self.top, 6)
 
 
 def draw_plotly(scene: Scene) -> go.Figure:
     """The scene as a figure."""
-    frame = _arrange(scene)
+    frame = arrange(scene)
     traces = []
     for number, panel in enumerate(scene.panels, start=1):
         for layer in panel.layers:
@@ -61,26 +42,7 @@ def _named_once(traces: list[go.Scatter | go.Bar]) -> list[go.Scatter | go.Bar]:
     return traces
 
 
-def _arrange(scene: Scene) -> _Frame:
-    right = _RIGHT if scene.labelled else _BARE_RIGHT
-    span = scene.across.high - scene.across.low
-    places = [(rule.x - scene.across.low) / span * _READABLE_WIDTH for rule in scene.rules]
-    widths = [text_width(rule.label, 12) + 12 for rule in scene.rules]
-    levels, labels = stagger(places, widths, limit=_READABLE_WIDTH + right)
-    without = labels.count(None)
-    more = f" {without} of {len(labels)} happenings are marked without a label." if without else ""
-    panels: list[tuple[float, float]] = []
-    bottom = 0.0
-    for panel in reversed(scene.panels):
-        panels.insert(0, (bottom, bottom + panel.height))
-        bottom += panel.height + _GAP
-    lane = bottom - _GAP + 6
-    top = lane + levels * _LEVEL if levels else bottom - _GAP
-    head = wrap(scene.subtitle + more, width=_READABLE_WIDTH + right, size=13)
-    return _Frame(panels=panels, lane=lane, top=top, labels=labels, head=head)
-
-
-def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
+def _layout(scene: Scene, frame: Frame) -> dict[str, Any]:
     legend = _LEGEND if scene.legend else 0
     margin_top = 54 + 18 * len(frame.head) + legend
     bottom = _BOTTOM + (20 if scene.across.instants else 0)
@@ -96,14 +58,14 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
             "yanchor": "middle",
         },
         "height": height,
-        "margin": {"l": 74, "r": _RIGHT if scene.labelled else _BARE_RIGHT, "t": margin_top, "b": bottom},
+        "margin": {"l": 74, "r": RIGHT if scene.labelled else BARE_RIGHT, "t": margin_top, "b": bottom},
         "showlegend": bool(scene.legend),
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
         "barmode": "overlay",
         "hovermode": "closest",
         "xaxis": _across(scene) | {"anchor": "free", "position": 0},
-        "shapes": _rules(scene, frame),
-        "annotations": [*_rule_labels(scene, frame), *_end_labels(scene)],
+        "shapes": rules(scene, frame),
+        "annotations": [*rule_labels(scene, frame), *end_labels(scene)],
     }
     for number, (panel, (low, high)) in enumerate(zip(scene.panels, frame.panels, strict=True), start=1):
         name = "yaxis" if number == 1 else f"yaxis{number}"
@@ -244,65 +206,3 @@ def _between(scene: Scene, panel: Panel, layer: Between, yaxis: str) -> list[go.
     look = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": PLOTLY_COLOUR["band"]}
     placed = {"x": scene.across.plotted(xs), "y": panel.up.plotted(ys), "yaxis": yaxis}
     return [go.Scatter(**placed, **look, hoverinfo="skip", name="between", showlegend=False)] if xs else []
-
-
-def _rules(scene: Scene, frame: _Frame) -> list[dict[str, Any]]:
-    line = {"color": PLOTLY_COLOUR["mark"], "width": 1, "dash": PLOTLY_DASH["mark"]}
-    shapes = []
-    xs = scene.across.plotted([rule.x for rule in scene.rules])
-    for x, label in zip(xs, frame.labels, strict=True):
-        top = frame.lane + (label.level + 0.5) * _LEVEL if label else frame.top
-        ends = {"x0": x, "x1": x, "y0": 0, "y1": frame.share(top)}
-        shapes.append({"type": "line", "xref": "x", "yref": "paper", "layer": "below", "line": line} | ends)
-    return shapes
-
-
-def _rule_labels(scene: Scene, frame: _Frame) -> list[dict[str, Any]]:
-    xs = scene.across.plotted([rule.x for rule in scene.rules])
-    return [
-        {
-            "text": escape(rule.label),
-            "font": {"size": 12},
-            "showarrow": False,
-            "xref": "x",
-            "x": x,
-            "xanchor": "right" if label.before else "left",
-            "xshift": -5 if label.before else 5,
-            "yref": "paper",
-            "y": frame.share(frame.lane + (label.level + 0.5) * _LEVEL),
-            "yanchor": "middle",
-        }
-        for rule, x, label in zip(scene.rules, xs, frame.labels, strict=True)
-        if label is not None
-    ]
-
-
-def _end_labels(scene: Scene) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for number, panel in enumerate(scene.panels, start=1):
-        known = [
-            (layer, value)
-            for layer in panel.layers
-            if isinstance(layer, Steps) and layer.labelled and layer.ys and (value := layer.ys[-1]) is not None
-        ]
-        scale = panel.height / (panel.up.high - panel.up.low)
-        heights = [(value - panel.up.low) * scale for _, value in known]
-        places = spread(heights, gap=16, low=6, high=panel.height - 6)
-        for (layer, _), place in zip(known, places, strict=True):
-            found.append(_end_label(layer, number, place / panel.height))
-    return found
-
-
-def _end_label(layer: Steps, number: int, share: float) -> dict[str, Any]:
-    return {
-        "text": f"<b>{escape(layer.name)}</b>",
-        "font": {"size": 12, "color": PLOTLY_COLOUR[layer.role]},
-        "showarrow": False,
-        "xref": "paper",
-        "x": 1,
-        "xanchor": "left",
-        "xshift": 6,
-        "yref": f"y{number if number > 1 else ''} domain",
-        "y": round(share, 6),
-        "yanchor": "middle",
-    }

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from wmlab.errors import ChartError
 from wmlab.recording import Recording
 from wmlab.view.scene import Rule, Shape
+from wmlab.view.ticks import format_instant, is_instant
 
 SHAPES: Final[dict[str, Shape]] = {
     "scale": "diamond",
@@ -59,6 +60,11 @@ def stream_rows(
 def segment_name(segment_id: int) -> str:
     """The short name of a segment: number@epoch."""
     return f"{segment_id & (2**_EPOCH_BITS - 1)}@{segment_id >> _EPOCH_BITS}"
+
+
+def when(at_ms: int, *, span_ms: int) -> str:
+    """A clock time in words: milliseconds, or a moment in UTC if it reads as such; `span_ms` decides how exact."""
+    return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else f"{at_ms:,} ms"
 
 
 def share_of(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:

@@ -12,9 +12,11 @@ from wmlab.view.chart import Chart
 from wmlab.view.scene import Blocks, Box, Dots, Scene, lanes, time_axis
 from wmlab.view.scene_plotly import draw_plotly
 from wmlab.view.scene_svg import draw_svg
-from wmlab.view.tables import faults, one_stream, stream_rows
+from wmlab.view.tables import faults, one_stream, share_of, stream_rows, when
 from wmlab.view.ticks import format_duration
 
+_MOST_MARKS: Final = 500
+_MOST_STRETCHES: Final = 300
 _SILENT_AFTER: Final = 1.5
 """A writer counts as silent after this many of its usual intervals without a mark."""
 
@@ -24,7 +26,8 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
 
     A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Held is
     the stretch from a cycle that waited for the writer, or counted it as the slowest, to the next cycle. Raises
-    `ChartError` if there are several streams and none is chosen, or no marks.
+    `ChartError` if there are several streams and none is chosen, or no marks. Of many marks 500 accepted ones and 500
+    refused ones are drawn, evenly spread, and of the stretches the 300 longest.
     """
     name = one_stream(recording, stream, "marks")
     marks = sorted(stream_rows(recording, "marks", name), key=lambda row: row["received_ms"])
@@ -36,18 +39,20 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
     sentence = _sentence(name, marks, refused, held)
+    fewer = len(accepted) > _MOST_MARKS or len(refused) > _MOST_MARKS
+    part = f" Drawn are at most {_MOST_MARKS} accepted and {_MOST_MARKS} refused marks." if fewer else ""
     scene = Scene(
         title=title or f"Who noted time in {name}, and who held its lower bound?",
-        subtitle=sentence,
-        across=time_axis("clock", [0, end_ms]),
+        subtitle=sentence + part,
+        across=time_axis("clock", [marks[0]["received_ms"], *(c["at_ms"] for c in cycles[:1]), end_ms]),
         panels=[
             lanes(
                 writers,
                 [
                     _blocks("held the lower bound", "lower", held, writers, 0.30),
                     _blocks("no mark when one was due", "alarm", silent, writers, 0.12),
-                    _dots("accepted", "third", accepted, writers),
-                    _dots("refused", "alarm", refused, writers),
+                    _dots("accepted", "third", share_of(accepted, _MOST_MARKS), writers),
+                    _dots("refused", "alarm", share_of(refused, _MOST_MARKS), writers),
                 ],
             )
         ],
@@ -102,7 +107,7 @@ def _blocks(
     half = 0.42 if role == "lower" else 0.22
     boxes = [
         Box(begin, end, writers.index(writer) - half, writers.index(writer) + half, "", told)
-        for writer, begin, end, told in stretches
+        for writer, begin, end, told in sorted(stretches, key=lambda s: s[1] - s[2])[:_MOST_STRETCHES]
         if writer in writers
     ]
     return Blocks(name=name, role=role, boxes=boxes, opacity=opacity)
@@ -134,4 +139,5 @@ def _sentence(
     if longest is None:
         return f"{text}; no writer held the lower bound alone."
     writer, begin, end, _ = longest
-    return f"{text}; {writer} held the lower bound longest, for {format_duration(end - begin)} from {begin:,} ms."
+    since = when(begin, span_ms=marks[-1]["received_ms"] - marks[0]["received_ms"])
+    return f"{text}; {writer} held the lower bound longest, for {format_duration(end - begin)} from {since}."
