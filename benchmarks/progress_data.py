@@ -22,7 +22,8 @@ def write_buffers(path: Path, *, rows: int, origins: int, seed: int) -> None:
     place = np.arange(rows)
     number, slot = np.divmod(place // origins, SLOTS)
     sequence = number * (SLOTS - 1) + np.maximum(slot, 1)
-    watermark = 10 * sequence + random.integers(0, 10, rows)
+    # The step is smaller than the spread, so that the value at the head of the prefix falls now and then.
+    watermark = 10 * sequence + random.integers(0, 25, rows)
     order = np.argsort(place + random.exponential(origins * BUSY_BUFFERS_PER_ORIGIN, rows), kind="stable")
     for file in range(FILES):
         begin, end = file * rows // FILES, (file + 1) * rows // FILES

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from wmlab import spark
     from wmlab import traces as trace
     from wmlab import view as chart
+    from wmlab.lab_compare import compare
+    from wmlab.lab_panel import panel
     from wmlab.recording import Recording
     from wmlab.scenario import (
         Clock,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         Scenario,
         Stream,
         TransactionalWriter,
+        flow,
         noting,
         plan,
         script,
@@ -45,7 +48,10 @@ __all__ = [
     "Stream",
     "TransactionalWriter",
     "chart",
+    "compare",
+    "flow",
     "noting",
+    "panel",
     "plan",
     "script",
     "spark",
@@ -56,8 +62,10 @@ __all__ = [
 _PARTS = ("Clock", "Controllers", "EventWriter", "ReaderGroup", "Scenario", "Stream", "TransactionalWriter")
 _HOMES = dict.fromkeys(_PARTS, "wmlab.scenario")
 _HOMES |= {"Recording": "wmlab.recording", "spark_session": "wmlab.spark"}
+_HOMES |= {"compare": "wmlab.lab_compare", "panel": "wmlab.lab_panel"}
 _NAMESPACES = {
     "chart": "wmlab.view",
+    "flow": "wmlab.scenario.flow",
     "noting": "wmlab.scenario.noting",
     "plan": "wmlab.scenario.plan",
     "script": "wmlab.scenario.script",

@@ -47,9 +47,9 @@ def _add_record(commands: _Commands) -> None:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from wmlab.scenario import Scenario
+    from wmlab.scenario.load import load_scenario
 
-    print(Scenario.load(options.scenario).record(options.directory))
+    print(load_scenario(options.scenario).record(options.directory))
     return 0
 
 
@@ -93,10 +93,11 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _add_explain(commands: _Commands) -> None:
-    command = commands.add_parser("explain", help="say what held the lower bound, at a moment or over the whole run")
+    command = commands.add_parser("explain", help="say what held the bound, at a moment or over the whole run")
     command.add_argument("directory", metavar="DIR", help="the recording")
     command.add_argument("--at-ms", type=int, metavar="N", help="the moment, in ms of the simulated clock")
     command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
+    command.add_argument("--stream", metavar="NAME", help="of this stream or query (default: the only one)")
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_explain)
 
@@ -104,7 +105,7 @@ def _add_explain(commands: _Commands) -> None:
 def _explain(options: argparse.Namespace) -> int:
     from wmlab.recording import Recording
 
-    found = Recording.read(options.directory).explain(at_ms=options.at_ms, reader=options.reader)
+    found = Recording.read(options.directory).explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
     print(found.to_json() if options.json else found)
     return 0
 

@@ -6,8 +6,9 @@ the rooms themselves never import what stands to their right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never
 
@@ -18,7 +19,9 @@ from tqdm.auto import tqdm
 
 import wmlab.answers as answers
 import wmlab.traces as traces
-from wmlab.lab_progress import holds, record_plan
+from wmlab.errors import RecordingError
+from wmlab.lab_dataflow import dataflow_of, record_dataflow
+from wmlab.lab_progress import explain_plan, holds, of_plans, record_plan, rules_of
 from wmlab.model.routing import key_of
 from wmlab.places import stream_cut_at, time_at
 from wmlab.recording import Recording
@@ -31,14 +34,19 @@ from wmlab.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from wmlab.view.scrubber import Scrubber
+
 __all__ = [
     "Recording",
     "check",
+    "dataflow_of",
     "dataframe",
     "explain",
     "holds",
     "record",
+    "record_dataflow",
     "record_plan",
+    "scrub",
     "stream_cut_at",
     "tables_of",
     "time_at",
@@ -51,16 +59,22 @@ _KEYS = 2**64
 _CHECKS_AT_ONCE = 3
 
 
-def record(scenario: Scenario, path: str | Path | None = None, *, progress: bool = True) -> Recording:
+def record(
+    scenario: Scenario, path: str | Path | None = None, *, progress: bool | Callable[[int], None] = True
+) -> Recording:
     """Run a scenario and return everything that happened; with `path`, keep it there.
 
-    Runs of more than five seconds show a progress bar unless `progress` is False.
+    Runs of more than five seconds show a progress bar unless `progress` is False; a function is told the percentage
+    instead, and stops the run by raising.
     """
     world = World(scenario, _trace_loads(scenario))
-    with tqdm(
-        total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=not progress
-    ) as bar:
-        world.run(progress=lambda percent: _advance(bar, percent))
+    if callable(progress):
+        world.run(progress=progress)
+    else:
+        with tqdm(
+            total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=not progress
+        ) as bar:
+            world.run(progress=lambda percent: _advance(bar, percent))
     recording = Recording.from_tables(
         tables_of(scenario, world.journals()), name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed
     )
@@ -86,17 +100,19 @@ def tables_of(scenario: Scenario, journals: Mapping[str | None, Journal]) -> dic
 
 
 def _table(stream: str | None, name: str, rows: list[Mapping[str, object]]) -> pa.Table:
-    columns = [
-        pa.array(
-            [_entry(row.get("stream", stream) if f.name == "stream" else row[f.name], f.type) for row in rows], f.type
-        )
-        for f in TABLES[name]
-    ]
+    columns = [pa.array(_entries(stream, rows, f), f.type) for f in TABLES[name]]
     return pa.Table.from_arrays(columns, schema=TABLES[name])
 
 
-def _entry(offered: object, kind: pa.DataType) -> object:
-    return list(offered.items()) if pa.types.is_map(kind) and isinstance(offered, Mapping) else offered
+def _entries(stream: str | None, rows: list[Mapping[str, object]], field: pa.Field) -> list[object]:
+    """One column of the rows; Arrow takes a map as the list of its pairs."""
+    if field.name == "stream":
+        return [row.get("stream", stream) for row in rows]
+    name = field.name
+    found = [row[name] for row in rows]
+    if not pa.types.is_map(field.type):
+        return found
+    return [list(offered.items()) if isinstance(offered, Mapping) else offered for offered in found]
 
 
 def _events(stream: str, events: EventColumns) -> pa.Table:
@@ -162,6 +178,11 @@ def time_bounds(
     """
     from wmlab import spark as questions
 
+    if of_plans(recording):
+        raise RecordingError(
+            f"the recording {recording.name!r} is one of query plans, which have no positions in segments.",
+            remedy="ask wmlab.spark.progress about its table 'buffers', or check and explain it.",
+        )
     tables = {name: dataframe(recording, spark, name) for name in ("watermarks", "segments", "events", "faults")}
     marks, segments, events = tables["watermarks"], tables["segments"], tables["events"]
     if of == "events" or (of is None and not recording.counts["positions"]):
@@ -175,24 +196,79 @@ def time_bounds(
 
 
 def check(recording: Recording, spark: SparkSession) -> answers.Verdicts:
-    """One verdict per invariant I1 to I9, with the rows that prove a violation; judged by Spark from the tables."""
+    """One verdict per invariant, with the rows that prove a violation; judged by Spark from the tables.
+
+    Of a stream they are I1 to I9, of query plans N1 to N12.
+    """
+    if of_plans(recording):
+        return _check_plans(recording, spark)
     from wmlab.spark.checks import INVARIANTS, verdict
 
     names = {table for rule in INVARIANTS.values() for table in rule.tables}
     tables = {name: dataframe(recording, spark, name) for name in names}
+    return _judged(recording, INVARIANTS, lambda name: verdict(name, tables))
+
+
+def _check_plans(recording: Recording, spark: SparkSession) -> answers.Verdicts:
+    from wmlab.spark.checks_progress import JUDGED, PROGRESS_INVARIANTS, progress_verdict
+
+    rules = rules_of(recording)
+    tables = {name: dataframe(recording, spark, name) for name in JUDGED}
+    local = "running_max" if rules is None else rules.local
+    return _judged(recording, PROGRESS_INVARIANTS, lambda name: progress_verdict(name, tables, local=local))
+
+
+def _judged(recording: Recording, names: Iterable[str], judge: Callable[[str], DataFrame]) -> answers.Verdicts:
     with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
-        rows = list(pool.map(lambda name: verdict(name, tables).first(), INVARIANTS))
+        rows = list(pool.map(lambda name: judge(name).first(), names))
     return answers.Verdicts.of(recording.name, [row.asDict(recursive=True) for row in rows if row is not None])
 
 
-def explain(recording: Recording, **options: Any) -> answers.Explanation | answers.Holders:
-    """What holds the lower bound; see `wmlab.answers.explain`."""
+def explain(
+    recording: Recording, **options: Any
+) -> answers.Explanation | answers.Holders | answers.ProgressExplanation:
+    """What holds the lower bound, see `wmlab.answers.explain`; of query plans, what holds the global watermark."""
+    if of_plans(recording):
+        return explain_plan(recording, **options)
     return answers.explain(recording, rules=_rules(recording, options.get("stream")), **options)
 
 
 def timeline(recording: Recording, *, stream: str | None = None) -> answers.Timeline:
     """What happened, row by row; see `wmlab.answers.timeline`."""
     return answers.timeline(recording, stream=stream)
+
+
+def scrub(
+    recording: Recording,
+    *,
+    at_ms: int | None = None,
+    stream: str | None = None,
+    group: str | None = None,
+    bounds: Any = None,
+    verdicts: answers.Verdicts | None = None,
+) -> Scrubber:
+    """Step through a stream of a recording, both ways, beginning at `at_ms` (clock, ms).
+
+    Without `at_ms` it begins at the first violation, or else halfway through. `stream` is needed when there are
+    several; `group` is by default the first by name. `bounds`, a table of `time_bounds` for that group, adds the true
+    bound, and `verdicts`, of `check`, add the violations. Raises `RecordingError` for a stream that the recording does
+    not have or that has no segments, and `ChartError` for a group that did not read, other bounds, or an empty stream.
+    """
+    from wmlab.answers.known import the_stream
+    from wmlab.answers.moving import sentences, violations
+    from wmlab.view.scrubber import Scrubber
+    from wmlab.view.scrubber_frames import film_of
+
+    if not recording.counts["segments"]:
+        raise RecordingError(
+            f"The recording {recording.name!r} has no segments to step through.",
+            remedy="scrub a recording of a stream; ask others with explain(at_ms=...) and wm.chart.",
+        )
+    name = the_stream(recording, stream)
+    broken = () if verdicts is None else violations(verdicts, stream=name)
+    film = film_of(recording, stream=name, group=group, bounds=bounds, violations=broken)
+    told = sentences(recording, film.changes, stream=name, rules=_rules(recording, name))
+    return Scrubber(replace(film, sentences=told), at_ms=at_ms)
 
 
 def _rules(recording: Recording, stream: str | None) -> answers.Rules | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from pydantic import TypeAdapter
 
+import wmlab.answers as answers
 import wmlab.traces as traces
 from wmlab.errors import RecordingError
 from wmlab.model.progress.holding import Hold, explain
@@ -14,6 +17,8 @@ from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
 from wmlab.recording import Recording
 from wmlab.scenario import Problem, Problems
+from wmlab.scenario.plan_origins import BUILD, SINK, Origins, origins_of
+from wmlab.scenario.plan_parts import Query
 from wmlab.scenario.plan_scenario import PlanScenario
 from wmlab.sim.journal import Journal
 from wmlab.sim.pool.records import Records
@@ -45,6 +50,7 @@ def trace_records(scenario: PlanScenario) -> dict[str, Records]:
     """
     sources = [(n, m, source) for n, q in enumerate(scenario.queries) for m, source in enumerate(q.sources)]
     loaded = {source.trace: traces.load(source.trace) for _, _, source in sources if source.trace is not None}
+    keys = np.unique(np.concatenate([trace.columns()["key"].astype(str) for trace in loaded.values()] or [[]]))
     found: dict[str, Records] = {}
     problems: list[Problem] = []
     for number, place, source in sources:
@@ -57,24 +63,90 @@ def trace_records(scenario: PlanScenario) -> dict[str, Records]:
             problems.append(Problem(("queries", number, "sources", place, "name"), message))
             continue
         columns = trace.writers(source.name).columns()
-        found[source.name] = Records(columns["event_time"], columns["arrival_ms"])
+        numbers = np.searchsorted(keys, columns["key"].astype(str))
+        found[source.name] = Records(columns["event_time"], columns["arrival_ms"], numbers)
     if problems:
         raise Problems(f"the scenario {scenario.name!r}", problems)
     return found
 
 
+def of_plans(recording: Recording) -> bool:
+    """Whether a recording is one of query plans."""
+    return bool(recording.counts["buffers"]) or "queries" in (recording.scenario or {})
+
+
+def explain_plan(
+    recording: Recording, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
+) -> answers.ProgressExplanation | answers.Holders:
+    """What holds the global watermark of a query at `at_ms` (clock, ms), or who held it over the run and at what cost.
+
+    It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
+    there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
+    a moment that is not a whole number, and where nothing had come.
+    """
+    if reader is not None:
+        raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
+    if at_ms is not None and (isinstance(at_ms, bool) or not isinstance(at_ms, int)):
+        raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    query = _the_query(recording, stream)
+    rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
+    operator = BUILD if any(row["operator"] == BUILD for row in rows) else SINK
+    emitters = {row["origin"]: row["emitter"] for row in rows}
+    emitters |= {} if (planned := _planned(recording, query)) is None else planned.emitters
+    if at_ms is not None:
+        held = holds(recording, query=query, at_ms=at_ms, operator=operator)
+        named = {hold.origin: emitters.get(hold.origin, "unheard of") for hold in held}
+        return answers.ProgressExplanation.of(held, at_ms=at_ms, stream=query, operator=operator, emitters=named)
+    mine = [row for row in rows if row["operator"] == operator]
+    if not mine:
+        raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
+    declared = {row["origin"] for row in mine} if planned is None else planned.inputs[operator]
+    named = {origin: emitters[origin] for origin in declared}
+    return answers.progress_holders(mine, stream=query, emitters=named)
+
+
+def _the_query(recording: Recording, stream: str | None) -> str:
+    """The query asked for, or the only one."""
+    names = sorted(set(recording.table("buffers")["stream"].to_pylist()) | set(_queries(recording)))
+    if stream is None and len(names) == 1:
+        return names[0]
+    if stream in names:
+        return str(stream)
+    asked = "several queries" if stream is None and names else f"no query {stream!r}" if stream else "no query"
+    raise RecordingError(
+        f"The recording {recording.name!r} has {asked}; its queries: {', '.join(names) or 'none'}.",
+        remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
+    )
+
+
+def _queries(recording: Recording) -> dict[str, Query]:
+    """The queries of the recorded scenario by name; none where the recording does not tell it."""
+    if recording.scenario is None or "queries" not in recording.scenario:
+        return {}
+    scenario = TypeAdapter(PlanScenario).validate_python(recording.scenario)
+    return {query.name: query for query in scenario.queries}
+
+
+def _planned(recording: Recording, query: str) -> Origins | None:
+    found = _queries(recording).get(query)
+    return None if found is None else origins_of(found)
+
+
 def holds(
-    recording: Recording, *, query: str, at_ms: int, operator: str = "build", rules: ProgressRules | None = None
+    recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
 ) -> tuple[Hold, ...]:
     """What held the global watermark of an operator at a clock time: one `Hold` per origin at its value.
 
     `rules` are those of the recording's scenario by default. Raises `RecordingError` if nothing had come by then.
     """
-    rules = rules or _rules(recording)
-    return explain(replay(recording.table("buffers"), query=query, at_ms=at_ms, operator=operator, rules=rules))
+    rules = rules or rules_of(recording)
+    planned = _planned(recording, query)
+    declared = None if planned is None else planned.inputs.get(operator)
+    buffers = recording.table("buffers")
+    return explain(replay(buffers, query=query, at_ms=at_ms, operator=operator, rules=rules, origins=declared))
 
 
-def _rules(recording: Recording) -> ProgressRules | None:
+def rules_of(recording: Recording) -> ProgressRules | None:
     """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
     told = recording.scenario
     if told is None or "queries" not in told:
@@ -87,12 +159,14 @@ def replay(
     *,
     query: str,
     at_ms: int | None = None,
-    operator: str = "build",
+    operator: str = BUILD,
     rules: ProgressRules | None = None,
+    origins: Sequence[int] | None = None,
 ) -> Progress:
     """The tracker of an operator after the recorded buffers, up to and including `at_ms` (None: all).
 
-    Raises `RecordingError` if there are none.
+    `origins` are those declared. Without them they are taken to be 1, 2, ... as many as the table says, or the one that
+    there is. Raises `RecordingError` if no buffer had come.
     """
     rows = [
         row
@@ -105,9 +179,9 @@ def replay(
             remedy="ask for a query and an operator of the table 'buffers', and a later time.",
         )
     rows.sort(key=lambda row: int(row["arrival"]))
-    # Sources are origins 1, 2, ...; a sink behind a windowed operator has that operator's origin alone.
-    first, count = rows[0]["origin"], rows[0]["origins"]
-    origins = [first] if count == 1 else range(1, count + 1)
+    if origins is None:
+        first, count = rows[0]["origin"], rows[0]["origins"]
+        origins = [first] if count == 1 else range(1, count + 1)
     state = Progress.start(origins, rules or ProgressRules(chunk_base=rows[0]["chunk_base"]))
     for row in rows:
         state, _ = step(state, stamp_of(row), row["arrived_ms"])

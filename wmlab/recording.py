@@ -121,6 +121,13 @@ class Recording:
         """The number of rows of every table."""
         return dict(self.manifest.rows)
 
+    @property
+    def dataflow(self) -> Any:
+        """The dataflow that was recorded; raises `RecordingError` if it was none, or had Python functions."""
+        from wmlab import lab
+
+        return lab.dataflow_of(self)
+
     def table(self, name: str) -> pa.Table:
         """The table `name` in the schema of `wmlab.tables.TABLES`; raises `RecordingError` for an unknown name."""
         if name not in TABLES:
@@ -165,13 +172,13 @@ class Recording:
         return lab.dataframe(self, spark, name)
 
     def check(self, spark: Any) -> Any:
-        """One verdict per invariant I1 to I9 of the watermarks, judged by Spark; see `wmlab.lab.check`."""
+        """One verdict per invariant, I1 to I9 or, of query plans, N1 to N12, judged by Spark; see `wmlab.lab.check`."""
         from wmlab import lab
 
         return lab.check(self, spark)
 
     def explain(self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None) -> Any:
-        """What holds the lower bound at a moment, or who held it over the run; see `wmlab.answers.explain`."""
+        """What holds the bound at a moment, or who held it over the run; see `wmlab.lab.explain`."""
         from wmlab import lab
 
         return lab.explain(self, at_ms=at_ms, reader=reader, stream=stream)
@@ -181,6 +188,12 @@ class Recording:
         from wmlab import lab
 
         return lab.timeline(self, stream=stream)
+
+    def scrub(self, **options: Any) -> Any:
+        """Step through what happened, both ways, in a notebook or a saved page; see `wmlab.lab.scrub`."""
+        from wmlab import lab
+
+        return lab.scrub(self, **options)
 
     def __repr__(self) -> str:
         filled = ", ".join(f"{name} {count:,}" for name, count in self.counts.items() if count)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.answers.runs import crash, cycle, mark, position, watermark, written
+from tests.answers.runs import crash, cycle, fault, mark, position, segment, watermark, written
 from wmlab.answers import Holder, Holders, explain
 from wmlab.recording import Recording
 
@@ -62,6 +62,27 @@ def test_writers_that_hold_together_share_the_cost() -> None:
     ]
 
 
+def test_a_run_lasts_as_long_as_its_scenario() -> None:
+    """w1 holds the bound at 0 from 1 000 on, where w2 has noted 3 000; nothing is recorded after 1 000."""
+    tables = {
+        "segments": [segment()],
+        "marks": [mark("w1", 0, 500), mark("w2", 3_000, 500)],
+        "cycles": [cycle(1_000, None, outcome="emitted", participating=["w1", "w2"])],
+        "watermarks": [watermark(0, 1_000, w1=0, w2=3_000)],
+    }
+    scenario = {"wmlab": 1, "name": "by hand", "start_ms": 0, "duration_ms": 4_000}
+
+    def length(deleted_ms: int | None = None, **given: object) -> int:
+        faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms)]
+        return over(Recording.from_tables(tables | {"faults": faults}, name="by hand", **given)).run_ms
+
+    assert length(scenario=scenario) == 4_000
+    assert length(scenario=scenario, deleted_ms=2_500) == 2_500
+    assert length(scenario=scenario, finished=False) == length() == 1_000
+    found = over(Recording.from_tables(tables, name="by hand", scenario=scenario))
+    assert next((h.who, h.why, h.held_ms) for h in found) == ("w1", "slowest", 3_000)
+
+
 def test_what_stands_in_the_way_without_a_writer_is_a_holder_too() -> None:
     recording = written(
         marks=[mark("w1", 5, 400)],
@@ -81,8 +102,8 @@ def test_the_dead_writer_and_the_slow_one_share_a_run(run: Recording) -> None:
     assert (dead.stretches, dead.held_ms) == (1, 10_000)
     assert sum(h.held_ms for h in found) == found.run_ms
     assert found.sentence.startswith(
-        "Over 59 905 ms the lower bound of orders was held back most by w1 (slowest): for 45 900 ms, which cost "
-        "1 327 ms of mean lag; next w2 (lagging, 1 322 ms)"
+        "Over 60 000 ms the lower bound of orders was held back most by w1 (slowest): for 45 995 ms, which cost "
+        "1 328 ms of mean lag; next w2 (lagging, 1 320 ms)"
     )
 
 
@@ -93,7 +114,7 @@ def test_holders_are_a_table_and_data(run: Recording) -> None:
     assert len(frame) == len(found) == len(json.loads(found.to_json())["holders"])
     assert str(frame["worst_ms"].dtype) == "Int64"
     assert "<td style='text-align:left'>w2</td><td>lagging</td><td>1</td><td>10 000</td>" in found._repr_html_()
-    assert "  w2                           lagging: 1 × in all 10 000 ms, at worst 12 574 ms, cost 1 322 ms" in repr(
+    assert "  w2                           lagging: 1 × in all 10 000 ms, at worst 12 574 ms, cost 1 320 ms" in repr(
         found
     )
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.answers.runs import crash, cycle, mark, written
+from tests.answers.runs import crash, cycle, mark, segment, written
 from wmlab.answers import Timeline, timeline
 from wmlab.recording import Recording
 
@@ -82,6 +82,70 @@ def test_cycles_that_fail_alike_are_one_row() -> None:
 def test_a_cycle_that_lost_its_place_in_the_log_appended_nothing() -> None:
     found = timeline(written(cycles=[cycle(1_000, None, outcome="emitted")]))
     assert told(found) == [(1_000, "c1", "emits 0 watermarks", "nothing was appended")]
+
+
+def txn(number: int, begun_ms: int, **columns: object) -> dict[str, object]:
+    row = {
+        "stream": "orders",
+        "txn": f"t1-{number}",
+        "writer": "t1",
+        "epoch": 0,
+        "state": "open",
+        "begun_ms": begun_ms,
+        "commit_requested_ms": None,
+        "committed_ms": None,
+        "aborted_ms": None,
+        "time": None,
+        "batch": None,
+        "position": None,
+        "events": 12,
+    }
+    return row | columns
+
+
+def test_the_life_of_a_transaction_is_one_row() -> None:
+    lives = [
+        txn(2, 20, state="aborted", aborted_ms=90, events=1),
+        txn(1, 10, state="committed", commit_requested_ms=50, committed_ms=80, time=1_040),
+        txn(3, 30, state="committing", commit_requested_ms=95),
+        txn(4, 40),
+    ]
+    found = timeline(written(transactions=lives))
+    assert [(m.at_ms, m.to_ms, m.what, m.effect) for m in found] == [
+        (
+            10,
+            80,
+            "begins transaction t1-1, asks to commit it at 50 ms with the time 1 040 ms",
+            "committed at 80 ms: 12 events",
+        ),
+        (20, 90, "begins transaction t1-2", "aborted at 90 ms: nobody reads its 1 event"),
+        (
+            30,
+            95,
+            "begins transaction t1-3, asks to commit it at 95 ms without a time",
+            "committing to the end: nobody has read its 12 events",
+        ),
+        (40, 40, "begins transaction t1-4", "open to the end: nobody has read its 12 events"),
+    ]
+    assert [m.who for m in found.about("t1-3")] == ["t1"]
+
+
+def test_the_owners_of_the_streams_bucket_are_told() -> None:
+    def owned(bucket: int, controller: str, from_ms: int, to_ms: int | None, *streams: str) -> dict[str, object]:
+        return {"bucket": bucket, "controller": controller, "streams": streams, "from_ms": from_ms, "to_ms": to_ms}
+
+    rows = [owned(3, "c1", 0, 700, "orders"), owned(3, "c2", 900, None, "orders"), owned(4, "c1", 0, None, "other")]
+    found = timeline(written(ownership=rows))
+    assert [(m.at_ms, m.to_ms, m.who, m.what, m.effect) for m in found] == [
+        (0, 700, "c1", "owns bucket 3", "it runs the cycles of orders"),
+        (900, 900, "c2", "owns bucket 3", "it runs the cycles of orders from then on"),
+    ]
+
+
+def test_a_stream_that_was_created_again_keeps_its_bucket() -> None:
+    row = {"bucket": 0, "controller": "c1", "streams": ["orders"], "from_ms": 5, "to_ms": None}
+    recording = Recording.from_tables({"segments": [segment() | {"stream": "orders#2"}], "ownership": [row]}, name="x")
+    assert [m.effect for m in timeline(recording)] == ["it runs the cycles of orders#2 from then on"]
 
 
 def test_a_timeline_is_a_table_and_data(run: Timeline) -> None:

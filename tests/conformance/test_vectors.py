@@ -1,7 +1,8 @@
 """Every case of every *.json of the directory given by --vectors.
 
-A file lists its cases under "cases"; those are run under both cut algorithms. The cases on progress by sequence and
-chunk come in a format of their own. A file in no known format is one case, which fails.
+A file lists its cases under "cases"; those are run under both cut algorithms, or under the variants that they name.
+The cases on progress by sequence and chunk come in a format of their own. A file in no known format is one case, which
+fails.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import nebula
+from tests.conformance import hazelcast, nebula
 from tests.conformance.runner import run_case
 
 Run = Callable[[], None]
@@ -26,6 +27,11 @@ def runs_in(file: Path) -> Iterator[tuple[str, Run]]:
     if nebula.is_nebula(content):
         for case in nebula.cases_of(content):
             yield case["name"], partial(nebula.run_case, case)
+        return
+    if hazelcast.is_hazelcast(content):
+        for case in content["cases"]:
+            for variant in hazelcast.variants_of(case):
+                yield f"{case.get('id')}-{variant}", partial(hazelcast.run_case, case, variant)
         return
     listed = content.get("cases") if isinstance(content, dict) else None
     for case in listed if isinstance(listed, list) else [{"name": "file without cases"}]:

@@ -35,7 +35,7 @@ def test_a_file_says_what_happens_and_where_that_is_from(name: str) -> None:
 
 def test_the_table_of_the_readme_has_every_file() -> None:
     listed = re.findall(r"^\| `([\w/]+)\.yaml` \|", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted([*files("reports", "days"), *files(".")])
+    assert sorted(listed) == sorted([*files("reports", "days", "flows"), *files(".")])
 
 
 @pytest.mark.parametrize("name", files("reports", "days"))

@@ -25,6 +25,16 @@ def test_an_acknowledgement_never_takes_back() -> None:
     assert acknowledge(position, 0, 4) == position == Position({"0@0": 8})
 
 
+def test_an_acknowledgement_leaves_the_other_segments_as_they_were() -> None:
+    before = Position({"0@0": 3, "1@0": None, "0@1": 7})
+    after = acknowledge(before, 1, 9)
+    assert after == Position({"0@0": 3, "1@0": 9, "0@1": 7})
+    assert (list(after), hash(after)) == (list(before), hash(Position(dict(after))))
+    assert before == Position({"0@0": 3, "1@0": None, "0@1": 7})
+    with pytest.raises(ModelError, match="negative"):
+        acknowledge(before, 1, -1)
+
+
 def test_a_sealed_segment_goes_when_it_is_dealt_with() -> None:
     assert let_go(Position({"0@0": 5, "1@0": None}), 0) == Position({"1@0": None})
 

@@ -56,17 +56,20 @@ ROOMS: Final = {
     "traces": _room("recording tables", "pyarrow numpy"),
     "spark": _room("model tables", "pyspark pyarrow numpy", "pandas"),
     "answers": _room("model recording tables", "pyarrow numpy", door=False),
-    "view": _room("recording tables", "plotly ipywidgets anywidget traitlets IPython"),
+    "view": _room("recording tables", "pyarrow plotly ipywidgets anywidget traitlets IPython"),
 }
 FILES: Final = {
     "columns": "tables",
     "manifest": "recording",
     "storage": "recording",
+    "tables_dataflow": "tables",
     "tables_progress": "tables",
     "trace_files": "traces",
 }
 """Rooms of several files that are no package: the file's name, and the room that it belongs to."""
-RIM: Final = frozenset({"__init__", "__main__", DOOR, "lab_progress", "notebooks", "places"})
+RIM: Final = frozenset(
+    {"__init__", "__main__", DOOR, "lab_compare", "lab_dataflow", "lab_panel", "lab_progress", "notebooks", "places"}
+)
 """Files around the rooms, where everything may come together."""
 
 FOUNDATION: Final = "errors"

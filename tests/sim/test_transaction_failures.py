@@ -122,6 +122,28 @@ def test_t5_of_equal_times_in_a_batch_the_first_in_commit_order_gives_the_mark()
     assert mark["position"] == found["t-1"]["position"]
 
 
+@pytest.mark.parametrize("commit_batch", [100, 1])
+def test_3420_sequential_transactions_that_are_committed_out_of_order_arrive_behind_a_mark(commit_batch):
+    wait = script.CrashCommitHandler(at_ms=3_100, point="before_merge", restart_after_ms=3_000)
+    sound, by_id = (
+        run(
+            writers=[txn_writer(), BUSY],
+            stream=Stream(commit_order=order, commit_batch=commit_batch, timestamp_aggregation_timeout_ms=60_000),
+            script=[wait],
+        )
+        for order in ("requested", "by_id")
+    )
+    ends = {name: row["position"][0] for name, row in txns(sound, state="committed").items()}
+    assert sorted(ends, key=lambda name: ends[name]) == list(ends)
+    assert (late_events(sound), set(outcomes(sound, "t"))) == (0, {"success"})
+    found = txns(by_id)
+    assert found["t-6"]["commit_requested_ms"] > found["t-5"]["commit_requested_ms"]
+    assert found["t-6"]["position"][0] < found["t-4"]["position"][0] < found["t-5"]["position"][0]
+    # The mark of t-6 covers its own end only; what the other two have written comes behind it.
+    assert late_events(by_id) == found["t-4"]["events"] + found["t-5"]["events"]
+    assert ("invalid time" in outcomes(by_id, "t")) is (commit_batch == 1)
+
+
 def test_t6_event_writers_and_transactional_writers_share_one_table_and_its_rules():
     world = run(
         writers=[txn_writer(writer_id="shared"), EventWriter("w", rate_per_s=50, writer_id="shared")], stream=STREAM

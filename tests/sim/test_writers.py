@@ -1,5 +1,7 @@
 """Writers: batched appends, positions from acknowledgements, noting, seals, crashes, silence."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,11 +9,11 @@ from tests.sim.worlds import events_of, rows, run
 from wmlab.model.position import Position
 from wmlab.scenario import Clock, EventWriter, Stream, noting, script
 from wmlab.sim.load import Load
-from wmlab.sim.noting import WriterView, time_to_note
+from wmlab.sim.noting import time_to_note
 from wmlab.sim.store import SegmentStore
 
-ALL = WriterView(clock_ms=100, earliest_open=70, last_event_time=80, max_event_time=90)
-NOTHING = WriterView(clock_ms=100, earliest_open=None, last_event_time=None, max_event_time=None)
+ALL = SimpleNamespace(clock_ms=100, earliest_open=70, last_event_time=80, max_event_time=90)
+NOTHING = SimpleNamespace(clock_ms=100, earliest_open=None, last_event_time=None, max_event_time=None)
 
 
 @pytest.mark.parametrize(

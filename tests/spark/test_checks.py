@@ -167,6 +167,21 @@ def test_i4_takes_the_last_mark_that_the_cycle_can_have_read(spark: SparkSession
     assert judge(spark, sound, "I4", marks=noted_again_later)["verdict"] == "ok"
 
 
+def test_i4_pairs_each_watermark_with_its_own_cycle(spark: SparkSession, sound: Recording) -> None:
+    """A leader that was held up may append what it computed long ago in the moment in which its next cycle runs."""
+    log = sound.table("watermarks").to_pylist()
+    held_up, following = log[1], log[2]
+
+    def at_once(rows: Rows) -> Rows:
+        return [row | ({"emitted_ms": following["emitted_ms"]} if row["seq"] == 1 else {}) for row in rows]
+
+    def noted_meanwhile(rows: Rows) -> Rows:
+        mark = next(row for row in rows if row["writer"] == "w1" and row["time"] == dict(held_up["writers"])["w1"])
+        return [*rows, mark | {"received_ms": held_up["emitted_ms"] + 1, "position": {0: 10**9, 1: 10**9}}]
+
+    assert judge(spark, sound, "I4", watermarks=at_once, marks=noted_meanwhile)["verdict"] == "ok"
+
+
 def test_i4_is_unknown_without_the_marks(spark: SparkSession, sound: Recording) -> None:
     found = judge(spark, sound, "I4", marks=nothing)
     assert (found["verdict"], found["judged"]) == ("unknown", 0)
@@ -216,21 +231,41 @@ def test_i6_finds_an_event_behind_a_bound_that_was_shown(spark: SparkSession, so
     found = judge(spark, sound, "I6", windows=shown_from_the_start(lower))
     assert found["verdict"] == "violated"
     assert 0 < found["violations"] < found["judged"]
-    (first, window), (second, event), (third, position) = proof(found)
-    assert (first, second, third) == ("windows", "events", "positions")
+    (first, window), (second, event), (third, read) = proof(found)
+    assert (first, second, third) == ("windows", "events", "reads")
     assert event["event_time"] < window["lower"] == lower
-    assert window["at_ms"] < position["at_ms"]
-    assert position["segment_id"] == event["segment_id"]
-    assert position["offset"] >= event["offset"]
+    assert window["at_ms"] < read["at_ms"]
+    assert read["segment_id"] == event["segment_id"]
+    assert read["from_offset"] < event["offset"] <= read["to_offset"]
 
 
 def test_i6_holds_for_first_delivery_only(spark: SparkSession, sound: Recording) -> None:
     def read_again(rows: Rows) -> Rows:
-        last = max(row["version"] for row in rows)
-        again = [row for row in rows if row["segment_id"] == 1 and row["version"] > 0]
-        return [*rows, *(row | {"version": last + 1 + n, "at_ms": 10_000 + n} for n, row in enumerate(again))]
+        last_ms = max(row["at_ms"] for row in rows)
+        return [*rows, *(row | {"again": True, "at_ms": last_ms + 1} for row in rows)]
 
-    assert judge(spark, sound, "I6", positions=read_again)["verdict"] == "ok"
+    def read_late(rows: Rows) -> Rows:
+        return [row | {"again": False} for row in read_again(rows)[len(rows) :]]
+
+    assert judge(spark, sound, "I6", reads=read_again)["verdict"] == "ok"
+    assert judge(spark, sound, "I6", reads=read_late)["verdict"] == "violated"
+
+
+def test_i6_counts_an_event_as_read_when_a_reader_gets_it_and_not_when_it_says_so(spark: SparkSession) -> None:
+    """With `own_position` a window may run ahead of what the group has published, and is right all the same."""
+    ahead = record(
+        writers=[EventWriter("w1", rate_per_s=40)],
+        readers=ReaderGroup(publish_every_ms=2_000, publish_timer="pravega", read_every_ms=100, group_refresh_ms=300,
+                            own_position=True),
+    )  # fmt: skip
+    shown = {row["at_ms"]: row["lower"] for row in ahead.table("windows").to_pylist()}
+    published = {(row["segment_id"], row["offset"]): row["at_ms"] for row in ahead.table("positions").to_pylist()}
+    unpublished = [
+        row for row in ahead.table("reads").to_pylist() if (row["segment_id"], row["to_offset"]) not in published
+    ]
+    assert shown
+    assert unpublished
+    assert judge(spark, ahead, "I6")["verdict"] == "ok"
 
 
 def test_i6_blames_the_bound_when_a_recorded_writer_was_left_out(spark: SparkSession, sound: Recording) -> None:
@@ -351,7 +386,13 @@ def test_late_events_that_nobody_promised_are_listed_but_do_not_count(
     assert {row.because for row in late} == because
     assert {row.writer for row in late} == {"w1"}
     assert all(row.event_time < row.promised and row.shown_ms < row.read_ms for row in late)
-    assert judge(spark, run, "I6")["verdict"] == "ok"
+    found = judge(spark, run, "I6")
+    assert (found["verdict"], found["violations"]) == ("ok", 0)
+    assert found["what"].startswith(f"does not count, nor do {len(late) - 1} others: an event of w1 with time ")
+    assert found["what"].endswith(f"; {because.pop()}")
+    (_, window), (_, event), (_, read) = proof(found)
+    assert event["event_time"] < window["lower"]
+    assert window["at_ms"] < read["at_ms"]
 
 
 def test_late_events_are_those_that_a_plain_loop_finds(spark: SparkSession) -> None:
@@ -361,16 +402,14 @@ def test_late_events_are_those_that_a_plain_loop_finds(spark: SparkSession) -> N
         readers=ReaderGroup(readers=2, publish_every_ms=300, rate_per_s=25),
     )  # fmt: skip
     windows = run.table("windows").to_pylist()
-    reached: dict[int, int] = {}
     expected = set()
-    for row in sorted(run.table("positions").to_pylist(), key=lambda row: (row["version"], row["offset"])):
-        segment, after = row["segment_id"], reached.get(row["segment_id"], row["offset"])
-        reached[segment] = max(after, row["offset"])
+    for row in run.table("reads").to_pylist():
         shown = [w["lower"] for w in windows if w["lower"] is not None and w["at_ms"] < row["at_ms"]]
-        for event in run.table("events").to_pylist() if shown and reached[segment] > after else ():
-            inside = event["segment_id"] == segment and after < event["offset"] <= reached[segment]
-            if inside and event["event_time"] < max(shown):
-                expected.add((segment, event["offset"], event["event_time"], max(shown), row["at_ms"]))
+        for event in run.table("events").to_pylist() if shown and not row["again"] else ():
+            inside = row["from_offset"] < event["offset"] <= row["to_offset"]
+            if event["segment_id"] == row["segment_id"] and inside and event["event_time"] < max(shown):
+                segment, offset, time = (event[name] for name in ("segment_id", "offset", "event_time"))
+                expected.add((segment, offset, time, max(shown), row["at_ms"]))
     tables = INVARIANTS["I6"].tables
     late = late_events(*(dataframe(spark, name, run.table(name)) for name in tables)).collect()
     assert {(r.segment_id, r.offset, r.event_time, r.promised, r.read_ms) for r in late} == expected

@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from tests.sim.pool.plans import query, rows, run, source
+from tests.sim.pool.plans import growing, query, rows, run, source
 from wmlab.errors import ModelError
 from wmlab.model.progress.findings import Completed
 from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
+from wmlab.scenario.plan_operators import Renumber
 from wmlab.scenario.plan_parts import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, SilenceSource
 from wmlab.spark.fired import windows_that_fire
 from wmlab.spark.progress import PROGRESS_COLUMNS, progress
 
 SCHEMA = (
     "stream string, operator string, arrival long, origins long, origin long, sequence long, chunk long,"
-    "last boolean, chunk_base long, watermark long, slices array<long>"
+    "last boolean, chunk_base long, watermark long, slices array<long>, slice_records array<long>"
 )
 NAMES = [column.split()[0] for column in SCHEMA.split(",")]
 Row = dict[str, Any]
@@ -47,17 +48,21 @@ def plan(number: int) -> list[Row]:
     taken = enumerate((buffers[place] for place in order), 1)
     return [
         dict(
-            zip(NAMES, (f"plan {number}", "build", place, origins, *numbers, base, mark, [mark // 5 * 5]), strict=True)
+            zip(
+                NAMES,
+                (f"plan {number}", "build", place, origins, *numbers, base, mark, [mark // 5 * 5], [1]),
+                strict=True,
+            )
         )
         for place, (*numbers, mark) in taken
     ]
 
 
-def tracked(plan: list[Row], local: Any) -> dict[tuple[str, int], tuple[Any, ...]]:
+def tracked(plan: list[Row], local: Any, complete: Any = "set") -> dict[tuple[str, int], tuple[Any, ...]]:
     """What the pure tracker says after each arrival."""
     if not plan:
         return {}
-    rules = ProgressRules(chunk_base=plan[0]["chunk_base"], local=local)
+    rules = ProgressRules(chunk_base=plan[0]["chunk_base"], local=local, complete=complete)
     state, found = Progress.start(range(1, plan[0]["origins"] + 1), rules), {}
     for row in plan:
         buffer = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
@@ -81,7 +86,6 @@ def frame(spark, plans) -> Any:
 def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bits) -> None:
     module = sys.modules[progress.__module__]
     monkeypatch.setattr(module, "_BLOCK_BITS", bits)
-    monkeypatch.setattr(module, "_CELL_BITS", bits)
     found = {
         (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
         for row in progress(frame(spark, PLANS), local=local).collect()
@@ -90,6 +94,31 @@ def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bi
     assert len(wanted) > 1_500
     assert {key: (found.get(key), value) for key, value in wanted.items() if found.get(key) != value} == {}
     assert len(found) == len(wanted)
+
+
+@pytest.mark.parametrize(("complete", "local"), [("count", "running_max"), ("literal", "head"), ("balance", "head")])
+def test_the_rules_that_count_are_those_of_the_pure_tracker(spark, complete, local) -> None:
+    found = {
+        (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
+        for row in progress(frame(spark, PLANS), local=local, complete=complete).collect()
+    }
+    wanted = {key: value for one in PLANS for key, value in tracked(one, local, complete).items()}
+    assert found == wanted
+    assert wanted != {key: value for one in PLANS for key, value in tracked(one, local).items()}
+
+
+def test_two_chunk_bases_are_refused_when_the_answer_is_asked_for(spark) -> None:
+    rows_of_plan = [dict(row) for row in PLANS[0]]
+    rows_of_plan[-1] |= {"chunk_base": 1, "chunk": 1}
+    for local in ("running_max", "head"):
+        with pytest.raises(Exception, match="no single chunk base: operator build of plan 0 has 0 and 1"):
+            progress(frame(spark, [rows_of_plan]), local=local).collect()
+
+
+def test_a_chunk_below_the_base_is_refused_when_the_answer_is_asked_for(spark) -> None:
+    below = [row | {"chunk_base": 1} for row in PLANS[0]]
+    with pytest.raises(Exception, match="has a chunk 0 in a trace whose chunks start at 1"):
+        progress(frame(spark, [below])).collect()
 
 
 def test_the_plans_hold_what_they_are_to_test() -> None:
@@ -106,20 +135,28 @@ def test_all_columns_and_rows_are_kept(spark) -> None:
     given = frame(spark, PLANS[:5]).selectExpr("*", "arrival * 7 as mine")
     answer = progress(given)
     assert answer.columns == [*given.columns, *PROGRESS_COLUMNS]
-    kept = sorted(tuple(row)[:-4] for row in answer.collect())
-    assert kept == sorted(tuple(row) for row in given.collect())
+    kept = sorted(tuple(map(str, row))[:-4] for row in answer.collect())
+    assert kept == sorted(tuple(map(str, row)) for row in given.collect())
 
 
 RECORDED = {
     "plain": run(),
     "delayed, joined": run(
-        queries=[query(source("a", fan_out=3), source("b"), window=Join(1_000, slide_ms=500))],
+        queries=[query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500))],
         script=[DelayBuffer("a", 20, 2_000)],
     ),
     "lost": run(script=[LoseBuffer("a", 100)]),
     "silent": run(script=[SilenceSource("b", at_ms=3_000)]),
     "disordered": run(queries=[query(source("a", disorder_ms=2_500), source("b"))]),
     "exact": run(queries=[query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]),
+    "forgets": run(
+        queries=[query(source("a", disorder_ms=2_500), source("b"), window=Aggregate(1_000, forget_fired=True))]
+    ),
+    "forgets sliding ones": run(
+        queries=[query(source("a", disorder_ms=4_000), window=Aggregate(900, slide_ms=400, forget_fired=True))]
+    ),
+    "literal": run(queries=[query(growing("a", 3), source("b"))], complete="literal"),
+    "renumbered": run(queries=[query(growing("a", 3), source("b"), operators=[Renumber("r")])]),
     "short slides": run(queries=[query(window=Aggregate(700, slide_ms=300))]),
     "head": run(
         queries=[query(source("a", stamped="filter"), source("b"))], script=[EmptyBuffer("a", 40)], local="head"
@@ -137,16 +174,18 @@ def test_the_windows_that_fire_are_those_of_the_run(spark, name) -> None:
     world = RECORDED[name]
     window = world.scenario.queries[0].window
     found = windows_that_fire(
-        progress(recorded(spark, name), local=world.scenario.local),
+        progress(recorded(spark, name), local=world.scenario.local, complete=world.scenario.complete),
         size=window.size_ms,
         slide=window.slide_ms,
         trigger=window.trigger,
         flush=name != "silent",
+        forget_fired=window.forget_fired,
     )
-    columns = ("sequence", "start", "end", "arrival")
+    columns = ("sequence", "start", "end", "records", "arrival", "again")
     wanted = [tuple(row[column] for column in columns) for row in rows(world, "windows_fired")]
     assert sorted(tuple(row[column] for column in columns) for row in found.collect()) == sorted(wanted)
     assert wanted
+    assert any(again for *_, again in wanted) == name.startswith("forgets")
 
 
 def test_what_the_watermark_had_reached_is_told(spark) -> None:
@@ -162,6 +201,9 @@ def test_what_the_watermark_had_reached_is_told(spark) -> None:
         (lambda frame: progress(frame.drop("origins")), "no column 'origins'"),
         (lambda frame: progress(frame.withColumnRenamed("slices", "prefix")), "already has a column 'prefix'"),
         (lambda frame: progress(frame, local="middle"), "no local watermark 'middle'"),
+        (lambda frame: progress(frame, complete="all"), "no rule 'all' for a complete sequence"),
+        (lambda frame: windows_that_fire(progress(frame), size=0), "No window has size 0"),
+        (lambda frame: windows_that_fire(progress(frame), size=5, trigger="soon"), "no trigger 'soon'"),
         (lambda frame: windows_that_fire(frame, size=5), "no column 'global_watermark'"),
     ],
 )

@@ -12,7 +12,7 @@ from wmlab.view.messages import space_time
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def table(*rows: tuple[int, int | None, str, str, str], stream: str = "orders") -> pd.DataFrame:
+def table(*rows: tuple[int, int | None, str, str, str], stream: str | None = "orders") -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["sent_ms", "received_ms", "sender", "receiver", "kind"])
     return frame.assign(stream=stream, content="x < y").astype({"received_ms": "Int64"})
 
@@ -39,6 +39,17 @@ def test_a_message_runs_from_its_sender_to_its_receiver() -> None:
     assert (list(append.x), list(append.y)) == ([30_010, 30_015], [0, 1])
     assert list(chart.figure.layout.yaxis.ticktext) == ["w1", "store"]
     assert chart.data["kind"] == ["append", "ack"]
+
+
+def test_messages_about_no_stream_are_shown_with_those_of_a_stream() -> None:
+    plan = table((30_020, 30_030, "coordinator", "controller-0", "shares changed"), stream=None)
+    chart = space_time(pd.concat([TALK, plan]), around_ms=30_000)
+    assert chart.sentence.startswith("5 messages of orders passed between 5 parties")
+    shown = dict(zip(chart.data["kind"], chart.data["stream"], strict=True))
+    assert (shown["shares changed"], shown["append"]) == (None, "orders")
+    alone = space_time(plan, around_ms=30_000)
+    assert alone.sentence.startswith("1 message of no stream passed between 2 parties")
+    assert "What was said around 30 000 ms?" in alone.svg
 
 
 def test_a_lost_message_breaks_off_half_way() -> None:

@@ -4,6 +4,7 @@ from wmlab.answers.ask import explain
 from wmlab.answers.explanation import Explanation, HoldingSegment, HoldingWriter
 from wmlab.answers.holders import Holder, Holders
 from wmlab.answers.moments import Moment
+from wmlab.answers.progress import HoldingOrigin, ProgressExplanation, progress_holders
 from wmlab.answers.rules import Rules
 from wmlab.answers.timeline import Timeline, timeline
 from wmlab.answers.verdicts import Proof, Verdict, Verdicts
@@ -12,14 +13,17 @@ __all__ = [
     "Explanation",
     "Holder",
     "Holders",
+    "HoldingOrigin",
     "HoldingSegment",
     "HoldingWriter",
     "Moment",
+    "ProgressExplanation",
     "Proof",
     "Rules",
     "Timeline",
     "Verdict",
     "Verdicts",
     "explain",
+    "progress_holders",
     "timeline",
 ]

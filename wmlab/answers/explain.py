@@ -52,7 +52,7 @@ def _writer(known: Known, name: str, rules: Rules | None, cause: Cause) -> Holdi
     lagging = cause is Cause.LAGGING
     return HoldingWriter(
         writer=name,
-        state=known.states.get(name, ""),
+        state=known.state_of(name),
         time=noted.time if noted else None,
         noted_ms=noted.noted_ms if noted else None,
         behind_since_ms=known.behind_since.get(name),

@@ -11,7 +11,7 @@ Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarkin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
@@ -49,11 +49,15 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Holders:
-    """The holders of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length."""
+    """The holders of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
+
+    `bound` says what they held: the lower bound, or the global watermark of a query.
+    """
 
     stream: str
     run_ms: int
     holders: tuple[Holder, ...]
+    bound: str = "lower bound"
 
     def __iter__(self) -> Iterator[Holder]:
         return iter(self.holders)
@@ -67,11 +71,11 @@ class Holders:
         over = f"Over {span(self.run_ms)}"
         priced = [holder for holder in self.holders if holder.cost_ms]
         if not priced:
-            return f"{over} nobody held the lower bound of {self.stream} below what the others had noted."
+            return f"{over} nobody held the {self.bound} of {self.stream} below what the others had noted."
         first, *rest = priced
         others = f"; next {listed([f'{h.who} ({h.why}, {_ms(h.cost_ms)})' for h in rest[:2]])}" if rest else ""
         return (
-            f"{over} the lower bound of {self.stream} was held back most by {first.who} ({first.why}): "
+            f"{over} the {self.bound} of {self.stream} was held back most by {first.who} ({first.why}): "
             f"for {span(first.held_ms)}, which cost {_ms(first.cost_ms)} of mean lag{others}."
         )
 
@@ -113,40 +117,58 @@ class Holders:
 
 
 def holders_of(recording: Recording, *, stream: str | None = None) -> Holders:
-    """The holders of the stream's lower bound from the stream's creation to the end of the recording.
+    """The holders of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
+
+    A run ends when its scenario does; one of the outside world, or one that was stopped, with the last thing recorded.
 
     Raises `RecordingError` for a stream that the recording does not have, or when it has several and none is named.
     """
     name = the_stream(recording, stream)
     start_ms, end_ms = _run(recording, name)
-    found: dict[tuple[str, str], list[_Stretch]] = {}
-    for stretch in _stretches(recording, name, start_ms, end_ms):
-        for who in stretch.who:
-            found.setdefault((who, stretch.why), []).append(stretch)
-    run_ms = end_ms - start_ms
-    holders = [_holder(who, why, stretches, run_ms) for (who, why), stretches in found.items()]
-    holders.sort(key=lambda h: (-(h.cost_ms or 0), -h.held_ms, h.who, h.why))
-    return Holders(stream=name, run_ms=run_ms, holders=tuple(holders))
+    return holders_from(_stretches(recording, name, start_ms, end_ms), stream=name, run_ms=end_ms - start_ms)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
-    """From `from_ms` to `to_ms` these held the bound down by `by_ms`."""
+class Stretch:
+    """From `from_ms` to `to_ms` these held the bound down by `by_ms`, `shared` of them in all."""
 
     who: tuple[str, ...]
     why: str
     from_ms: int
     to_ms: int
     by_ms: int | None
+    shared: int
+
+
+def holders_from(stretches: Iterable[Stretch], *, stream: str, run_ms: int, bound: str = "lower bound") -> Holders:
+    """The holders that stretches of a run tell, the most expensive first."""
+    found: dict[tuple[str, str], list[Stretch]] = {}
+    for stretch in stretches:
+        for who in stretch.who:
+            found.setdefault((who, stretch.why), []).append(stretch)
+    holders = [_holder(who, why, mine, run_ms) for (who, why), mine in found.items()]
+    holders.sort(key=lambda h: (-(h.cost_ms or 0), -h.held_ms, h.who, h.why))
+    return Holders(stream=stream, run_ms=run_ms, holders=tuple(holders), bound=bound)
 
 
 def _run(recording: Recording, stream: str) -> tuple[int, int]:
-    """From the creation of the stream to the last thing recorded about it."""
+    """From the creation of the stream to its deletion, or else the end of the run."""
     times: list[int] = []
     for name, when in _TIMED.items():
         found = of_stream(recording.table(name), stream, when)[when]
         times += [pc.min(found).as_py(), pc.max(found).as_py()] if len(found) else []
-    return min(times, default=0), max(times, default=0)
+    faults = of_stream(recording.table("faults"), stream, "at_ms")
+    deleted_ms = pc.max(faults.filter(pc.equal(faults["kind"], "delete"))["at_ms"]).as_py()
+    ends = (deleted_ms, _planned_end_ms(recording), max(times, default=0))
+    return min(times, default=0), next(at for at in ends if at is not None)
+
+
+def _planned_end_ms(recording: Recording) -> int | None:
+    """When the scenario of a finished run ends; None when the run was stopped or has no scenario."""
+    scenario = recording.scenario
+    if scenario is None or "duration_ms" not in scenario or not recording.manifest.finished:
+        return None
+    return int(scenario.get("start_ms", 0)) + int(scenario["duration_ms"])
 
 
 _TIMED = {
@@ -159,7 +181,7 @@ _TIMED = {
 }
 
 
-def _stretches(recording: Recording, stream: str, start_ms: int, end_ms: int) -> Iterator[_Stretch]:
+def _stretches(recording: Recording, stream: str, start_ms: int, end_ms: int) -> Iterator[Stretch]:
     before = Known(at_ms=start_ms)
     for known in walk(recording, stream):
         if known.cycle is before.cycle and known.bound is before.bound and before.on_record:
@@ -169,10 +191,11 @@ def _stretches(recording: Recording, stream: str, start_ms: int, end_ms: int) ->
     yield from _stretch(before, end_ms)
 
 
-def _stretch(known: Known, to_ms: int) -> Iterator[_Stretch]:
+def _stretch(known: Known, to_ms: int) -> Iterator[Stretch]:
     if known.at_ms < to_ms:
         hold = hold_of(known)
-        yield _Stretch(_who(known, hold), hold.cause.value, known.at_ms, to_ms, hold.by_ms)
+        who = _who(known, hold)
+        yield Stretch(who, hold.cause.value, known.at_ms, to_ms, hold.by_ms, len(who))
 
 
 def _who(known: Known, hold: Hold) -> tuple[str, ...]:
@@ -183,8 +206,8 @@ def _who(known: Known, hold: Hold) -> tuple[str, ...]:
     return (_WHO[hold.cause],)
 
 
-def _holder(who: str, why: str, stretches: list[_Stretch], run_ms: int) -> Holder:
-    prices = [(s.by_ms, (s.to_ms - s.from_ms) / len(s.who)) for s in stretches if s.by_ms is not None]
+def _holder(who: str, why: str, stretches: list[Stretch], run_ms: int) -> Holder:
+    prices = [(s.by_ms, (s.to_ms - s.from_ms) / s.shared) for s in stretches if s.by_ms is not None]
     joined = sum(1 for n, s in enumerate(stretches) if n == 0 or stretches[n - 1].to_ms != s.from_ms)
     return Holder(
         who=who,

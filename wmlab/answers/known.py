@@ -22,8 +22,12 @@ from wmlab.recording import Recording
 Row = Mapping[str, Any]
 
 _WHEN: Final = {"faults": "at_ms", "marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
-STATES: Final = {"crash": "crashed", "silence": "silent", "restart": "", "speak": ""}
-"""What a writer is after a fault of that kind; nothing to tell after it has come back."""
+BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
+"""What a writer is from a fault of that kind on; of several states the first one here is told."""
+ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
+"""What a writer is no longer after a fault of that kind."""
+PASSING: Final = frozenset({"note", "commit", "abort", "write", "hold", "duplicate"})
+"""What a script lets a writer do once, which is no state. Of any other kind the detail is told as the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ class Known:
     behind_since: Mapping[str, int] = field(default_factory=dict)
     held_since: int | None = None
     woken_ms: int | None = None
-    states: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def lower(self) -> int | None:
@@ -67,13 +71,27 @@ class Known:
         """The knowledge after one more row."""
         match table:
             case "faults":
-                state = str(STATES.get(row["kind"], row["detail"]))
-                return replace(self, states={**self.states, row["target"]: state})
+                return self._after_fault(row)
             case "marks":
                 return self._after_mark(row)
             case "cycles":
                 return self._after_cycle(row)
         return replace(self, bound=row)
+
+    def state_of(self, writer: str) -> str:
+        """What befell a writer and still lasts: "crashed", "silent" and so on; "" for nothing known."""
+        lasting = self.states.get(writer, ())
+        return next((state for state in BEGINS.values() if state in lasting), lasting[-1] if lasting else "")
+
+    def _after_fault(self, row: Row) -> Known:
+        target, kind = row["target"], row["kind"]
+        # A script may ask something of a writer that is not there; that changes nothing.
+        if kind in PASSING or row["detail"] == f"{target} is not running":
+            return self
+        begun = "" if kind in ENDS else BEGINS.get(kind, row["detail"])
+        over = (begun, *ENDS.get(kind, ()))
+        lasting = tuple(state for state in self.states.get(target, ()) if state not in over)
+        return replace(self, states={**self.states, target: (*lasting, begun) if begun else lasting})
 
     def _after_mark(self, row: Row) -> Known:
         writer = row["writer"]

@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 class Moment:
     """One thing that happened: from `at_ms` to `to_ms` (equal unless it lasted), `who` did `what`, to what `effect`.
 
-    `parties` are the writers, readers, controllers, segments and the stream that it concerns.
+    `parties` are the writers, transactions, readers, controllers, segments and the stream that it concerns.
     """
 
     at_ms: int
@@ -61,6 +61,24 @@ def of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
     for row in rows:
         if row["kind"] != "scale":
             yield _moment(row["at_ms"], row["target"], row["detail"].removeprefix(f"{row['target']} "), "")
+
+
+def of_ownership(rows: Sequence[Row], stream: str) -> Iterator[Moment]:
+    """Every controller that owned the stream's bucket, from when until when; these rows are of all streams."""
+    for row in rows:
+        if stream.partition("#")[0] in row["streams"]:
+            effect = f"it runs the cycles of {stream}{' from then on' if row['to_ms'] is None else ''}"
+            what, to_ms = f"owns bucket {row['bucket']}", row["to_ms"]
+            yield _moment(row["from_ms"], row["controller"], what, effect, to_ms=to_ms)
+
+
+def of_transactions(rows: Sequence[Row]) -> Iterator[Moment]:
+    """The life of every transaction: its beginning, the request to commit it, and how it ended."""
+    for row in sorted(rows, key=lambda row: (row["begun_ms"], row["writer"])):
+        asked = "" if row["commit_requested_ms"] is None else f", asks to commit it {_commit(row)}"
+        ends = [row[name] for name in ("commit_requested_ms", "committed_ms", "aborted_ms") if row[name] is not None]
+        what, parties = f"begins transaction {row['txn']}{asked}", (row["txn"],)
+        yield _moment(row["begun_ms"], row["writer"], what, _fate(row), *parties, to_ms=max(ends, default=None))
 
 
 def of_marks(rows: Sequence[Row], cycles: Sequence[Row]) -> Iterator[Moment]:
@@ -127,6 +145,20 @@ def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: 
 
 def _segments(ids: Sequence[int]) -> str:
     return ", ".join(segment_name(i) for i in ids)
+
+
+def _commit(txn: Row) -> str:
+    with_time = "without a time" if txn["time"] is None else f"with the time {moment(txn['time'])}"
+    return f"at {moment(txn['commit_requested_ms'])} {with_time}"
+
+
+def _fate(txn: Row) -> str:
+    events = counted(txn["events"], "event")
+    if txn["committed_ms"] is not None:
+        return f"committed at {moment(txn['committed_ms'])}: {events}"
+    if txn["aborted_ms"] is not None:
+        return f"aborted at {moment(txn['aborted_ms'])}: nobody reads its {events}"
+    return f"{txn['state']} to the end: nobody has read its {events}"
 
 
 def _refusal(writer: str, outcome: str, run: Sequence[Row]) -> Moment:

@@ -32,7 +32,7 @@ class Timeline:
         return replace(self, moments=tuple(kept))
 
     def about(self, *parties: str) -> Timeline:
-        """The moments that concern any of these writers, readers, groups, controllers or segments ("0@0")."""
+        """The moments that concern any of these parties, groups, transactions ("t1-1") or segments ("0@0")."""
         return replace(self, moments=tuple(m for m in self.moments if set(parties) & set(m.parties)))
 
     def __iter__(self) -> Iterator[Moment]:
@@ -81,7 +81,9 @@ _TEXTS = ("who", "what", "effect")
 
 
 def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
-    """What happened to the stream: its segments, faults, marks, cycles and watermarks, completions, first windows.
+    """What happened to the stream: its segments, faults, transactions, marks, cycles and watermarks, completions.
+
+    Also which controllers owned its bucket, and the first lower bound of each reader.
 
     Raises `RecordingError` for a stream that the recording does not have, or when it has several and none is named.
     """
@@ -96,6 +98,8 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
         *moments.of_epochs(rows("epochs")),
         *moments.of_seals(rows("segments")),
         *moments.of_faults(rows("faults")),
+        *moments.of_ownership(recording.table("ownership").to_pylist(), name),
+        *moments.of_transactions(rows("transactions")),
         *moments.of_marks(rows("marks"), cycles),
         *moments.of_cycles(cycles, rows("watermarks")),
         *moments.of_positions(rows("positions")),

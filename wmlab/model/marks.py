@@ -94,7 +94,12 @@ def positions_ordered(first: Position, second: Position) -> bool:
     None is smaller than every offset. Positions without a common segment are always ordered, even if the second one
     lies before the first. Source: upstream class `PersistentStreamBase` (compareWriterPositions).
     """
-    return all(_order(offset) >= _order(first[segment]) for segment, offset in second.items() if segment in first)
+    recorded = dict(first.items())
+    for segment, offset in second.items():
+        before = recorded.get(segment)
+        if before is not None and (offset is None or offset < before):
+            return False
+    return True
 
 
 def behind_at_a_key(first: Position, second: Position, segments: Mapping[int, Segment]) -> bool:

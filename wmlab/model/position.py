@@ -48,6 +48,17 @@ class Position(Mapping[int, int | None]):
     def __contains__(self, segment: object) -> bool:
         return segment in self._offsets
 
+    def replaced(self, segment: int, offset: int) -> Position:
+        """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset.
+
+        Source: as the class.
+        """
+        if offset < 0:
+            _refuse_negative({segment: offset})
+        made = object.__new__(Position)
+        made._offsets = {**self._offsets, segment: offset}
+        return made
+
     def keys(self) -> KeysView[int]:
         """The segment ids, ascending. Source: as the class."""
         return self._offsets.keys()

@@ -31,7 +31,7 @@ def acknowledge(position: Position, segment: int, length: int) -> Position:
     if segment not in position:
         raise ModelError(f"The writer does not hold segment {segment}.", remedy="Let it open the segment first.")
     before = position[segment]
-    return position if before is not None and before >= length else Position({**position, segment: length})
+    return position if before is not None and before >= length else position.replaced(segment, length)
 
 
 def let_go(position: Position, segment: int) -> Position:

@@ -13,12 +13,14 @@ from wmlab.scenario.script import (
     NoteTime,
     ShutDownWriter,
     SlowTransaction,
+    WriteInTransaction,
 )
 from wmlab.scenario.transactional import TransactionalWriter
 from wmlab.scenario.units import process_name
 from wmlab.scenario.value import Problem
 
 AnyWriter = EventWriter | TransactionalWriter
+_ON_TRANSACTIONS = (AbortTransaction, CommitTransaction, SlowTransaction, WriteInTransaction)
 
 
 def process_names(writers: Sequence[AnyWriter], script: Sequence[Action]) -> list[str]:
@@ -61,7 +63,7 @@ def _too_early(index: int, action: Action, writer: AnyWriter, script: Sequence[A
 def _refusal(action: Action, writer: AnyWriter) -> str | None:
     transactional = isinstance(writer, TransactionalWriter)
     notes = isinstance(action, NoteTime) or (isinstance(action, ShutDownWriter) and action.last_note)
-    if isinstance(action, AbortTransaction | CommitTransaction | SlowTransaction) and not transactional:
+    if isinstance(action, _ON_TRANSACTIONS) and not transactional:
         return f"{writer.name!r} is an event writer; only a TransactionalWriter has transactions"
     if notes and transactional:
         return f"{writer.name!r} notes time when it commits; use CommitTransaction"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import TypeAdapter, ValidationError
 
+from wmlab.errors import ScenarioError
 from wmlab.scenario.value import Problems, plain, problems_of
 from wmlab.scenario.yaml import dump, line_of, parse, read_text
+
+KINDS: Final = {"writers": "wm.Scenario", "queries": "wm.plan.PlanScenario", "vertices": "wm.flow.Dataflow"}
+"""The field that only one kind of scenario has, and what users call that kind."""
 
 
 class ScenarioFile:
@@ -37,6 +42,7 @@ class ScenarioFile:
     def from_yaml(cls, text: str, *, source: str = "the YAML text") -> Self:
         """Read a scenario from YAML text; every mistake is reported with its location and line."""
         data, lines = parse(text, source)
+        _require_kind(cls, data, source)
         try:
             return TypeAdapter(cls).validate_python(data)
         except ValidationError as error:
@@ -48,3 +54,13 @@ class ScenarioFile:
     def load(cls, path: str | Path) -> Self:
         """Read a scenario from a YAML file."""
         return cls.from_yaml(read_text(path), source=str(path))
+
+
+def _require_kind(cls: type, data: Mapping[str, object], source: str) -> None:
+    """Refuse a file that is a scenario of another kind, and say of which."""
+    own = {field.name for field in dataclasses.fields(cls)}
+    for field, kind in KINDS.items():
+        if field in data and field not in own:
+            raise ScenarioError(
+                f"{source} has {field!r}: it is a {kind}, not a {cls.__name__}.", remedy=f"load it with {kind}.load."
+            )

@@ -40,6 +40,8 @@ class Stream:
     `txn_marks`: one mark for each writer and batch of commits, with the largest time; or one for each transaction,
     as the document says and as Pravega did until issue 4357.
     `commit_batch`: how many transactions are committed together at most.
+    `commit_order`: transactions are committed in the order in which that was asked for; or, `by_id`, in one that has
+    nothing to do with it, as in Pravega issue 3420.
     `empty_mark_after_roll`: a commit that is tried again after a rolling transaction notes an empty position, as
     Pravega does, instead of where the segments end.
     """
@@ -57,6 +59,7 @@ class Stream:
     commit_without_time: Literal["no_mark", "minimum_long", "zero"] = "no_mark"
     txn_marks: Literal["per_batch", "per_transaction"] = "per_batch"
     commit_batch: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
+    commit_order: Literal["requested", "by_id"] = "requested"
     empty_mark_after_roll: bool = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wmlab.scenario.plan_operators import Emit, Filter, InOrder, Map, Renumber, Scan
 from wmlab.scenario.plan_parts import (
     Aggregate,
     DelayBuffer,
@@ -19,11 +20,17 @@ from wmlab.scenario.plan_scenario import PlanScenario
 __all__ = [
     "Aggregate",
     "DelayBuffer",
+    "Emit",
     "EmptyBuffer",
+    "Filter",
+    "InOrder",
     "Join",
     "LoseBuffer",
+    "Map",
     "PlanScenario",
     "Query",
+    "Renumber",
+    "Scan",
     "SilenceSource",
     "Source",
     "StallWorker",

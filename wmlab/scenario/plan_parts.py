@@ -6,16 +6,17 @@ own, with its own origin ids; all queries share the workers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wmlab.scenario.parts import Name
-from wmlab.scenario.script import Ms, Period
+from wmlab.scenario.plan_operators import Count, Operator, OutputOperator, Renumber
+from wmlab.scenario.plan_origins import RESERVED
+from wmlab.scenario.units import Ms, Name, Period
 from wmlab.scenario.value import Problem, Problems, value
 
-Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 Mean = Annotated[float, Field(ge=0, strict=True)]
 
 
@@ -31,8 +32,9 @@ class Source:
 
     A buffer is sent when it holds `buffer_records`, or `flush_every_ms` after its first record (None: only when full).
     `stamp` chooses the watermark: the largest event time of the buffer, or its creation time. `stamped` says where:
-    at the source, or behind the filter as in the engine, where a buffer without a record left gets 0.
-    A filter keeps each record with probability `keep`; a map turns each buffer into `fan_out` chunks.
+    at the source, or at the end of the first pipeline (`filter`) as in the engine, where a buffer without a record left
+    gets 0. Each record has one of `keys` keys, drawn at random; a trace has its own.
+    `operators` is the chain that the buffers of this source go through on their own.
     """
 
     name: Name
@@ -47,8 +49,8 @@ class Source:
     flush_every_ms: Period | None = 1_000
     stamp: Literal["event_time", "ingestion_time"] = "event_time"
     stamped: Literal["source", "filter"] = "source"
-    keep: Annotated[float, Field(ge=0, le=1, strict=True)] = 1.0
-    fan_out: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 1
+    keys: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 1
+    operators: tuple[Operator, ...] = ()
 
     def __post_init__(self) -> None:
         given = [name for name in ("rate_per_s", "trace", "times_ms") if getattr(self, name) is not None]
@@ -58,6 +60,8 @@ class Source:
         if self.trace is not None and (self.delay_mean_ms or self.disorder_ms):
             message = "a trace has its own times; leave delay_mean_ms and disorder_ms out"
             raise Problems(f"Source {self.name!r}", [Problem(("trace",), message)])
+        if self.trace is not None and self.keys > 1:
+            raise Problems(f"Source {self.name!r}", [Problem(("keys",), "a trace has its own keys; leave keys out")])
 
 
 @value
@@ -79,14 +83,18 @@ class Aggregate:
 
 @value
 class Join:
-    """Joins the first source with all others in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
+    """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
-    Each window goes out in one chunk per pair of slices. `trigger` and `forget_fired` are as in `Aggregate`.
+    The sources named in `left` (none: the first one) build the left side, all others the right. A window fires when
+    the global watermark over both sides allows; then each pair of slices is a task of the probe side, which puts out
+    one chunk of the window or more. The probe follows the watermark of these outputs and throws away the slices that
+    no later window needs. `trigger` and `forget_fired` are as in `Aggregate`.
     """
 
     size_ms: Period
     _: KW_ONLY
     slide_ms: Period | None = None
+    left: tuple[Name, ...] = ()
     trigger: Literal["strict", "exact"] = "strict"
     forget_fired: bool = False
     kind: Literal["join"] = "join"
@@ -98,20 +106,62 @@ Windowed = Annotated[Aggregate | Join, Field(discriminator="kind")]
 
 @value
 class Query:
-    """One query plan: its sources are origins 1, 2, ... in the order given, its windowed operator the next one.
+    """One query plan: its sources are origins 1, 2, ... in the order given, its blocking operators the next ones.
 
-    Without `window` it is scan, filter, map and emit, which keep origin and sequence.
+    `operators` is the chain that the buffers of all sources go through behind their own; a `Renumber` there makes one
+    origin of all. `window` is what they come to, and `output` the chain behind it. Without a window buffers go to the
+    sink. Names of sources and of operators that have one differ from each other.
     """
 
     name: Name
     _: KW_ONLY
     sources: Annotated[tuple[Source, ...], Field(min_length=1, max_length=1_000)]
+    operators: tuple[Operator, ...] = ()
     window: Windowed | None = None
+    output: tuple[OutputOperator, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.window, Join) and len(self.sources) == 1:
-            message = f"a join needs at least two sources (got {self.sources[0].name!r} alone)"
-            raise Problems(f"Query {self.name!r}", [Problem(("sources",), message)])
+        problems = (*_name_problems(self), *_join_problems(self))
+        if self.output and self.window is None:
+            problems = (*problems, Problem(("output",), "there is no window; give these operators as operators"))
+        if problems:
+            raise Problems(f"Query {self.name!r}", problems)
+
+
+def _name_problems(query: Query) -> Iterator[Problem]:
+    """Operators with a name that is taken; sources are compared with each other by the whole scenario."""
+    chains: list[tuple[tuple[str | int, ...], Sequence[object]]] = [
+        (("sources", place, "operators"), source.operators) for place, source in enumerate(query.sources)
+    ]
+    chains += [(("operators",), query.operators), (("output",), query.output)]
+    taken = {source.name for source in query.sources}
+    for place, source in enumerate(query.sources):
+        if source.name in RESERVED:
+            yield Problem(("sources", place, "name"), f"{source.name!r} is what wmlab calls an operator")
+    for path, operators in chains:
+        for place, operator in enumerate(operators):
+            name = getattr(operator, "name", None)
+            if name in taken or name in RESERVED:
+                yield Problem((*path, place, "name"), f"another part of the query is called {name!r} too")
+            taken |= {name} if name else set()
+
+
+def _join_problems(query: Query) -> Iterator[Problem]:
+    """A join that has one side only."""
+    if not isinstance(query.window, Join):
+        return
+    names = [source.name for source in query.sources]
+    if len(names) == 1:
+        yield Problem(("sources",), f"a join needs at least two sources (got {names[0]!r} alone)")
+    elif set(names) <= set(query.window.left):
+        yield Problem(("window", "left"), "no source is left for the right side of the join")
+    for place, name in enumerate(query.window.left):
+        if name not in names:
+            known = ", ".join(names)
+            yield Problem(("window", "left", place), f"no source is called {name!r}; there are: {known}")
+    for place, operator in enumerate(query.operators):
+        if isinstance(operator, Renumber):
+            yield Problem(("operators", place), "it makes one origin of both sides of the join")
 
 
 @value

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from wmlab.scenario.file import ScenarioFile
 from wmlab.scenario.plan_parts import PlanAction, Query, StallWorker, Workers
-from wmlab.scenario.script import Period
+from wmlab.scenario.units import Period
 from wmlab.scenario.value import Problem, Problems, value
 
 if TYPE_CHECKING:
@@ -67,8 +67,9 @@ class PlanScenario(ScenarioFile):
 
 
 def _summary(query: Query) -> str:
-    sources = ", ".join(source.name for source in query.sources)
-    return f"{sources} → {'emit' if query.window is None else repr(query.window)}"
+    sources = ", ".join(" → ".join([source.name, *map(repr, source.operators)]) for source in query.sources)
+    last = "Emit()" if query.window is None else repr(query.window)
+    return " → ".join([sources, *map(repr, query.operators), last, *map(repr, query.output)])
 
 
 def _cross_problems(scenario: PlanScenario) -> Iterator[Problem]:

@@ -40,6 +40,7 @@ from wmlab.scenario.script_transactions import (
     CrashCommitHandler,
     LoseMergeReply,
     SlowTransaction,
+    WriteInTransaction,
 )
 from wmlab.scenario.script_writers import (
     CrashWriter,
@@ -90,11 +91,14 @@ __all__ = [
     "StoreUnavailable",
     "TruncateMarks",
     "TruncateStream",
+    "WriteInTransaction",
     "network",
 ]
 
 _WriterAction = CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | MarkIdle | DuplicateWriter
-_TransactionAction = CommitTransaction | AbortTransaction | SlowTransaction | LoseMergeReply | CrashCommitHandler
+_TransactionAction = (
+    CommitTransaction | AbortTransaction | WriteInTransaction | SlowTransaction | LoseMergeReply | CrashCommitHandler
+)
 _NetworkAction = Partition | StoreUnavailable | StepClock
 _ControllerAction = (
     CrashController | PauseController | ExpireSession | LoseBucketOwner | AddController | RemoveController

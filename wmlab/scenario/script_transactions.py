@@ -1,4 +1,4 @@
-"""What can happen to transactions: early, late and explicit commits, aborts, lost replies, a failure in between.
+"""What can happen to transactions: explicit commits, writes and aborts, delays, lost replies, a failure in between.
 
 A transaction is named after its writer and counted from 1: `t1-1`, `t1-2`. Where a name may be left out, the
 writer's oldest open transaction is meant. Source: PDP-33, "Controller Changes"; upstream `CommitRequestHandler`.
@@ -56,6 +56,20 @@ class AbortTransaction:
     transaction: str | None = None
     backlog: Literal["lost", "kept"] = "lost"
     kind: Literal["abort_transaction"] = "abort_transaction"
+
+
+@value
+class WriteInTransaction:
+    """Write in a transaction now what the writer was given so far, without waiting for its batch.
+
+    Writing in one that is not open is an error, which is recorded; what was to be written goes into the next open one.
+    """
+
+    _: KW_ONLY
+    at_ms: Ms
+    writer: str
+    transaction: str | None = None
+    kind: Literal["write_in_transaction"] = "write_in_transaction"
 
 
 @value

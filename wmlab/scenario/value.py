@@ -106,7 +106,8 @@ def _sentence(line: dict[str, Any]) -> str:
 def value(cls: type[T]) -> type[T]:
     """Make `cls` a frozen validated value with a repr that leaves defaults out."""
     made = pydantic_dataclass(frozen=True, repr=False, config=_CONFIG)(cls)
-    setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
+    if "__repr__" not in vars(cls):
+        setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
     setattr(made, "__init__", _gathering(made.__init__))  # noqa: B010
     return cast("type[T]", made)
 

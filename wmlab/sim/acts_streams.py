@@ -81,7 +81,8 @@ def delete_stream(world: World, action: DeleteStream) -> None:
     old.happened("delete", old.name, f"{old.name} is deleted")
     writers = [writer for writer in world.writers if writer.world is old]
     for writer in writers:
-        writer.crash()
+        if writer.life:
+            writer.crash()
     old.delete()
 
     def recreate() -> None:
@@ -90,10 +91,14 @@ def delete_stream(world: World, action: DeleteStream) -> None:
         world.streams[old.name] = new
         new.open()
         new.happened("create", new.name, f"{new.name} is created again")
+        since_ms = world.now_ms - world.scenario.start_ms
         for writer in writers:
-            writer.move(new)
+            if writer.life or writer.part.starts_ms < since_ms:
+                writer.move(new)
+            else:
+                writer.world = new
         for group in world.scenario.groups:
-            if not group.streams and world.stream(group.stream) is new:
+            if not group.streams and world.stream(group.stream) is new and group.starts_ms < since_ms:
                 world.start_group(group)
 
     if action.recreate_after_ms is not None:

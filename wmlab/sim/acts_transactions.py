@@ -10,7 +10,9 @@ from wmlab.scenario.script import (
     CrashCommitHandler,
     LoseMergeReply,
     SlowTransaction,
+    WriteInTransaction,
 )
+from wmlab.sim.acts_writers import running
 from wmlab.sim.txn_writer import TxnWriter
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def commit_transaction(world: World, action: CommitTransaction) -> None:
     """Commit a transaction now."""
-    writer = world.writer(action.writer)
+    writer = running(world, "commit", action.writer)
     if isinstance(writer, TxnWriter):
         what = action.transaction or "its oldest transaction"
         writer.world.happened("commit", action.writer, f"{action.writer} commits {what}")
@@ -28,16 +30,25 @@ def commit_transaction(world: World, action: CommitTransaction) -> None:
 
 def abort_transaction(world: World, action: AbortTransaction) -> None:
     """Abort a transaction now."""
-    writer = world.writer(action.writer)
+    writer = running(world, "abort", action.writer)
     if isinstance(writer, TxnWriter):
         what = action.transaction or "its oldest transaction"
         writer.world.happened("abort", action.writer, f"{action.writer} aborts {what}")
         writer.abort(action.transaction, action.backlog)
 
 
+def write_in_transaction(world: World, action: WriteInTransaction) -> None:
+    """Write in a transaction now."""
+    writer = running(world, "write", action.writer)
+    if isinstance(writer, TxnWriter):
+        what = action.transaction or "its oldest transaction"
+        writer.world.happened("write", action.writer, f"{action.writer} writes in {what}")
+        writer.write(action.transaction)
+
+
 def slow_transaction(world: World, action: SlowTransaction) -> None:
     """Hold a transaction open for longer."""
-    writer = world.writer(action.writer)
+    writer = running(world, "hold", action.writer)
     if isinstance(writer, TxnWriter):
         detail = f"{action.writer} holds its transaction for {action.hold_ms:,} ms"
         writer.world.happened("hold", action.writer, detail)

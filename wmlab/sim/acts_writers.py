@@ -8,7 +8,16 @@ from wmlab.scenario.script import CrashWriter, DuplicateWriter, MarkIdle, NoteTi
 from wmlab.sim.writer import Writer
 
 if TYPE_CHECKING:
-    from wmlab.sim.world import World
+    from wmlab.sim.world import AnyWriter, World
+
+
+def running(world: World, kind: str, name: str) -> AnyWriter | None:
+    """The writer process of that name, or None and a word about it when it has crashed or has not begun."""
+    writer = world.writer(name)
+    if writer.life and not writer.client.is_stopped:
+        return writer
+    writer.world.happened(kind, name, f"{name} is not running")
+    return None
 
 
 def crash_writer(world: World, action: CrashWriter) -> None:
@@ -38,7 +47,9 @@ def silence_writer(world: World, action: SilenceWriter) -> None:
 
 def mark_idle(world: World, action: MarkIdle) -> None:
     """A writer says that it is idle, and notes nothing for a while."""
-    writer = world.writer(action.writer)
+    writer = running(world, "idle", action.writer)
+    if writer is None:
+        return
     writer.silence(_until(world, action.for_ms))
     writer.say_goodbye("mark idle")
     stream = writer.world
@@ -53,7 +64,9 @@ def _until(world: World, for_ms: int | None) -> float:
 
 def note_time(world: World, action: NoteTime) -> None:
     """The application notes a time."""
-    writer = world.writer(action.writer)
+    writer = running(world, "note", action.writer)
+    if writer is None:
+        return
     writer.world.happened("note", action.writer, f"{action.writer} notes {action.time:,}".replace(",", " "))
     if isinstance(writer, Writer):
         writer.notes.note_explicitly(action.time, None if action.position is None else dict(action.position))
@@ -61,7 +74,9 @@ def note_time(world: World, action: NoteTime) -> None:
 
 def shut_down_writer(world: World, action: ShutDownWriter) -> None:
     """Close a writer in order, and start it again if the script says so."""
-    writer = world.writer(action.writer)
+    writer = running(world, "shut_down", action.writer)
+    if writer is None:
+        return
     writer.world.happened("shut_down", action.writer, f"{action.writer} shuts down")
 
     def farewell() -> None:

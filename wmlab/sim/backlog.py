@@ -6,6 +6,7 @@ commit was requested), and nothing is promised about it any more. Whole arrays m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SCAN = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What is known of a backlog at a moment; see `WriterView`."""
+
+    backlog: Backlog
+    now_ms: int
+
+    @property
+    def clock_ms(self) -> int:
+        return self.backlog.clock.read(self.now_ms)
+
+    @property
+    def earliest_open(self) -> int | None:
+        return self.backlog.earliest_open(self.now_ms)
+
+    @property
+    def last_event_time(self) -> int | None:
+        return self.backlog.last_event_time
+
+    @property
+    def max_event_time(self) -> int | None:
+        return self.backlog.max_event_time
 
 
 class Backlog:
@@ -35,11 +60,12 @@ class Backlog:
         self._queue_ticks = ticks[self._queue]
         self._sent = 0
         self._answered = 0
-        self._settled = np.zeros(len(load), bool)
+        self._settled_bytes = bytearray(len(load))
+        self._settled: NDArray[np.bool_] = np.frombuffer(self._settled_bytes, bool)
         self._first_open = 0
-        self._clock = clock
-        self._last_event_time: int | None = None
-        self._max_event_time: int | None = None
+        self._has_gaps = False
+        self.clock = clock
+        self._acknowledged: list[NDArray[np.int64]] = []
 
     @property
     def next_tick(self) -> int | None:
@@ -48,10 +74,14 @@ class Backlog:
 
     def take(self, until_ms: int) -> NDArray[np.int64]:
         """The events whose batch is due by then, to be sent now."""
-        end = max(self._sent, int(np.searchsorted(self._queue_ticks, until_ms, side="right")))
+        end = max(self._sent, int(self._queue_ticks.searchsorted(until_ms, side="right")))
         batch = self._queue[self._sent : end]
         self._sent = end
-        return batch[~self._settled[batch]]
+        return self._sendable(batch)
+
+    def _sendable(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The events of a batch that were not given up before their turn."""
+        return batch[~self._settled[batch]] if self._has_gaps else batch
 
     def take_arrived(self, now_ms: int) -> NDArray[np.int64]:
         """The events that the writer was given by now, without waiting for the tick of their batch."""
@@ -64,7 +94,7 @@ class Backlog:
         batch = window[here]
         self._queue[self._sent : end] = np.concatenate([batch, window[~here]])
         self._sent += len(batch)
-        return batch[~self._settled[batch]]
+        return self._sendable(batch)
 
     def settle(self, events: NDArray[np.int64]) -> None:
         """Nothing can happen to these events any more."""
@@ -73,20 +103,33 @@ class Backlog:
     def acknowledge(self, events: NDArray[np.int64]) -> None:
         """These events are in the stream, or will be when their transaction is committed."""
         if len(events):
-            times = self.event_time[events]
-            latest = int(times.max())
             self.settle(events)
-            self._last_event_time = int(times[-1])
-            self._max_event_time = latest if self._max_event_time is None else max(self._max_event_time, latest)
+            self._acknowledged.append(events)
+            if len(self._acknowledged) == _SCAN:
+                self._condense()
+
+    def _condense(self) -> None:
+        """Keep of the acknowledged events the one with the highest time and the last one, which are asked for."""
+        known = np.concatenate(self._acknowledged)
+        highest = int(self.event_time[known].argmax())
+        self._acknowledged = [known[[highest]], known[[-1]]]
 
     def view(self, now_ms: int) -> WriterView:
         """What the writer knows now when it chooses a time to note."""
-        return WriterView(
-            clock_ms=self._clock.read(now_ms),
-            earliest_open=self._earliest_open(now_ms),
-            last_event_time=self._last_event_time,
-            max_event_time=self._max_event_time,
-        )
+        return _View(self, now_ms)
+
+    @property
+    def last_event_time(self) -> int | None:
+        """Time of the event that was acknowledged last, None while there is none."""
+        return int(self.event_time[self._acknowledged[-1][-1]]) if self._acknowledged else None
+
+    @property
+    def max_event_time(self) -> int | None:
+        """The highest time of an acknowledged event, None while there is none."""
+        if not self._acknowledged:
+            return None
+        self._condense()
+        return int(self.event_time[self._acknowledged[0][0]])
 
     def reopen(self, events: NDArray[np.int64]) -> None:
         """These events were settled too early: somebody will send them once more."""
@@ -110,27 +153,24 @@ class Backlog:
         """Whether all of these are settled."""
         return bool(self._settled[events].all())
 
-    def _earliest_open(self, now_ms: int) -> int | None:
+    def earliest_open(self, now_ms: int) -> int | None:
         """Time of the earliest event that has happened and is not settled."""
-        while self._first_open < len(self._settled):
-            window = self._settled[self._first_open : self._first_open + _SCAN]
-            place = int(window.argmin())
-            if not window[place]:
-                self._first_open += place
-                happened = self._load.happens_ms[self._first_open] <= now_ms
-                return int(self.event_time[self._first_open]) if happened else None
-            self._first_open += len(window)
-        return None
+        first = self._settled_bytes.find(0, self._first_open)
+        if first < 0:
+            return None
+        self._first_open = first
+        return int(self.event_time[first]) if self._load.happens_ms[first] <= now_ms else None
 
     def start_over(self, now_ms: int, *, keep: bool) -> None:
         """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
         self._settled[self._queue[: self._sent]] = True
-        self._last_event_time = self._max_event_time = None
+        self._acknowledged.clear()
         if not keep:
             self.abandon(now_ms)
 
     def abandon(self, now_ms: int) -> None:
         """What has happened and was not sent will never be."""
+        self._has_gaps = True
         waiting = self._queue[self._sent :]
         self._settled[waiting[self._load.happens_ms[waiting] < now_ms]] = True
 
@@ -138,5 +178,6 @@ class Backlog:
         """The load that happens from now on, for another process; with `moves` this one does without it."""
         later = np.flatnonzero(self._load.happens_ms > now_ms)
         if moves:
+            self._has_gaps = True
             self._settled[later] = True
         return Load(self._load.happens_ms[later], self._load.arrives_ms[later], self._load.key[later])

@@ -35,6 +35,11 @@ class ControllerClient:
         self._open: set[int] = set()
         self._stopped = False
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the life has ended."""
+        return self._stopped
+
     def stop(self) -> None:
         """The life has ended: what is under way may arrive, but nothing is repeated."""
         self._stopped = True
@@ -117,9 +122,9 @@ class ControllerClient:
         """The controller to call next: in turns, or drawn for each call."""
         fleet = self.world.world.fleet
         draws = generator(self.world.scenario.seed, f"controllers of {self.party}")
+        drawn = self.world.scenario.controllers.contact == "random"
         turn = 0
         while True:
             known = fleet.members
-            drawn = self.world.scenario.controllers.contact == "random"
             yield known[int(draws.integers(len(known))) if drawn else turn % len(known)]
             turn += 1

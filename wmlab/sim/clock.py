@@ -40,6 +40,8 @@ class LocalClock:
     def read(self, now_ms: int) -> int:
         """What it shows at a simulated time."""
         shown = now_ms + self.part.skew_ms + (now_ms - self.start_ms) * self.part.drift_ppm // _MILLION
+        if not self.steps:
+            return shown
         place = bisect_right(self.steps, now_ms, key=lambda step: step[0])
         return shown + (self.steps[place - 1][1] if place else 0)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+from zlib import crc32
 
 from wmlab.model.bucket import bucket_of
 from wmlab.model.coordination import Session
@@ -136,13 +137,19 @@ class CommitHandler:
     def _take(self) -> _Batch | None:
         """The batch in work, or the next one."""
         if self._batch is None and not self.stream.deleted:
-            txns = next_batch(self.transactions.waiting, self.stream.part.commit_batch)
+            txns = next_batch(self._in_line(), self.stream.part.commit_batch)
             if txns:
                 self._batch = _Batch(self._batches, txns)
                 self._batches += 1
                 for txn in txns:
                     txn.batch = self._batch.number
         return None if self.stream.deleted else self._batch
+
+    def _in_line(self) -> list[Txn]:
+        """Those that wait, in the order in which they are committed; ids say nothing about time, as random ones."""
+        waiting = self.transactions.waiting
+        in_order = self.stream.part.commit_order == "requested"
+        return waiting if in_order else sorted(waiting, key=lambda txn: crc32(txn.name.encode()))
 
     def _ask(self, controller: Controller, batch: _Batch, store: str, what: str, act: Callable[[], T]) -> Job[T]:
         def unless_done() -> T:

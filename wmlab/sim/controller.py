@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import simpy
@@ -21,14 +22,18 @@ from wmlab.sim.clock import LocalClock
 from wmlab.sim.cycle import watermark_cycle
 from wmlab.sim.draws import generator
 from wmlab.sim.metadata import UnavailableError
+from wmlab.sim.timer import Timer
 
 if TYPE_CHECKING:
     from wmlab.sim.stream import StreamWorld
     from wmlab.sim.world import World
 
 T = TypeVar("T")
-Job = Generator[simpy.Event | None, None, T]
-"""Work in steps: it yields the moment to go on at, or None to go on unless the controller is stopped right now."""
+Job = Generator[simpy.Event | int | None, None, T]
+"""Work in steps: it yields the moment to go on at, as an event or in how many ms.
+
+None is to go on at once, unless the controller is stopped right now.
+"""
 
 
 @dataclass(slots=True)
@@ -226,20 +231,21 @@ class Controller:
         network = self.world.network
         if network.is_cut(self.name, party):
             raise UnavailableError(party.replace("-", " "))
-        there = network.inside(stream.title, self.name, party, what)
-        if there is not None:
-            yield there
+        delay_ms = network.inside(stream.title, self.name, party, what)
+        if delay_ms:
+            yield delay_ms
             if network.is_cut(self.name, party):
                 raise UnavailableError(party.replace("-", " "))
         found = act()
-        back = network.inside(stream.title, party, self.name, f"{what}: answer")
-        if back is not None:
-            yield back
+        delay_ms = network.inside(stream.title, party, self.name, f"{what}: answer")
+        if delay_ms:
+            yield delay_ms
         return found
 
     def reach(self, point: str, stream: str) -> Job[None]:
         """A place in the cycle where the script may stop this controller."""
-        for armed in [entry for entry in self.armed if entry[:2] == (point, stream)]:
+        while (armed := next((entry for entry in self.armed if entry[:2] == (point, stream)), None)) is not None:
+            # Another job of this controller may come to the same place before this one goes on.
             self.armed.remove(armed)
             armed[2]()
             yield None
@@ -248,16 +254,19 @@ class Controller:
         """Do a job step by step in simulated time, as long as this life lasts, and not while it is paused."""
         self._drive(job, self.life)
 
-    def _drive(self, job: Job[Any], life: int) -> None:
+    def _drive(self, job: Job[Any], life: int, _: simpy.Event | None = None) -> None:
         while life == self.life:
             if self._resumed is not None:
-                self._resumed.callbacks.append(lambda _: self._drive(job, life))
+                self._resumed.callbacks.append(partial(self._drive, job, life))
                 return
             try:
                 moment = next(job)
             except StopIteration:
                 return
+            if isinstance(moment, int):
+                Timer(self.world.env, moment, self._drive, (job, life))
+                return
             if moment is not None:
-                self.world.when(moment, self._drive, job, life)
+                moment.callbacks.append(partial(self._drive, job, life))
                 return
         job.close()

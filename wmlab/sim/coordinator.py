@@ -83,11 +83,11 @@ class Coordinator:
     def _notify(self, controller: Controller) -> None:
         if self._world.network.is_cut(COORDINATOR, controller.name):
             return
-        arrival = self._world.network.inside(None, COORDINATOR, controller.name, "shares changed")
-        if arrival is None:
-            controller.meet_share()
+        delay_ms = self._world.network.inside(None, COORDINATOR, controller.name, "shares changed")
+        if delay_ms:
+            self._world.after(delay_ms, controller.meet_share)
         else:
-            self._world.when(arrival, controller.meet_share)
+            controller.meet_share()
 
     def _announce(self, bucket: int) -> None:
         """A node has gone: whoever ought to own the bucket tries again."""

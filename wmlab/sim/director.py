@@ -45,6 +45,7 @@ ACTS: Final[Mapping[type, Callable[[World, Any], None]]] = {
     script.StoreUnavailable: acts_network.store_unavailable,
     script.TruncateMarks: acts_controllers.truncate_marks,
     script.TruncateStream: acts_streams.truncate_stream,
+    script.WriteInTransaction: acts_transactions.write_in_transaction,
 }
 """What is done for each kind of action."""
 

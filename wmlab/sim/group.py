@@ -116,11 +116,18 @@ class Group:
             seen = newest
 
     def checkpoint(self, name: str) -> Generator[simpy.Event]:
-        """Ask for a checkpoint, once no other is under way."""
-        while self.shared.value.pending is not None:
-            yield self.world.env.timeout(self.part.publish_every_ms)
-        self.requested[name] = self.world.now_ms
-        yield from self.update(self.shared, None, "checkpoint", lambda value: value.begin_checkpoint(name))
+        """Ask for a checkpoint, once no other is under way; of several that wait one comes first."""
+
+        def begun(value: Membership) -> Membership | None:
+            return value.begin_checkpoint(name) if value.pending is None else None
+
+        while True:
+            while self.shared.value.pending is not None:
+                yield self.world.env.timeout(self.part.publish_every_ms)
+            self.requested[name] = self.world.now_ms
+            newest = (yield from self.update(self.shared, None, "checkpoint", begun)).value
+            if name in newest.checkpoints or (newest.pending is not None and newest.pending.name == name):
+                return
 
     def remove(self, name: str, operation: str, at: dict[Place, int] | None = None) -> Generator[simpy.Event]:
         """Take a reader out of the group, with what it says about where it is, or without."""

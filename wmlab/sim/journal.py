@@ -35,8 +35,7 @@ class Journal:
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
     _event_times: list[NDArray[np.int64]] = field(default_factory=list)
-    _offsets: list[NDArray[np.int64]] = field(default_factory=list)
-    _appends: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _appends: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
 
     def write(self, table: str, **row: object) -> None:
         """Add one row to a table."""
@@ -48,23 +47,22 @@ class Journal:
         return row
 
     def append(
-        self, segment_id: int, offsets: NDArray[np.int64], times: NDArray[np.int64], at_ms: int, writer: int
+        self, segment_id: int, before: int, event_size: int, times: NDArray[np.int64], at_ms: int, writer: int
     ) -> None:
-        """Add the events of one append."""
-        self._appends.append((segment_id, at_ms, writer, len(times)))
-        self._offsets.append(offsets)
+        """Add the events of one append to a segment of `before` bytes; each of them has `event_size` bytes."""
+        self._appends.append((segment_id, before, event_size, at_ms, writer, len(times)))
         self._event_times.append(times)
 
     def events(self, writer_names: tuple[str, ...]) -> EventColumns:
         """The events as whole columns."""
-        appends = np.array(self._appends, np.int64).reshape(-1, 4)
-        counts = appends[:, 3]
-        nothing = [np.empty(0, np.int64)]
+        segment_id, before, event_size, at_ms, writer, counts = np.array(self._appends, np.int64).reshape(-1, 6).T
+        # The nth event of the run ends n - (events of earlier appends) events after the start of its append.
+        starts = before - event_size * (np.cumsum(counts) - counts)
         return EventColumns(
-            segment_id=np.repeat(appends[:, 0], counts),
-            offset=np.concatenate(self._offsets or nothing),
-            event_time=np.concatenate(self._event_times or nothing),
-            append_ms=np.repeat(appends[:, 1], counts),
-            writer=np.repeat(appends[:, 2].astype(np.int32), counts),
+            segment_id=np.repeat(segment_id, counts),
+            offset=np.repeat(starts, counts) + np.repeat(event_size, counts) * np.arange(1, counts.sum() + 1),
+            event_time=np.concatenate(self._event_times or [np.empty(0, np.int64)]),
+            append_ms=np.repeat(at_ms, counts),
+            writer=np.repeat(writer.astype(np.int32), counts),
             writer_names=writer_names,
         )

@@ -109,11 +109,11 @@ class MetadataStore:
         for controller in self._world.fleet.members:
             if bucket in controller.buckets and not self._world.network.is_cut(METADATA_STORE, controller.name):
                 title = self._world.streams[stream].title
-                arrival = self._world.network.inside(title, METADATA_STORE, controller.name, "bucket changed", bucket)
-                if arrival is None:
-                    act(controller)
+                delay_ms = self._world.network.inside(title, METADATA_STORE, controller.name, "bucket changed", bucket)
+                if delay_ms:
+                    self._world.after(delay_ms, act, controller)
                 else:
-                    self._world.when(arrival, act, controller)
+                    act(controller)
 
     def record(self, stream: str) -> StreamRecord | None:
         """The records of a stream, None when it is deleted. Raises `UnavailableError`."""

@@ -71,7 +71,8 @@ class Network:
         self._always_plain = even and not part.keep_messages
         self._plain = self._always_plain
         self._plain_ms = self._delay.ms if isinstance(self._delay, Fixed) else 0
-        self._instant = part.inside == Fixed(0)
+        self._keeps = part.keep_messages
+        self._inside_ms = part.inside.ms if isinstance(part.inside, Fixed) else None
 
     def call(
         self, stream: str, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any
@@ -93,17 +94,14 @@ class Network:
             message = Message(act, args, self._row(stream, sender, receiver, what, about), connected=True)
             self._send(sender, receiver, message)
 
-    def inside(
-        self, stream: str | None, sender: str, receiver: str, what: str, about: object = ""
-    ) -> simpy.Event | None:
-        """A message between controllers, stores and coordinator: the moment it arrives, None for this very one."""
-        if self._instant and not self.part.keep_messages:
-            return None
-        row = self._row(stream, sender, receiver, what, about)
-        delay = 0 if self._instant else next(self._link(sender, receiver, inside=True).delays)
-        if row is not None:
-            row["received_ms"] = self._world.now_ms + delay
-        return self._world.env.timeout(delay) if delay else None
+    def inside(self, stream: str | None, sender: str, receiver: str, what: str, about: object = "") -> int:
+        """A message between controllers, stores and coordinator: in how many ms it arrives, 0 for this very moment."""
+        delay_ms = self._inside_ms
+        if delay_ms is None:
+            delay_ms = next(self._link(sender, receiver, inside=True).delays)
+        if self._keeps:
+            self._write(stream, sender, receiver, what, about)["received_ms"] = self._world.now_ms + delay_ms
+        return delay_ms
 
     def passage(
         self, stream: str | None, sender: str, receiver: str, what: str, about: object, *, delay_ms: int | None
@@ -124,7 +122,7 @@ class Network:
     @property
     def is_immediate(self) -> bool:
         """Whether messages inside take no time and leave no trace, and nobody is cut off."""
-        return self._instant and not self._cuts and not self.part.keep_messages
+        return self._inside_ms == 0 and not self._cuts and not self._keeps
 
     def is_cut(self, one: str, other: str) -> bool:
         """Whether a partition lies between two parties right now."""
@@ -199,8 +197,9 @@ class Network:
     def _row(
         self, stream: str | None, sender: str, receiver: str, what: str, about: object
     ) -> dict[str, object] | None:
-        if not self.part.keep_messages:
-            return None
+        return self._write(stream, sender, receiver, what, about) if self._keeps else None
+
+    def _write(self, stream: str | None, sender: str, receiver: str, what: str, about: object) -> dict[str, object]:
         return self._world.shared.keep(
             "messages",
             stream=stream,

@@ -28,6 +28,7 @@ class NoteTaking:
     def __init__(self, writer: Writer) -> None:
         part = writer.part
         self.writer = writer
+        self._id = part.id
         self.silent_until: float = -1
         period_ms = part.automatic_note_period_ms
         self._automatic = AutomaticNotes(period_ms, period_ms) if part.automatically_note_time else None
@@ -83,7 +84,7 @@ class NoteTaking:
 
     def _note(self, time: int, position: Position | None = None) -> None:
         writer, life, noted_ms = self.writer, self.writer.life, self.writer.world.now_ms
-        if writer.part.id is None:
+        if self._id is None:
             self._refuse(_NO_ID)
         elif writer.part.flush_before_note:
             writer.flush(lambda: self._send(life, time, position, noted_ms))
@@ -92,17 +93,17 @@ class NoteTaking:
 
     def _send(self, life: int, time: int, position: Position | None, noted_ms: int) -> None:
         writer = self.writer
-        if life == writer.life and writer.part.id is not None:
+        if life == writer.life and self._id is not None:
             held = writer.position if position is None else position
-            writer.client.note(writer.part.id, time, held, noted_ms)
+            writer.client.note(self._id, time, held, noted_ms)
 
     def say_goodbye(self, call: str) -> None:
         """Tell a controller that the writer need not be waited for any more."""
         writer = self.writer
-        if writer.part.id is None:
+        if self._id is None:
             self._refuse(_NO_ID, call)
         else:
-            writer.client.leave(writer.part.id, call)
+            writer.client.leave(self._id, call)
 
     def _refuse(self, problem: str, call: str = "note time") -> None:
         self.writer.world.refuse(self.writer.party, call, problem)

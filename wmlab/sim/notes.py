@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from wmlab.model.marks import Versioned
 from wmlab.model.position import Position
 from wmlab.scenario.units import METADATA_STORE
 from wmlab.sim.metadata import UnavailableError
@@ -22,8 +23,7 @@ UNAVAILABLE: Final = "unavailable"
 """The answer of a controller that is not there, or that cannot reach its store."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """A noted time: by a `process` of a writer at `noted_ms` of simulated time, or by the commit of a transaction."""
 
     stream: str
@@ -75,22 +75,28 @@ def _answered(job: Job[str], answer: Callable[[str], None]) -> Job[None]:
 
 
 def judge(controller: Controller, note: Note) -> Job[str]:
-    """The stream joins its bucket, the record is read, the note judged, and stored by compare-and-set."""
+    """The stream joins its bucket, the record is read, the note judged, and stored by compare-and-set.
+
+    It counts as judged at the moment of the compare-and-set, from which on cycles find it.
+    """
     metadata = controller.world.metadata
-    received_ms = controller.world.now_ms
     stream = controller.world.streams[note.stream]
+
+    def store(read: Versioned | None, shown_ms: int) -> tuple[str, int]:
+        return metadata.note(note, read, shown_ms), controller.world.now_ms
+
     try:
         yield from controller.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join_known(note.stream))
         read = yield from controller.ask(
             METADATA_STORE, stream, "read mark", lambda: metadata.read(note.stream, note.writer)
         )
         shown_ms = controller.clock.read(controller.world.now_ms)
-        outcome = yield from controller.ask(
-            METADATA_STORE, stream, "write mark", lambda: metadata.note(note, read, shown_ms)
+        outcome, judged_ms = yield from controller.ask(
+            METADATA_STORE, stream, "write mark", lambda: store(read, shown_ms)
         )
     except UnavailableError:
-        outcome = UNAVAILABLE
-    return _conclude(controller, note, received_ms, outcome)
+        outcome, judged_ms = UNAVAILABLE, controller.world.now_ms
+    return _conclude(controller, note, judged_ms, outcome)
 
 
 def _judge_at_once(controller: Controller, note: Note) -> str:
@@ -104,15 +110,15 @@ def _judge_at_once(controller: Controller, note: Note) -> str:
         return UNAVAILABLE
 
 
-def _conclude(controller: Controller, note: Note, received_ms: int, outcome: str) -> str:
+def _conclude(controller: Controller, note: Note, judged_ms: int, outcome: str) -> str:
     controller.world.streams[note.stream].journal.write(
         "marks",
         writer=note.writer,
         process=note.process,
         time=note.time,
-        position=dict(note.position),
+        position=dict(note.position.items()),
         noted_ms=note.noted_ms,
-        received_ms=received_ms,
+        received_ms=judged_ms,
         controller=controller.name,
         txn=note.txn,
         outcome=outcome,

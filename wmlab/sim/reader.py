@@ -142,6 +142,7 @@ class Reader:
             self._generation = value.generation
             self._progress = {}
             self._windows = Windows(self.group, self.name, value)
+            self.group.happened("anew", self.name, f"{self.name} begins anew")
         owned = tuple(place for place in value.owned(self.name) if place not in self._leaving)
         if tuple(self._progress) != owned:
             self._progress = {place: self._progress.get(place) or self._resumed(value, place) for place in owned}

@@ -7,9 +7,9 @@ successors, but only where it had routed to that segment (upstream `StreamSegmen
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,14 @@ class Routes:
     """A writer's view of the key space: routes in ascending order of key."""
 
     routes: tuple[Route, ...]
+    _lows: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
+    _narrow: np.dtype[Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # A key n/2**64 lies at or above `low` exactly when n >= ceil(low * 2**64).
+        lows = [-(-route.low.numerator * _KEYS // route.low.denominator) for route in self.routes]
+        object.__setattr__(self, "_lows", np.array(lows, np.uint64))
+        object.__setattr__(self, "_narrow", np.min_scalar_type(len(lows)))
 
     @staticmethod
     def of(segments: Iterable[Segment]) -> Routes:
@@ -59,13 +67,15 @@ class Routes:
         """The events of a batch by segment, ascending by key range, each in the order of the batch."""
         if len(self.routes) == 1:
             return [(self.routes[0].segment_id, events)]
-        # A key n/2**64 lies at or above `low` exactly when n >= ceil(low * 2**64).
-        lows = np.array([-(-route.low.numerator * _KEYS // route.low.denominator) for route in self.routes], np.uint64)
-        place = np.searchsorted(lows, keys, side="right") - 1
-        batches: dict[int, list[NDArray[np.int64]]] = {}
-        for index in np.unique(place):
-            batches.setdefault(self.routes[index].segment_id, []).append(events[place == index])
-        return [
-            (segment_id, np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0])
-            for segment_id, parts in batches.items()
-        ]
+        # Narrow integers are sorted in linear time; the sort is stable, which keeps the order of the batch.
+        place = self._lows.searchsorted(keys, side="right").astype(self._narrow)
+        by_place = events[place.argsort(kind="stable")]
+        batches: dict[int, NDArray[np.int64]] = {}
+        end = 0
+        for index, count in enumerate(np.bincount(place).tolist()):
+            if count:
+                segment_id, part = self.routes[index - 1].segment_id, by_place[end : end + count]
+                end += count
+                other = batches.get(segment_id)
+                batches[segment_id] = part if other is None else np.sort(np.concatenate([other, part]))
+        return list(batches.items())

@@ -61,22 +61,13 @@ class StoredSegment:
         return min(self._events_before[place] + (offset - before) // size, following)
 
 
-class SegmentStore:
+class SegmentStore(dict[int, StoredSegment]):
     """All segments of a stream, by id."""
-
-    def __init__(self) -> None:
-        self._segments: dict[int, StoredSegment] = {}
 
     def open(self, segment_id: int) -> None:
         """Create an empty segment."""
-        self._segments[segment_id] = StoredSegment()
+        self[segment_id] = StoredSegment()
 
     def seal(self, segment_id: int) -> None:
         """Refuse appends from now on."""
-        self._segments[segment_id].sealed = True
-
-    def __contains__(self, segment_id: int) -> bool:
-        return segment_id in self._segments
-
-    def __getitem__(self, segment_id: int) -> StoredSegment:
-        return self._segments[segment_id]
+        self[segment_id].sealed = True

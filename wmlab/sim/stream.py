@@ -6,9 +6,10 @@ stream of the same name: its tables are called `name#2`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from wmlab.model import cycle
 from wmlab.model.epoch import Epoch
@@ -41,6 +42,9 @@ class StreamWorld:
         self.env = world.env
         self.end_ms = world.end_ms
         self.network = world.network
+        # Send a message about this stream: one that stands alone, and one on a connection.
+        self.call = partial(world.network.call, self.title)
+        self.carry = partial(world.network.carry, self.title)
         self.after = world.after
         self.later = world.later
         self.journal = Journal()
@@ -71,14 +75,6 @@ class StreamWorld:
     def now_ms(self) -> int:
         """The simulated clock."""
         return int(self.env.now)
-
-    def call(self, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any) -> None:
-        """Send a message that may be lost, doubled or overtaken; see `Network.call`."""
-        self.network.call(self.title, sender, receiver, what, about, act, *args)
-
-    def carry(self, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any) -> None:
-        """Send a message on a connection; see `Network.carry`."""
-        self.network.carry(self.title, sender, receiver, what, about, act, *args)
 
     def open(self) -> None:
         """Begin the stream: its records, its first epoch, its segments."""

@@ -6,22 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 import simpy
+from simpy.events import NORMAL
+
+
+def _act(timer: Any) -> None:
+    timer.act(*timer.args)
 
 
 class Timer(simpy.Event):
     """An event that happens after `delay` ms of simulated time and then calls `act(*args)`.
 
-    What `simpy.Timeout` does, without a closure and a second list for what is to be called.
+    What `simpy.Timeout` does, without a closure and a list of its own for what is to be called; so nothing else can
+    wait for a timer.
     """
 
-    def __init__(self, env: simpy.Environment, delay: int, act: Callable[..., None], args: tuple[Any, ...]) -> None:
-        self.env = env
-        self.callbacks = [self._call]
-        self._value = None
-        self._ok = True
-        self._act = act
-        self._args = args
-        env.schedule(self, delay=delay)
+    _ok = True
+    _value = None
+    callbacks = (_act,)  # type: ignore[assignment]  # as SimPy reads it; all timers share it
 
-    def _call(self, _: simpy.Event) -> None:
-        self._act(*self._args)
+    def __init__(self, env: simpy.Environment, delay: int, act: Callable[..., None], args: tuple[Any, ...]) -> None:
+        self.act = act
+        self.args = args
+        env.schedule(self, NORMAL, delay)

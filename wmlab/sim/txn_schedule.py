@@ -51,7 +51,7 @@ class Schedule:
                 return
         handle = writer.handles[name]
         if handle.state is TxnState.OPEN:
-            writer.commit_as_planned(handle)
+            writer.commit_open(handle)
         yield writer.requested[name]
 
     def hold(self, name: str, hold_ms: int) -> None:

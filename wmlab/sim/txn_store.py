@@ -46,6 +46,5 @@ class StoredTxn:
             times = np.concatenate(parts)
             size = EVENT_HEADER_BYTES + self.event_bytes
             before = target.append(len(times), size)
-            offsets = before + size * np.arange(1, len(times) + 1, dtype=np.int64)
-            journal.append(target_id, offsets, times, now_ms, self.writer)
+            journal.append(target_id, before, size, times, now_ms, self.writer)
         return True

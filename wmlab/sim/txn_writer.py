@@ -110,7 +110,7 @@ class TxnWriter:
         if any(map(len, self._pending)) and not beginning:
             self.begin()
         for handle in list(self._open):
-            self._commit(handle, "policy")
+            self.commit_open(handle)
         self._leave_when_done()
 
     def silence(self, until_ms: float) -> None:
@@ -140,12 +140,12 @@ class TxnWriter:
                 return
             self._take(self.backlog.take(tick))
 
-    def _take(self, batch: NDArray[np.int64]) -> None:
-        """Write a batch in the newest open transaction, or keep it until there is one."""
+    def _take(self, batch: NDArray[np.int64], into: TxnHandle | None = None) -> None:
+        """Write a batch in a given or the newest open transaction, or keep it until there is one."""
         self._pending.append(batch)
         if not self._open:
             return
-        handle, events = self._open[-1], np.concatenate(self._pending)
+        handle, events = into or self._open[-1], np.concatenate(self._pending)
         self._pending = []
         handle.written.append(events)
         for segment_id, part in handle.routes.split(self.backlog.key[events], events) if len(events) else ():
@@ -197,7 +197,7 @@ class TxnWriter:
         if self._pending:
             self._take(NO_EVENTS)
         if self.closed:
-            self._commit(handle, "policy")
+            self.commit_open(handle)
 
     def _on_requested(self, life: int, txn: Txn) -> None:
         """The controller has heard that a transaction is to be committed: `commit` returns."""
@@ -223,7 +223,13 @@ class TxnWriter:
         """Commit the named or the oldest open transaction, if that is open."""
         handle = self._named(name, "commit")
         if handle is not None:
-            self._commit(handle, time)
+            self.commit_open(handle, time)
+
+    def write(self, name: str | None) -> None:
+        """Write what was given so far in the named or the oldest open transaction, if that is open."""
+        handle = self._named(name, "write in")
+        if handle is not None:
+            self._take(self.backlog.take_arrived(self.world.now_ms), handle)
 
     def abort(self, name: str | None, backlog: str) -> None:
         """Abort the named or the oldest open transaction, if that is open."""
@@ -246,10 +252,6 @@ class TxnWriter:
             self.backlog.reopen(events)
             self._take(events)
 
-    def commit_as_planned(self, handle: TxnHandle) -> None:
-        """Commit an open transaction with the time that the policy chooses."""
-        self._commit(handle, "policy")
-
     def _named(self, name: str | None, call: str) -> TxnHandle | None:
         handle = self.handles.get(name) if name is not None else next(iter(self._open), None)
         if handle is None:
@@ -263,7 +265,7 @@ class TxnWriter:
             return None
         return handle
 
-    def _commit(self, handle: TxnHandle, given: CommitTime) -> None:
+    def commit_open(self, handle: TxnHandle, given: CommitTime = "policy") -> None:
         """Settle the events, choose the time, and queue the request behind those of earlier commits."""
         handle.state = TxnState.COMMITTING
         self._open.remove(handle)

@@ -119,10 +119,6 @@ class World:
         """Call `act` after a delay."""
         Timer(self.env, delay_ms, act, args)
 
-    def when(self, moment: simpy.Event, act: Callable[..., None], *args: Any) -> None:
-        """Call `act` when an event happens."""
-        moment.callbacks.append(lambda _: act(*args))
-
     def later(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` one message later."""
         self.after(self.scenario.latency_ms, act, *args)

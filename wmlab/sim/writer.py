@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NOTHING = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Append:
     """A batch on its way to a segment; `resent_from` is the sealed segment that refused it before."""
 
@@ -157,18 +157,17 @@ class Writer:
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
         world = self.world
-        if world.deleted or append.segment_id not in world.store:
+        segment = None if world.deleted else world.store.get(append.segment_id)
+        if segment is None:
             return
-        segment = world.store[append.segment_id]
         if segment.sealed:
             world.carry(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
             before = segment.append(len(append.events), size)
-            offsets = before + size * np.arange(1, len(append.events) + 1, dtype=np.int64)
             times = self.backlog.event_time[append.events]
-            world.journal.append(append.segment_id, offsets, times, world.now_ms, self.index)
+            world.journal.append(append.segment_id, before, size, times, world.now_ms, self.index)
         carried = segment.length if world.part.acks_carry_offset else None
         world.carry(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, carried)
 
@@ -185,8 +184,10 @@ class Writer:
         if append.segment_id in self.position:
             self.position = acknowledge(self.position, append.segment_id, length)
         self.backlog.acknowledge(append.events)
-        self._account(append)
-        self._end_flushes()
+        if append.resent_from is not None:
+            self._account(append.resent_from)
+        if self._flushes:
+            self._end_flushes()
 
     def _tell_length(self, append: _Append) -> None:
         """At the segment store: a length that is asked for may have grown since, which is safe."""
@@ -205,7 +206,8 @@ class Writer:
             self._resend(sealed_id, append.events)
         else:
             self._seals[sealed_id].waiting.append(append.events)
-        self._account(append)
+        if append.resent_from is not None:
+            self._account(append.resent_from)
 
     def _on_successors(self, life: int, sealed_id: int) -> None:
         if life != self.life:
@@ -237,11 +239,10 @@ class Writer:
             self._seals[sealed_id].outstanding += 1
             self._append(segment_id, part, sealed_id)
 
-    def _account(self, append: _Append) -> None:
+    def _account(self, sealed_id: int) -> None:
         """A resent append was answered; once all of a sealed segment's are, it leaves the position."""
-        if append.resent_from is not None:
-            self._seals[append.resent_from].outstanding -= 1
-            self._leave(append.resent_from)
+        self._seals[sealed_id].outstanding -= 1
+        self._leave(sealed_id)
 
     def _leave(self, sealed_id: int) -> None:
         if self._seals[sealed_id].outstanding == 0:

@@ -67,7 +67,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I6": Invariant(
         "no event of a well-behaved writer is read behind a lower bound that was shown",
         nothing_late,
-        ("positions", "windows", "events", "watermarks", "marks", "cycles", "segments"),
+        ("reads", "windows", "events", "watermarks", "marks", "cycles", "segments"),
         "nothing was read after a window had shown a lower bound",
     ),
     "I7": Invariant(
@@ -93,8 +93,9 @@ def verdict(name: str, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The verdict on one invariant, "I1" to "I9", over all streams of a recording: exactly one row.
 
     `tables` are the recording's tables by name. Columns: invariant, statement, verdict ("ok", "violated", "unknown"),
-    judged and violations (how many single things), what (the first violation, or why nothing could be judged; null
-    when ok), and evidence: the rows that prove the first violation, an array of (table, row as JSON), else null.
+    judged and violations (how many single things), what (the first violation, or why nothing could be judged, or, when
+    ok, the first thing that went wrong and does not count; else null), and evidence: the rows that prove it, an array
+    of (table, row as JSON), else null.
     Nothing is executed here. Raises `ModelError` for another name, or when a table is missing.
     """
     if name not in INVARIANTS:
@@ -105,29 +106,37 @@ def verdict(name: str, tables: Mapping[str, DataFrame]) -> DataFrame:
             f"{name} is judged from the table {missing[0]!r}, which is not given.",
             remedy=f"Give the tables {', '.join(rule.tables)}.",
         )
-    return _summed(name, rule, rule.judge(*(tables[table] for table in rule.tables)))
+    return summed(name, rule, rule.judge(*(tables[table] for table in rule.tables)))
 
 
-def _summed(name: str, rule: Invariant, found: DataFrame) -> DataFrame:
-    """The one row of an invariant: an aggregate without groups has a row even if nothing was found."""
+def summed(name: str, rule: Invariant, found: DataFrame) -> DataFrame:
+    """The one row of an invariant, with `VERDICT_COLUMNS`; `found` are the `FINDINGS` of its judge.
+
+    An aggregate without groups has a row even if nothing was found.
+    """
     good, bad, open_ = (F.col("ok") == F.lit(True), F.col("ok") == F.lit(False), F.col("ok").isNull())
-    summed = found.agg(
+    spared = good & F.col("what").isNotNull()
+    proof = F.struct("at_ms", "stream", "what", "evidence")
+    totals = found.agg(
         F.coalesce(F.sum("judged"), F.lit(0)).cast("long").alias("judged"),
         F.count_if(bad).alias("violations"),
         F.count_if(good).alias("good"),
-        F.min(F.when(bad, F.struct("at_ms", "stream", "what", "evidence"))).alias("proof"),
+        F.min(F.when(bad, proof)).alias("proof"),
+        F.count_if(spared).alias("spared"),
+        F.min(F.when(spared, proof)).alias("harm"),
         F.min(F.when(open_, F.col("what"))).alias("why"),
     )
     verdict = F.when(F.col("violations") > 0, "violated").when(F.col("good") > 0, "ok").otherwise("unknown")
+    harm = F.concat(F.lit("does not count, nor do "), F.col("spared") - 1, F.lit(" others: "), F.col("harm.what"))
     because = F.when(F.col("verdict") == "unknown", F.coalesce("why", F.lit(rule.no_data))).otherwise(
-        F.col("proof.what")
+        F.coalesce("proof.what", harm)
     )
-    return summed.withColumn("verdict", verdict).select(
+    return totals.withColumn("verdict", verdict).select(
         F.lit(name).alias("invariant"),
         F.lit(rule.statement).alias("statement"),
         "verdict",
         "judged",
         "violations",
         because.alias("what"),
-        F.col("proof.evidence").alias("evidence"),
+        F.coalesce("proof.evidence", "harm.evidence").alias("evidence"),
     )

@@ -1,8 +1,8 @@
 """Late events: read first after a window of their group had shown a larger lower bound, and whose doing that was.
 
-An event counts as read when the group's position first passes it; whatever the position passes again proves nothing.
-A promise counts from the window that showed it, for positions published in a later millisecond: within one
-millisecond the tables do not say what came first.
+An event counts when a reader of the group first reads it; whatever is read again proves nothing. A promise counts from
+the window that showed it, for what is read in a later millisecond: within one millisecond the tables do not say what
+came first.
 
 Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
 """
@@ -24,7 +24,7 @@ _EVENT: Final = ("stream", "group", "segment_id", "offset")
 
 
 def late_events(
-    positions: DataFrame,
+    reads: DataFrame,
     windows: DataFrame,
     events: DataFrame,
     watermarks: DataFrame,
@@ -34,11 +34,11 @@ def late_events(
 ) -> DataFrame:
     """Every event that was read behind a shown lower bound, one row per group that read it so.
 
-    Columns: those of `events`, `group`, `version` and `read_ms` of the position that passed it and the offset
-    `reached` there, `promised` (the largest lower bound shown before), `shown_to` and `shown_ms`, and `because`: why
-    the system is not to blame, null if it is. Takes the recording's tables.
+    Columns: those of `events`, `group`, the `reader` that read it at `read_ms` together with all events between the
+    offsets `after` and `reached`, `promised` (the largest lower bound shown before), `shown_to` and `shown_ms`, and
+    `because`: why the system is not to blame, null if it is. Takes the recording's tables.
     """
-    return blamed(late(delivered(positions, windows, events)), watermarks, marks, cycles, segments)
+    return blamed(late(delivered(reads, windows, events)), watermarks, marks, cycles, segments)
 
 
 def late(read: DataFrame) -> DataFrame:
@@ -46,15 +46,13 @@ def late(read: DataFrame) -> DataFrame:
     return read.where(F.col("event_time") < F.col("promised"))
 
 
-def delivered(positions: DataFrame, windows: DataFrame, events: DataFrame) -> DataFrame:
+def delivered(reads: DataFrame, windows: DataFrame, events: DataFrame) -> DataFrame:
     """The events that a group read while it had a lower bound, with that bound; columns as `late_events`."""
-    passed = _passed(positions, _promises(windows))
-    groups = F.broadcast(positions.select("stream", "group").distinct())
-    rows = events.join(groups, "stream").unionByName(
-        passed.select(*_EVENT, F.struct("version", "read_ms", "reached", "after", "promise").alias("by")),
-        allowMissingColumns=True,
-    )
-    # From the end of a segment to its start: the position that passed an event first is the nearest one beyond it.
+    first = _promised(reads, _promises(windows))
+    groups = F.broadcast(reads.select("stream", "group").distinct())
+    by = F.struct("reader", "read_ms", "after", "reached", "promise").alias("by")
+    rows = events.join(groups, "stream").unionByName(first.select(*_EVENT, by), allowMissingColumns=True)
+    # From the end of a segment to its start: an event belongs to the nearest end of what was read at or beyond it.
     downwards = Window.partitionBy("stream", "group", "segment_id").orderBy(
         F.desc("offset"), F.col("by").isNull(), "event_time"
     )
@@ -66,8 +64,9 @@ def delivered(positions: DataFrame, windows: DataFrame, events: DataFrame) -> Da
         "event_time",
         "append_ms",
         "writer",
-        "reading.version",
+        "reading.reader",
         "reading.read_ms",
+        "reading.after",
         "reading.reached",
         promise["lower"].alias("promised"),
         promise["reader"].alias("shown_to"),
@@ -84,16 +83,16 @@ def _promises(windows: DataFrame) -> DataFrame:
     return kept.select("stream", "group", "at_ms", F.struct("at_ms", "lower", "reader").alias("promise"))
 
 
-def _passed(positions: DataFrame, promises: DataFrame) -> DataFrame:
-    """What each update of a group's position passed for the first time: bytes after `after` up to `offset`.
+def _promised(reads: DataFrame, promises: DataFrame) -> DataFrame:
+    """What was read for the first time, with the last promise made before.
 
-    Columns: stream, group, segment_id, offset and reached (the same), after, version, read_ms, and `promise`, the
-    last one made before.
+    Columns: stream, group, segment_id, offset and reached (the same), after, reader, read_ms, and `promise`.
     """
-    by_version = Window.partitionBy("stream", "group", "segment_id").orderBy("version", "offset")
-    before = F.max("offset").over(by_version.rowsBetween(Window.unboundedPreceding, -1))
-    moved = positions.withColumn("after", before).where(F.col("offset") > F.col("after"))
-    rows = moved.select(*_EVENT, "after", "version", "at_ms").unionByName(promises, allowMissingColumns=True)
+    first = reads.where("not again").select(
+        "stream", "group", "reader", "segment_id", "at_ms", F.col("from_offset").alias("after"),
+        F.col("to_offset").alias("offset"),
+    )  # fmt: skip
+    rows = first.unionByName(promises, allowMissingColumns=True)
     by_time = Window.partitionBy("stream", "group").orderBy("at_ms", F.col("promise").isNotNull())
     last = F.last("promise", ignorenulls=True).over(by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     with_promise = rows.withColumn("promise", last).where("segment_id is not null")

@@ -13,7 +13,7 @@ from wmlab.spark.checks_late import blamed, delivered, late
 
 
 def nothing_late(
-    positions: DataFrame,
+    reads: DataFrame,
     windows: DataFrame,
     events: DataFrame,
     watermarks: DataFrame,
@@ -25,10 +25,10 @@ def nothing_late(
 
     Only first deliveries count: what is read again after a reset proves nothing. An event does not count either when
     its writer had been dropped, had noted no time yet, or had noted a larger time without having the event
-    acknowledged; `wmlab.spark.checks_late.late` lists those. Takes the recording's tables. Returns `FINDINGS`: one
-    that stands for all events read in time, and one per late event that counts.
+    acknowledged; `wmlab.spark.checks_late.late_events` lists those. Takes the recording's tables. Returns `FINDINGS`:
+    one that stands for all events read, and one per late event: bad if it counts, good with its evidence if not.
     """
-    read = delivered(positions, windows, events)
+    read = delivered(reads, windows, events)
     judged = read.groupBy("stream").agg(F.count("*").alias("judged")).select(
         "stream",
         F.lit(None).cast("long").alias("at_ms"),
@@ -37,27 +37,28 @@ def nothing_late(
         F.lit(None).cast("string").alias("what"),
         F.lit(None).cast(FINDINGS["evidence"].dataType).alias("evidence"),
     )  # fmt: skip
-    broken = blamed(late(read), watermarks, marks, cycles, segments).where("because is null")
+    late_ones = blamed(late(read), watermarks, marks, cycles, segments)
     what = say(
         "an event of ", F.col("writer"), " with time ", ms(F.col("event_time")), " in ",
         segment_name(F.col("segment_id")), " is read at ", ms(F.col("read_ms")), ", after ", F.col("shown_to"),
         " saw lower ", ms(F.col("promised")),
     )  # fmt: skip
-    proof = findings(
-        broken,
-        ok=F.lit(False),
-        at_ms=F.col("read_ms"),
-        what=what,
-        evidence=[
+    proof = late_ones.select(
+        "stream",
+        F.col("read_ms").alias("at_ms"),
+        F.col("because").isNotNull().alias("ok"),
+        # The event is judged already, by the finding that stands for all of them.
+        F.lit(0).cast("long").alias("judged"),
+        F.when(F.col("because").isNull(), what).otherwise(say(what, "; ", F.col("because"))).alias("what"),
+        F.array(
             row_of("windows", "stream", "group", F.col("shown_to").alias("reader"), F.col("promised").alias("lower"),
                    F.col("shown_ms").alias("at_ms")),
             row_of("events", "stream", "segment_id", "offset", "event_time", "append_ms", "writer"),
-            row_of("positions", "stream", "group", "version", "segment_id", F.col("reached").alias("offset"),
-                   F.col("read_ms").alias("at_ms")),
-        ],
+            row_of("reads", "stream", "group", "reader", "segment_id", F.col("after").alias("from_offset"),
+                   F.col("reached").alias("to_offset"), F.col("read_ms").alias("at_ms")),
+        ).alias("evidence"),
     )  # fmt: skip
-    # The event is judged already, by the finding that stands for all of them.
-    return judged.unionByName(proof.withColumn("judged", F.lit(0).cast("long")))
+    return judged.unionByName(proof)
 
 
 def windows_monotone(windows: DataFrame, watermarks: DataFrame, faults: DataFrame) -> DataFrame:

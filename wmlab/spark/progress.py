@@ -7,21 +7,25 @@ counts is still to come, it is the final one. As running maxima only grow along 
 smallest local watermark among the later buffers of all origins at once. So three passes of window functions answer for
 all origins together: along the sequences of an origin, back along its arrivals, and back along all arrivals.
 
-The value at the head of the prefix may fall. Then the global watermark is the smallest value among the origins'
-intervals between two arrivals, which takes a join of as many rows as arrivals times origins.
+The value at the head of the prefix may fall. Then the third pass is another one: `wmlab.spark.falling`.
+
+When a sequence is complete is a matter of the rule, and of the arrivals of that sequence alone.
 
 Source: "Watermarking and Progress", Reasoning about progress; `wmlab.model.progress.tracker`, which gives the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, get_args
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.errors import ModelError
+from wmlab.model.progress.chunks import CompletenessRule
 from wmlab.model.progress.tracker import LocalRule
+from wmlab.spark.falling import smallest_of_all
 from wmlab.spark.inputs import refuse, require
 
 BUFFER_COLUMNS: Final = (
@@ -33,76 +37,110 @@ _LANE: Final = (*_OPERATOR, "origin")
 _UNKNOWN: Final = -(2**63)
 """Stands below every watermark while a minimum is taken; it is null before and after."""
 _BLOCK_BITS: Final = 16
-"""Arrivals of one operator that one sort sees, as a power of two."""
-_CELL_BITS: Final = 8
-"""Width of the grid over arrivals in the join of intervals, as a power of two."""
+"""Arrivals of one operator that one task sees, as a power of two."""
 
 
-def progress(buffers: DataFrame, *, local: LocalRule = "running_max") -> DataFrame:
-    """How far time has come after every arrival, as the tracker with the set rule finds it.
+def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: CompletenessRule = "set") -> DataFrame:
+    """How far time has come after every arrival, as the tracker with these rules finds it.
 
     `buffers` needs the columns of `BUFFER_COLUMNS`: one row per arrival at an operator, `arrival` unique and increasing
-    within (stream, operator). All its columns and rows are kept; repeated buffers change nothing. Added are
+    within (stream, operator). All its columns and rows are kept. Added are
 
-    - completes: whether this arrival completes its sequence;
+    - completes: whether this arrival completes its sequence by the rule `complete`;
     - prefix: length of the origin's longest complete prefix after it;
     - local_watermark: of the origin after it, null while there is no prefix;
     - global_watermark: the smallest of all declared origins after it, null while one of them has none.
 
-    A sequence with two different last chunks breaks the protocol and is outside of this. Nothing is executed here.
-    Raises `ModelError` for a missing column, for one that is there already under an added name, and for an unknown
-    `local`. Source: "Watermarking and Progress", Reasoning about progress.
+    Under the set rule repeated buffers change nothing, and a sequence with two different last chunks breaks the
+    protocol and is outside of this; the other rules count what they are given. Nothing is executed here. Raises
+    `ModelError` for a missing column, for one that is there already under an added name, and for an unknown rule; a
+    chunk below the base and an operator with two chunk bases fail when the answer is asked for.
+    Source: "Watermarking and Progress", Reasoning about progress.
     """
     require(buffers, "buffers", BUFFER_COLUMNS)
     refuse(buffers, "buffers", PROGRESS_COLUMNS)
     if local not in get_args(LocalRule):
         raise ModelError(f"There is no local watermark {local!r}.", remedy="Ask for 'running_max' or 'head'.")
-    followed = _along_arrivals(_along_sequences(buffers, local))
-    operators = _operators(buffers)
-    found = _over_all_origins(followed, operators) if local == "running_max" else _over_intervals(followed, operators)
+    if complete not in get_args(CompletenessRule):
+        known = ", ".join(map(repr, get_args(CompletenessRule)))
+        raise ModelError(f"There is no rule {complete!r} for a complete sequence.", remedy=f"Ask for one of {known}.")
+    based = buffers.withColumn("chunk", _from_the_base())
+    done = _by_set(based) if complete == "set" else _by_count(based, complete)
+    followed = _along_arrivals(_along_sequences(done, buffers.columns, local))
+    operators = _operators(based)
+    if local == "running_max":
+        found = _over_all_origins(followed, operators)
+    else:
+        found = smallest_of_all(followed.drop("before", "after"), operators, bits=_BLOCK_BITS)
     return found.select(*buffers.columns, *PROGRESS_COLUMNS)
 
 
-def _along_sequences(buffers: DataFrame, local: LocalRule) -> DataFrame:
-    """Adds `completes`; `before`, what stands until this buffer comes; and `after`, what its sequence brings.
+def _from_the_base() -> Column:
+    """The chunk number, refused where it is below the base, as `wmlab.model.progress.identifiers` does."""
+    place = F.concat_ws(" of origin ", F.concat(F.lit("Sequence "), F.col("sequence")), F.col("origin"))
+    told = F.concat(place, F.lit(" has a chunk "), F.col("chunk"), F.lit(" in a trace whose chunks start at "))
+    wrong = F.raise_error(F.concat(told, F.col("chunk_base"), F.lit(": give the whole trace one base.")))
+    return F.when(F.col("chunk") < F.col("chunk_base"), wrong).otherwise(F.col("chunk"))
 
-    Both are (prefix, watermark), null where a gap that never closes comes first; `before` is also null for a repeat.
-    """
+
+def _by_set(buffers: DataFrame) -> DataFrame:
+    """Adds `completes` and `_top`, the largest watermark of the sequence, by the set of its chunks."""
     ordered = Window.partitionBy(*_LANE).orderBy("sequence", "chunk", "arrival")
     whole = Window.partitionBy(*_LANE, "sequence")
-    earlier = Window.partitionBy(*_LANE).orderBy("sequence").rangeBetween(Window.unboundedPreceding, -1)
-    same = F.lag("sequence").over(ordered) == F.col("sequence")
-    marked = buffers.withColumns(
-        {
-            "_first": ~F.coalesce(same, F.lit(False)),
-            "_repeat": F.coalesce(same & (F.lag("chunk").over(ordered) == F.col("chunk")), F.lit(False)),
-        }
-    )
-    once = ~F.col("_repeat")
+    same = (F.lag("sequence").over(ordered) == F.col("sequence")) & (F.lag("chunk").over(ordered) == F.col("chunk"))
+    marked = buffers.withColumn("_once", ~F.coalesce(same, F.lit(False)))
     last_chunk = F.max(F.when(F.col("last"), F.col("chunk"))).over(whole)
-    chunks = F.sum(once.cast("long")).over(whole)
-    summed = marked.withColumns(
+    chunks = F.sum(F.col("_once").cast("long")).over(whole)
+    all_here = F.coalesce(chunks == last_chunk - F.col("chunk_base") + 1, F.lit(False))
+    final = F.max(F.when(F.col("_once"), F.col("arrival"))).over(whole)
+    return marked.withColumns(
         {
-            "_top": F.max(F.when(once, F.col("watermark"))).over(whole),
-            "_done": F.max(F.when(once, F.col("arrival"))).over(whole),
-            "_complete": F.coalesce(chunks == last_chunk - F.col("chunk_base") + 1, F.lit(False)),
+            "_top": F.max(F.when(F.col("_once"), F.col("watermark"))).over(whole),
+            "completes": all_here & (F.col("arrival") == final),
         }
     )
-    complete = F.sum(F.when(F.col("_first") & F.col("_complete"), 1).otherwise(0)).over(earlier)
-    head = F.max(F.struct("sequence", "_top")).over(earlier)["_top"]
-    highest = F.max("_top").over(earlier)
-    seen = summed.withColumns(
+
+
+def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
+    """Adds `completes` and `_top` as `_by_set`, by a rule that counts; what comes after that is left out."""
+    whole = Window.partitionBy(*_LANE, "sequence")
+    so_far = whole.orderBy("arrival").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    last_chunk = F.last(F.when(F.col("last"), F.col("chunk")), ignorenulls=True).over(so_far)
+    if rule == "balance":
+        hit = F.sum(F.when(F.col("last"), F.col("chunk") - F.col("chunk_base")).otherwise(-1)).over(so_far) == 0
+    else:
+        needed = last_chunk if rule == "literal" else last_chunk - F.col("chunk_base") + 1
+        hit = F.count("*").over(so_far) == needed
+    first = buffers.withColumn("_hit", F.when(hit, F.col("arrival"))).withColumn("_done", F.min("_hit").over(whole))
+    counted = F.when(F.col("arrival") <= F.col("_done"), F.col("watermark"))
+    return first.withColumns(
         {
-            "_gapless": F.coalesce(complete, F.lit(0)) == F.col("sequence") - 1,
-            "_before": highest if local == "running_max" else head,
+            "_top": F.max(counted).over(whole),
+            "completes": F.coalesce(F.col("arrival") == F.col("_done"), F.lit(False)),
+        }
+    )
+
+
+def _along_sequences(done: DataFrame, columns: Sequence[str], local: LocalRule) -> DataFrame:
+    """Adds `before`, what stands until this buffer completes its sequence, and `after`, what that brings.
+
+    Both are (prefix, watermark), null where a gap that never closes comes first, and for all other buffers.
+    """
+    earlier = Window.partitionBy(*_LANE).orderBy("sequence").rangeBetween(Window.unboundedPreceding, -1)
+    complete = F.sum(F.col("completes").cast("long")).over(earlier)
+    head = F.max(F.struct("sequence", "_top")).over(earlier)["_top"]
+    seen = done.withColumns(
+        {
+            "_counts": F.col("completes") & (F.coalesce(complete, F.lit(0)) == F.col("sequence") - 1),
+            "_before": F.max("_top").over(earlier) if local == "running_max" else head,
         }
     )
     own = F.greatest("_before", "_top") if local == "running_max" else F.col("_top")
     return seen.select(
-        *buffers.columns,
-        (F.col("_complete") & (F.col("arrival") == F.col("_done"))).alias("completes"),
-        F.when(F.col("_gapless") & once, _state(F.col("sequence") - 1, F.col("_before"))).alias("before"),
-        F.when(F.col("_gapless") & F.col("_complete"), _state(F.col("sequence"), own)).alias("after"),
+        *columns,
+        "completes",
+        F.when(F.col("_counts"), _state(F.col("sequence") - 1, F.col("_before"))).alias("before"),
+        F.when(F.col("_counts"), _state(F.col("sequence"), own)).alias("after"),
     )
 
 
@@ -165,9 +203,19 @@ def _over_all_origins(rows: DataFrame, operators: DataFrame) -> DataFrame:
 
 
 def _operators(buffers: DataFrame) -> DataFrame:
-    """Per operator the last arrival (`end`) and how many origins have sent anything (`heard`)."""
-    lanes = buffers.groupBy(*_LANE).agg(F.max("arrival").alias("end"))
-    return lanes.groupBy(*_OPERATOR).agg(F.max("end").alias("end"), F.count("*").alias("heard"))
+    """Per operator the last arrival (`end`) and how many origins have sent anything (`heard`).
+
+    Two chunk bases in one operator fail here.
+    """
+    lanes = buffers.groupBy(*_LANE).agg(
+        F.max("arrival").alias("end"), F.min("chunk_base").alias("low"), F.max("chunk_base").alias("high")
+    )
+    told = F.concat(
+        F.lit("The trace has no single chunk base: operator "), F.col("operator"), F.lit(" of "), F.col("stream"),
+        F.lit(" has "), F.min("low"), F.lit(" and "), F.max("high"), F.lit("; give the whole trace one base."),
+    )  # fmt: skip
+    end = F.when(F.min("low") < F.max("high"), F.raise_error(told)).otherwise(F.max("end"))
+    return lanes.groupBy(*_OPERATOR).agg(end.alias("end"), F.count("*").alias("heard"))
 
 
 def _carried(blocks: Column, low: Column) -> Column:
@@ -182,37 +230,3 @@ def _low(watermark: str) -> Column:
 
 def _block(arrival: str) -> Column:
     return F.shiftright(arrival, _BLOCK_BITS)
-
-
-def _over_intervals(rows: DataFrame, operators: DataFrame) -> DataFrame:
-    """Adds `global_watermark` where local watermarks may fall: each origin's value holds until its next arrival.
-
-    Intervals are cut at a grid of arrivals, so that the join is one on equal cells with a range test.
-    """
-    until = F.coalesce(F.col("next") - 1, F.col("end"))
-    cell = [F.shiftright(bound, _CELL_BITS) for bound in (F.col("arrival"), until)]
-    spans = rows.join(F.broadcast(operators), list(_OPERATOR)).select(
-        *(F.col(name).alias(f"_{name}") for name in _OPERATOR),
-        F.col("arrival").alias("_from"),
-        until.alias("_until"),
-        F.col("local_watermark").alias("_local"),
-        F.explode(F.sequence(*cell)).alias("_cell"),
-    )
-    at = (
-        (F.col("stream") == F.col("_stream"))
-        & (F.col("operator") == F.col("_operator"))
-        & (F.shiftright("arrival", _CELL_BITS) == F.col("_cell"))
-        & F.col("arrival").between(F.col("_from"), F.col("_until"))
-    )
-    lowest = (
-        rows.select(*_OPERATOR, "arrival", "origins")
-        .join(spans, at)
-        .groupBy(*_OPERATOR, "arrival", "origins")
-        .agg(F.count("_local").alias("_known"), F.min("_local").alias("_lowest"))
-        .select(
-            *_OPERATOR,
-            "arrival",
-            F.when(F.col("_known") == F.col("origins"), F.col("_lowest")).alias("global_watermark"),
-        )
-    )
-    return rows.join(lowest, [*_OPERATOR, "arrival"])

@@ -17,6 +17,8 @@ _LEVEL = 19.0
 _MAIN, _BELOW, _AXIS = 290.0, 120.0, 50.0
 _STRIP = 14.0
 _SMALL = 11.5
+_BOLD = 1.22
+"""How much wider bold text is than plain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +95,8 @@ def _panel(
 
 
 def _head(picture: BoundsPicture, lines: Sequence[str]) -> list[str]:
-    title = svg.text(_MARGIN, 30, picture.title, "title", size=17, bold=True)
+    fitting = (_WIDTH - 2 * _MARGIN) / (_BOLD * text_width(picture.title, 1))
+    title = svg.text(_MARGIN, 30, picture.title, "title", size=min(17, fitting), bold=True)
     return [title, *(svg.text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(lines))]
 
 
@@ -168,7 +171,7 @@ def _distance(picture: BoundsPicture, below: svg.Panel | None) -> list[str]:
     parts = [svg.area(_pixels(below, polygon), "band", opacity=0.14) for polygon in polygons]
     parts.append(svg.line([(below.left, zero), (below.right, zero)], "truth"))
     for name, values in (("upper", distance.upper), ("lower", distance.lower)):
-        parts += [_step_line(below, steps, name) for steps in staircases(picture.at_ms, values)]
+        parts += [_step_line(below, steps, name) for steps in _stretches(picture, values)]
     return [*parts, svg.text(below.right + 8, zero + 4, distance.reference, "truth", size=13, bold=True)]
 
 
@@ -189,7 +192,13 @@ def _main_bands(picture: BoundsPicture) -> list[list[tuple[int, int]]]:
 
 def _steps(picture: BoundsPicture, name: str) -> list[list[tuple[int, int]]]:
     values: Sequence[Value] = picture.curves.get(name, [])
-    return staircases(picture.at_ms, values) if values else []
+    return _stretches(picture, values) if values else []
+
+
+def _stretches(picture: BoundsPicture, values: Sequence[Value]) -> list[list[tuple[int, int]]]:
+    """The stretches of a curve, without those of no length: within one ms a bound may come and go."""
+    found = staircases(picture.at_ms, values)
+    return [steps for steps in found if len(steps) > 1 or steps[0][0] == picture.at_ms[-1]]
 
 
 def _step_line(panel: svg.Panel, steps: Sequence[tuple[int, int]], name: str) -> str:

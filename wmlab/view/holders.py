@@ -15,7 +15,7 @@ from wmlab.view.chart import Chart
 from wmlab.view.frames import plain_columns
 from wmlab.view.labels import text_width, wrap
 from wmlab.view.style import GREY, PLOTLY_COLOUR, TEMPLATE
-from wmlab.view.ticks import Unit, duration_ticks, duration_unit, format_duration
+from wmlab.view.ticks import duration_ticks, duration_unit, format_duration
 
 _COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms")
 _MOST: Final = 12
@@ -48,8 +48,7 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
         found = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
         raise ChartError(f"One chart shows the holders of one stream; {found}.", remedy="Keep the rows of one stream.")
     order = sorted(range(len(columns["who"])), key=lambda i: (-(columns["cost_ms"][i] or 0), -columns["held_ms"][i]))
-    unit = duration_unit(_top_ms(columns["cost_ms"]))
-    bars = [_bar(columns, i, unit) for i in order]
+    bars = [_bar(columns, i) for i in order]
     sentence = _sentence(streams[0], columns, order)
     left_out = f" {len(bars) - _MOST} more cost less." if len(bars) > _MOST else ""
     heading = title or f"Who held the lower bound of {streams[0]}, and what did it cost?"
@@ -62,9 +61,9 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     )
 
 
-def _bar(columns: dict[str, list[Any]], i: int, unit: Unit) -> _Bar:
+def _bar(columns: dict[str, list[Any]], i: int) -> _Bar:
     cost_ms = columns["cost_ms"][i]
-    price = "cost unknown" if cost_ms is None else f"{unit.scale(round(cost_ms))} {unit.symbol}"
+    price = "cost unknown" if cost_ms is None else format_duration(round(cost_ms))
     name = f"{columns['who'][i]} ({columns['why'][i]})" if columns["why"][i] in _ROLE else str(columns["who"][i])
     return _Bar(name, columns["why"][i], cost_ms, f"{price}, held {format_duration(columns['held_ms'][i])}")
 

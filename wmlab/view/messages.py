@@ -20,6 +20,8 @@ _LOOKS: Final = ("lower", "upper", "truth")
 """The roles of the three most frequent kinds; all others share the next."""
 _OTHER: Final = "unknown"
 _STUB_SHARE: Final = 0.02
+_THIN: Final = 1.8
+"""Width of the interactive lines in px: many of them run side by side."""
 _WIDTH, _MARGIN, _RIGHT, _LANE = 900.0, 20.0, 30.0, 56.0
 
 
@@ -36,7 +38,8 @@ def space_time(
     moment = read_moment(table, around_ms, span_ms, parties)
     sentence = describe(moment)
     drawn = f" Drawn are the {len(moment.near)} nearest." if len(moment.near) < len(moment.messages) else ""
-    heading = title or f"What was said in {moment.stream} around {clock_words(moment.around_ms, span_ms)}?"
+    within = "" if moment.stream is None else f" in {moment.stream}"
+    heading = title or f"What was said{within} around {clock_words(moment.around_ms, span_ms)}?"
     axis = _axis(moment)
     return Chart(
         sentence=sentence,
@@ -47,7 +50,7 @@ def space_time(
 
 
 def _data(moment: Moment) -> dict[str, list[Any]]:
-    rows = [(moment.stream, m.sent_ms, m.received_ms, m.sender, m.receiver, m.kind, m.content) for m in moment.messages]
+    rows = [(m.stream, m.sent_ms, m.received_ms, m.sender, m.receiver, m.kind, m.content) for m in moment.messages]
     return {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
 
 
@@ -100,20 +103,22 @@ def _draw_svg(moment: Moment, axis: Axis, title: str, subtitle: str) -> str:
 def _legend(moment: Moment, y: float) -> list[str]:
     parts = []
     x = _MARGIN
-    for kind, role in _legend_entries(moment):
+    for name, role, _ in _legend_entries(moment):
         parts.append(svg.line([(x, y - 4), (x + 26, y - 4)], role))
-        parts.append(svg.text(x + 32, y, kind, "text"))
-        x += 32 + text_width(kind, 12) + 18
+        parts.append(svg.text(x + 32, y, name, "text"))
+        x += 32 + text_width(name, 12) + 18
     if any(message.received_ms is None for message in moment.near):
         parts += [svg.point(x + 4, y - 4, "cross", "alarm"), svg.text(x + 14, y, "did not arrive", "text")]
     return parts
 
 
-def _legend_entries(moment: Moment) -> list[tuple[str, str]]:
+def _legend_entries(moment: Moment) -> list[tuple[str, str, list[str]]]:
+    """What the legend has: a name, its role, and the kinds that it stands for."""
     kinds = moment.kinds
-    entries = list(zip(kinds, _LOOKS, strict=False))
+    entries = [(kind, role, [kind]) for kind, role in zip(kinds, _LOOKS, strict=False)]
     others = kinds[len(_LOOKS) :]
-    return [*entries, (", ".join(others), _OTHER)] if others else entries
+    name = others[0] if len(others) == 1 else f"{len(others)} other kinds"
+    return [*entries, (name, _OTHER, others)] if others else entries
 
 
 def _arrow(panel: svg.Panel, moment: Moment, message: Message) -> list[str]:
@@ -147,7 +152,7 @@ def _draw_plotly(moment: Moment, axis: Axis, title: str, subtitle: str) -> go.Fi
     head = wrap(subtitle, width=700, size=13)
     top = 84 + 18 * len(head)
     height = round(_LANE * max(len(moment.parties) - 1, 1)) + top + 66
-    traces = [_lines(moment, axis, kind) for kind in moment.kinds]
+    traces = [_lines(moment, axis, *entry) for entry in _legend_entries(moment)]
     traces += [trace for trace in (_ends(moment, axis), _losses(moment, axis)) if trace is not None]
     (around,) = axis.plotted([moment.around_ms])
     line = {"color": PLOTLY_COLOUR["mark"], "width": 1, "dash": PLOTLY_DASH["mark"]}
@@ -165,6 +170,7 @@ def _draw_plotly(moment: Moment, axis: Axis, title: str, subtitle: str) -> go.Fi
         "margin": {"l": 70, "r": 30, "t": top, "b": 56},
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
         "hovermode": "closest",
+        "separators": ".\u00a0",
         "xaxis": {
             "title": {"text": axis.title, "standoff": 8},
             "range": axis.plotted([axis.low, axis.high]),
@@ -183,20 +189,19 @@ def _draw_plotly(moment: Moment, axis: Axis, title: str, subtitle: str) -> go.Fi
     return go.Figure(data=traces, layout=layout)
 
 
-def _lines(moment: Moment, axis: Axis, kind: str) -> go.Scatter:
-    role = _role(moment, kind)
+def _lines(moment: Moment, axis: Axis, name: str, role: str, kinds: Sequence[str]) -> go.Scatter:
     xs: list[float | None] = []
     ys: list[float | None] = []
-    for message in (m for m in moment.near if m.kind == kind):
+    for message in (m for m in moment.near if m.kind in kinds):
         (sent, begin), (arrived, end) = _course(moment, message)
         xs += [*([None] if xs else []), *axis.plotted([round(sent), round(arrived)])]
         ys += [*([None] if ys else []), begin, end]
     style = {
         "color": GREY if role == _OTHER else PLOTLY_COLOUR[role],
-        "width": ROLES[role].width,
+        "width": min(ROLES[role].width, _THIN),
         "dash": PLOTLY_DASH.get(role, "solid"),
     }
-    return go.Scatter(x=xs, y=ys, mode="lines", line=style, hoverinfo="skip", name=escape(kind))
+    return go.Scatter(x=xs, y=ys, mode="lines", line=style, hoverinfo="skip", name=escape(name))
 
 
 def _ends(moment: Moment, axis: Axis) -> go.Scatter | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,11 +14,15 @@ from wmlab.view.ticks import format_duration, format_instant, is_instant
 COLUMNS: Final = ("stream", "sent_ms", "received_ms", "sender", "receiver", "kind", "content")
 MOST: Final = 240
 """Messages drawn at most: more arrows cannot be told apart."""
+_NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Message:
-    """One message of the protocol; `received_ms` is None if it was lost, or still on its way at the end."""
+    """One message of the protocol; `received_ms` is None if it was lost, or still on its way at the end.
+
+    `stream` is the stream it is about, None: about none, such as what controllers and coordinator say to each other.
+    """
 
     sent_ms: int
     sender: str
@@ -25,6 +30,7 @@ class Message:
     kind: str
     content: str
     received_ms: int | None
+    stream: str | None
 
     @property
     def end_ms(self) -> int:
@@ -34,15 +40,23 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The messages of one stream between two times, ascending; `near` are those drawn, the nearest to the middle."""
+    """The messages of one stream, and those about none, between two times, ascending; without a stream it is None.
 
-    stream: str
+    `near` are those drawn, the nearest to the middle.
+    """
+
+    stream: str | None
     around_ms: int
     from_ms: int
     to_ms: int
     messages: tuple[Message, ...]
     near: tuple[Message, ...]
     parties: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """What the messages are about, in words."""
+        return "no stream" if self.stream is None else self.stream
 
     @property
     def kinds(self) -> list[str]:
@@ -61,20 +75,19 @@ def read_moment(table: Any, around_ms: int, span_ms: int, parties: Sequence[str]
     columns = plain_columns(table, COLUMNS, chart="A space-time diagram", example="recording.to_pandas('messages')")
     from_ms, to_ms = around_ms - span_ms // 2, around_ms + (span_ms + 1) // 2
     found = []
-    streams = set()
     for row in zip(*(columns[name] for name in COLUMNS), strict=True):
         stream, sent_ms, received_ms, sender, receiver, kind, content = row
-        message = Message(sent_ms, sender, receiver, kind, content or "", received_ms)
+        message = Message(sent_ms, sender, receiver, kind, content or "", received_ms, stream)
         between = parties is None or {sender, receiver} <= set(parties)
         if between and message.sent_ms <= to_ms and message.end_ms >= from_ms:
             found.append(message)
-            streams.add(stream)
+    streams = {message.stream for message in found if message.stream is not None}
     _refuse(found, streams, around_ms, span_ms)
     found.sort(key=lambda m: (m.sent_ms, m.end_ms, m.sender, m.receiver, m.kind, m.content))
     near = sorted(sorted(found, key=lambda m: abs(m.sent_ms - around_ms))[:MOST], key=found.index)
     lanes = tuple(dict.fromkeys(parties or _lanes(near)))
     return Moment(
-        stream=streams.pop(),
+        stream=next(iter(streams), None),
         around_ms=around_ms,
         from_ms=from_ms,
         to_ms=to_ms,
@@ -120,13 +133,26 @@ def clock_words(at_ms: int, span_ms: int) -> str:
 def describe(moment: Moment) -> str:
     """The answer in one or two sentences."""
     messages = moment.messages
-    counts = {kind: sum(m.kind == kind for m in messages) for kind in {m.kind for m in messages}}
-    listed = ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     parties = {party for m in messages for party in (m.sender, m.receiver)}
     number = f"{len(messages):,} message{'' if len(messages) == 1 else 's'}"
     begin, end = (clock_words(at_ms, moment.to_ms - moment.from_ms) for at_ms in (moment.from_ms, moment.to_ms))
-    first = f"{number} of {moment.stream} passed between {len(parties)} parties from {begin} to {end}: {listed}."
+    where = f"passed between {len(parties)} parties from {begin} to {end}"
+    first = f"{number} of {moment.subject} {where}: {_kinds(messages)}."
     return " ".join(part for part in (first, _slowest(messages), _lost(messages)) if part)
+
+
+def _kinds(messages: Sequence[Message]) -> str:
+    """How many messages of which kind, the most frequent first; the rare ones of many kinds are only counted."""
+    counts = sorted(Counter(m.kind for m in messages).items(), key=lambda item: (-item[1], item[0]))
+    named = counts if len(counts) <= _NAMED + 1 else counts[:_NAMED]
+    listed = ", ".join(f"{n} {kind}" for kind, n in named)
+    rest = counts[len(named) :]
+    return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other kinds" if rest else listed
+
+
+def _one(message: Message) -> str:
+    article = "an" if message.kind[:1] in "aeiou" else "a"
+    return f"{article} {message.kind} from {message.sender} to {message.receiver}"
 
 
 def _slowest(messages: Sequence[Message]) -> str:
@@ -135,12 +161,11 @@ def _slowest(messages: Sequence[Message]) -> str:
         return ""
     slow = max(arrived, key=lambda m: m.end_ms - m.sent_ms)
     took = format_duration(slow.end_ms - slow.sent_ms)
-    return f"The slowest, a {slow.kind} from {slow.sender} to {slow.receiver}, took {took}."
+    return f"The slowest, {_one(slow)}, took {took}."
 
 
 def _lost(messages: Sequence[Message]) -> str:
     lost = [m for m in messages if m.received_ms is None]
     if not lost:
         return ""
-    first = f"a {lost[0].kind} from {lost[0].sender} to {lost[0].receiver}"
-    return f"{len(lost)} did not arrive, {'first ' if len(lost) > 1 else ''}{first}."
+    return f"{len(lost)} did not arrive, {'first ' if len(lost) > 1 else ''}{_one(lost[0])}."

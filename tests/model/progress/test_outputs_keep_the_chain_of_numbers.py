@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.model.progress.streams import origin_buffers, run, run_origin, several_origins
+from tests.model.progress.streams import origin_buffers, run, run_origin, several_origins, values
 from wmlab.errors import ModelError
 from wmlab.model.progress.findings import Breach, Finding
 from wmlab.model.progress.firing import Firing, FiringRules
 from wmlab.model.progress.identifiers import TupleBuffer
-from wmlab.model.progress.outputs import Rechunking, Renumbering, aggregated, joined, slice_pairs
+from wmlab.model.progress.outputs import Rechunking, Renumbering, aggregated, joined
 from wmlab.model.progress.slices import Windows
 from wmlab.model.progress.tracker import ProgressRules
 
@@ -56,46 +56,56 @@ def test_a_repeated_input_gives_no_output() -> None:
 @given(several_origins())
 def test_a_blocking_operator_numbers_only_what_is_in_a_prefix(case) -> None:
     origins, buffers = case
-    state, outputs = Renumbering.start(9, origins), []
+    state, outputs, inputs, reached = Renumbering.start(9, origins), [], [], 0
     for taken, after in zip(buffers, run(origins, buffers)[1:], strict=True):
         state, made, _ = state.emit(taken)
-        outputs += made
+        outputs += [one.buffer for one in made]
+        inputs += [(one.origin, one.sequence) for one in made]
         complete = sum(local.prefix for local in after.locals)
         assert len(outputs) == (0 if after.watermark is None else complete)
-        assert all(buffer.watermark == after.watermark for buffer in made)
+        marks = [one.buffer.watermark for one in made]
+        assert marks == [*[reached] * (len(made) - 1), after.watermark][: len(made)]
+        reached = marks[-1] if marks else reached
+        assert len(inputs) + len(state.held) == complete
     assert [(b.origin, b.sequence, b.chunk, b.last) for b in outputs] == [
         (9, number, 0, True) for number in range(1, len(outputs) + 1)
     ]
+    for origin in origins:
+        mine = [sequence for of, sequence in inputs if of == origin]
+        assert mine == list(range(1, len(mine) + 1))
     watermarks = [buffer.watermark for buffer in outputs]
     assert watermarks == sorted(watermarks)
 
 
-def fire(records: list[tuple[int, int]]) -> list:
-    state = Firing(FiringRules(windows=Windows(20, 10), sides=2))
-    for time, side in records:
-        state, _ = state.fill([time], side)
-    return list(state.end()[1])
+@given(several_origins(ordered=True))
+def test_no_output_of_a_blocking_operator_promises_more_than_the_outputs_behind_it_keep(case) -> None:
+    """The watermark of an input is its largest time, so it may hold records as old as the sequence before it."""
+    origins, buffers = case
+    state, outputs = Renumbering.start(9, origins), []
+    for taken in buffers:
+        state, made, _ = state.emit(taken)
+        outputs += made
+    oldest = {}
+    for origin in origins:
+        values_of = values([b for b in buffers if b.origin == origin])
+        for sequence in values_of:
+            oldest[origin, sequence] = values_of.get(sequence - 1, 0)
+    for place, output in enumerate(outputs):
+        later = [oldest[one.origin, one.sequence] for one in outputs[place + 1 :]]
+        assert output.buffer.watermark <= min(later, default=output.buffer.watermark)
 
 
-def test_a_join_puts_out_one_chunk_for_each_pair_of_slices() -> None:
-    first, second = fire([(1, 0), (12, 0), (13, 1), (14, 1)])
-    assert slice_pairs(first) == ((1, 2), (1, 2))
-    assert joined(first, 3) == (TupleBuffer(3, 1, 0, False, 0), TupleBuffer(3, 1, 1, True, 0))
-    assert joined(second, 3) == (TupleBuffer(3, 2, 0, True, 10),)
-
-
-def test_a_join_without_a_partner_puts_out_an_empty_chunk() -> None:
-    (window,) = fire([(1, 0)])
-    assert slice_pairs(window) == ()
-    assert joined(window, 3, base=1) == (TupleBuffer(3, 1, 1, True, 0),)
+def test_a_join_puts_out_one_chunk_for_each_pair_of_slices_and_an_empty_one_for_none() -> None:
+    state, _ = Firing(FiringRules(windows=Windows(20, 10))).fill([1, 12, 13])
+    first, second = state.end()[1]
+    assert joined(first, 2, 3) == (TupleBuffer(3, 1, 0, False, 0), TupleBuffer(3, 1, 1, True, 0))
+    assert joined(second, 0, 3, base=1) == (TupleBuffer(3, 2, 1, True, 10),)
 
 
 def test_an_aggregation_puts_out_one_buffer_with_the_start_as_watermark() -> None:
     state, _ = Firing(FiringRules(windows=Windows.tumbling(10))).fill([25])
     (window,) = state.end()[1]
     assert aggregated(window, 4) == (TupleBuffer(4, 1, 0, True, 20),)
-    with pytest.raises(ModelError, match="two sides"):
-        slice_pairs(window)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,6 @@ def test_without_forgetting_no_window_ever_fires_twice(windows, steps) -> None:
         (lambda: Windows(10, 10).slice_of(-1), "before the first window"),
         (lambda: Windows(10, 10).windows_of(-1), "before the first window"),
         (lambda: FiringRules(windows=Windows(1, 1), emit_lag=-1), "emit lag of -1"),
-        (lambda: Firing(FiringRules(windows=Windows(1, 1))).fill([1], side=1), "no side 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, message: str) -> None:

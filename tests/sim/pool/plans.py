@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from wmlab.scenario.plan_operators import Emit, Map
 from wmlab.scenario.plan_parts import Aggregate, Join, Query, Source, Workers
 from wmlab.scenario.plan_scenario import PlanScenario
 from wmlab.sim.pool.records import Records
@@ -23,8 +24,13 @@ def scenario(**fields: Any) -> PlanScenario:
     return PlanScenario("test", **(given | fields))
 
 
-def query(*sources: Source, window: Aggregate | Join | None = TUMBLING) -> Query:
-    return Query("q", sources=sources or (source("a"), source("b")), window=window)
+def query(*sources: Source, window: Aggregate | Join | None = TUMBLING, **fields: Any) -> Query:
+    return Query("q", sources=sources or (source("a"), source("b")), window=window, **fields)
+
+
+def growing(name: str, growth: float, **fields: Any) -> Source:
+    """A source whose buffers are re-chunked into `growth` or, if not full, fewer."""
+    return source(name, operators=[Map(growth), Emit()], **fields)
 
 
 def source(name: str, **fields: Any) -> Source:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.sim.pool.plans import query, rows, run, source
+from tests.sim.pool.plans import growing, query, rows, run, source
 from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
+from wmlab.scenario.plan_operators import Filter
 from wmlab.scenario.plan_parts import Aggregate, DelayBuffer, EmptyBuffer, LoseBuffer, SilenceSource, Workers
 from wmlab.sim.pool.records import Records
 
@@ -112,7 +113,7 @@ def test_ingestion_time_is_the_creation_of_the_buffer() -> None:
 
 
 def test_a_filter_thins_the_records_and_keeps_the_buffers() -> None:
-    whole, thin = run(), run(queries=[query(source("a", keep=0.25), source("b"))])
+    whole, thin = run(), run(queries=[query(source("a", operators=[Filter(0.25)]), source("b"))])
     counts = [[row["records"] for row in rows(world, "buffers", emitter="a")] for world in (whole, thin)]
     assert len(counts[0]) == len(counts[1])
     assert 0.15 < sum(counts[1]) / sum(counts[0]) < 0.35
@@ -121,12 +122,12 @@ def test_a_filter_thins_the_records_and_keeps_the_buffers() -> None:
 def test_the_literal_rule_never_completes_a_single_chunk() -> None:
     world = run(complete="literal")
     assert fired(world, "watermark") == 0
-    wrong = run(complete="literal", queries=[query(source("a", fan_out=3), source("b", fan_out=3))])
+    wrong = run(complete="literal", queries=[query(growing("a", 3), growing("b", 3))])
     assert rows(wrong, "faults", kind="breach")
 
 
 def test_a_trace_is_replayed_as_it_arrived() -> None:
-    log = Records(np.array([50, 20, 400]), np.array([100, 200, 20_000]))
+    log = Records(np.array([50, 20, 400]), np.array([100, 200, 20_000]), np.array([0, 1, 0]))
     world = run({"t": log}, queries=[query(source("t", trace="log"))])
     (buffer,) = rows(world, "buffers", operator="build")
     assert (buffer["records"], buffer["watermark"], buffer["created_ms"]) == (2, 50, 100)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.sim.pool.plans import query, scenario, source
 from wmlab.scenario import Problems
+from wmlab.scenario.plan_operators import Emit, Filter, InOrder, Map, Renumber, Scan
+from wmlab.scenario.plan_origins import origins_of
 from wmlab.scenario.plan_parts import (
     Aggregate,
     DelayBuffer,
@@ -21,7 +25,13 @@ from wmlab.scenario.plan_scenario import PlanScenario
 
 FULL = scenario(
     queries=[
-        query(source("a", fan_out=3, keep=0.5), source("b", stamped="filter"), window=Join(2_000, slide_ms=500)),
+        query(
+            source("a", keys=7, operators=[Scan(), Filter(0.5), Map(1.5), Emit(buffer_records=4)]),
+            source("b", stamped="filter"),
+            window=Join(2_000, slide_ms=500, left=["b"]),
+            operators=[InOrder("in-order", policy="drop")],
+            output=[Emit(), Renumber("renumbered")],
+        ),
         Query("p", sources=[Source("c", times_ms=[1, 5], lag_ms=3)]),
     ],
     script=[
@@ -56,6 +66,47 @@ def test_a_source_has_exactly_one_load(load) -> None:
 def test_a_trace_has_its_own_times() -> None:
     with pytest.raises(Problems, match="a trace has its own times"):
         Source("s", trace="flights", disorder_ms=5)
+
+
+def test_a_trace_has_its_own_keys() -> None:
+    with pytest.raises(Problems, match="a trace has its own keys"):
+        Source("s", trace="flights", keys=5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "message"),
+    [
+        ({"window": Join(5, left=["a", "b"])}, "window.left", "no source is left for the right side"),
+        ({"window": Join(5, left=["x"])}, "window.left[0]", "no source is called 'x'; there are: a, b"),
+        ({"window": Join(5), "operators": [Renumber("r")]}, "operators[0]", "one origin of both sides"),
+        ({"operators": [Renumber("a")]}, "operators[0].name", "another part of the query is called 'a' too"),
+        ({"output": [Renumber("probe")]}, "output[0].name", "another part of the query is called 'probe' too"),
+        ({"window": None, "output": [Emit()]}, "output", "there is no window"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(fields, path, message) -> None:
+    with pytest.raises(Problems, match=re.escape(message)) as raised:
+        query(**fields)
+    assert [problem.path for problem in raised.value.problems] == [path]
+
+
+def test_a_source_cannot_be_called_like_an_operator() -> None:
+    with pytest.raises(Problems, match="'build' is what wmlab calls an operator"):
+        query(source("build"))
+
+
+def test_blocking_operators_are_origins_behind_all_sources() -> None:
+    origins = origins_of(
+        query(
+            source("a", operators=[Renumber("r")]),
+            source("b"),
+            operators=[InOrder("o")],
+            output=[Renumber("s")],
+        )
+    )
+    assert origins.ids == {"a": 1, "b": 2, "r": 3, "build": 4, "s": 5}
+    assert origins.inputs == {"r": (1,), "o": (3, 2), "build": (3, 2), "probe": (4,), "s": (4,), "sink": (5,)}
+    assert origins.at_end == {"a": 3, "b": 2}
 
 
 def test_a_join_needs_two_sources() -> None:

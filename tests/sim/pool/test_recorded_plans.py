@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.pool.plans import query, run, scenario, source
+from tests.sim.pool.plans import growing, query, run, scenario, source
 from wmlab.errors import RecordingError
 from wmlab.lab_progress import holds, plan_tables, record_plan, replay
 from wmlab.recording import Recording
-from wmlab.scenario.plan import LoseBuffer, SilenceSource
+from wmlab.scenario.plan import Join, LoseBuffer, SilenceSource
 from wmlab.tables_progress import PROGRESS_TABLES
 
-SCENARIO = scenario(queries=[query(source("a"), source("b", fan_out=2))], script=[LoseBuffer("a", 20)])
+SCENARIO = scenario(queries=[query(source("a"), growing("b", 2))], script=[LoseBuffer("a", 20)])
 
 
 def test_the_same_scenario_gives_the_same_recording(tmp_path) -> None:
@@ -21,7 +21,7 @@ def test_the_same_scenario_gives_the_same_recording(tmp_path) -> None:
 
 
 def test_the_tables_have_the_columns_of_their_schemas() -> None:
-    tables = plan_tables(run().journal)
+    tables = plan_tables(run(queries=[query(window=Join(1_000))]).journal)
     for name, schema in PROGRESS_TABLES.items():
         assert tables[name].schema == schema
         assert tables[name].num_rows

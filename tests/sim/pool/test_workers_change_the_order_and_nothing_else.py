@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.pool.plans import identifiers, query, rows, run, scenario, source
+from tests.sim.pool.plans import growing, identifiers, query, rows, run, scenario, source
 from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
 from wmlab.scenario.plan_parts import Aggregate, DelayBuffer, Join, StallWorker, Workers
@@ -41,7 +41,7 @@ def test_any_pool_fires_the_same_windows(service) -> None:
 @pytest.mark.parametrize("window", [Aggregate(1_000, slide_ms=300), Aggregate(300, slide_ms=1_000), Join(1_000)])
 def test_chunks_and_slides_change_nothing_about_that(window) -> None:
     one = run(queries=[query(window=window)])
-    two = run(queries=[query(source("a", fan_out=3), source("b", fan_out=2), window=window)], workers=Workers(9))
+    two = run(queries=[query(growing("a", 3), growing("b", 2), window=window)], workers=Workers(9))
     assert windows(one) == windows(two)
     assert windows(one)
 

@@ -21,8 +21,8 @@ MAX: Final = 2**63 - 1
 KEYS: Final = range(-128, 128)
 """The watermark keys: signed bytes."""
 
-Value = int | float | str | bool | None
-"""One field of an event."""
+Value = int | float | str | bool | None | tuple["Value", ...]
+"""One field of an event; a tuple is a list of values or a partial result on its way between two stages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from wmlab.errors import ModelError
 from wmlab.model.dataflow.items import Event, Item, Value, Watermark
@@ -35,6 +35,10 @@ class JobFailedError(ModelError):
     def __init__(self, reason: Reason, problem: str, *, remedy: str) -> None:
         self.reason = reason
         super().__init__(problem, remedy=remedy)
+
+    def at(self, place: str) -> JobFailedError:
+        """The same failure with the place where it happened in front: a vertex, an edge."""
+        return JobFailedError(self.reason, f"{place}: {self.problem}", remedy=self.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,4 +149,19 @@ class Processor(Protocol[S]):
         """Whether a snapshot can be taken now (an asynchronous step waits for its calls)."""
 
     def restore(self, snapshots: Sequence[S]) -> S:
-        """The state of an instance after a restart, from the snapshots of all instances of the vertex."""
+        """The state of an instance after a restart, from the snapshots of all instances of the vertex, its own first.
+
+        What belongs to rows comes from its own; of the others only the watermarks count, the lowest of which applies.
+        """
+
+
+@runtime_checkable
+class CountsRetries(Protocol):
+    """A processor that has to be told when a row is offered again because its output did not fit (`Row.retry`).
+
+    It has taken the row in by then, and replies without output. Others are never offered a row twice.
+    Source: upstream class `StreamToStreamJoinP`.
+    """
+
+    def counts_retries(self) -> bool:
+        """Whether it wants to be told."""

@@ -29,38 +29,34 @@ Cause = Literal["watermark", "end of stream"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringRules:
-    """Which windows, over how many inputs (`sides`), and when they fire.
+    """Which windows, and when they fire.
 
     `emit_lag` is taken off every watermark first. `forget_fired` is what an engine does that throws away fired windows
     and looks at nothing else: a late record makes a new window, which fires again. Raises `ModelError` for a negative
-    lag or no side. Source: upstream class `DefaultTimeBasedSliceStore` (triggers; garbage collection).
+    lag. Source: upstream class `DefaultTimeBasedSliceStore` (triggers; garbage collection).
     """
 
     windows: Windows
     trigger: Trigger = "strict"
     emit_lag: int = 0
-    sides: int = 1
     forget_fired: bool = False
 
     def __post_init__(self) -> None:
-        if self.emit_lag < 0 or self.sides < 1:
-            raise ModelError(
-                f"An emit lag of {self.emit_lag} over {self.sides} sides is no rule.",
-                remedy="Give a lag of at least 0 and at least one side.",
-            )
+        if self.emit_lag < 0:
+            raise ModelError(f"An emit lag of {self.emit_lag} is no rule.", remedy="Give a lag of at least 0.")
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
     """Effect: a window was handed on as output number `sequence`.
 
-    `slices` has the records of each of its slices, by side; `again` tells a double fire. Source: as the module.
+    `records` counts what it held, `again` tells a double fire. Source: as the module.
     """
 
     sequence: int
     start: int
     end: int
-    slices: tuple[tuple[int, ...], ...]
+    records: int
     cause: Cause
     again: bool = False
 
@@ -71,11 +67,6 @@ class Fired:
         Source: upstream classes `AggregationProbePhysicalOperator` and `StreamJoinProbePhysicalOperator`.
         """
         return self.start
-
-    @property
-    def records(self) -> int:
-        """The number of its records on all sides. Source: as the module."""
-        return sum(map(sum, self.slices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,27 +87,25 @@ Effect = Fired | Late
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The windows of one operator: records per slice and side, open windows, and how many have fired.
+    """The windows of one operator: records per slice, open windows, and how many have fired.
 
     `closed` is how many windows (from the first on, empty or not) the watermark has closed; `fired` keeps the numbers
     of fired windows and is only kept with `forget_fired`. Source: upstream class `DefaultTimeBasedSliceStore`.
     """
 
     rules: FiringRules
-    slices: NumberMap[tuple[int, ...]] = field(default_factory=NumberMap)
+    slices: NumberMap[int] = field(default_factory=NumberMap)
     open: NumberMap[None] = field(default_factory=NumberMap)
     closed: int = 0
     ended: bool = False
     outputs: int = 0
     fired: NumberMap[None] = field(default_factory=NumberMap)
 
-    def fill(self, times: Sequence[int], side: int = 0) -> tuple[Firing, tuple[Late, ...]]:
-        """The windows after the records of one buffer of an input; late ones are named.
+    def fill(self, times: Sequence[int]) -> tuple[Firing, tuple[Late, ...]]:
+        """The windows after the records of one buffer; late ones are named.
 
-        Raises `ModelError` for a negative time or a side that does not exist. Source: as the module.
+        Raises `ModelError` for a negative time. Source: as the module.
         """
-        if not 0 <= side < self.rules.sides:
-            raise ModelError(f"There is no side {side} of {self.rules.sides}.", remedy="Number the sides from 0.")
         late: list[Late] = []
         slices, opened = self.slices, self.open
         for time in times:
@@ -127,11 +116,11 @@ class Firing:
             reachable = within if self.rules.forget_fired else within[len(shut) :]
             if reachable:
                 begin, _ = self.rules.windows.slice_of(time)
-                counts = slices.get(begin)
-                if counts is None or shut:
+                count = slices.get(begin)
+                if count is None or shut:
                     for number in reachable:
                         opened = opened.put(number, None)
-                slices = slices.put(begin, _plus_one(counts or (0,) * self.rules.sides, side))
+                slices = slices.put(begin, (count or 0) + 1)
         return replace(self, slices=slices, open=opened), tuple(late)
 
     def advance(self, watermark: int | None) -> tuple[Firing, tuple[Fired, ...]]:
@@ -167,16 +156,10 @@ class Firing:
         state = replace(self, slices=kept, open=opened, closed=closed, outputs=outputs, fired=past)
         return state, tuple(fired)
 
-    def _content(self, number: int) -> tuple[tuple[int, ...], ...]:
+    def _content(self, number: int) -> int:
         begin, end = self.rules.windows.span(number)
-        found = []
+        records = 0
         while begin < end:
-            counts = self.slices.get(begin)
-            if counts is not None:
-                found.append(counts)
+            records += self.slices.get(begin) or 0
             begin = self.rules.windows.slice_of(begin)[1]
-        return tuple(found)
-
-
-def _plus_one(counts: tuple[int, ...], side: int) -> tuple[int, ...]:
-    return (*counts[:side], counts[side] + 1, *counts[side + 1 :])
+        return records

@@ -8,18 +8,18 @@ A window goes out under the operator's own origin, with the window's output numb
 aggregation, one chunk per pair of slices for a join.
 
 Source: "Watermarking and Progress", ChunkNumber; upstream classes `EmitOperatorHandler`,
-`AggregationProbePhysicalOperator` and `StreamJoinProbePhysicalOperator`.
+`AggregationProbePhysicalOperator` and `StreamJoinOperatorHandler`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wmlab.errors import ModelError
 from wmlab.model.progress.findings import Completed, Effect
 from wmlab.model.progress.firing import Fired
-from wmlab.model.progress.identifiers import FIRST_ORIGIN, ChunkBase, TupleBuffer
+from wmlab.model.progress.identifiers import FIRST_ORIGIN, INITIAL, ChunkBase, TupleBuffer
 from wmlab.model.progress.number_map import NumberMap
 from wmlab.model.progress.tracker import OriginProgress, ProgressRules, take
 
@@ -76,30 +76,22 @@ def aggregated(fired: Fired, origin: int, base: ChunkBase = 0) -> tuple[TupleBuf
     return chunked(origin, fired.sequence, fired.watermark, 1, base)
 
 
-def slice_pairs(fired: Fired) -> tuple[tuple[int, int], ...]:
-    """The pairs (left records, right records) of slices that a join of two sides has to match; none is empty.
+def joined(fired: Fired, pairs: int, origin: int, base: ChunkBase = 0) -> tuple[TupleBuffer, ...]:
+    """What the probe side of a join is given: one chunk per pair of slices, an empty one if there is none.
 
-    Raises `ModelError` unless the window has two sides. Source: upstream class `StreamJoinProbePhysicalOperator`.
+    Source: upstream class `StreamJoinOperatorHandler`.
     """
-    if any(len(counts) != 2 for counts in fired.slices):
-        raise ModelError("A join has two sides.", remedy="Fire its windows with sides=2.")
-    return tuple((left, right) for left, _ in fired.slices for _, right in fired.slices if left and right)
-
-
-def joined(fired: Fired, origin: int, base: ChunkBase = 0) -> tuple[TupleBuffer, ...]:
-    """The output of a windowed join: one chunk per pair of slices, one empty chunk if there is none.
-
-    Raises as `slice_pairs`. Source: upstream class `StreamJoinProbePhysicalOperator`.
-    """
-    return chunked(origin, fired.sequence, fired.watermark, max(1, len(slice_pairs(fired))), base)
+    return chunked(origin, fired.sequence, fired.watermark, max(1, pairs), base)
 
 
 @dataclass(frozen=True, slots=True)
 class Renumbering:
     """A blocking operator that hands on whole sequences in order, under an origin of its own.
 
-    It waits for the longest complete prefix of each input and gives new, gapless numbers only to what lies in it. The
-    output carries the smallest local watermark of the inputs; nothing goes out while one of them is silent.
+    It waits for the longest complete prefix of each input and gives new, gapless numbers only to what lies in it;
+    `held` are the (origin, sequence) in a prefix that wait for an input that has none yet. Nothing goes out
+    while one of the inputs is silent. The last output of a step carries their smallest local watermark, those before it
+    what went out last (`watermark`): the records behind them in the same step may be as old as that.
     Source: "Watermarking and Progress", ChunkNumber (blocking operators).
     """
 
@@ -108,7 +100,8 @@ class Renumbering:
     inputs: tuple[int, ...]
     locals: tuple[OriginProgress, ...]
     outputs: int = 0
-    held: int = 0
+    watermark: int = INITIAL
+    held: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def start(cls, origin: int, inputs: Sequence[int], rules: ProgressRules | None = None) -> Renumbering:
@@ -123,7 +116,7 @@ class Renumbering:
             )
         return cls(origin, rules or ProgressRules(), tuple(inputs), (OriginProgress(),) * len(inputs))
 
-    def emit(self, buffer: TupleBuffer) -> tuple[Renumbering, tuple[TupleBuffer, ...], tuple[Effect, ...]]:
+    def emit(self, buffer: TupleBuffer) -> tuple[Renumbering, tuple[Renumbered, ...], tuple[Effect, ...]]:
         """One buffer per input sequence that has entered a prefix, once every input has one.
 
         Raises `ModelError` for an origin that is no input. Source: as the class.
@@ -134,12 +127,27 @@ class Renumbering:
         before = self.locals[place]
         after, effects = take(before, buffer, self.rules)
         states = (*self.locals[:place], after, *self.locals[place + 1 :])
-        ready = self.held + after.prefix - before.prefix
+        entered = range(before.prefix + 1, after.prefix + 1)
+        ready = (*self.held, *((buffer.origin, sequence) for sequence in entered))
         known = [state.local for state in states if state.local is not None]
         if len(known) < len(states):
-            return Renumbering(self.origin, self.rules, self.inputs, states, self.outputs, ready), (), effects
-        base = self.rules.chunk_base
+            return replace(self, locals=states, held=ready), (), effects
+        outputs = self.outputs + len(ready)
         made = tuple(
-            TupleBuffer(self.origin, self.outputs + number, base, True, min(known)) for number in range(1, ready + 1)
+            Renumbered(self._output(number, min(known) if number == outputs else self.watermark), *old)
+            for number, old in enumerate(ready, self.outputs + 1)
         )
-        return Renumbering(self.origin, self.rules, self.inputs, states, self.outputs + ready), made, effects
+        reached = min(known) if made else self.watermark
+        return replace(self, locals=states, outputs=outputs, watermark=reached, held=()), made, effects
+
+    def _output(self, number: int, watermark: int) -> TupleBuffer:
+        return TupleBuffer(self.origin, number, self.rules.chunk_base, True, watermark)
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbered:
+    """An output of a renumbering, and the origin and sequence of the input it stands for. Source: as the module."""
+
+    buffer: TupleBuffer
+    origin: int
+    sequence: int

@@ -1,4 +1,4 @@
-"""One query in motion: its pipelines as tasks, its operators as the states of `wmlab.model.progress`.
+"""One query in motion: its chains as tasks, its operators as the states of `wmlab.model.progress`.
 
 Source: "Watermarking and Progress"; each pipeline is a task, and after a stateful operator has seen all records of a
 buffer it looks which windows it can fire.
@@ -7,130 +7,131 @@ buffer it looks which windows it can fire.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from wmlab.model.progress.findings import Effect, Finding
-from wmlab.model.progress.firing import Fired, Firing, FiringRules, Late
-from wmlab.model.progress.identifiers import TupleBuffer, assign_origins
-from wmlab.model.progress.outputs import Rechunking, aggregated, joined, slice_pairs
-from wmlab.model.progress.slices import Windows
+from wmlab.model.progress.findings import Completed, Effect, Finding
+from wmlab.model.progress.firing import Late
+from wmlab.model.progress.identifiers import TupleBuffer
 from wmlab.model.progress.tracker import Progress, ProgressRules, step
-from wmlab.scenario.plan_parts import Aggregate, Join, Query
+from wmlab.scenario.plan_origins import BUILD, PROBE, SINK, origins_of
+from wmlab.scenario.plan_parts import Query
+from wmlab.sim.pool.chain import Chain, steps_of
 from wmlab.sim.pool.records import CutBuffer
+from wmlab.sim.pool.steps import End, Filled, Stamping
+from wmlab.sim.pool.windows import Collected, Output, Windowing
+from wmlab.sim.pool.workers import Task
 
 if TYPE_CHECKING:
+    from wmlab.scenario.plan_operators import Operator
+    from wmlab.scenario.plan_parts import Source
+    from wmlab.sim.pool.chain import Step
     from wmlab.sim.pool.world import PlanWorld
-
-BUILD, SINK = "build", "sink"
-
-
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A tuple buffer with what it holds: how many records, their event times where they matter, and when it began."""
-
-    stamp: TupleBuffer
-    created_ms: int
-    records: int
-    times: tuple[int, ...] = ()
 
 
 class QueryRun:
-    """The state of one query: emission per source, windows and their tracker, and the tracker at the sink."""
+    """The state of one query: the chains of its sources, its windows, and a tracker per operator that follows time.
+
+    `on_its_way` counts what has still to come to the windows; when nothing has, and the stream has ended, they are
+    flushed.
+    """
 
     def __init__(self, world: PlanWorld, part: Query) -> None:
         self.world = world
         self.part = part
         scenario = world.scenario
         self.rules = ProgressRules(chunk_base=scenario.chunk_base, complete=scenario.complete, local=scenario.local)
-        names = [source.name for source in part.sources]
-        ids = assign_origins([*names, *([BUILD] if part.window else [])])
-        self.emitters = {number: name for name, number in ids.items()}
-        self.inputs = tuple(ids[name] for name in names)
-        # Whatever the trackers believe, the emission closes a sequence on its true last chunk.
-        emission = Rechunking(ProgressRules(chunk_base=scenario.chunk_base))
-        self.emission = dict.fromkeys(self.inputs, emission)
-        self.output_origin = ids[BUILD] if part.window else None
-        self.firing = None if part.window is None else Firing(_firing_rules(part.window))
-        outputs = self.inputs if self.output_origin is None else (self.output_origin,)
-        self.progress = {BUILD: Progress.start(self.inputs, self.rules), SINK: Progress.start(outputs, self.rules)}
-        self.arrivals = {BUILD: 0, SINK: 0}
-        self.outstanding = 0
+        self.origins = origins_of(part)
+        self.emitters = self.origins.emitters
+        self.progress = {name: Progress.start(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
+        self.arrivals = dict.fromkeys(self.progress, 0)
+        self.window = None if part.window is None else Windowing(part, part.window, self.origins, scenario.chunk_base)
+        shared = steps_of(part.operators, self.origins, self.rules, part.name)
+        self.chains = [self._chain(source, shared) for source in part.sources]
+        self.output = self._output_chain(part)
+        self.on_its_way = 0
+
+    def _chain(self, source: Source, shared: Sequence[Step]) -> Chain:
+        own: Sequence[Operator] = source.operators
+        steps = [*steps_of(own, self.origins, self.rules, source.name), *shared]
+        if source.stamped == "filter" and source.stamp == "event_time":
+            first = next((place for place, one in enumerate(steps) if isinstance(one, End)), len(steps))
+            steps.insert(first, Stamping(source))
+        fused = self.window is not None
+        end = self._build if fused else partial(self._arrive, SINK)
+        return Chain(steps, end, arrive=self._arrive, submit=self.submit, fused=fused)
+
+    def _output_chain(self, part: Query) -> Chain:
+        steps = steps_of(part.output, self.origins, self.rules, f"output of {part.name}")
+        end = partial(self._arrive, SINK)
+        return Chain(steps, end, arrive=self._arrive, submit=self.world.pool.submit, fused=False)
 
     def send(self, place: int, cut: CutBuffer) -> None:
-        """A source's buffer reaches the queue of the workers: scan, filter, map and emit are one task."""
-        stamp = TupleBuffer(self.inputs[place], cut.sequence, self.rules.chunk_base, True, cut.watermark)
-        self.world.pool.submit(partial(self._executed, stamp, cut))
+        """A source's buffer reaches the queue of the workers."""
+        source = self.part.sources[place]
+        stamp = TupleBuffer(self.origins.ids[source.name], cut.sequence, self.rules.chunk_base, True, cut.watermark)
+        buffer = Filled(stamp, cut.created_ms, len(cut.rows), cut.rows, capacity=source.buffer_records)
+        self.submit(partial(self.chains[place].run, buffer))
+        self.on_its_way -= 1
 
-    def _executed(self, stamp: TupleBuffer, cut: CutBuffer, worker: int) -> None:
-        fan_out = self.part.sources[self.inputs.index(stamp.origin)].fan_out
-        self.emission[stamp.origin], made, _ = self.emission[stamp.origin].emit(stamp, fan_out)
-        parts = np.array_split(np.array(cut.times, np.int64), fan_out)
-        filled = [Filled(b, cut.created_ms, len(p), tuple(p.tolist())) for b, p in zip(made, parts, strict=True)]
-        self.outstanding += len(filled) - 1
-        for buffer in filled:
-            if self.firing is None:
-                self._arrive(SINK, buffer, worker)
-                self.settle()
-            elif fan_out == 1:
-                self._build(buffer, worker)
-            else:
-                self.world.pool.submit(partial(self._build, buffer))
+    def submit(self, task: Task) -> None:
+        """Queue a task that the windows wait for."""
+        self.on_its_way += 1
+        self.world.pool.submit(partial(self._executed, task))
+
+    def _executed(self, task: Task, worker: int) -> None:
+        task(worker)
+        self.on_its_way -= 1
+        self.flush()
 
     def _build(self, buffer: Filled, worker: int) -> None:
         """The windows take the records of a buffer; then time may have come for some of them."""
-        assert self.firing is not None
-        origin = buffer.stamp.origin
-        side = int(self.firing.rules.sides > 1 and origin != self.inputs[0])
-        self.firing, late = self.firing.fill(buffer.times, side)
-        self._note_late(origin, late)
+        assert self.window is not None
+        self._note_late(buffer.stamp.origin, self.window.build(buffer))
         self._arrive(BUILD, buffer, worker)
-        reached = self.progress[BUILD].watermark
-        self.firing, fired = self.firing.advance(reached)
-        self._hand_on(fired, reached)
-        self.settle()
-
-    def settle(self) -> None:
-        """One buffer less is on its way to the windows; when none is and the stream has ended, they are flushed."""
-        self.outstanding -= 1
-        self.flush()
+        self._hand_on(self.window.advance(self.progress[BUILD].watermark))
 
     def flush(self) -> None:
         """Fire what is left, if the stream has ended and nothing is on its way any more."""
-        if self.firing is None or self.outstanding or not self.world.ended(self.part) or self.firing.ended:
+        if self.window is None or self.on_its_way or self.window.firing.ended or not self.world.ended(self.part):
             return
-        self.firing, fired = self.firing.end()
-        self._hand_on(fired, self.progress[BUILD].watermark)
+        self._hand_on(self.window.end())
 
-    def _hand_on(self, fired: Iterable[Fired], reached: int | None) -> None:
-        """Each fired window becomes buffers under the operator's own origin, each of them a task of its own."""
-        assert self.output_origin is not None
-        for window in fired:
-            join = isinstance(self.part.window, Join)
-            make = joined if join else aggregated
-            made = make(window, self.output_origin, self.rules.chunk_base)
-            sizes = [left * right for left, right in slice_pairs(window)] if join else [1]
-            self._note_fired(window, len(made), reached)
-            for stamp, size in zip(made, sizes or [0], strict=True):
-                buffer = Filled(stamp, self.world.now_ms, size)
-                self.world.pool.submit(partial(self._arrive, SINK, buffer))
+    def finish(self) -> None:
+        """Write down the slices that a join was left with."""
+        if self.window is not None:
+            self._note_slices(self.window.left_over(), collected=False)
+
+    def _hand_on(self, fired: Iterable[Output]) -> None:
+        """Each pair of slices of a fired window, or the window itself, is a task of the probe side."""
+        for output in fired:
+            self._note_fired(output)
+            for stamp, results in zip(output.stamps, output.results, strict=True):
+                buffer = Filled(stamp, self.world.now_ms, results)
+                self.world.pool.submit(partial(self._probe, buffer))
+
+    def _probe(self, buffer: Filled, worker: int) -> None:
+        assert self.window is not None
+        self._arrive(PROBE, buffer, worker)
+        self._note_slices(self.window.collect(self.progress[PROBE].watermark), collected=True)
+        self.output.run(buffer, worker)
 
     def _arrive(self, operator: str, buffer: Filled, worker: int) -> None:
         """A buffer has come to a tracker."""
-        stamp = buffer.stamp
+        stamp, now_ms = buffer.stamp, self.world.now_ms
         self.arrivals[operator] += 1
-        self.progress[operator], effects = step(self.progress[operator], stamp, self.world.now_ms)
+        state, effects = step(self.progress[operator], stamp, now_ms)
+        self.progress[operator] = state
+        origin = state.of(stamp.origin)
+        slices = self.window.slices(buffer.rows.time.tolist()) if self.window and buffer.rows is not None else {}
         self.world.journal.write(
             "buffers",
             stream=self.part.name,
             operator=operator,
             arrival=self.arrivals[operator],
-            arrived_ms=self.world.now_ms,
+            arrived_ms=now_ms,
             created_ms=buffer.created_ms,
-            origins=len(self.progress[operator].origins),
+            origins=len(state.origins),
             origin=stamp.origin,
             emitter=self.emitters[stamp.origin],
             sequence=stamp.sequence,
@@ -139,28 +140,31 @@ class QueryRun:
             chunk_base=self.rules.chunk_base,
             watermark=stamp.watermark,
             records=buffer.records,
-            slices=self._slices(buffer.times) if operator == BUILD else [],
+            slices=list(slices),
+            slice_records=list(slices.values()),
             worker=worker,
+            completed=any(isinstance(effect, Completed) for effect in effects),
+            reached_prefix=origin.prefix,
+            reached_local=origin.local,
+            reached=state.watermark,
         )
         self._note_findings(operator, effects)
 
-    def _slices(self, times: Sequence[int]) -> list[int]:
-        assert self.firing is not None
-        return sorted({self.firing.rules.windows.slice_of(time)[0] for time in times})
-
-    def _note_fired(self, window: Fired, chunks: int, reached: int | None) -> None:
+    def _note_fired(self, output: Output) -> None:
+        window = output.window
         self.world.journal.write(
             "windows_fired",
             stream=self.part.name,
             operator=BUILD,
-            origin=self.output_origin,
+            origin=self.origins.ids[BUILD],
             sequence=window.sequence,
             start=window.start,
             end=window.end,
             records=window.records,
-            chunks=chunks,
+            results=sum(output.results),
+            chunks=len(output.stamps),
             arrival=self.arrivals[BUILD] if window.cause == "watermark" else None,
-            reached=reached,
+            reached=self.progress[BUILD].watermark,
             fired_ms=self.world.now_ms,
             cause=window.cause,
             again=window.again,
@@ -168,6 +172,20 @@ class QueryRun:
         if window.again:
             detail = f"window {window.start} to {window.end} as output {window.sequence}"
             self.world.note(self.part.name, "double fire", BUILD, detail)
+
+    def _note_slices(self, slices: Iterable[Collected], *, collected: bool) -> None:
+        for one in slices:
+            self.world.journal.write(
+                "slices",
+                stream=self.part.name,
+                operator=PROBE,
+                start=one.start,
+                end=one.end,
+                left=one.left,
+                right=one.right,
+                collected_ms=self.world.now_ms if collected else None,
+                reached=self.progress[PROBE].watermark if collected else None,
+            )
 
     def _note_late(self, origin: int, late: Sequence[Late]) -> None:
         if late:
@@ -179,13 +197,3 @@ class QueryRun:
         for effect in effects:
             if isinstance(effect, Finding):
                 self.world.note(self.part.name, "breach", operator, effect.sentence)
-
-
-def _firing_rules(part: Aggregate | Join) -> FiringRules:
-    slide = part.size_ms if part.slide_ms is None else part.slide_ms
-    return FiringRules(
-        windows=Windows(part.size_ms, slide),
-        trigger=part.trigger,
-        sides=2 if isinstance(part, Join) else 1,
-        forget_fired=part.forget_fired,
-    )

@@ -6,13 +6,14 @@ nor the other sources have a part in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wmlab.model.progress.identifiers import FIRST_SEQUENCE
+from wmlab.model.progress.identifiers import FIRST_SEQUENCE, INITIAL
 from wmlab.model.progress.stamping import by_event_time, by_ingestion_time
 from wmlab.scenario.plan_parts import Source
 from wmlab.sim.draws import generator
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
-    """The records of a source in the order received: event time and clock time of each, both in ms."""
+    """The records of a source in the order received: event time and clock time of each in ms, and its key from 0."""
 
     event_time: NDArray[np.int64]
     received_ms: NDArray[np.int64]
+    key: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.received_ms)
@@ -37,14 +39,38 @@ class Records:
         return f"Records({len(self):,})"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The records in a buffer: event time in ms, key, and `number`, which is another one for every record of a plan."""
+
+    time: NDArray[np.int64]
+    key: NDArray[np.int64]
+    number: NDArray[np.uint64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Several after each other."""
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in ("time", "key", "number")]
+        return cls(*columns)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, which: slice | NDArray[np.bool_]) -> Rows:
+        return Rows(self.time[which], self.key[which], self.number[which])
+
+    def __repr__(self) -> str:
+        return f"Rows({len(self):,})"
+
+
 @dataclass(frozen=True, slots=True)
 class CutBuffer:
-    """A buffer as its source sends it: number, clock times in ms, event times of the records behind the filter."""
+    """A buffer as its source sends it: number, clock times in ms, records, and the watermark stamped at the source."""
 
     sequence: int
     created_ms: int
     sent_ms: int
-    times: tuple[int, ...]
+    rows: Rows
     watermark: int
 
 
@@ -65,8 +91,9 @@ def received(source: Source, scenario: PlanScenario, traced: Records | None = No
     arrives = np.maximum.accumulate(arrives + delays) + source.lag_ms
     if source.disorder_ms:
         happens = np.maximum(0, happens - draws.integers(0, source.disorder_ms + 1, size=len(happens), dtype=np.int64))
+    keys = generator(scenario.seed, f"keys of {source.name}").integers(0, source.keys, len(happens), dtype=np.int64)
     inside = (arrives >= start) & (arrives < end)
-    return Records(happens[inside], arrives[inside])
+    return Records(happens[inside], arrives[inside], (keys if traced is None else traced.key)[inside])
 
 
 def cut(
@@ -75,11 +102,11 @@ def cut(
     """The buffers of a source, in order.
 
     `silent_ms` is the clock time from which it receives nothing and does not end either; `empty` has the sequences of
-    which the filter leaves nothing.
+    which the first pipeline leaves nothing.
     """
-    draws = generator(scenario.seed, f"filter of {source.name}")
     count = len(records) if silent_ms is None else int(np.searchsorted(records.received_ms, silent_ms))
-    kept = draws.random(len(records)) < source.keep
+    first = np.uint64(zlib.crc32(source.name.encode()) << 32)
+    rows = Rows(records.event_time, records.key, first + np.arange(len(records), dtype=np.uint64))
     end_ms = scenario.start_ms + scenario.duration_ms
     sequence, begin = FIRST_SEQUENCE, 0
     while begin < count:
@@ -88,12 +115,16 @@ def cut(
         if sent is None and silent_ms is not None:
             return
         sent = end_ms if sent is None else min(sent, end_ms)
-        passed = kept[begin:stop] if sequence not in empty else np.zeros(stop - begin, bool)
-        times = records.event_time[begin:stop]
-        stamped = times if source.stamped == "source" else times[passed]
-        watermark = by_ingestion_time(created) if source.stamp == "ingestion_time" else by_event_time(stamped.tolist())
-        yield CutBuffer(sequence, created, sent, tuple(times[passed].tolist()), watermark)
+        inside = rows[begin:stop]
+        at_source = source.stamped == "source"
+        watermark = stamped(source, created, inside.time) if at_source else INITIAL
+        yield CutBuffer(sequence, created, sent, inside[:0] if sequence in empty else inside, watermark)
         sequence, begin = sequence + 1, stop
+
+
+def stamped(source: Source, created_ms: int, times: NDArray[np.int64]) -> int:
+    """The watermark of a buffer of a source, from its creation or from the event times in it."""
+    return by_ingestion_time(created_ms) if source.stamp == "ingestion_time" else by_event_time(times.tolist())
 
 
 def _close(received_ms: NDArray[np.int64], begin: int, source: Source) -> tuple[int, int | None]:

@@ -49,6 +49,8 @@ class PlanWorld:
                 f"{stall.for_ms} ms",
             )
         self.env.run()
+        for query in self.queries:
+            query.finish()
         return self.journal
 
     def at(self, at_ms: int, act: Callable[..., None], *args: object) -> None:
@@ -77,12 +79,12 @@ class PlanWorld:
             if buffer.sequence in empty:
                 self.at(buffer.sent_ms, self.note, query.part.name, "empty", number, "no record is left")
             if buffer.sequence in lost:
-                self.at(buffer.sent_ms, self.note, query.part.name, "loss", number, f"{len(buffer.times)} records")
+                self.at(buffer.sent_ms, self.note, query.part.name, "loss", number, f"{len(buffer.rows)} records")
                 continue
             delay_ms = late.get(buffer.sequence, 0)
             if delay_ms:
                 self.at(buffer.sent_ms, self.note, query.part.name, "delay", number, f"{delay_ms} ms")
-            query.outstanding += 1
+            query.on_its_way += 1
             self._send(query, place, buffer, delay_ms)
 
     def _send(self, query: QueryRun, place: int, buffer: CutBuffer, delay_ms: int) -> None:

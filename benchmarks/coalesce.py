@@ -1,0 +1,80 @@
+"""Case `coalesce`: watermarks merged over many inputs, one key and two, against a bare loop that asks all inputs.
+
+The bare loop is what one would write first: the last watermark per input in a dict, and their minimum after each. It
+knows neither keys nor idleness nor that watermarks have to rise. One core, pure Python on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from benchmarks.measure import Answer, Contender, measured, table
+from wmlab.model.dataflow import coalescer, keyed
+from wmlab.model.dataflow.coalescer import Coalescer, Update
+from wmlab.model.dataflow.items import MIN, Watermark
+from wmlab.model.dataflow.keyed import Keyed
+
+ROWS = 1_000_000
+INPUTS = (2, 8, 64)
+THREADS = 1
+
+
+def run(rows: int | None, runs: int) -> Iterator[str]:
+    """The lines of the report."""
+    count = ROWS if rows is None else rows
+    for inputs in INPUTS:
+        yield f"{count:,} updates of {inputs} inputs"
+        updates = made_updates(count, inputs, keys=1, seed=inputs)
+        timings = measured(
+            [
+                Contender("wmlab, one key", lambda u=updates, n=inputs: _one_key(u, n)),
+                Contender("wmlab, keyed", lambda u=updates, n=inputs: _keyed(u, n)),
+                Contender("bare loop, min()", lambda u=updates, n=inputs: _bare(u, n)),
+                _two_keys(count, inputs),
+            ],
+            runs,
+        )
+        yield table(timings, "wmlab, keyed")
+        yield "million updates per second: " + ", ".join(
+            f"{timing.name} {count / timing.median / 1e6:.2f}" for timing in timings
+        )
+
+
+def made_updates(count: int, inputs: int, *, keys: int, seed: int) -> list[Update]:
+    """Watermarks that rise per key and input, on inputs in no particular order."""
+    random = Random(seed)
+    at = [[0] * keys for _ in range(inputs)]
+    updates: list[Update] = []
+    for _ in range(count):
+        place, key = random.randrange(inputs), random.randrange(keys)
+        at[place][key] += random.randrange(1, 10)
+        updates.append((place, Watermark(key, at[place][key])))
+    return updates
+
+
+def _one_key(updates: list[Update], inputs: int) -> Answer:
+    state, found = coalescer.run(Coalescer.start(inputs), updates)
+    return {"merged": state.last, "emitted": len(found) - found.count(None)}
+
+
+def _keyed(updates: list[Update], inputs: int) -> Answer:
+    state, found = keyed.run(Keyed.start(inputs), updates)
+    return {"merged": state.coalesced(0) or MIN, "emitted": len(found) - found.count(())}
+
+
+def _two_keys(count: int, inputs: int) -> Contender:
+    updates = made_updates(count, inputs, keys=2, seed=inputs)
+    return Contender("wmlab, two keys", lambda: _keyed(updates, inputs), answers=False)
+
+
+def _bare(updates: list[Update], inputs: int) -> Answer:
+    marks = dict.fromkeys(range(inputs), MIN)
+    last, emitted = MIN, 0
+    for place, watermark in updates:
+        marks[place] = watermark.value
+        lowest = min(marks.values())
+        if lowest > last:
+            last = lowest
+            emitted += 1
+    return {"merged": last, "emitted": emitted}

@@ -1,0 +1,291 @@
+"""The scrubber in a real browser: a saved page, and the widget in JupyterLab."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nbformat
+import pytest
+
+import wmlab as wm
+from wmlab.answers import Proof, Verdict, Verdicts
+from wmlab.view.scrubber import Scrubber
+from wmlab.view.scrubber_film import Film
+from wmlab.view.scrubber_still import frame_parts
+from wmlab.view.style import ROLES
+
+SCENARIO = """
+recording = wm.Scenario(
+    name="seen",
+    stream=wm.Stream("orders", segments=2, timestamp_aggregation_timeout_ms=5_000),
+    writers=[
+        wm.EventWriter("w1", rate_per_s=40, note_every_ms=1_000),
+        wm.EventWriter("w2", rate_per_s=20, note_every_ms=1_000, clock=wm.Clock(skew_ms=300)),
+    ],
+    readers=wm.ReaderGroup("billing", readers=2, rate_per_s=24),
+    controllers=wm.Controllers(2, period_ms=1_000),
+    script=[
+        wm.script.Scale(at_ms=8_000, seal=["0@0"], into=3),
+        wm.script.CrashWriter(at_ms=12_000, writer="w2", restart_after_ms=10_000),
+    ],
+    duration_ms=30_000,
+    seed=3,
+).record(progress=False)
+"""
+DRAWN = """selector => [...document.querySelectorAll(selector)].map(e => {
+    const box = e.getBBox()
+    const place = e.tagName === "text" ? ["x", "y"].map(name => Number(e.getAttribute(name)))
+        : [box.x, box.y, box.x + box.width, box.y + box.height]
+    return [e.tagName, e.getAttribute("class"), e.tagName === "text" ? e.textContent : "", ...place]
+})"""
+BOXES = """selector => [...document.querySelectorAll(selector)].filter(e => e.textContent.trim()).map(e => {
+    const box = e.getBoundingClientRect()
+    return {words: e.textContent, left: box.left, top: box.top, right: box.right, bottom: box.bottom}
+})"""
+CONTROLS = ".wmlab-scrubber button, .wmlab-scrubber input, .wmlab-scrubber select"
+MODEL = "window.jupyterapp.shell.currentWidget.content.model"
+LAST_OUTPUT = f"{MODEL}.toJSON().cells[2].outputs[0]?.data?.['text/plain']"
+CHANGE_LAST = f"{MODEL}.sharedModel.cells[2].setSource('scrubber.at_ms = 10**9')"
+ROUNDING_PX = 0.15
+
+
+def verdict(invariant: str, at_ms: int) -> Verdict:
+    proof = Proof("watermarks", {"stream": "orders", "emitted_ms": at_ms})
+    said = {"statement": "a promise", "judged": 1, "violations": 1, "what": "made up", "evidence": (proof,)}
+    return Verdict(invariant=invariant, verdict="violated", **said)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def scrubber() -> Scrubber:
+    names: dict[str, Any] = {"wm": wm}
+    exec(SCENARIO, names)
+    found = Verdicts("seen", (verdict("I3", 20_005), verdict("I1", 25_005)))
+    made: Scrubber = names["recording"].scrub(at_ms=14_000, verdicts=found)
+    return made
+
+
+@pytest.fixture(scope="module")
+def saved(scrubber: Scrubber, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return scrubber.save(tmp_path_factory.mktemp("saved") / "run.html")
+
+
+@contextlib.contextmanager
+def opened(browser: Any, saved: Path, **options: Any) -> Iterator[Any]:
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, **options)
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url) if request.url != saved.as_uri() else None)
+    page.goto(saved.as_uri())
+    yield page
+    page.close()
+    assert said == []
+
+
+@pytest.fixture
+def page(browser: Any, saved: Path) -> Iterator[Any]:
+    with opened(browser, saved) as found:
+        yield found
+
+
+def clock_ms(page: Any) -> int:
+    return int(page.locator(".wmlab-clock").inner_text().removesuffix(" ms").replace(" ", ""))
+
+
+def assert_shows(browser: Any, page: Any, scrubber: Scrubber, at_ms: int) -> None:
+    """The page shows exactly the frame that Python draws, in all panels, and says what `explain` says."""
+    assert clock_ms(page) == at_ms
+    live = page.evaluate(DRAWN, ".wmlab-scrubber svg text, .wmlab-scrubber svg path")
+    other = browser.new_page()
+    film = scrubber.film
+    inside = "".join(frame_parts(film, at_ms))
+    other.set_content(f'<svg viewBox="0 0 {film.width} {film.height}">{inside}</svg>')
+    still = other.evaluate(DRAWN, "svg text, svg path")
+    other.close()
+    assert_same(still, live)
+    said = page.locator(".wmlab-sentence").inner_text()
+    assert said.lower() == f"{film.sentence(at_ms)}.".lower()
+
+
+def assert_same(still: list[list[Any]], live: list[list[Any]]) -> None:
+    """Both hold the same elements at the same places, in whatever order they are drawn."""
+    assert len(still) == len(live) > 100
+    left = list(live)
+    for drawn in still:
+        twin = next((other for other in left if is_same(drawn, other)), None)
+        assert twin is not None, drawn
+        left.remove(twin)
+
+
+def is_same(one: list[Any], other: list[Any]) -> bool:
+    places = zip(one[3:], other[3:], strict=True)
+    return one[:3] == other[:3] and all(abs(a - b) <= ROUNDING_PX for a, b in places)
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        (["ArrowRight"], lambda film: film.step(14_000, 1)),
+        (["ArrowLeft", "ArrowLeft"], lambda film: film.step(14_000, -2)),
+        (["PageDown"], lambda film: film.step(14_000, 10)),
+        (["PageUp"], lambda film: film.step(14_000, -10)),
+        (["Home"], lambda film: film.low_ms),
+        (["End"], lambda film: film.high_ms),
+        (["p"], lambda _: 8_000),
+        (["v"], lambda _: 20_005),
+        (["v", "v", "Shift+V"], lambda _: 20_005),
+    ],
+)
+def test_keys_move_all_panels_together(
+    browser: Any, page: Any, scrubber: Scrubber, keys: list[str], wanted: Callable[[Film], int]
+) -> None:
+    assert_shows(browser, page, scrubber, 14_000)
+    for key in keys:
+        page.keyboard.press(key)
+    assert_shows(browser, page, scrubber, wanted(scrubber.film))
+
+
+@pytest.mark.parametrize("at_ms", [0, 8_003, 9_500, 21_999, 30_000])
+def test_the_slider_moves_all_panels_together(browser: Any, page: Any, scrubber: Scrubber, at_ms: int) -> None:
+    page.get_by_label("Clock").fill(str(at_ms))
+    assert_shows(browser, page, scrubber, at_ms)
+
+
+def test_an_arrow_on_the_slider_is_a_step_too(page: Any, scrubber: Scrubber) -> None:
+    page.get_by_label("Clock").focus()
+    page.keyboard.press("ArrowRight")
+    assert clock_ms(page) == scrubber.film.step(14_000, 1)
+
+
+def test_buttons_and_the_chosen_kind(page: Any, scrubber: Scrubber) -> None:
+    page.get_by_label("Kind of event").select_option("fault")
+    page.get_by_role("button", name="Next event of this kind").click()
+    assert clock_ms(page) == 22_000
+    assert "w2 restarts" in page.locator(".wmlab-status").inner_text()
+    page.get_by_role("button", name="Next event of this kind").click()
+    assert clock_ms(page) == 22_000
+    assert "There is no later fault." in page.locator(".wmlab-status").inner_text()
+    page.get_by_role("button", name="Previous event of this kind").click()
+    page.get_by_role("button", name="Next change").click()
+    assert clock_ms(page) == scrubber.film.step(12_000, 1)
+
+
+def test_a_click_into_the_whole_run_goes_there(page: Any, scrubber: Scrubber) -> None:
+    whole, box = scrubber.film.panels[-1], page.locator(".wmlab-scrubber svg").bounding_box()
+    scale = box["width"] / scrubber.film.width
+    page.mouse.click(box["x"] + scale * (whole.left + whole.width / 3), box["y"] + scale * (whole.bottom - 4))
+    assert clock_ms(page) == pytest.approx(10_000, abs=60)
+
+
+def test_space_plays_and_pauses_and_from_the_end_begins_anew(page: Any) -> None:
+    page.keyboard.press("End")
+    page.keyboard.press("Space")
+    page.wait_for_timeout(600)
+    page.keyboard.press("Space")
+    stopped = clock_ms(page)
+    assert 0 < stopped < 15_000
+    assert page.get_by_role("button", name="Play").count() == 1
+    page.wait_for_timeout(200)
+    assert clock_ms(page) == stopped
+
+
+def test_who_prefers_reduced_motion_gets_two_pictures_a_second(browser: Any, saved: Path) -> None:
+    with opened(browser, saved, reduced_motion="reduce") as page:
+        page.keyboard.press("Home")
+        page.keyboard.press("Space")
+        seen = set()
+        for _ in range(26):
+            page.wait_for_timeout(50)
+            seen.add(clock_ms(page))
+    assert 2 <= len(seen) <= 4
+
+
+def test_everything_has_a_name_and_the_focus_is_seen(page: Any, scrubber: Scrubber) -> None:
+    names = page.eval_on_selector_all(CONTROLS, "controls => controls.map(c => c.getAttribute('aria-label'))")
+    assert len(names) == 11
+    assert all(names)
+    assert page.locator(".wmlab-scrubber").get_attribute("role") == "group"
+    assert page.evaluate("document.activeElement.className") == "wmlab-scrubber"
+    told = page.locator(".wmlab-scrubber svg").get_attribute("aria-label")
+    assert told.split(". ") == [line.strip() for line in scrubber.film.text(14_000).splitlines()[2:]]
+    for _ in range(len(names)):
+        page.keyboard.press("Tab")
+        style = "getComputedStyle(document.activeElement)"
+        assert page.evaluate(f"[{style}.outlineStyle, {style}.outlineWidth]") == ["solid", "2px"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_follows_the_preferred_colour_scheme(browser: Any, saved: Path, scheme: str) -> None:
+    with opened(browser, saved, color_scheme=scheme) as page:
+        paper = page.evaluate("getComputedStyle(document.querySelector('.wmlab-scrubber')).backgroundColor")
+        line = page.evaluate("getComputedStyle(document.querySelector('.wmlab-stroke-lower')).stroke")
+    assert paper == rgb(getattr(ROLES["paper"], scheme))
+    assert line == rgb(getattr(ROLES["lower"], scheme))
+
+
+def rgb(colour: str) -> str:
+    return f"rgb({', '.join(str(int(colour[place : place + 2], 16)) for place in (1, 3, 5))})"
+
+
+@pytest.mark.parametrize("width", [760, 1280])
+def test_words_neither_collide_nor_leave_the_picture(browser: Any, saved: Path, scrubber: Scrubber, width: int) -> None:
+    with opened(browser, saved) as page:
+        page.set_viewport_size({"width": width, "height": 900})
+        for at_ms in (0, 8_000, 9_500, 14_000, 21_000, 30_000):
+            page.get_by_label("Clock").fill(str(at_ms))
+            boxes = page.evaluate(BOXES, ".wmlab-scrubber svg text")
+            assert [box["words"] for box in boxes if box["left"] < 0 or box["right"] > width] == []
+            assert collisions(boxes) == [], at_ms
+
+
+def collisions(boxes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [
+        (one["words"], other["words"])
+        for one, other in itertools.combinations(boxes, 2)
+        if min(one["right"], other["right"]) - max(one["left"], other["left"]) > 1
+        and min(one["bottom"], other["bottom"]) - max(one["top"], other["top"]) > 3
+    ]
+
+
+def test_without_scripts_the_page_shows_the_moment(browser: Any, saved: Path, scrubber: Scrubber) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(saved.as_uri())
+    assert scrubber.film.heading(14_000) in page.locator("main svg text").all_text_contents()
+    context.close()
+
+
+def test_jupyterlab_shows_it_moves_it_and_tells_the_kernel(browser: Any, shoot: ModuleType, tmp_path: Path) -> None:
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    sources = ["import wmlab as wm" + SCENARIO, "scrubber = recording.scrub(at_ms=14_000)\nscrubber", "scrubber.at_ms"]
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), tmp_path / "look.ipynb")
+    with shoot.jupyter_lab(tmp_path, dark=True) as (address, token):
+        page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+        assert shoot.run_notebook(page, address, token, "look.ipynb", timeout_s=90) == []
+        root = page.locator(".wmlab-scrubber")
+        root.wait_for(state="visible")
+        assert root.evaluate("e => getComputedStyle(e).backgroundColor") == rgb(ROLES["paper"].dark)
+        root.focus()
+        for key in ("ArrowRight", "x", "p"):
+            page.keyboard.press(key)
+        assert clock_ms(page) == 8_000
+        assert len(cells_of(page)) == 3
+        run_last = "void window.jupyterapp.commands.execute('notebook:run-all-below')"
+        page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
+        page.evaluate(run_last)
+        page.wait_for_function(LAST_OUTPUT + " === '8000'")
+        page.evaluate(CHANGE_LAST)
+        page.evaluate(run_last)
+        page.wait_for_function("document.querySelector('.wmlab-clock').textContent === '30 000 ms'")
+        assert "which ends at 30 000 ms" in page.locator(".wmlab-status").inner_text()
+        page.close()
+
+
+def cells_of(page: Any) -> list[Any]:
+    found: list[Any] = page.evaluate("window.jupyterapp.shell.currentWidget.content.model.toJSON().cells")
+    return found

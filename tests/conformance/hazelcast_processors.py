@@ -1,0 +1,226 @@
+"""Adapters for processors without windows: asynchronous steps, late drop, stateful map, and pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any, Generic, TypeVar
+
+from tests.conformance.fields import Fields, UnknownFormatError
+from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
+from wmlab.model.dataflow.async_ordered import AsyncOrdered
+from wmlab.model.dataflow.async_unordered import AsyncUnordered
+from wmlab.model.dataflow.condition import Column, Compare, Constant, Expression, Plus
+from wmlab.model.dataflow.deviations import Deviations
+from wmlab.model.dataflow.frame_store import WindowShape
+from wmlab.model.dataflow.items import Event, Item, Watermark
+from wmlab.model.dataflow.join_bounds import extract_bounds, minimum_spread
+from wmlab.model.dataflow.late_drop import LateDrop
+from wmlab.model.dataflow.processor import Complete, GlobalWatermark, Processor, Reply, Row, Stimulus
+from wmlab.model.dataflow.stateful_map import StatefulMap
+from wmlab.model.dataflow.throttle import sql_frame_ms
+
+S = TypeVar("S")
+
+
+class Driven(Generic[S]):
+    """A processor, its state, and how many rows it has dropped."""
+
+    def __init__(self, processor: Processor[S]) -> None:
+        self.processor = processor
+        self.state = processor.start()
+        self.dropped = 0
+
+    def reply(self, reply: Reply[S]) -> tuple[Item, ...]:
+        self.state = reply.state
+        self.dropped += len(reply.drops)
+        return reply.out
+
+    def offer(self, stimulus: Stimulus) -> tuple[Item, ...]:
+        return self.reply(self.processor.step(self.state, stimulus))
+
+
+def check_state(step: Fields, driven: Driven[Any], op: str) -> None:
+    """The operations that look at any processor."""
+    match op:
+        case "dropped" | "late":
+            check(step, lambda: driven.dropped)
+        case "state_size":
+            check(step, lambda: driven.processor.size(driven.state))
+        case _:
+            raise UnknownFormatError(f"unknown operation {op!r}")
+
+
+def run_async_ordered(case: Fields, deviations: Deviations) -> None:
+    """Rows, watermarks and answers, let out in order; a watermark waits for the flush."""
+    with Fields(case.take("config"), "config") as config:
+        calls = AsyncOrdered(config.take("max_ops"), deviations=deviations)
+    state = calls.start()
+    for step in steps_of(case):
+        with step:
+            match step.take("op"):
+                case "item":
+                    state = taken(step, calls.take(state, Event((step.take("value"),))))
+                case "wm":
+                    watermark = Watermark(step.take("key"), number(step.take("value")))
+                    state = taken(step, Reply(calls.put(state, watermark)))
+                case "complete_future":
+                    state = calls.answered(state, step.take("future"), results_of(step))
+                case "flush":
+                    state = flushed(step, calls.flush(state), lambda found: not found.queue)
+                case op:
+                    raise UnknownFormatError(f"unknown operation {op!r}")
+
+
+def run_async_unordered(case: Fields, deviations: Deviations) -> None:
+    """Rows, watermarks and answers, let out as they come."""
+    with Fields(case.take("config"), "config") as config:
+        calls = AsyncUnordered(config.take("max_ops"), deviations=deviations)
+    state = calls.start()
+    for step in steps_of(case):
+        with step:
+            match step.take("op"):
+                case "item":
+                    state = taken(step, calls.take(state, Event((step.take("value"),))))
+                case "wm":
+                    watermark = Watermark(step.take("key"), number(step.take("value")))
+                    state = taken(step, calls.put(state, watermark))
+                case "complete_future":
+                    state = calls.answered(state, step.take("future"), results_of(step))
+                case "flush":
+                    state = flushed(step, calls.flush(state), lambda found: not found.in_flight)
+                case op:
+                    raise UnknownFormatError(f"unknown operation {op!r}")
+
+
+def results_of(step: Fields) -> tuple[tuple[Any, ...], ...]:
+    return tuple((result,) for result in step.take("results"))
+
+
+def taken(step: Fields, reply: Reply[S]) -> S:
+    check(step, lambda: {"accepted": reply.accepted, "out": all_written(reply.out)})
+    return reply.state
+
+
+def flushed(step: Fields, reply: Reply[S], is_empty: Any) -> S:
+    check(step, lambda: {"drained": is_empty(reply.state), "out": all_written(reply.out)})
+    return reply.state
+
+
+def run_late_drop(case: Fields, deviations: Deviations) -> None:
+    """Times of events and watermarks of several keys."""
+    with Fields(case.take("config"), "config") as config:
+        driven = Driven(LateDrop(time=0, key=config.take("key")))
+    for step in steps_of(case):
+        with step:
+            match step.take("op"):
+                case "event":
+                    row = Row(0, Event((number(step.take("ts")),)))
+                    check(step, lambda row=row: all_written(driven.offer(row)))
+                case "wm":
+                    offer_watermark(step, driven)
+                case op:
+                    check_state(step, driven, op)
+
+
+def offer_watermark(step: Fields, driven: Driven[Any], *, unordered: bool = False) -> None:
+    watermark = Watermark(step.take("key", 0), number(step.take("value")))
+    check(step, lambda: all_written(driven.offer(GlobalWatermark(watermark))), unordered=unordered)
+
+
+def run_stateful_map(case: Fields, deviations: Deviations) -> None:
+    """A running sum per group; a group that is removed says so with a signal."""
+    with Fields(case.take("config"), "config") as config:
+        ttl, signal = config.take("ttl") or None, config.take("evict_signal", None)
+    driven = Driven(running_sum(ttl, signal, deviations))
+    for step in steps_of(case):
+        with step:
+            match step.take("op"):
+                case "event":
+                    row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
+                    check(step, lambda row=row: outs(driven.offer(row)))
+                case "wm":
+                    watermark = Watermark(step.take("key", 0), number(step.take("value")))
+                    check(step, lambda watermark=watermark: outs(driven.offer(GlobalWatermark(watermark))))
+                case "complete":
+                    check(step, lambda: outs(driven.offer(Complete())))
+                case op:
+                    check_state(step, driven, op)
+
+
+def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> StatefulMap:
+    def on_row(memory: Any, row: tuple[Any, ...]) -> tuple[Any, list[tuple[Any, ...]]]:
+        time, group, value = row
+        return memory + value, [(time, group, memory + value)]
+
+    def on_evict(memory: Any, group: tuple[Any, ...], watermark: int) -> list[tuple[Any, ...]]:
+        return [(watermark, *group, signal)]
+
+    return StatefulMap(
+        on_row=on_row,
+        initial=0,
+        time=0,
+        group=(1,),
+        ttl=ttl,
+        on_evict=None if signal is None else on_evict,
+        deviations=deviations,
+    )
+
+
+def outs(items: Iterable[Item]) -> list[list[Any]]:
+    return [
+        ["out", shown(item.values[0]), *item.values[1:]] if isinstance(item, Event) else all_written([item])[0]
+        for item in items
+    ]
+
+
+def run_pure(case: Fields, deviations: Deviations) -> None:
+    """Functions of their arguments alone."""
+    with Fields(case.take("config"), "config"):
+        pass
+    for step in steps_of(case):
+        with step:
+            match step.take("op"):
+                case "extract_bounds":
+                    check(step, lambda s=step: written_bounds(extract_bounds(comparison(s), {0}, {2})))
+                case "minimum_spread":
+                    width = step.take("left_columns") if "left_columns" in step else step.take("left_cols")
+                    bounds = bounds_of(step.take("postpone"))
+                    check(step, lambda b=bounds, w=width: minimum_spread(b, range(w)))
+                case "throttle_frame":
+                    frame = sql_frame_ms(step.take("slides"), step.take("spreads"))
+                    check(step, lambda f=frame: f)
+                case "window_bounds":
+                    shape, time = WindowShape(step.take("size"), step.take("slide")), number(step.take("ts"))
+                    check(step, lambda s=shape, t=time: [list(window) for window in s.windows_of(t)])
+                case op:
+                    raise UnknownFormatError(f"unknown operation {op!r}")
+
+
+def comparison(step: Fields) -> Compare:
+    left, right = (sum_of(terms) for terms in step.take("terms"))
+    return Compare(left, step.take("cmp"), right)
+
+
+def sum_of(terms: list[list[Any]]) -> Expression:
+    """[["col", n], ["-col", n], ["const", n], ["-const", n], ...] added up."""
+    parts = [(leaf(kind.removeprefix("-"), value), kind.startswith("-")) for kind, value in terms]
+    return reduce(lambda one, part: Plus(one, part[0], minus=part[1]), parts, Constant(0))
+
+
+def leaf(kind: str, value: int) -> Expression:
+    match kind:
+        case "col":
+            return Column(value)
+        case "const":
+            return Constant(value)
+    raise UnknownFormatError(f"term {kind!r}")
+
+
+def bounds_of(written: Mapping[str, Mapping[str, int]]) -> dict[int, dict[int, int]]:
+    """{"a": {"b": amount}}, as JSON can only name things by texts."""
+    return {int(a): {int(b): amount for b, amount in bounded.items()} for a, bounded in written.items()}
+
+
+def written_bounds(bounds: Mapping[int, Mapping[int, int]]) -> dict[str, dict[str, int]]:
+    return {str(a): {str(b): amount for b, amount in bounded.items()} for a, bounded in bounds.items()}

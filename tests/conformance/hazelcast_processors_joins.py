@@ -1,0 +1,146 @@
+"""Adapters for stream-to-stream joins: alone, and behind two sources in many interleavings."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.hazelcast_processors import Driven, bounds_of, check_state
+from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, shown, steps_of
+from wmlab.errors import ModelError
+from wmlab.model.dataflow.deviations import Deviations
+from wmlab.model.dataflow.frames import Frames
+from wmlab.model.dataflow.items import Event, Item, Watermark
+from wmlab.model.dataflow.join import StreamJoin
+from wmlab.model.dataflow.join_state import JoinState
+from wmlab.model.dataflow.lag import FixedLag
+from wmlab.model.dataflow.processor import EdgeWatermark, Row
+from wmlab.model.dataflow.source import EventTimeMapper
+
+TYPES: Final = {"INNER": "inner", "LEFT": "left outer", "RIGHT": "right outer"}
+INTERLEAVINGS: Final = 40
+
+
+def run_join(case: Fields, deviations: Deviations) -> None:
+    """Rows and watermarks of each side; or a configuration that has to be refused."""
+    unordered = case.take("unordered", False)
+    if "expect_config_error" in case:
+        expect("steps", case.take("steps"), [])
+        found = None
+        try:
+            join_of(case.take("config"), deviations)
+        except ModelError as error:
+            found = error
+        expect("configuration refused", found is not None, case.take("expect_config_error"))
+        return
+    driven = Driven(join_of(case.take("config"), deviations))
+    for step in steps_of(case):
+        with step:
+            join_step(step, driven, step.take("op"), unordered=unordered)
+
+
+def join_of(written: Mapping[str, Any], deviations: Deviations) -> StreamJoin:
+    with Fields(written, "config") as config:
+        taken = {
+            "kind": kind_of(config.take("type")),
+            "keys": (keys_of(config.take("left")), keys_of(config.take("right"))),
+            "widths": (config.take("left_cols"), config.take("right_cols")),
+            "bounds": bounds_of(config.take("postpone")),
+            "condition": condition_of(config.take("cond")),
+            "output": config.take("emit", "state"),
+            "limit": config.take("limit", None),
+        }
+    return StreamJoin(**taken, deviations=deviations)
+
+
+def kind_of(written: str) -> Any:
+    if written not in TYPES:
+        raise UnknownFormatError(f"join {written!r}")
+    return TYPES[written]
+
+
+def keys_of(written: Mapping[str, int]) -> dict[int, int]:
+    return {int(key): column for key, column in written.items()}
+
+
+def condition_of(triples: Iterable[tuple[int, int, int]]) -> Callable[[tuple[Any, ...]], bool]:
+    """[a, b, c] says that column a of the joined row is at least column b minus c."""
+    listed = [tuple(triple) for triple in triples]
+    return lambda row: all(row[a] >= row[b] - c for a, b, c in listed)
+
+
+def join_step(step: Fields, driven: Driven[JoinState], op: str, *, unordered: bool) -> None:
+    match op:
+        case "row":
+            row = Row(step.take("side"), Event(tuple(step.take("row"))))
+            check(step, lambda: joined(driven.offer(row)), unordered=unordered)
+        case "wm":
+            watermark = Watermark(step.take("key"), number(step.take("value")))
+            stimulus = EdgeWatermark(step.take("side"), watermark)
+            check(step, lambda: joined(driven.offer(stimulus)), unordered=unordered)
+        case "buffer":
+            check(step, lambda: [[list(row.values) for row in rows] for rows in driven.state.buffers])
+        case "wm_state":
+            check(step, lambda: {str(key): shown(time) for key, time in driven.state.limits.items()})
+        case _:
+            check_state(step, driven, op)
+
+
+def joined(items: Iterable[Item]) -> list[list[Any]]:
+    return [["row", list(i.values)] if isinstance(i, Event) else all_written([i])[0] for i in items]
+
+
+def run_pipeline_join(case: Fields, deviations: Deviations) -> None:
+    """Two sources and a join: every interleaving has to give the same rows."""
+    with Fields(case.take("config"), "config") as config:
+        sources = [source_items(written, key, deviations) for key, written in enumerate(config.take("sources"))]
+        join = StreamJoin(
+            kind=kind_of(config.take("type")),
+            keys=({0: sources[0][0]}, {1: sources[1][0]}),
+            widths=(sources[0][1], sources[1][1]),
+            bounds=bounds_of(config.take("postpone")),
+            condition=condition_of(config.take("cond")),
+            deviations=deviations,
+        )
+    wanted = in_any_order(case.take("expect"))
+    for seed in range(INTERLEAVINGS):
+        order = [side for side in (0, 1) for _ in sources[side][2]]
+        if seed == 1:
+            order.reverse()
+        elif seed:
+            random.Random(seed).shuffle(order)
+        expect(f"rows in the order {order}", in_any_order(rows_of(join, [s[2] for s in sources], order)), wanted)
+
+
+def source_items(written: Mapping[str, Any], key: int, deviations: Deviations) -> tuple[int, int, list[Item]]:
+    """The time column of a source, its number of columns, and its items."""
+    with Fields(written, "source") as fields:
+        rows, column = fields.take("rows"), fields.take("time")
+        mapper = EventTimeMapper(
+            policy=FixedLag(fields.take("lag")),
+            frames=Frames(fields.take("throttle")),
+            key=key,
+            deviations=deviations,
+        )
+    state, found = mapper.start(1), []
+    for row in rows:
+        state, items = mapper.event(state, Event(tuple(row)), partition=0, time=row[column], now_ms=0)
+        found += items
+    return column, len(rows[0]), found
+
+
+def rows_of(join: StreamJoin, items: list[list[Item]], order: list[int]) -> list[list[Any]]:
+    driven, queues = Driven(join), [iter(one) for one in items]
+    found: list[list[Any]] = []
+    for side in order:
+        match next(queues[side]):
+            case Event() as event:
+                out = driven.offer(Row(side, event))
+            case Watermark() as watermark:
+                out = driven.offer(EdgeWatermark(side, watermark))
+            case item:
+                raise UnknownFormatError(f"item {item!r}")
+        found += [list(result.values) for result in out if isinstance(result, Event)]
+    return found

@@ -1,0 +1,181 @@
+"""Adapters for window aggregations: sliding and session windows alone, and a source with a window behind it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.hazelcast_processors import Driven, check_state
+from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, steps_of
+from wmlab.model.dataflow.aggregate import Aggregate
+from wmlab.model.dataflow.deviations import Deviations
+from wmlab.model.dataflow.frame_store import FrameStore, WindowShape
+from wmlab.model.dataflow.frames import Frames
+from wmlab.model.dataflow.items import Event, Item, Watermark
+from wmlab.model.dataflow.lag import FixedLag
+from wmlab.model.dataflow.processor import Complete, GlobalWatermark, Row
+from wmlab.model.dataflow.runtime import InputEdge, Runtime
+from wmlab.model.dataflow.session import SessionWindow
+from wmlab.model.dataflow.source import EventTimeMapper
+from wmlab.model.dataflow.throttle import sql_frame_ms
+from wmlab.model.dataflow.window import Window
+
+COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def aggregate_of(name: str) -> Aggregate:
+    """The aggregation of the third column of (time, key, value)."""
+    if name == "set":
+        return Aggregate("list", 2, distinct=True)
+    return Aggregate("count") if name == "count" else Aggregate(name, 2)
+
+
+def run_window(case: Fields, deviations: Deviations) -> None:
+    """Rows (time, key, value), watermarks, the end, and a restart with another window."""
+    with Fields(case.take("config"), "config") as config:
+        window = Window(
+            shape=WindowShape(config.take("window"), config.take("slide")),
+            time=0,
+            aggregates=(aggregate_of(config.take("agg")),),
+            group=(1,),
+            key=config.take("wm_key", 0),
+            limit=config.take("limit", None),
+            deviations=deviations,
+        )
+    driven: Driven[FrameStore] = Driven(window)
+    for step in steps_of(case):
+        with step:
+            op = step.take("op")
+            if op == "restore_into":
+                driven = restored(step, window, driven)
+            else:
+                window_step(step, driven, op)
+
+
+def restored(step: Fields, window: Window, driven: Driven[FrameStore]) -> Driven[FrameStore]:
+    again: Driven[FrameStore] = Driven(
+        Window(
+            shape=WindowShape(step.take("window"), step.take("slide")),
+            time=0,
+            aggregates=window.aggregates,
+            group=(1,),
+            key=window.key,
+            limit=window.limit,
+            deviations=window.deviations,
+        )
+    )
+    again.state = again.processor.restore([driven.state])
+    return again
+
+
+def run_session(case: Fields, deviations: Deviations) -> None:
+    """Rows (time, key, value), watermarks, and the end."""
+    with Fields(case.take("config"), "config") as config:
+        aggregates = (aggregate_of(config.take("agg")),)
+        key = config.take("wm_key", 0)
+        driven = Driven(
+            SessionWindow(timeout=config.take("timeout"), time=0, aggregates=aggregates, group=(1,), key=key)
+        )
+    for step in steps_of(case):
+        with step:
+            window_step(step, driven, step.take("op"))
+
+
+def window_step(step: Fields, driven: Driven[Any], op: str) -> None:
+    unordered = step.take("unordered", False)
+    match op:
+        case "add":
+            row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
+            check(step, lambda: wins(driven.offer(row)), unordered=unordered)
+        case "wm":
+            watermark = Watermark(step.take("key", 0), number(step.take("value")))
+            check(step, lambda: wins(driven.offer(GlobalWatermark(watermark))), unordered=unordered)
+        case "complete":
+            check(step, lambda: wins(driven.offer(Complete())), unordered=unordered)
+        case _:
+            check_state(step, driven, op)
+
+
+def wins(items: Iterable[Item]) -> list[list[Any]]:
+    """Results as ["win", start, end, key, value], a set as a sorted list."""
+    found = []
+    for item in items:
+        if isinstance(item, Event):
+            *bounds, value = item.values
+            found.append(["win", *bounds, sorted(value) if isinstance(value, tuple) else value])
+        else:
+            found += all_written([item])
+    return found
+
+
+def run_pipeline_window(case: Fields, deviations: Deviations) -> None:
+    """A source of one partition, or several alike, with a window behind it; what its watermarks close."""
+    with Fields(case.take("config"), "config") as config:
+        columns: list[str] = config.take("columns")
+        shape = WindowShape(config.take("window"), config.take("slide"))
+        groups = [column for column in config.take("group_by") if not column.startswith("window_")]
+        select, having = config.take("select"), config.take("having", None)
+        mapper = EventTimeMapper(
+            policy=FixedLag(config.take("lag")), frames=Frames(sql_frame_ms([shape.slide])), deviations=deviations
+        )
+        items = source(mapper, config.take("rows"))
+        copies = config.take("union_copies", 1)
+    window = Window(
+        shape=shape,
+        time=0,
+        aggregates=tuple(aggregated(part, columns) for part in select if isinstance(part, dict)),
+        group=tuple(columns.index(group) for group in groups),
+        deviations=deviations,
+    )
+    rows = [selected(event.values, select, groups) for event in results(window, items, copies)]
+    kept = [row for row in rows if having is None or COMPARED[having[1]](row[having[0]], having[2])]
+    expect("rows", in_any_order(kept), in_any_order(case.take("expect")))
+
+
+def aggregated(part: Mapping[str, Any], columns: list[str]) -> Aggregate:
+    with Fields(part, "aggregation") as fields:
+        column = fields.take("col")
+        place = None if column is None else columns.index(column)
+        return Aggregate(fields.take("fn"), place, fields.take("distinct", False))
+
+
+def source(mapper: EventTimeMapper[Any], rows: Iterable[list[Any]]) -> list[Item]:
+    state, found = mapper.start(1), []
+    for row in rows:
+        state, items = mapper.event(state, Event(tuple(row)), partition=0, time=number(row[0]), now_ms=0)
+        found += items
+    return found
+
+
+def results(window: Window, items: list[Item], copies: int) -> list[Event]:
+    """What the window makes of the items on each of its input edges."""
+    runtime = Runtime(processor=window, edges=(InputEdge(1),) * copies, deviations=window.deviations)
+    state = runtime.start()
+    for edge in range(copies):
+        state = runtime.push(state, edge=edge, queue=0, items=items)
+    found: list[Event] = []
+    while (turn := runtime.step(state)).progress:
+        state = turn.state
+        found += [item for item in turn.out if isinstance(item, Event)]
+    return found
+
+
+def selected(result: tuple[Any, ...], select: list[Any], groups: list[str]) -> list[Any]:
+    """The columns of a query from the result (start, end, groups..., aggregates...)."""
+    names = {"window_start": 0, "window_end": 1} | {name: 2 + place for place, name in enumerate(groups)}
+    aggregates = iter(result[2 + len(groups) :])
+    found = []
+    for part in select:
+        if isinstance(part, str) and part not in names:
+            raise UnknownFormatError(f"column {part!r}")
+        found.append(result[names[part]] if isinstance(part, str) else next(aggregates))
+    return found

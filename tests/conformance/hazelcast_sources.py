@@ -1,0 +1,145 @@
+"""Adapters for the source side: policies, frames, the mapper of a source, and a source with a late drop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
+from wmlab.model.dataflow.deviations import Deviations
+from wmlab.model.dataflow.frames import Frames
+from wmlab.model.dataflow.items import Event, Item, Watermark
+from wmlab.model.dataflow.lag import FixedLag, LagPolicy
+from wmlab.model.dataflow.late_drop import LateDrop
+from wmlab.model.dataflow.runtime import InputEdge, Runtime
+from wmlab.model.dataflow.source import EventTimeMapper, SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A policy that always says the same."""
+
+    mark: int
+
+    def start(self) -> None:
+        return None
+
+    def report(self, state: None, time: int) -> None:
+        return None
+
+    def current(self, state: None, now_ms: int) -> int:
+        return self.mark
+
+
+def run_mapper(case: Fields, deviations: Deviations) -> None:
+    """Events, silence and changes of the partitions of one source."""
+    with Fields(case.take("config"), "config") as config:
+        mapper = mapper_of(config, deviations)
+    state: SourceState[Any] = mapper.start()
+    for step in steps_of(case):
+        with step:
+            op, now = step.take("op"), step.take("now_ms", 0)
+            match op:
+                case "add_partitions":
+                    state = mapper.add(state, step.take("count"), now_ms=now)
+                case "restore":
+                    state = mapper.restore(state, {step.take("partition"): number(step.take("value"))})
+                case "idle":
+                    state = moved(step, mapper.tick(state, now_ms=now))
+                case "remove_partition":
+                    state = moved(step, mapper.remove(state, step.take("partition"), now_ms=now))
+                case "event":
+                    time = number(step.take("ts"))
+                    event, partition = Event((shown(time),)), step.take("partition")
+                    state = moved(step, mapper.event(state, event, partition=partition, time=time, now_ms=now))
+                case _:
+                    raise UnknownFormatError(f"unknown operation {op!r}")
+
+
+def mapper_of(config: Fields, deviations: Deviations) -> EventTimeMapper[Any]:
+    policy: LagPolicy[Any] = (
+        Constant(number(config.take("const_wm"))) if "const_wm" in config else FixedLag(config.take("lag"))
+    )
+    return EventTimeMapper(
+        policy=policy,
+        frames=frames_of(config.take("throttle"), config.take("throttle_offset", 0)),
+        idle_timeout_ms=config.take("idle_ms") or None,
+        deviations=deviations,
+    )
+
+
+def frames_of(size: int, offset: int = 0) -> Frames | None:
+    """The grid of a throttle; size 0 lets no watermark through."""
+    return Frames(size, offset) if size else None
+
+
+def moved(step: Fields, found: tuple[SourceState[Any], tuple[Item, ...]]) -> SourceState[Any]:
+    state, items = found
+    check(step, lambda: all_written(items))
+    return state
+
+
+def run_policy(case: Fields, deviations: Deviations) -> None:
+    """Events that are reported to a policy, and what it says."""
+    with Fields(case.take("config"), "config") as config:
+        policy = FixedLag(config.take("lag"))
+    state = policy.start()
+    for step in steps_of(case):
+        with step:
+            match step.take("op"):
+                case "event":
+                    state = policy.report(state, number(step.take("ts")))
+                case "current":
+                    check(step, lambda s=state: shown(policy.current(s, now_ms=0)))
+                case op:
+                    raise UnknownFormatError(f"unknown operation {op!r}")
+
+
+def run_frames(case: Fields, deviations: Deviations) -> None:
+    """Times of a grid around a time; of how many frames a window consists does not matter to them."""
+    with Fields(case.take("config"), "config") as config:
+        frames = Frames(config.take("frame"), config.take("offset"))
+        config.take("frames_per_window", None)
+    for step in steps_of(case):
+        with step:
+            op = step.take("op")
+            if op not in ("floor", "higher"):
+                raise UnknownFormatError(f"unknown operation {op!r}")
+            time = number(step.take("ts"))
+            check(step, lambda op=op, time=time: shown(getattr(frames, op)(time)))
+
+
+def run_pipeline(case: Fields, deviations: Deviations) -> None:
+    """The rows of a source of one partition, through a late drop if there is one; its watermarks or its events."""
+    with Fields(case.take("config"), "config") as config:
+        rows, view = config.take("rows"), config.take("view")
+        mapper = EventTimeMapper(
+            policy=FixedLag(config.take("lag")), frames=frames_of(config.take("throttle")), deviations=deviations
+        )
+        drops_late = config.take("drop_late", False)
+    items = source(mapper, rows)
+    found = list(without_late(items, deviations) if drops_late else items)
+    if view not in ("wms", "events"):
+        raise UnknownFormatError(f"view {view!r}")
+    marks = [item.value for item in found if isinstance(item, Watermark)]
+    events = [item.values[0] for item in found if isinstance(item, Event)]
+    expect("view", marks if view == "wms" else events, case.take("expect"))
+
+
+def source(mapper: EventTimeMapper[Any], rows: Iterable[int]) -> list[Item]:
+    state, found = mapper.start(1), []
+    for time in rows:
+        state, items = mapper.event(state, Event((time,)), partition=0, time=time, now_ms=0)
+        found += items
+    return found
+
+
+def without_late(items: Iterable[Item], deviations: Deviations) -> list[Item]:
+    runtime = Runtime(processor=LateDrop(time=0), edges=(InputEdge(1),), deviations=deviations)
+    state, found = runtime.push(runtime.start(), edge=0, queue=0, items=items), []
+    while (turn := runtime.step(state)).progress:
+        state = turn.state
+        found += turn.out
+    return found

@@ -1,0 +1,61 @@
+"""Many recordings as one, so that Spark judges them all at once; the streams of run 17 are called `run17/orders`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tests.machine.judge import Findings, Found
+from wmlab.spark.checks import INVARIANTS
+from wmlab.tables import TABLES as SCHEMAS
+
+TABLES: Final = tuple(sorted({"positions", *(table for rule in INVARIANTS.values() for table in rule.tables)}))
+"""What Spark needs of a recording."""
+
+
+class Batch:
+    """The tables of recordings, run by run."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
+
+    def add(self, run: str, tables: Mapping[str, pa.Table]) -> None:
+        """Take in the tables of a recording; its streams are called after the run from now on."""
+        for name in TABLES:
+            table = tables[name]
+            if table.num_rows:
+                streams = pc.binary_join_element_wise(run, table["stream"], "/")
+                self._parts[name].append(table.set_column(0, table.schema.field("stream"), streams))
+
+    def table(self, name: str) -> pa.Table:
+        """One table of all recordings."""
+        return pa.concat_tables([SCHEMAS[name].empty_table(), *self._parts[name]]).combine_chunks()
+
+
+def judged_by_spark(frames: Mapping[str, DataFrame]) -> Findings:
+    """What Spark's checks say about every stream, in the words of the second judge."""
+    found: Findings = {}
+    for name, rule in INVARIANTS.items():
+        findings = rule.judge(*(frames[table] for table in rule.tables))
+        broken = F.sort_array(F.collect_list(F.when(F.col("ok") == F.lit(False), F.col("at_ms"))))
+        summed = findings.groupBy("stream").agg(F.sum("judged").alias("judged"), broken.alias("broken"))
+        for row in summed.where("judged > 0 or size(broken) > 0").collect():
+            found[row.stream, name] = Found(row.judged, tuple(row.broken))
+    return found
+
+
+def of_run(run: str, found: Findings) -> Findings:
+    """The findings on a recording with the names that its streams have in a batch."""
+    return {(f"{run}/{stream}", invariant): one for (stream, invariant), one in found.items()}
+
+
+def differences(some: Findings, others: Findings) -> Iterable[str]:
+    """Where two judges disagree, one line each."""
+    for key in sorted(some.keys() | others.keys()):
+        if some.get(key) != others.get(key):
+            yield f"{key[1]} of {key[0]}: {some.get(key)} or {others.get(key)}"

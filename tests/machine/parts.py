@@ -1,0 +1,159 @@
+"""What the machine builds scenarios from: strategies for streams, writers, controllers, readers, and the network.
+
+The first choice of every list is the plainest one, so that a failing scenario shrinks towards it. Runs are short:
+rates are low, and periods are fractions of a second.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from wmlab.scenario import (
+    Clock,
+    Controllers,
+    EventWriter,
+    Network,
+    ReaderGroup,
+    Stream,
+    TransactionalWriter,
+    network,
+    noting,
+)
+
+NEVER_MS: Final = 60_000
+"""A timeout beyond the end of every run."""
+
+CLOCKS = st.sampled_from([Clock(), Clock(skew_ms=400), Clock(skew_ms=-700, drift_ppm=20_000), Clock(drift_ppm=-50_000)])
+NOTINGS = st.sampled_from(
+    [noting.EarliestOpen(), noting.WallClock(), noting.LastEventTime(), noting.MaxMinusSlack(150), noting.Never()]
+)
+RATES = st.sampled_from([10, 0, 4, 30])
+DELAYS = st.sampled_from([0, 40, 300])
+KEYS = st.sampled_from(["0..1", "0..1/2", "2/3..1"])
+BYTES = st.sampled_from([100, 0, 8_000])
+
+
+def choices(**options: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """One value of each list."""
+    return st.fixed_dictionaries({name: st.sampled_from(values) for name, values in options.items()})
+
+
+def event_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[EventWriter]:
+    """Event writers: by a policy, or automatic."""
+    plain = st.builds(
+        EventWriter,
+        st.just(name),
+        rate_per_s=RATES,
+        delay_mean_ms=DELAYS,
+        keys=KEYS,
+        noting=NOTINGS,
+        note_every_ms=st.sampled_from([200, 500, None]),
+        flush_before_note=st.booleans(),
+        processes=st.sampled_from([1, 2]),
+        clock=CLOCKS,
+        starts_ms=st.just(starts_ms),
+        event_bytes=BYTES,
+        stream=st.just(stream),
+    )
+    automatic = st.builds(
+        EventWriter,
+        st.just(name),
+        rate_per_s=RATES,
+        delay_mean_ms=DELAYS,
+        automatically_note_time=st.just(True),
+        automatic_note_period_ms=st.sampled_from([300, 700]),
+        auto_note_survives_close=st.booleans(),
+        clock=CLOCKS,
+        starts_ms=st.just(starts_ms),
+        stream=st.just(stream),
+    )
+    return plain | automatic
+
+
+def transactional_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[TransactionalWriter]:
+    """Transactional writers, whose transactions overlap or not."""
+    return st.builds(
+        TransactionalWriter,
+        st.just(name),
+        rate_per_s=RATES,
+        delay_mean_ms=DELAYS,
+        keys=KEYS,
+        every_ms=st.sampled_from([400, 800]),
+        open_ms=st.sampled_from([None, 100, 1_000]),
+        commit_latency_ms=st.sampled_from([0, 50, 300]),
+        lease_ms=st.sampled_from([900, 90_000]),
+        noting=NOTINGS,
+        clock=CLOCKS,
+        starts_ms=st.just(starts_ms),
+        event_bytes=BYTES,
+        stream=st.just(stream),
+    )
+
+
+def streams(name: str, options: dict[str, Any], *, timeouts_ms: list[int]) -> st.SearchStrategy[Stream]:
+    """Streams with the given faults as options; what is not a fault is drawn."""
+    return choices(
+        segments=[1, 2, 3, 4],
+        timestamp_aggregation_timeout_ms=timeouts_ms,
+        timeout_from=["first_behind", "last_note"],
+        note_rule=["implementation", "design"],
+        acks_carry_offset=[True, False],
+        txn_marks=["per_batch", "per_transaction"],
+        commit_batch=[100, 1],
+    ).map(lambda drawn: Stream(name, **(drawn | options)))
+
+
+def controllers(*, slow: bool) -> st.SearchStrategy[Controllers]:
+    """Controllers; `slow` ones read the marks one after the other, and their clocks may be wrong."""
+    return choices(
+        count=[1, 2, 3],
+        buckets=[1, 4],
+        period_ms=[300, 500],
+        start_delay_ms=[None, 0],
+        period_jitter_ms=[0, 60],
+        session_timeout_ms=[500, 1_500],
+        redistribute_every_ms=[100, 700],
+        contact=["round_robin", "random"],
+        marks_read_ms=[0, 120] if slow else [0],
+        clocks=[(), (Clock(skew_ms=900, drift_ppm=30_000),)] if slow else [()],
+    ).map(lambda drawn: Controllers(**drawn))
+
+
+def networks(*, slow: bool) -> st.SearchStrategy[Network]:
+    """Networks with delay, loss, duplication and reordering; in `slow` ones the controllers wait for the stores."""
+    inside = [network.Fixed(0), network.Fixed(3), network.Exponential(15.0)] if slow else [network.Fixed(0)]
+    return choices(
+        delay=[None, network.Uniform(0, 60), network.Exponential(25.0, least_ms=2), network.LogNormal(20.0, 1.0)],
+        inside=inside,
+        loss=[0.0, 0.2],
+        duplication=[0.0, 0.2],
+        reordering=[0.0, 0.2],
+        reordering_ms=[400],
+        retry=[network.Retry(), network.Retry(answer_within_ms=150, first_ms=20)],
+        keep_messages=[False, True],
+    ).map(lambda drawn: Network(**drawn))
+
+
+def reader_groups(name: str, named: list[str], starts_ms: int) -> st.SearchStrategy[ReaderGroup]:
+    """A group of readers over one stream or several, with either timer and any way to share the work."""
+    which = {"stream": named[0]} if len(named) == 1 else {"streams": tuple(named)}
+    return choices(
+        readers=[1, 2, 3],
+        rate_per_s=[None, 15.0],
+        publish_every_ms=[200, 350],
+        time_windows=[True, True, True, False],
+        own_position=[False, True],
+        tracker_ms=[0, 90],
+        mark_read_ms=[0.0, 20.0],
+        publish_timer=["fixed", "pravega"],
+        read_every_ms=[100, 60],
+        group_refresh_ms=[300],
+        state_latency_ms=[0, 20, None],
+        rebalance=["segments", "bytes", "time"],
+        rebalance_slack_bytes=[500],
+        rebalance_slack_ms=[200],
+        automatic_checkpoint_every_ms=[None, 600],
+        starts_ms=[starts_ms],
+    ).map(lambda drawn: ReaderGroup(name, **(drawn | which)))

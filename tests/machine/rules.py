@@ -1,0 +1,157 @@
+"""What a machine may do, by topic: each rule adds a party to the scenario, or something that happens to one."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from tests.machine import actions, parts
+from tests.machine.base import GAPS_MS, Machine
+from wmlab.model.history import StreamHistory
+from wmlab.scenario import EventWriter, TransactionalWriter, script
+from wmlab.scenario.units import EVERY, SERVICES
+
+MOST_WRITERS = 4
+MOST_GROUPS = 2
+
+
+class Writers(Machine):
+    """Writers come, crash, fall silent, say goodbye; a second process takes over."""
+
+    @precondition(lambda self: len(self.writers) < MOST_WRITERS)
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def add_event_writer(self, gap_ms: int, data: st.DataObject) -> None:
+        drawn = parts.event_writers(self.name("w"), self.a_stream(data), self.after(gap_ms))
+        self.writers.append(data.draw(drawn))
+
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def befall_writer(self, gap_ms: int, data: st.DataObject) -> None:
+        process = self.a_process(data, EventWriter, TransactionalWriter)
+        self.script.append(data.draw(actions.on_writer(self.after(gap_ms), process)))
+
+    @precondition(lambda self: self.has(EventWriter))
+    @rule(gap_ms=GAPS_MS, data=st.data(), load=st.sampled_from(["moves", "copied"]))
+    def duplicate_writer(self, gap_ms: int, data: st.DataObject, load: str) -> None:
+        names = [writer.name for writer in self.writers if isinstance(writer, EventWriter)]
+        writer = data.draw(st.sampled_from(names))
+        self.script.append(script.DuplicateWriter(at_ms=self.after(gap_ms), writer=writer, load=load))
+
+
+class Notes(Machine):
+    """Writers note times and positions of all kinds."""
+
+    @precondition(lambda self: self.has(EventWriter))
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def note_time(self, gap_ms: int, data: st.DataObject) -> None:
+        process = self.a_process(data, EventWriter)
+        stream = next(writer.stream for writer in self.writers if writer.name == process.split("/")[0])
+        history = self.histories[stream or self.streams[0].name]
+        self.script.append(data.draw(actions.notes(self.after(gap_ms), process, history)))
+
+
+class Transactions(Machine):
+    """Transactional writers come; their transactions are committed, aborted, held up, and tried again."""
+
+    @precondition(lambda self: len(self.writers) < MOST_WRITERS)
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def add_transactional_writer(self, gap_ms: int, data: st.DataObject) -> None:
+        drawn = parts.transactional_writers(self.name("t"), self.a_stream(data), self.after(gap_ms))
+        self.writers.append(data.draw(drawn))
+
+    @precondition(lambda self: self.has(TransactionalWriter))
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def befall_transactions(self, gap_ms: int, data: st.DataObject) -> None:
+        writer = self.a_process(data, TransactionalWriter)
+        drawn = actions.on_transactions(self.after(gap_ms), writer, self.a_stream(data))
+        self.script.append(data.draw(drawn))
+
+
+class Scales(Machine):
+    """Streams are scaled."""
+
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def scale(self, gap_ms: int, data: st.DataObject) -> None:
+        """Split, merge, or replace one segment or two neighbours."""
+        stream = self.a_stream(data)
+        if stream in self.closed:
+            return
+        active = sorted(self.histories[stream].active.segments, key=lambda segment: segment.keys)
+        first = data.draw(st.integers(0, len(active) - 1))
+        sealed = [segment.name for segment in active[first : first + data.draw(st.integers(1, 2))]]
+        into = data.draw(st.sampled_from([2, 1, 3]))
+        self.histories[stream] = self.histories[stream].scale(sealed, into)
+        self.script.append(script.Scale(at_ms=self.after(gap_ms), seal=sealed, into=into, stream=stream))
+
+
+class Endings(Machine):
+    """Streams are truncated, sealed, deleted, and created again."""
+
+    @rule(gap_ms=GAPS_MS, data=st.data(), what=st.sampled_from(["truncate", "seal", "delete", "recreate"]))
+    def end_stream(self, gap_ms: int, data: st.DataObject, what: str) -> None:
+        stream = self.a_stream(data)
+        if stream in self.closed:
+            return
+        at_ms = self.after(gap_ms)
+        if what == "truncate":
+            self.script.append(script.TruncateStream(at_ms=at_ms, stream=stream))
+            return
+        self.closed.add(stream)
+        if what == "seal":
+            self.script.append(script.SealStream(at_ms=at_ms, stream=stream))
+            return
+        again_ms = 300 if what == "recreate" else None
+        self.script.append(script.DeleteStream(at_ms=at_ms, recreate_after_ms=again_ms, stream=stream))
+        if again_ms is not None:
+            self._created_again(stream, again_ms)
+
+    def _created_again(self, stream: str, after_ms: int) -> None:
+        number = 1 + max(segment.number for segment in self.histories[stream].segments.values())
+        segments = next(part.segments for part in self.streams if part.name == stream)
+        self.histories[stream] = StreamHistory.create(segments, first_number=number)
+        self.now_ms += after_ms + 1
+        self.closed.discard(stream)
+
+
+class Troubles(Machine):
+    """Controllers, stores, the network and clocks fail."""
+
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def befall_controller(self, gap_ms: int, data: st.DataObject) -> None:
+        names = self.controller_names
+        at_ms = self.after(gap_ms)
+        drawn = actions.on_controllers(at_ms, self.a_stream(data), names, inside_a_cycle=self.slow)
+        self.script.append(data.draw(drawn))
+
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def befall_stores(self, gap_ms: int, data: st.DataObject) -> None:
+        self.script.append(data.draw(actions.on_stores(self.after(gap_ms), self.a_stream(data))))
+
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def befall_network(self, gap_ms: int, data: st.DataObject) -> None:
+        controllers, processes = self.controller_names, self.all_processes
+        clocks = [*(writer.name for writer in self.writers), *(controllers if self.slow else ())]
+        parties = [*EVERY, *SERVICES, *processes, *controllers, *self.reader_names]
+        self.script.append(data.draw(actions.on_network(self.after(gap_ms), parties, clocks)))
+
+
+class Readers(Machine):
+    """Reader groups come; their readers crash, pause, join, leave, release, and go back to a checkpoint."""
+
+    @precondition(lambda self: len(self.groups) < MOST_GROUPS)
+    @rule(data=st.data())
+    def add_group(self, data: st.DataObject) -> None:
+        self.join_group(data)
+
+    @precondition(lambda self: bool(self.groups))
+    @rule(gap_ms=GAPS_MS, data=st.data())
+    def befall_readers(self, gap_ms: int, data: st.DataObject) -> None:
+        group = data.draw(st.sampled_from(self.groups))
+        stream = data.draw(st.sampled_from(group.streams or (group.stream or self.streams[0].name,)))
+        segment = data.draw(st.sampled_from([segment.name for segment in self.histories[stream].active.segments]))
+        new, at_ms = self.name("new-"), self.after(gap_ms)
+        drawn = actions.on_readers(at_ms, group.name, self.reader_names, new, segment, stream)
+        self.script.append(data.draw(drawn))
+
+
+class Everything(Writers, Notes, Transactions, Scales, Endings, Troubles, Readers):
+    """All rules: whatever happens, the promises are kept, or so we claim."""

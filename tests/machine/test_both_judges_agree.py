@@ -1,0 +1,81 @@
+"""The second judge and Spark say the same of every run, sound or not; so do the model's tracker and Spark's bounds."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.machine import bounds
+from tests.machine.batch import TABLES, differences, judged_by_spark, of_run
+from tests.machine.campaign import Made
+from tests.machine.judge import Findings, judge, violated
+from wmlab.scenario import Scenario
+from wmlab.spark import group_time_bounds, time_bounds
+from wmlab.spark.schemas import dataframe
+
+BOUNDS = ("lower", "upper", "lower_seq", "upper_seq")
+EVERY = 5
+
+
+@pytest.fixture(scope="module")
+def tables(made: list[Made]) -> dict[str, pa.Table]:
+    """The tables of all runs as one recording."""
+    return {name: pa.concat_tables([one.tables[name] for one in made]).combine_chunks() for name in TABLES}
+
+
+@pytest.fixture(scope="module")
+def frames(spark: SparkSession, tables: dict[str, pa.Table]) -> dict[str, DataFrame]:
+    return {name: dataframe(spark, name, table).cache() for name, table in tables.items()}
+
+
+def test_spark_and_the_second_judge_agree_on_every_run(made: list[Made], frames: dict[str, DataFrame]) -> None:
+    told: Findings = {}
+    for one in made:
+        told |= one.findings
+    assert list(differences(told, judged_by_spark(frames))) == []
+    assert violated(told) >= {"I3", "I4", "I5", "I6", "I7"}
+
+
+@pytest.mark.parametrize("visible", ["all", "then"])
+def test_spark_gives_groups_the_bounds_of_a_tracker_that_follows_them(
+    tables: dict[str, pa.Table], frames: dict[str, DataFrame], visible: Literal["all", "then"]
+) -> None:
+    expected = {version: found for *version, found in map(_keyed, bounds.of_groups(tables, visible=visible))}
+    asked = group_time_bounds(frames["positions"], frames["watermarks"], frames["segments"], visible=visible)
+    assert _by(asked, ("stream", "group", "version", "at_ms")) == expected
+    assert sum(lower is not None for lower, *_ in expected.values()) > len(expected) / 10
+
+
+def test_spark_gives_places_the_bounds_of_a_tracker_that_begins_there(
+    tables: dict[str, pa.Table], frames: dict[str, DataFrame]
+) -> None:
+    expected = {place: found for *place, found in map(_keyed, bounds.of_events(tables, EVERY))}
+    events = frames["events"].where(f"offset % {EVERY} = 0")
+    asked = time_bounds(events, frames["watermarks"], frames["segments"])
+    assert _by(asked, ("stream", "segment_id", "offset")) == expected
+    assert sum(lower is not None for lower, *_ in expected.values()) > len(expected) / 10
+
+
+def _by(frame: DataFrame, keys: tuple[str, ...]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    rows = frame.select(*keys, *BOUNDS).collect()
+    return {tuple(row)[: len(keys)]: tuple(row)[len(keys) :] for row in rows}
+
+
+def _keyed(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    return row[:-1], row[-1]
+
+
+@pytest.mark.parametrize("machine", ["sound", "bug_6510"])
+def test_a_check_of_one_recording_says_what_the_second_judge_says(
+    spark: SparkSession, made: list[Made], machine: str
+) -> None:
+    """The same question through the public door, from a scenario to verdicts."""
+    shard = next(one for one in made if one.shard.machine == machine)
+    run = max(shard.scenarios, key=lambda run: (run in shard.broken, len(shard.scenarios[run])))
+    recording = Scenario.from_yaml(shard.scenarios[run]).record(progress=False)
+    verdicts = recording.check(spark)
+    assert set(verdicts.violated) == violated(judge(recording.tables)) == set(shard.broken.get(run, ()))
+    assert of_run(run, judge(recording.tables)).items() <= shard.findings.items()

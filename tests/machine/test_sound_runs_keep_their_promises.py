@@ -1,0 +1,44 @@
+"""Whatever happens to a sound stream, I1 to I9 hold; and enough happens for that to mean something."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import get_args
+
+from tests.machine.campaign import Made
+from tests.machine.conftest import OF_FAULTY_STREAMS, RUNS
+from tests.machine.judge import RULES
+from wmlab.scenario import script
+from wmlab.scenario.script import Action
+
+
+def of(made: list[Made], machine: str) -> list[Made]:
+    return [one for one in made if one.shard.machine == machine]
+
+
+def test_no_run_on_a_sound_stream_breaks_a_promise(made: list[Made]) -> None:
+    broken = [
+        f"{', '.join(sorted(invariants))} violated by\n{one.scenarios[run]}"
+        for one in of(made, "sound")
+        for run, invariants in one.broken.items()
+    ]
+    assert broken == []
+
+
+def test_two_thousand_different_scenarios_were_run(made: list[Made]) -> None:
+    texts = [text for name in ("sound", "faulty") for one in of(made, name) for text in one.scenarios.values()]
+    assert len(texts) == RUNS
+    assert len(set(texts)) > 0.98 * RUNS
+    assert sum(len(one.scenarios) for one in of(made, "faulty")) == OF_FAULTY_STREAMS
+
+
+def test_everything_that_a_script_can_say_happened(made: list[Made]) -> None:
+    happened: Counter[str] = sum((one.kinds for one in of(made, "sound")), Counter())
+    kinds = {name: kind.kind for name in script.__all__ if hasattr(kind := getattr(script, name), "kind")}
+    assert len(kinds) == len(get_args(get_args(Action)[0]))
+    assert {kind for kind in kinds.values() if happened[kind] < 20} == set()
+
+
+def test_every_rule_had_much_to_judge(made: list[Made]) -> None:
+    judged: Counter[str] = sum((one.judged for one in of(made, "sound")), Counter())
+    assert {name for name in RULES if judged[name] < 2_000} == set()
