@@ -6,6 +6,8 @@ BIN := $(or $(WMLAB_ENV),.venv)/bin
 PY := $(BIN)/python
 ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 FIRST := notebooks/tutorials/00_first_bounds.ipynb
+WORKERS ?= 2
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile
 export PYTHON WMLAB_ENV
 
 .DEFAULT_GOAL := help
@@ -18,18 +20,19 @@ setup: ## set everything up, which all others do first
 	@sh tools/setup.sh
 
 lab: setup ## open JupyterLab on the first tutorial; LAB_ARGS="--no-browser --port 8899"
+	@-$(BIN)/jupyter-trust notebooks/*/*.ipynb >/dev/null 2>&1
 	@JUPYTER_CONFIG_PATH="$(CURDIR)/tools/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 		$(PY) -m jupyterlab $(ROOT_MAY) --ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
 		--LabApp.workspaces_dir="$(CURDIR)/.wmlab/workspaces" --LabApp.default_url=/lab/tree/$(FIRST) $(LAB_ARGS)
 
-test: setup ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests
+test: setup ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(PY) -m pytest $(TEST_ARGS)
+	$(PYTEST) $(TEST_ARGS)
 	@for room in tutorials scenarios exploration; do \
 		set -- notebooks/$$room/*.ipynb; \
-		if [ -e "$$1" ]; then echo "$(PY) -m pytest notebooks/$$room"; $(PY) -m pytest "notebooks/$$room" || exit; fi; \
+		if [ -e "$$1" ]; then echo "$(PYTEST) notebooks/$$room"; $(PYTEST) "notebooks/$$room" || exit; fi; \
 	done
 
 bench: setup ## measure side by side with the peers; BENCH_ARGS="bounds --rows 1000000"

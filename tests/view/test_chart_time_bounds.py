@@ -3,8 +3,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import struct
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -179,12 +181,21 @@ def test_the_data_are_plain_lists(bounds: Bounds, happened: list[object]) -> Non
     assert json.loads(json.dumps(data)) == data
 
 
-@pytest.mark.parametrize("suffix", ["html", "svg", "json", "txt", "SVG"])
+@pytest.mark.parametrize("suffix", ["html", "svg", "png", "json", "txt", "SVG"])
 def test_a_chart_is_saved_the_same_each_time(bounds: Bounds, tmp_path: Path, suffix: str) -> None:
     one, other = tmp_path / f"one.{suffix}", tmp_path / f"other.{suffix}"
     assert time_bounds(bounds()).save(str(one)) == one
     time_bounds(bounds()).save(other)
     assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_saved_png_is_the_still_picture_at_twice_its_size(bounds: Bounds, tmp_path: Path) -> None:
+    chart = time_bounds(bounds())
+    header = chart.save(tmp_path / "chart.png").read_bytes()[:24]
+    width, height = struct.unpack(">II", header[16:])
+    still = ET.fromstring(chart.svg)
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (width, height) == (2 * float(still.attrib["width"]), 2 * float(still.attrib["height"]))
 
 
 def test_a_saved_json_holds_sentence_and_data(bounds: Bounds, tmp_path: Path) -> None:
@@ -196,7 +207,7 @@ def test_a_saved_json_holds_sentence_and_data(bounds: Bounds, tmp_path: Path) ->
 def test_an_unknown_suffix_is_refused_with_the_known_ones(bounds: Bounds, tmp_path: Path) -> None:
     with pytest.raises(ChartError, match=r"'chart\.pdf': its suffix is '\.pdf'") as caught:
         time_bounds(bounds()).save(tmp_path / "chart.pdf")
-    assert caught.value.remedy == "Choose one of .html, .svg, .json, .txt."
+    assert caught.value.remedy == "Choose one of .html, .svg, .png, .json, .txt."
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,6 +5,7 @@ from wmlab.view.buckets import bucket_ownership
 from wmlab.view.chart import Chart
 from wmlab.view.cycles import watermark_cycles
 from wmlab.view.diagram import Diagram, lineage, topology
+from wmlab.view.firing import windows_firing
 from wmlab.view.holders import holder_costs
 from wmlab.view.key_space import key_space
 from wmlab.view.lag import lag, lag_distribution
@@ -29,5 +30,6 @@ __all__ = [
     "time_bounds",
     "topology",
     "watermark_cycles",
+    "windows_firing",
     "writer_marks",
 ]
