@@ -68,6 +68,12 @@ def on_transactions(at_ms: int, writer: str, stream: str) -> Actions:
             transaction=st.sampled_from([None, f"{writer}-1"]),
             time=st.sampled_from(["policy", None]) | st.integers(at_ms - 800, at_ms + 300),
         ),
+        st.builds(
+            script.WriteInTransaction,
+            at_ms=st.just(at_ms),
+            writer=st.just(writer),
+            transaction=st.sampled_from([None, f"{writer}-1"]),
+        ),
         st.builds(script.AbortTransaction, at_ms=st.just(at_ms), writer=st.just(writer), backlog=BACKLOG),
         st.builds(script.SlowTransaction, at_ms=st.just(at_ms), writer=st.just(writer), hold_ms=BRIEF),
         st.builds(

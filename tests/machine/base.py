@@ -81,7 +81,8 @@ class Machine(RuleBasedStateMachine):
         self.network = data.draw(parts.networks(slow=self.slow))
         self.latency_ms = data.draw(st.sampled_from([5, 0, 30]))
         self.seed = data.draw(st.integers(0, 999))
-        self.writers.append(data.draw(parts.event_writers(self.name("w"), "orders", 0)))
+        drawn = data.draw(st.sampled_from([parts.event_writers, parts.event_writers, parts.transactional_writers]))
+        self.writers.append(data.draw(drawn(self.name("w"), "orders", 0)))
         if data.draw(st.sampled_from([True, True, True, False])):
             self.join_group(data)
 

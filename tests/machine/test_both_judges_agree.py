@@ -43,7 +43,7 @@ def test_spark_and_the_second_judge_agree_on_every_run(made: list[Made], frames:
 def test_spark_gives_groups_the_bounds_of_a_tracker_that_follows_them(
     tables: dict[str, pa.Table], frames: dict[str, DataFrame], visible: Literal["all", "then"]
 ) -> None:
-    expected = {version: found for *version, found in map(_keyed, bounds.of_groups(tables, visible=visible))}
+    expected = {row[:-1]: row[-1] for row in bounds.of_groups(tables, visible=visible)}
     asked = group_time_bounds(frames["positions"], frames["watermarks"], frames["segments"], visible=visible)
     assert _by(asked, ("stream", "group", "version", "at_ms")) == expected
     assert sum(lower is not None for lower, *_ in expected.values()) > len(expected) / 10
@@ -52,7 +52,7 @@ def test_spark_gives_groups_the_bounds_of_a_tracker_that_follows_them(
 def test_spark_gives_places_the_bounds_of_a_tracker_that_begins_there(
     tables: dict[str, pa.Table], frames: dict[str, DataFrame]
 ) -> None:
-    expected = {place: found for *place, found in map(_keyed, bounds.of_events(tables, EVERY))}
+    expected = {row[:-1]: row[-1] for row in bounds.of_events(tables, EVERY)}
     events = frames["events"].where(f"offset % {EVERY} = 0")
     asked = time_bounds(events, frames["watermarks"], frames["segments"])
     assert _by(asked, ("stream", "segment_id", "offset")) == expected
@@ -62,10 +62,6 @@ def test_spark_gives_places_the_bounds_of_a_tracker_that_begins_there(
 def _by(frame: DataFrame, keys: tuple[str, ...]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     rows = frame.select(*keys, *BOUNDS).collect()
     return {tuple(row)[: len(keys)]: tuple(row)[len(keys) :] for row in rows}
-
-
-def _keyed(row: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return row[:-1], row[-1]
 
 
 @pytest.mark.parametrize("machine", ["sound", "bug_6510"])

@@ -28,7 +28,7 @@ def test_no_run_on_a_sound_stream_breaks_a_promise(made: list[Made]) -> None:
 def test_two_thousand_different_scenarios_were_run(made: list[Made]) -> None:
     texts = [text for name in ("sound", "faulty") for one in of(made, name) for text in one.scenarios.values()]
     assert len(texts) == RUNS
-    assert len(set(texts)) > 0.98 * RUNS
+    assert len(set(texts)) > 0.9 * RUNS
     assert sum(len(one.scenarios) for one in of(made, "faulty")) == OF_FAULTY_STREAMS
 
 
@@ -36,7 +36,7 @@ def test_everything_that_a_script_can_say_happened(made: list[Made]) -> None:
     happened: Counter[str] = sum((one.kinds for one in of(made, "sound")), Counter())
     kinds = {name: kind.kind for name in script.__all__ if hasattr(kind := getattr(script, name), "kind")}
     assert len(kinds) == len(get_args(get_args(Action)[0]))
-    assert {kind for kind in kinds.values() if happened[kind] < 20} == set()
+    assert {kind for kind in kinds.values() if happened[kind] < 5} == set()
 
 
 def test_every_rule_had_much_to_judge(made: list[Made]) -> None:

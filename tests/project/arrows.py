@@ -56,7 +56,7 @@ ROOMS: Final = {
     "traces": _room("recording tables", "pyarrow numpy"),
     "spark": _room("model tables", "pyspark pyarrow numpy", "pandas"),
     "answers": _room("model recording tables", "pyarrow numpy", door=False),
-    "view": _room("recording tables", "pyarrow plotly ipywidgets anywidget traitlets IPython"),
+    "view": _room("recording tables", "pyarrow plotly resvg_py ipywidgets anywidget traitlets IPython"),
 }
 FILES: Final = {
     "columns": "tables",

@@ -55,7 +55,7 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
                 layers=[watermark, *(_dots(kind, fired) for kind in _LOOKS)],
             )
         ],
-        rules=faults(recording, name),
+        rules=faults(recording, name, without=("late",)),
     )
     told = ("operator", "start", "end", "records", "fired_ms", "cause", "again")
     data = {column: [row[column] for row in fired] for column in told}

@@ -74,11 +74,12 @@ def share_of(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     return [rows[(n + 1) * len(rows) // most - 1] for n in range(most)]
 
 
-def faults(recording: Recording, stream: str) -> list[Rule]:
-    """What the script did to a stream, as rules across a chart; one kind in one instant is one rule."""
+def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) -> list[Rule]:
+    """What happened to a stream, as rules across a chart, but for some kinds; one kind in one instant is one rule."""
     told: dict[tuple[int, str], list[str]] = {}
     for row in stream_rows(recording, "faults", stream):
-        told.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
+        if row["kind"] not in without:
+            told.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
     return [
         Rule(at_ms, ", ".join(dict.fromkeys(details)), SHAPES.get(kind, "circle"))
         for (at_ms, kind), details in sorted(told.items())

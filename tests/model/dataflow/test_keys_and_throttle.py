@@ -95,6 +95,7 @@ def test_the_frame_of_a_query(slides: list[int], spreads: list[int], frame: int)
     [
         ([], [], 1_000),
         ([500, 200], [], 100),
+        ([300], [], 300),
         ([1_500], [], 500),
         ([7_000], [], 1_000),
         ([], [50], 1),
