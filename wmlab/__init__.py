@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from wmlab import view as chart
     from wmlab.lab_compare import compare
     from wmlab.lab_panel import panel
-    from wmlab.recording import Recording
     from wmlab.scenario import (
         Clock,
         Controllers,
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
         Stream,
         TransactionalWriter,
         flow,
-        noting,
-        plan,
         script,
     )
     from wmlab.spark import spark_session
@@ -43,16 +40,13 @@ __all__ = [
     "Controllers",
     "EventWriter",
     "ReaderGroup",
-    "Recording",
     "Scenario",
     "Stream",
     "TransactionalWriter",
     "chart",
     "compare",
     "flow",
-    "noting",
     "panel",
-    "plan",
     "script",
     "spark",
     "spark_session",
@@ -61,13 +55,10 @@ __all__ = [
 
 _PARTS = ("Clock", "Controllers", "EventWriter", "ReaderGroup", "Scenario", "Stream", "TransactionalWriter")
 _HOMES = dict.fromkeys(_PARTS, "wmlab.scenario")
-_HOMES |= {"Recording": "wmlab.recording", "spark_session": "wmlab.spark"}
-_HOMES |= {"compare": "wmlab.lab_compare", "panel": "wmlab.lab_panel"}
+_HOMES |= {"compare": "wmlab.lab_compare", "panel": "wmlab.lab_panel", "spark_session": "wmlab.spark"}
 _NAMESPACES = {
     "chart": "wmlab.view",
     "flow": "wmlab.scenario.flow",
-    "noting": "wmlab.scenario.noting",
-    "plan": "wmlab.scenario.plan",
     "script": "wmlab.scenario.script",
     "spark": "wmlab.spark",
     "trace": "wmlab.traces",

@@ -1,4 +1,4 @@
-"""Real logs: when each event happened, when it arrived, who wrote it, and its key.
+"""Real logs: when each event happened, when it arrived, who wrote it, and its key; and recordings that were kept.
 
 `load` reads a trace that comes with wmlab (`names`) or a CSV or Parquet file of one's own. The traces that come
 with wmlab are the Parquet files of `data/traces`, beside the package in a clone of the repository (wmlab installed
@@ -19,7 +19,10 @@ import pyarrow.compute as pc
 
 from wmlab import trace_files
 from wmlab.errors import TraceError
+from wmlab.recording import Recording
 from wmlab.trace_files import Unit
+
+__all__ = ["DIRECTORY", "TRACE_SCHEMA", "Recording", "Trace", "TraceEvent", "load", "names"]
 
 TRACE_SCHEMA: Final = trace_files.TRACE_SCHEMA
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""

@@ -74,4 +74,10 @@ def test_all_that_a_script_does_to_writers_ends_when_it_ends() -> None:
     }
     kinds = {row["kind"] for row in recording.table("faults").to_pylist() if row["target"] == "t"}
     assert kinds == {"hold", "commit", "abort", "write"}
-    assert {known_at(recording, "orders", at_ms).state_of("t") for at_ms in range(0, 7_000, 500)} == {""}
+    heard = [row["received_ms"] for row in recording.table("marks").to_pylist() if row["writer"] == "t"]
+    for row in recording.table("faults").to_pylist():
+        if row["kind"] in {"hold", "abort"}:
+            again_ms = min(at_ms for at_ms in heard if at_ms > row["at_ms"])
+            assert known_at(recording, "orders", again_ms - 1).state_of("t") == row["detail"]
+            assert known_at(recording, "orders", again_ms).state_of("t") == ""
+    assert known_at(recording, "orders", 2_100).state_of("t") == "", "a commit explains no silence"

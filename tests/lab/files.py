@@ -21,24 +21,24 @@ def files(*folders: str) -> list[str]:
     return [str(path.relative_to(FOLDER).with_suffix("")) for path in found]
 
 
-def recording(name: str, **changed: Mapping[str, Any]) -> wm.Recording:
+def recording(name: str, **changed: Mapping[str, Any]) -> wm.trace.Recording:
     """The recording of a file, with fields of its parts changed: `stream={"bug_6510": False}`."""
     return _recorded(name, tuple((part, tuple(fields.items())) for part, fields in changed.items()))
 
 
 @functools.cache
-def _recorded(name: str, changed: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]) -> wm.Recording:
+def _recorded(name: str, changed: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]) -> wm.trace.Recording:
     scenario = wm.Scenario.load(FOLDER / f"{name}.yaml")
     parts = {part: dataclasses.replace(getattr(scenario, part), **dict(fields)) for part, fields in changed}
     return scenario.replace(**parts).record(progress=False)
 
 
-def rows(run: wm.Recording, table: str, **where: object) -> list[Row]:
+def rows(run: wm.trace.Recording, table: str, **where: object) -> list[Row]:
     """The rows of a table that have the given values."""
     return [row for row in run.table(table).to_pylist() if all(row[name] == value for name, value in where.items())]
 
 
-def lowers(run: wm.Recording, **where: object) -> list[int | None]:
+def lowers(run: wm.trace.Recording, **where: object) -> list[int | None]:
     """The lower bounds of all windows, in order."""
     return [row["lower"] for row in rows(run, "windows", **where)]
 
@@ -53,7 +53,7 @@ def named(cut: Iterable[tuple[int, int | None]]) -> dict[str, int | None]:
     return {segment_name(segment): offset for segment, offset in cut}
 
 
-def late_reads(run: wm.Recording) -> int:
+def late_reads(run: wm.trace.Recording) -> int:
     """How many events were first read by a reader that knew a lower bound above their time."""
     events: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for row in rows(run, "events"):

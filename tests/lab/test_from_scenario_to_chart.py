@@ -40,7 +40,7 @@ def first_bounds() -> wm.Scenario:
     return wm.Scenario.load(ROOT / "data/scenarios/first_bounds.yaml")
 
 
-def reader_model(recording: wm.Recording) -> list[tuple[int | None, int | None]]:
+def reader_model(recording: wm.trace.Recording) -> list[tuple[int | None, int | None]]:
     """The window of one tracker that is led through all versions of the group's position, and knows all marks."""
     segments = {
         row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
@@ -85,7 +85,7 @@ def test_what_happened_is_told_once_beside_the_rows(spark: SparkSession) -> None
 def test_a_recording_on_disk_gives_the_same_bounds(spark: SparkSession, tmp_path: Path) -> None:
     scenario = first_bounds()
     kept, held = scenario.record(tmp_path / "kept"), scenario.record()
-    assert wm.Recording.read(tmp_path / "kept") == held
+    assert wm.trace.Recording.read(tmp_path / "kept") == held
     on_disk = kept.time_bounds(spark).orderBy("version").drop("happened").collect()
     assert on_disk == held.time_bounds(spark).orderBy("version").drop("happened").collect()
 

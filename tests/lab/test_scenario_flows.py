@@ -17,11 +17,11 @@ NAMES = files("flows")
 
 
 @functools.cache
-def run(name: str, mode: str, seed: int = 0) -> wm.Recording:
+def run(name: str, mode: str, seed: int = 0) -> wm.trace.Recording:
     return wm.flow.Dataflow.load(FOLDER / "flows" / f"{name}.yaml").replace(mode=mode, seed=seed).record()
 
 
-def changed(name: str, vertex: str, **fields: Any) -> wm.Recording:
+def changed(name: str, vertex: str, **fields: Any) -> wm.trace.Recording:
     """The recording of a file with fields of a vertex changed."""
     dataflow = wm.flow.Dataflow.load(FOLDER / "flows" / f"{name}.yaml")
     data = dataflow.to_dict()
@@ -29,7 +29,7 @@ def changed(name: str, vertex: str, **fields: Any) -> wm.Recording:
     return wm.flow.Dataflow(**data).record()
 
 
-def between(recording: wm.Recording, source: str, target: str, kind: str) -> list[Row]:
+def between(recording: wm.trace.Recording, source: str, target: str, kind: str) -> list[Row]:
     numbers = {queue["queue"] for queue in rows(recording, "queues", source=source, target=target)}
     return [item for item in rows(recording, "items", kind=kind) if item["queue"] in numbers]
 

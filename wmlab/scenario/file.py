@@ -13,7 +13,7 @@ from wmlab.errors import ScenarioError
 from wmlab.scenario.value import Problems, plain, problems_of
 from wmlab.scenario.yaml import dump, line_of, parse, read_text
 
-KINDS: Final = {"writers": "wm.Scenario", "queries": "wm.plan.PlanScenario", "vertices": "wm.flow.Dataflow"}
+KINDS: Final = {"writers": "wm.Scenario", "queries": "wm.flow.plan.PlanScenario", "vertices": "wm.flow.Dataflow"}
 """The field that only one kind of scenario has, and what users call that kind."""
 
 

@@ -1,7 +1,11 @@
-"""Everything that a dataflow is made of; `wmlab.flow` is another name of this module."""
+"""Everything that a dataflow is made of; `wmlab.flow` is another name of this module.
+
+`flow.plan` holds the query plans whose progress is proved by origin, sequence and chunk.
+"""
 
 from __future__ import annotations
 
+from wmlab.scenario import plan
 from wmlab.scenario.flow_dataflow import Dataflow
 from wmlab.scenario.flow_edges import Edge
 from wmlab.scenario.flow_faults import (
@@ -16,6 +20,7 @@ from wmlab.scenario.flow_faults import (
     Stall,
     SwallowAll,
 )
+from wmlab.scenario.flow_permutations import permutations
 from wmlab.scenario.flow_source import EventTime, Source
 from wmlab.scenario.flow_vertices import AsyncMap, Filter, FlatMap, LateDrop, Map, Merge, Sink, StatefulMap
 from wmlab.scenario.flow_windows import Join, SessionWindow, Window
@@ -51,4 +56,6 @@ __all__ = [
     "SwallowAll",
     "Uniform",
     "Window",
+    "permutations",
+    "plan",
 ]

@@ -24,7 +24,7 @@ from wmlab.scenario.script import Period
 from wmlab.scenario.value import Problems, plain, value
 
 if TYPE_CHECKING:
-    from wmlab.lab import Recording
+    from wmlab.lab import Permutations, Recording
 
 Vertex = Annotated[
     Source | Map | Filter | FlatMap | Merge | AsyncMap | LateDrop | StatefulMap | Window | SessionWindow | Join | Sink,
@@ -108,6 +108,16 @@ class Dataflow(ScenarioFile):
         from wmlab import lab
 
         return lab.record_dataflow(self, path)
+
+    def permutations(self, runs: int = 100, *, exhaustive: bool = False, seed: int = 0) -> Permutations:
+        """Run the dataflow in up to `runs` orders, and gather the distinct results, each with how often it came out.
+
+        The orders are those of the seeds from `seed` on or, with `exhaustive`, every order of turns, with no jitter;
+        it is told whether these were all.
+        """
+        from wmlab import lab
+
+        return lab.dataflow_permutations(self, runs=runs, exhaustive=exhaustive, seed=seed)
 
     def mermaid(self) -> str:
         """The dataflow as the text of a Mermaid flowchart, with the watermark keys on its edges."""

@@ -1,4 +1,4 @@
-"""Everything that a scenario of query plans is made of; `wmlab.plan` is another name of this module."""
+"""Everything that a scenario of query plans is made of; `wmlab.flow.plan` is another name of this module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Everything that can be made to happen in a run, as values.
 
 Times are milliseconds after the start of the scenario. A `stream` of None is the first stream of the scenario.
-`script.network` holds what can be said about the network for the whole of a run.
+`script.network` holds what can be said about the network for the whole of a run, `script.noting` which time a writer
+notes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wmlab.scenario import network
+from wmlab.scenario import network, noting
 from wmlab.scenario.script_controllers import (
     AddController,
     CommitPoint,
@@ -93,6 +94,7 @@ __all__ = [
     "TruncateStream",
     "WriteInTransaction",
     "network",
+    "noting",
 ]
 
 _WriterAction = CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | MarkIdle | DuplicateWriter

@@ -7,12 +7,16 @@ prefer them. No scripts, no ids, no outside fonts or files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Final
 
 from wmlab.view.style import FONT, ROLES
 from wmlab.view.ticks import Tick
+
+_CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,8 @@ def document(width: float, height: float, *, title: str, desc: str, parts: Itera
     look = f'role="img" font-family="{escape(FONT)}" style="max-width:100%;height:auto"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {look}>'
     paper = f'<rect width="{_px(width)}" height="{_px(height)}" rx="4" {_fill("paper")}/>'
-    lines = [head, f"<title>{escape(title)}</title>", f"<desc>{escape(desc)}</desc>", _dark_style(), paper, *parts]
+    drawn = [paper, *parts]
+    lines = [head, f"<title>{escape(title)}</title>", f"<desc>{escape(desc)}</desc>", _dark_style(drawn), *drawn]
     return "\n".join(line for line in [*lines, "</svg>"] if line)
 
 
@@ -148,8 +153,13 @@ def _stroke(role: str) -> str:
     return f'class="wmlab-stroke-{role}" stroke="{ROLES[role].light}"'
 
 
-def _dark_style() -> str:
+def _dark_style(drawn: Sequence[str]) -> str:
+    """The dark colours of the roles that are drawn."""
+    used = {(found[1], found[2]) for part in drawn for found in _CLASS.finditer(part)}
     rules = "".join(
-        f".wmlab-{kind}-{name}{{{kind}:{role.dark}}}" for name, role in ROLES.items() for kind in ("fill", "stroke")
+        f".wmlab-{kind}-{name}{{{kind}:{role.dark}}}"
+        for name, role in ROLES.items()
+        for kind in ("fill", "stroke")
+        if (kind, name) in used
     )
     return f"<style>@media (prefers-color-scheme:dark){{{rules}}}</style>"
