@@ -115,3 +115,18 @@ def test_two_jobs_that_come_to_a_place_at_which_their_controller_is_paused():
     )
     assert len(rows(world, "faults", kind="pause")) == 5
     assert rows(world, "watermarks")[-1]["emitted_ms"] > 5_000
+
+
+def test_a_length_that_is_asked_for_when_the_stream_is_deleted_is_never_told():
+    """With several segments the new stream lacks those that a scale had made; whoever asked for them is gone."""
+    for deleted_ms in range(8_000, 8_100, 10):
+        world = run(
+            writers=[EventWriter("w1", rate_per_s=200, batch_ms=10)],
+            stream=Stream(segments=1, acks_carry_offset=False),
+            latency_ms=30,
+            script=[
+                script.Scale(at_ms=4_000, seal=["0@0"], into=2),
+                script.DeleteStream(at_ms=deleted_ms, recreate_after_ms=10),
+            ],
+        )
+        assert rows(world, "marks")[-1]["received_ms"] > deleted_ms

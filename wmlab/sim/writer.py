@@ -190,9 +190,13 @@ class Writer:
             self._end_flushes()
 
     def _tell_length(self, append: _Append) -> None:
-        """At the segment store: a length that is asked for may have grown since, which is safe."""
-        length = self.world.store[append.segment_id].length
-        self.world.carry(SEGMENT_STORE, self.party, "length", append, self._on_acknowledged, append, length)
+        """At the segment store: a length that is asked for may have grown since, which is safe.
+
+        A segment that is gone went with its stream, and nobody waits for its length any more.
+        """
+        segment = self.world.store.get(append.segment_id)
+        if segment is not None:
+            self.world.carry(SEGMENT_STORE, self.party, "length", append, self._on_acknowledged, append, segment.length)
 
     def _on_sealed(self, append: _Append) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""
