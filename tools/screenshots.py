@@ -46,7 +46,7 @@ def main() -> int:
             contextlib.closing(shoot.launch(playwright)) as browser,
         ):
             for name in CELLS:
-                page = browser.new_page(viewport={"width": 1_180, "height": 900})
+                page = browser.new_page(viewport={"width": 1_280, "height": 1_300})
                 failed += shoot.run_notebook(page, address, token, f"{name}.ipynb", timeout_s=120)
                 page.locator(".jp-OutputArea-output").first.screenshot(path=IMAGES / f"{name}.png")
                 page.close()

@@ -20,7 +20,8 @@ from tqdm.auto import tqdm
 import wmlab.answers as answers
 import wmlab.traces as traces
 from wmlab.errors import RecordingError
-from wmlab.lab_dataflow import dataflow_of, record_dataflow
+from wmlab.lab_dataflow import coalesced, dataflow_of, judge_of, of_dataflow, record_dataflow
+from wmlab.lab_dataflow_answers import dataflow_permutations, explain_dataflow, merge_permutations, why_dropped
 from wmlab.lab_progress import explain_plan, holds, of_plans, record_plan, rules_of
 from wmlab.model.routing import key_of
 from wmlab.places import stream_cut_at, time_at
@@ -39,10 +40,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Recording",
     "check",
+    "coalesced",
     "dataflow_of",
+    "dataflow_permutations",
     "dataframe",
     "explain",
     "holds",
+    "merge_permutations",
     "record",
     "record_dataflow",
     "record_plan",
@@ -52,6 +56,7 @@ __all__ = [
     "time_at",
     "time_bounds",
     "timeline",
+    "why_dropped",
 ]
 
 _PROGRESS_AFTER_S = 5
@@ -198,10 +203,12 @@ def time_bounds(
 def check(recording: Recording, spark: SparkSession) -> answers.Verdicts:
     """One verdict per invariant, with the rows that prove a violation; judged by Spark from the tables.
 
-    Of a stream they are I1 to I9, of query plans N1 to N12.
+    Of a stream they are I1 to I9, of query plans N1 to N12, of a dataflow K1 to K14.
     """
     if of_plans(recording):
         return _check_plans(recording, spark)
+    if of_dataflow(recording):
+        return _judged(recording, *judge_of(recording, spark))
     from wmlab.spark.checks import INVARIANTS, verdict
 
     names = {table for rule in INVARIANTS.values() for table in rule.tables}
@@ -224,13 +231,13 @@ def _judged(recording: Recording, names: Iterable[str], judge: Callable[[str], D
     return answers.Verdicts.of(recording.name, [row.asDict(recursive=True) for row in rows if row is not None])
 
 
-def explain(
-    recording: Recording, **options: Any
-) -> answers.Explanation | answers.Holders | answers.ProgressExplanation:
-    """What holds the lower bound, see `wmlab.answers.explain`; of query plans, what holds the global watermark."""
+def explain(recording: Recording, **asked: Any) -> Any:
+    """What holds the lower bound, see `wmlab.answers.explain`; of plans and dataflows, what holds a watermark."""
+    if of_dataflow(recording):
+        return explain_dataflow(recording, **asked)
     if of_plans(recording):
-        return explain_plan(recording, **options)
-    return answers.explain(recording, rules=_rules(recording, options.get("stream")), **options)
+        return explain_plan(recording, **asked)
+    return answers.explain(recording, rules=_rules(recording, asked.get("stream")), **asked)
 
 
 def timeline(recording: Recording, *, stream: str | None = None) -> answers.Timeline:

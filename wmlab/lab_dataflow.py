@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,16 +12,25 @@ from pydantic import TypeAdapter, ValidationError
 
 import wmlab.traces as traces
 from wmlab.errors import RecordingError
+from wmlab.model.dataflow import deviations
 from wmlab.model.segment import segment_name
 from wmlab.recording import Recording
 from wmlab.scenario import Problem, Problems, Scenario
 from wmlab.scenario.flow_dataflow import Dataflow
 from wmlab.scenario.flow_source import Reading, Source
-from wmlab.sim.dataflow.layout import Layout
+from wmlab.scenario.flow_vertices import AsyncMap
+from wmlab.scenario.flow_windows import Join, SessionWindow, Window
+from wmlab.sim.dataflow.layout import FRAMES, Layout, Node
 from wmlab.sim.dataflow.ledger import Ledger
+from wmlab.sim.dataflow.processors import processor_of
 from wmlab.sim.dataflow.world import Choose, DataflowWorld
 from wmlab.tables import TABLES
 from wmlab.tables_dataflow import DATAFLOW_TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from wmlab.spark.dataflow_checks import Recorded
 
 _WRITTEN = {**DATAFLOW_TABLES, "faults": TABLES["faults"]}
 
@@ -45,9 +54,7 @@ def dataflow_of(recording: Recording) -> Dataflow:
     """The dataflow that was recorded; raises `RecordingError` if it was none, or had Python functions."""
     told = recording.scenario
     if told is None or "vertices" not in told:
-        raise RecordingError(
-            f"{recording.name!r} is no recording of a dataflow.", remedy="ask a recording that Dataflow.record made."
-        )
+        raise _no_dataflow(recording)
     try:
         return TypeAdapter(Dataflow).validate_python(told)
     except (ValidationError, Problems):
@@ -55,6 +62,70 @@ def dataflow_of(recording: Recording) -> Dataflow:
             f"the dataflow of {recording.name!r} has Python functions, which a recording does not keep.",
             remedy="keep the dataflow itself, or write its functions as expressions.",
         ) from None
+
+
+def _no_dataflow(recording: Recording) -> RecordingError:
+    return RecordingError(
+        f"{recording.name!r} is no recording of a dataflow.", remedy="ask a recording that Dataflow.record made."
+    )
+
+
+def of_dataflow(recording: Recording) -> bool:
+    """Whether a recording is one of a dataflow."""
+    return bool(recording.counts["vertices"]) or "vertices" in (recording.scenario or {})
+
+
+def coalesced(recording: Recording, spark: SparkSession) -> DataFrame:
+    """What merging had come to after every step of a recorded dataflow; see `wmlab.spark.dataflow.coalesced`.
+
+    With the deviations of the dataflow, so that a recording of mode `hz` is followed as it was. Raises `RecordingError`
+    if it was no dataflow.
+    """
+    from wmlab import spark as questions
+    from wmlab.lab import dataframe
+
+    told = recording.scenario
+    if not of_dataflow(recording) or told is None:
+        raise _no_dataflow(recording)
+    named = told.get("deviations")
+    chosen = None if named is None else deviations.Deviations(**dict.fromkeys(named, True))
+    rules = chosen or deviations.deviations(told.get("mode", "design"))
+    tables = [dataframe(recording, spark, name) for name in ("items", "queues", "coalescing")]
+    return questions.coalesced(*tables, deviations=rules)
+
+
+def judge_of(recording: Recording, spark: SparkSession) -> tuple[Sequence[str], Callable[[str], DataFrame]]:
+    """The promises of a dataflow by name, and what judges one of them over a recording."""
+    from wmlab.lab import dataframe
+    from wmlab.spark.dataflow_checks import DATAFLOW_INVARIANTS, JUDGED, dataflow_verdict
+
+    tables = {name: dataframe(recording, spark, name) for name in JUDGED}
+    try:
+        told = recorded_rules(dataflow_of(recording))
+    except RecordingError:
+        told = None
+    return list(DATAFLOW_INVARIANTS), lambda name: dataflow_verdict(name, tables, told)
+
+
+def recorded_rules(dataflow: Dataflow) -> Recorded:
+    """The windows, joins and capacities of a dataflow, which the tables of its recording do not tell."""
+    from wmlab.spark.dataflow_checks import Recorded
+    from wmlab.spark.dataflow_rows import RecordedRule
+
+    plan = dataflow.plan
+    rules = [
+        RecordedRule(
+            vertex=vertex.name,
+            entry=vertex.name + FRAMES if isinstance(vertex, Window) and vertex.stages == 2 else vertex.name,
+            rule=processor_of(dataflow, plan, Node(vertex.name, vertex, plan.outputs[vertex.name]), lambda: True),  # type: ignore[arg-type]
+            inputs=tuple(plan.outputs[edge.source].columns for edge in plan.inputs[vertex.name]),
+            columns=plan.outputs[vertex.name].columns,
+        )
+        for vertex in dataflow.vertices
+        if isinstance(vertex, Window | SessionWindow | Join)
+    ]
+    capacities = {vertex.name: vertex.capacity for vertex in dataflow.vertices if isinstance(vertex, AsyncMap)}
+    return Recorded(rules=tuple(rules), capacities=capacities)
 
 
 def dataflow_tables(dataflow: Dataflow, layout: Layout, ledger: Ledger) -> dict[str, pa.Table]:

@@ -172,16 +172,28 @@ class Recording:
         return lab.dataframe(self, spark, name)
 
     def check(self, spark: Any) -> Any:
-        """One verdict per invariant, I1 to I9 or, of query plans, N1 to N12, judged by Spark; see `wmlab.lab.check`."""
+        """One verdict per invariant: I1 to I9, of plans N1 to N12, of dataflows K1 to K14; see `wmlab.lab.check`."""
         from wmlab import lab
 
         return lab.check(self, spark)
 
-    def explain(self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None) -> Any:
+    def coalesced(self, spark: Any) -> Any:
+        """The merged watermarks of a dataflow after every step, as a Spark DataFrame; see `wmlab.lab.coalesced`."""
+        from wmlab import lab
+
+        return lab.coalesced(self, spark)
+
+    def explain(self, *, at_ms: int | None = None, **asked: Any) -> Any:
         """What holds the bound at a moment, or who held it over the run; see `wmlab.lab.explain`."""
         from wmlab import lab
 
-        return lab.explain(self, at_ms=at_ms, reader=reader, stream=stream)
+        return lab.explain(self, at_ms=at_ms, **asked)
+
+    def why_dropped(self, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Any:
+        """The rows that a dataflow left out, by which rule, by how much; see `wmlab.lab.why_dropped`."""
+        from wmlab import lab
+
+        return lab.why_dropped(self, row, vertex=vertex)
 
     def timeline(self, *, stream: str | None = None) -> Any:
         """What happened, row by row; see `wmlab.answers.timeline`."""

@@ -30,8 +30,8 @@ def explain_log(
     case = Case(
         known=known,
         hold=hold,
-        writers=tuple(_writer(known, writer, rules, hold.cause) for writer in hold.writers),
-        wrote=_wrote(recording, name, at_ms) if hold.cause is Cause.NO_MARK else (),
+        writers=tuple(holding_writer(known, writer, rules, hold.cause) for writer in hold.writers),
+        wrote=wrote_without_noting(recording, name, at_ms) if hold.cause is Cause.NO_MARK else (),
         rules=rules,
     )
     return Explanation(
@@ -47,7 +47,8 @@ def explain_log(
     )
 
 
-def _writer(known: Known, name: str, rules: Rules | None, cause: Cause) -> HoldingWriter:
+def holding_writer(known: Known, name: str, rules: Rules | None, cause: Cause) -> HoldingWriter:
+    """What is known of a writer that holds the bound; `rules` say when it is dropped."""
     noted = known.on_record.get(name)
     lagging = cause is Cause.LAGGING
     return HoldingWriter(
@@ -61,7 +62,8 @@ def _writer(known: Known, name: str, rules: Rules | None, cause: Cause) -> Holdi
     )
 
 
-def _wrote(recording: Recording, stream: str, at_ms: int) -> tuple[str, ...]:
+def wrote_without_noting(recording: Recording, stream: str, at_ms: int) -> tuple[str, ...]:
+    """Who had written by then, for a moment at which nobody had noted a time."""
     events = of_stream(recording.table("events"), stream, "append_ms", at_ms)
     return tuple(sorted(events["writer"].unique().to_pylist()))
 

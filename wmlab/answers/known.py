@@ -26,8 +26,10 @@ BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "
 """What a writer is from a fault of that kind on; of several states the first one here is told."""
 ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
 """What a writer is no longer after a fault of that kind."""
-PASSING: Final = frozenset({"note", "commit", "abort", "write", "hold", "duplicate"})
+PASSING: Final = frozenset({"note", "commit", "write", "duplicate"})
 """What a script lets a writer do once, which is no state. Of any other kind the detail is told as the state."""
+UNTIL_HEARD: Final = frozenset({"hold", "abort"})
+"""What explains why a writer is not heard: the detail is told until its next mark is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,8 @@ class Known:
 
     `on_record` are the writers that a cycle would read; `behind_since` when the present leader first found each
     lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same cause;
-    `woken_ms` when the first mark arrived after nobody was on record; `states` what befell writers.
+    `woken_ms` when the first mark arrived after nobody was on record; `states` what befell writers;
+    `unheard` what explains why a writer has noted nothing since.
     """
 
     at_ms: int
@@ -61,6 +64,7 @@ class Known:
     held_since: int | None = None
     woken_ms: int | None = None
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unheard: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lower(self) -> int | None:
@@ -81,13 +85,16 @@ class Known:
     def state_of(self, writer: str) -> str:
         """What befell a writer and still lasts: "crashed", "silent" and so on; "" for nothing known."""
         lasting = self.states.get(writer, ())
-        return next((state for state in BEGINS.values() if state in lasting), lasting[-1] if lasting else "")
+        told = lasting[-1] if lasting else self.unheard.get(writer, "")
+        return next((state for state in BEGINS.values() if state in lasting), told)
 
     def _after_fault(self, row: Row) -> Known:
         target, kind = row["target"], row["kind"]
         # A script may ask something of a writer that is not there; that changes nothing.
         if kind in PASSING or row["detail"] == f"{target} is not running":
             return self
+        if kind in UNTIL_HEARD:
+            return replace(self, unheard={**self.unheard, target: row["detail"]})
         begun = "" if kind in ENDS else BEGINS.get(kind, row["detail"])
         over = (begun, *ENDS.get(kind, ()))
         lasting = tuple(state for state in self.states.get(target, ()) if state not in over)
@@ -102,7 +109,8 @@ class Known:
             return replace(self, on_record={**self.on_record, writer: noted})
         noted = Noted(time=row["time"], noted_ms=row["noted_ms"], received_ms=row["received_ms"])
         woken_ms = self.woken_ms if self.on_record else row["received_ms"]
-        return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms)
+        unheard = {name: why for name, why in self.unheard.items() if name != writer}
+        return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
 
     def _after_cycle(self, row: Row) -> Known:
         same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]

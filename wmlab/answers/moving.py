@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final
 
 from wmlab.answers.cause import Cause, hold_of
-from wmlab.answers.explain import _writer, _wrote
+from wmlab.answers.explain import holding_writer, wrote_without_noting
 from wmlab.answers.known import Known, walk
 from wmlab.answers.rules import Rules
 from wmlab.answers.told import Case, sentence_of
@@ -49,8 +49,8 @@ def _sentence(recording: Recording, known: Known, stream: str, rules: Rules | No
     case = Case(
         known=known,
         hold=hold,
-        writers=tuple(_writer(known, writer, rules, hold.cause) for writer in hold.writers),
-        wrote=_wrote(recording, stream, known.at_ms) if hold.cause is Cause.NO_MARK else (),
+        writers=tuple(holding_writer(known, writer, rules, hold.cause) for writer in hold.writers),
+        wrote=wrote_without_noting(recording, stream, known.at_ms) if hold.cause is Cause.NO_MARK else (),
         rules=rules,
     )
     return sentence_of(case)

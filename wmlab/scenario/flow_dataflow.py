@@ -24,7 +24,7 @@ from wmlab.scenario.script import Period
 from wmlab.scenario.value import Problems, plain, value
 
 if TYPE_CHECKING:
-    from wmlab.lab import Permutations, Recording
+    from wmlab.lab import Recording
 
 Vertex = Annotated[
     Source | Map | Filter | FlatMap | Merge | AsyncMap | LateDrop | StatefulMap | Window | SessionWindow | Join | Sink,
@@ -109,11 +109,11 @@ class Dataflow(ScenarioFile):
 
         return lab.record_dataflow(self, path)
 
-    def permutations(self, runs: int = 100, *, exhaustive: bool = False, seed: int = 0) -> Permutations:
+    def permutations(self, runs: int = 100, *, exhaustive: bool = False, seed: int = 0) -> Any:
         """Run the dataflow in up to `runs` orders, and gather the distinct results, each with how often it came out.
 
         The orders are those of the seeds from `seed` on or, with `exhaustive`, every order of turns, with no jitter;
-        it is told whether these were all.
+        it is told whether these were all. Returns `wmlab.answers.Permutations`.
         """
         from wmlab import lab
 

@@ -78,7 +78,8 @@ class PanelView(widgets.VBox):  # type: ignore[misc]
         more = widgets.VBox([self.added, widgets.HBox([self.add_writer, self.add_act])])
         copied = widgets.VBox([self.yaml, widgets.HBox([self.file, self.save])])
         folds = widgets.Accordion([more, copied], titles=["add a writer or an act", "copy the scenario as YAML"])
-        return widgets.VBox([self.form, folds], layout=widgets.Layout(width="450px", flex="0 0 auto"))
+        folds.layout.width = "450px"
+        return widgets.VBox([self.form, folds], layout=widgets.Layout(width="456px", flex="0 0 auto"))
 
     def _right(self) -> widgets.Widget:
         running = widgets.HBox([self.choice, self.bar, self.stop])

@@ -73,7 +73,7 @@ class Form(widgets.VBox):  # type: ignore[misc]
         self._controls: dict[Hashable, widgets.Widget] = {}
         self._shape: tuple[Hashable, ...] = ()
         self._quiet = False
-        super().__init__(layout=widgets.Layout(width="430px", min_width="380px"))
+        super().__init__(layout=widgets.Layout(width="450px", min_width="400px"))
 
     def __repr__(self) -> str:
         return f"Form of {len(self._controls)} fields"
