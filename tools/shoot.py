@@ -92,13 +92,18 @@ def jupyter_lab(root: Path, *, dark: bool) -> Iterator[tuple[str, str]]:
                 server.wait(30)
 
 
-def run_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: float) -> list[str]:
-    """Open the notebook, run all its cells, and return one line per cell that failed."""
+def open_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: float) -> None:
+    """Open the notebook and wait until its outputs are there and its kernel is idle."""
     page.goto(f"{address}/lab/tree/{quote(name)}?reset&token={token}")
     page.set_default_timeout(1_000 * timeout_s)
     page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext !== undefined")
     page.evaluate("window.jupyterapp.shell.collapseLeft()")
     page.wait_for_function("window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
+
+
+def run_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: float) -> list[str]:
+    """Open the notebook, run all its cells, and return one line per cell that failed."""
+    open_notebook(page, address, token, name, timeout_s=timeout_s)
     page.evaluate(
         "void window.jupyterapp.commands.execute('notebook:run-all-cells').finally(() => { window.allHaveRun = true })"
     )
@@ -106,6 +111,11 @@ def run_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: 
     page.wait_for_timeout(1_500)
     notebook = page.evaluate("window.jupyterapp.shell.currentWidget.content.model.toJSON()")
     return list(_errors(notebook))
+
+
+def shut_down(page: Page) -> None:
+    """End the notebook's kernel, and with it the Spark that it may have started."""
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
 
 
 def take_pictures(page: Page, out: Path) -> list[Path]:

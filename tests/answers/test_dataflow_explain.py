@@ -80,10 +80,11 @@ def test_the_silent_partition_holds_the_window(run: Recording) -> None:
     assert holder.needs_time == 80
     assert holder.behind_by == 70
     assert found.sentence == (
-        "count at 200 ms: the watermark of key 0 stands at 70 ms since 80 ms, and the window from 40 ms to 80 ms with 8 "
-        "rows waits for 80 ms; held by partition 1 of a (through both): its watermark is 70 ms, 70 ms behind the next, "
-        "its last row came at 70 ms; released by a row with t ≥ 80 ms in partition 1 of a, or at 370 ms when it is left "
-        "out as idle, or by the end of a"
+        "count at 200 ms: the watermark of key 0 stands at 70 ms since 80 ms, and the window from 40 ms to 80 ms "
+        "with 8 rows waits for 80 ms; held by partition 1 of a (through both): its watermark is 70 ms, 70 ms behind "
+        "the next, its last row came at 70 ms; released by a row with t ≥ 80 ms in partition 1 of a, or at 370 ms "
+        "when it is left out as idle, or by the end of a; count holds 5 since it last shrank at 50 ms, growing by 27 "
+        "a second, without a limit"
     )
 
 
@@ -95,11 +96,12 @@ def test_what_is_predicted_comes_true(run: Recording) -> None:
 def test_a_row_at_the_needed_time_releases_it_and_one_below_does_not() -> None:
     needed = merged().record().explain(at_ms=200).holders[0].needs_time
     for time, released in ((needed, True), (needed - 1, False)):
-        late = source("a", [*((n, 10 * n, n % 2) for n in range(8)), *((n, 300, 0) for n in range(12)), (99, time, 1)])
+        rows = [*((n, 10 * n, n % 2) for n in range(8)), *((n, 300, 0) for n in range(12)), (99, time, 1)]
+        columns = ["id", "t", "p"]
+        late = source("a", rows, columns=columns, partition_by="p", partitions=2, idle_timeout_ms=0)
+        other = source("b", [(n, 10 * n, 0) for n in range(40)], columns=columns)
         with_row = merged(
-            vertices=[late.replace(columns=["id", "t", "p"], partition_by="p", partitions=2, idle_timeout_ms=0)]
-            + [source("b", [(n, 10 * n, 0) for n in range(40)]).replace(columns=["id", "t", "p"])]
-            + list(merged().vertices[2:]),
+            vertices=[late, other, *merged().vertices[2:]],
             faults=[],
             duration_ms=400,
         ).record()
@@ -110,20 +112,17 @@ def test_a_row_at_the_needed_time_releases_it_and_one_below_does_not() -> None:
 def test_it_says_the_same_of_a_recording_that_ended_there(run: Recording) -> None:
     """What is told of a moment uses nothing that came later."""
     for at_ms in (0, 35, 200, 390, 600, 1_200):
-        short = merged(duration_ms=at_ms + 1).record() if at_ms > 80 else merged(faults=[], duration_ms=at_ms + 1).record()
-        if at_ms > 80:
-            assert short.explain(at_ms=at_ms).sentence == run.explain(at_ms=at_ms).sentence
-        else:
-            assert short.explain(at_ms=at_ms).holders == run.explain(at_ms=at_ms).holders
+        faults = merged().faults if at_ms > 80 else ()
+        short = merged(faults=faults, duration_ms=at_ms + 1).record()
+        assert short.explain(at_ms=at_ms) == run.explain(at_ms=at_ms)
 
 
-def test_before_the_first_row_everybody_holds(run: Recording) -> None:
-    found = run.explain(at_ms=0, vertex="both")
-    assert found.watermark is None or found.watermark == 0
+def test_before_its_first_row_a_source_holds() -> None:
     first = merged(vertices=[source("a", ROWS, starts_ms=50), *merged().vertices[1:]], faults=[]).record()
-    held = first.explain(at_ms=20)
+    held = first.explain(at_ms=20, vertex="both")
     assert held.watermark is None
     assert [holder.name for holder in held.holders] == ["partition 0 of a"]
+    assert held.holders[0].mark is None
     assert "no watermark of key 0 has come" in held.sentence
     assert "by a row in partition 0 of a" in held.sentence
 
@@ -242,7 +241,7 @@ def test_over_the_run_the_longest_holder_is_named(run: Recording) -> None:
     held = run.explain()
     assert "held longest by partition 1 of a (slow): for" in held.sentence
     slow = next(one for one in held if (one.who, one.why) == ("partition 1 of a", "slow"))
-    assert slow.held_ms == pytest.approx(290, abs=40)
+    assert 290 <= slow.held_ms <= 370
 
 
 def test_an_answer_is_a_value(run: Recording) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_window_whose_rows_came_too_late_says_so() -> None:
 
 def test_in_two_stages_it_is_the_same(run: Recording) -> None:
     staged = merged(
-        vertices=[*merged().vertices[:3], WINDOW.replace(name="count", stages=2), merged().vertices[-1]]
+        vertices=[*merged().vertices[:3], replace(WINDOW, name="count", stages=2), merged().vertices[-1]]
     ).record()
     assert staged.explain(window=80).cause == "came out"
     waiting = staged.explain(window=80, at_ms=200)
@@ -103,7 +104,9 @@ def test_rows_that_go_elsewhere_are_told() -> None:
     assert calling.explain(row={"id": 1}, at_ms=50).cause == "waiting"
     stalled = late(ROWS[:5], WINDOW, faults=[flow.Stall("w", at_ms=0)]).record()
     assert stalled.explain(row={"id": 1}, at_ms=50).cause == "on queue"
-    filtered = late(ROWS[:5], WINDOW).replace(vertices=[source("s", ROWS[:5], where="id > 2"), WINDOW, flow.Sink("out")])
+    filtered = late(ROWS[:5], WINDOW).replace(
+        vertices=[source("s", ROWS[:5], where="id > 2"), WINDOW, flow.Sink("out")]
+    )
     assert "rejected by the filter of source s" in filtered.record().explain(row={"id": 1}).sentence
 
 
@@ -152,9 +155,9 @@ def test_drops_are_counted_by_rule() -> None:
 def test_every_row_came_out_in_a_window_waits_or_was_dropped(times: list[int], lag: int) -> None:
     """A batch of the rows says the same as what is told of every row."""
     rows = list(enumerate(times))
-    recording = late(rows, WINDOW.replace(by="id")).replace(
-        vertices=[source("s", rows, times=[flow.EventTime("t", lag_ms=20 * lag)]), WINDOW.replace(by="id"), flow.Sink("out")]
-    ).record()
+    lagging = source("s", rows, times=[flow.EventTime("t", lag_ms=20 * lag)])
+    windows = replace(WINDOW, by=("id",))
+    recording = late(rows, windows).replace(vertices=[lagging, windows, flow.Sink("out")]).record()
     told = {number: recording.explain(row={"id": number}).cause for number, _ in rows}
     results = {json.loads(row["row"])["id"] for row in recording.table("sunk").to_pylist()}
     dropped = {drop.row["id"] for drop in recording.why_dropped()}

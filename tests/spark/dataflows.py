@@ -22,7 +22,12 @@ def generated(number: int, **fields: Any) -> flow.Dataflow:
     draws = Random(number)
     sources = [_source(name, draws) for name in "abc"[: draws.randint(1, 3)]]
     window = flow.Window(
-        "count", 40, column="t", aggregates={"n": "count()"}, stages=draws.choice([1, 2]), parallelism=draws.randint(1, 2)
+        "count",
+        40,
+        column="t",
+        aggregates={"n": "count()"},
+        stages=draws.choice([1, 2]),
+        parallelism=draws.randint(1, 2),
     )
     middle = [flow.Merge("m", parallelism=draws.randint(1, 2)), flow.Filter("f", where="k > 0")]
     again = (flow.Restart(draws.randint(50, 300)),) if draws.random() < 0.2 else ()
@@ -39,7 +44,9 @@ def _source(name: str, draws: Random) -> flow.Source:
     rows, arrival = [], 0
     for _ in range(draws.randint(0, 20)):
         arrival += draws.choice([1, 5, 20, 20, 150])
-        rows.append([arrival, arrival - draws.choice([0, 0, 3, 40]), arrival + draws.randint(-9, 9), draws.randint(0, 2)])
+        rows.append(
+            [arrival, arrival - draws.choice([0, 0, 3, 40]), arrival + draws.randint(-9, 9), draws.randint(0, 2)]
+        )
     times = [flow.EventTime("t", lag_ms=draws.choice([0, 10]))]
     times += [flow.EventTime("u", key=draws.choice([1, 7]))] if draws.random() < 0.6 else []
     copies = draws.randint(1, 2)
@@ -59,7 +66,9 @@ def _source(name: str, draws: Random) -> flow.Source:
 def frames(spark: SparkSession, recordings: Iterable[Recording], names: Sequence[str]) -> list[DataFrame]:
     """The tables of several recordings, whose dataflows have different names, as one DataFrame each."""
     kept = list(recordings)
-    return [dataframe(spark, name, pa.concat_tables([one.table(name) for one in kept]).combine_chunks()) for name in names]
+    return [
+        dataframe(spark, name, pa.concat_tables([one.table(name) for one in kept]).combine_chunks()) for name in names
+    ]
 
 
 def rows_of(recording: Recording, names: Iterable[str]) -> Tables:

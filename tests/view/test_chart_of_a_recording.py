@@ -110,7 +110,7 @@ def test_neighbouring_stretches_of_a_holder_are_one() -> None:
 def test_cycles_say_whom_they_waited_for() -> None:
     chart = view.watermark_cycles(recording())
     assert chart.sentence == (
-        "4 cycles ran for orders, 2 of them emitted a watermark; of the 2 others 2 waited for w2."
+        "4 cycles ran for orders, 2 of them emitted a watermark; 2 of the 2 others waited for w2."
     )
     assert list(trace(chart, "emitted").x) == [2.5, 5]
     assert list(trace(chart, "held").customdata) == ["7,000 ms, c0: waits for w2", "8,000 ms, c0: waits for w2"]

@@ -109,17 +109,23 @@ class _Fate:
             at = moment(self.first["at_ms"])
             told = f"was rejected by the filter of source {self.first['vertex']} at {at}"
             return self._fate("rejected", self.first["vertex"], self.first["at_ms"], told)
-        drop = next((d for d in dropped_rows(self.run, self.values) if d.at_ms <= self.search.at_ms), None)
+        drops = (drop for drop in dropped_rows(self.run, self.asked) if drop.at_ms <= self.search.at_ms)
+        drop = next((drop for drop in drops if self._is(drop.row)), None)
         if drop is not None:
             return replace(
                 self._fate("dropped", drop.vertex, drop.at_ms, f"was {drop.sentence}"), drop=drop, key=drop.key
             )
         for out in self.run.sunk:
-            if out["at_ms"] <= self.search.at_ms and _has(read(out["row"]), self.values):
+            if out["at_ms"] <= self.search.at_ms and self._is(read(out["row"])):
                 return self._fate(
                     "came out", out["vertex"], out["at_ms"], f"came out at {out['vertex']} at {moment(out['at_ms'])}"
                 )
         return self._on_its_way()
+
+    def _is(self, values: Mapping[str, Any]) -> bool:
+        """Whether this is the row: it has the columns asked for, and all others that it shares are the same."""
+        shared = {name: value for name, value in self.values.items() if name in values or f"right_{name}" in values}
+        return _has(values, self.asked) and _has(values, shared)
 
     def _on_its_way(self) -> FlowExplanation:
         last = self._last()
@@ -150,7 +156,7 @@ class _Fate:
             (place[queue["target"]], item["put_ms"], number, queue, item)
             for number, queue in enumerate(self.run.queues)
             for item in self.run.on_queue(queue, self.search.number, self.search.at_ms)
-            if item["kind"] == "event" and _has(read(item["row"]), self.values)
+            if item["kind"] == "event" and self._is(read(item["row"]))
         ]
         return max(found, key=lambda one: one[:3])[3:] if found else None
 

@@ -140,7 +140,11 @@ def strip_label(spans: Sequence[tuple[int, int]], clock: Axis) -> tuple[int, str
 def unlabelled(labels: Sequence[object | None]) -> str:
     """What to add to the subtitle if some happenings have no room for their label."""
     count = labels.count(None)
-    return f" {count} of {len(labels)} happenings are marked without a label." if count else ""
+    if not count:
+        return ""
+    if len(labels) == 1:
+        return " What happened is marked without a label."
+    return f" {count} of {len(labels)} happenings are marked without a label."
 
 
 def _thinned(drawn: int, positions: int) -> str:

@@ -33,7 +33,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         subtitle=sentence + fewer,
-        across=time_axis("clock", [cycles[0]["at_ms"], cycles[-1]["at_ms"]]),
+        across=time_axis("clock", [cycles[0]["at_ms"], cycles[-1]["at_ms"]], pad_percent=2),
         panels=[
             lanes(
                 controllers,
@@ -85,6 +85,10 @@ def _sentence(name: str, cycles: Sequence[Mapping[str, Any]]) -> str:
     waited = Counter(writer for row in held for writer in row["lagging"])
     if waited:
         writer, count = min(waited.items(), key=lambda pair: (-pair[1], pair[0]))
-        return f"{text}; of the {len(held):,} others {count:,} waited for {writer}."
+        if len(held) == 1:
+            return f"{text}; the other one waited for {writer}."
+        return f"{text}; {count:,} of the {len(held):,} others waited for {writer}."
     reason, count = min(Counter(row["reason"] for row in held).items(), key=lambda pair: (-pair[1], pair[0]))
+    if len(held) == 1:
+        return f"{text}; the other one was held because: {reason}."
     return f"{text}; {count:,} of the {len(held):,} others were held because: {reason}."

@@ -19,6 +19,7 @@ from wmlab.view.ticks import format_duration
 
 Row = Mapping[str, Any]
 _MOST: Final = 400
+_COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "truth", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
 
@@ -55,11 +56,10 @@ def queues(
             f"No item was on a queue between {low:,} and {high:,} ms.",
             remedy="Choose another stretch, or more vertices.",
         )
-    items.sort(key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))
-    shown = items[:_MOST]
+    shown = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_MOST]
     sentence = _sentence(items, routes, _overtaking(items, routes))
     less = f" Drawn are the first {_MOST} of {len(items):,} items." if len(items) > _MOST else ""
-    names = [_lane(name, n, known[name]["parallelism"]) for name in wanted for n in range(known[name]["parallelism"])]
+    names = _lanes(wanted, known)
     if to_ms is None or len(items) > _MOST:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in shown)
     scene = Scene(
@@ -68,8 +68,7 @@ def queues(
         across=time_axis("clock", [low, max(high, low + 1)]),
         panels=[lanes(names, _layers(shown, routes, names, known, (low, max(high, low + 1))))],
     )
-    columns = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
-    data: dict[str, list[Any]] = {name: [row[name] for row in items] for name in columns}
+    data: dict[str, list[Any]] = {name: [row[name] for row in items] for name in _COLUMNS}
     return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
 
 
@@ -79,6 +78,11 @@ def _within(row: Row, low: int, high: int) -> bool:
 
 def _lane(name: str, number: int, parallelism: int) -> str:
     return name if parallelism == 1 else f"{name}[{number}]"
+
+
+def _lanes(wanted: Sequence[str], known: Mapping[str, Row]) -> list[str]:
+    copies = {name: int(known[name]["parallelism"]) for name in wanted}
+    return [_lane(name, number, copies[name]) for name in wanted for number in range(copies[name])]
 
 
 def _layers(

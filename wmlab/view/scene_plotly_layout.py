@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from wmlab.view.bounds_picture import unlabelled
 from wmlab.view.labels import Placed, spread, stagger, text_width, wrap
 from wmlab.view.scene import Scene, Steps
 from wmlab.view.style import PLOTLY_COLOUR, PLOTLY_DASH
@@ -41,8 +42,7 @@ def arrange(scene: Scene) -> Frame:
     places = [(rule.x - scene.across.low) / span * READABLE_WIDTH for rule in scene.rules]
     widths = [text_width(rule.label, 12) + 12 for rule in scene.rules]
     levels, labels = stagger(places, widths, limit=READABLE_WIDTH + right)
-    without = labels.count(None)
-    more = f" {without} of {len(labels)} happenings are marked without a label." if without else ""
+    more = unlabelled(labels)
     panels: list[tuple[float, float]] = []
     bottom = 0.0
     for panel in reversed(scene.panels):

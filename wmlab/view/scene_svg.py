@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wmlab.view import svg
+from wmlab.view.bounds_picture import unlabelled
 from wmlab.view.labels import Placed, spread, stagger, text_width, wrap
 from wmlab.view.scene import Blocks, Box, Dots, Lanes, Layer, Panel, Path, Scene, Steps
 from wmlab.view.steps import bands, staircases
@@ -51,7 +52,7 @@ def _arrange(scene: Scene) -> _Frame:
     widths = [text_width(rule.label, _SMALL) + 9 for rule in scene.rules]
     levels, labels = stagger(places, widths, limit=_WIDTH - _MARGIN - left)
     without = labels.count(None)
-    more = f" {without} of {len(labels)} happenings are marked without a label." if without else ""
+    more = unlabelled(labels)
     head = wrap(scene.subtitle + more, width=_WIDTH - 2 * _MARGIN, size=13)
     legend_top = 46.0 + 19 * len(head)
     lane_bottom = legend_top + _LEGEND * len(_legend_rows(scene)) + levels * _LEVEL + (_LEVEL if without else 0)
