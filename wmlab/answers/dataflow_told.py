@@ -111,14 +111,17 @@ _WHY: Final[dict[str, Callable[[Run, FlowHolder], str]]] = {
 
 
 def _events(run: Run, holders: Sequence[FlowHolder]) -> str:
-    """Rows that would do it, one for each holder; all of them are needed, unless they are merely idle."""
+    """Rows that would do it, one for each holder.
+
+    All of them are needed, unless they are merely idle inputs of one merge: a join needs both of its sides.
+    """
     asked = [holder for holder in holders if holder.kind in {"slow", "idle", "mute"}]
     if not asked or len(asked) < sum(holder.kind not in {"on queue", "inside"} for holder in holders):
         return ""
     places: dict[str, list[str]] = {}
     for holder in asked:
         places.setdefault(_row(run, holder), []).append(holder.name)
-    idle = not any(holder.kind == "slow" for holder in asked)
+    idle = all(holder.kind != "slow" and holder.end_helps for holder in asked)
     told = [f"{row} in {_places(names, idle)}" for row, names in list(places.items())[:_MOST]]
     return "by " + (" or " if idle else " and ").join(told)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 _EM_PER_CHARACTER: Final = 0.57
 _GAP: Final = 8.0
-_QUANTITY: Final = re.compile(r"(\d) (ms|s|min|h|d)\b")
+_QUANTITY: Final = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|\d{3})\b)")
 
 
 def text_width(text: str, size: float) -> float:
@@ -22,8 +22,8 @@ def text_width(text: str, size: float) -> float:
 
 
 def wrap(text: str, *, width: float, size: float) -> list[str]:
-    """The lines of `text` so that each fits into `width`; a number stays with its unit."""
-    glued = _QUANTITY.sub("\\1\u00a0\\2", text)
+    """The lines of `text` so that each fits into `width`; a number stays whole and with its unit."""
+    glued = _QUANTITY.sub("\u00a0", text)
     return textwrap.wrap(glued, max(int(width / (_EM_PER_CHARACTER * size)), 10))
 
 
