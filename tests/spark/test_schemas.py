@@ -31,3 +31,10 @@ def test_a_table_becomes_a_dataframe(spark: SparkSession) -> None:
     found = dataframe(spark, "cycles", table)
     assert found.schema == SCHEMAS["cycles"]
     assert [row.asDict() for row in found.collect()] == table.to_pylist()
+
+
+def test_no_row_is_lost_behind_an_empty_chunk(spark: SparkSession) -> None:
+    row = {"stream": "s", "epoch": 0, "kind": "create", "at_ms": 1, "segment_ids": [0]}
+    whole = pa.Table.from_pylist([row, row], schema=TABLES["epochs"])
+    table = pa.concat_tables([whole, whole.slice(0, 0), whole.slice(1, 1)])
+    assert dataframe(spark, "epochs", table).count() == 3

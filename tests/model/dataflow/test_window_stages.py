@@ -13,7 +13,8 @@ from tests.model.dataflow.test_window import HISTORIES, SHAPES
 from wmlab.model.dataflow.aggregate import Aggregate
 from wmlab.model.dataflow.deviations import deviations
 from wmlab.model.dataflow.frame_store import WindowShape
-from wmlab.model.dataflow.processor import JobFailedError
+from wmlab.model.dataflow.items import IDLE
+from wmlab.model.dataflow.processor import InputIdle, JobFailedError
 from wmlab.model.dataflow.window import Window
 from wmlab.model.dataflow.window_stages import CombineStage, FrameStage, in_two_stages
 
@@ -104,3 +105,15 @@ def test_two_stages_give_what_one_stage_gives(history: list, shape: WindowShape,
     assert Counter(rows(second.out)) == Counter(rows(one.out))
     assert len(first.drops) == len(one.drops)
     assert second.drops == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_idle_first_stage_sends_what_it_holds_before_it_says_so(mode: str) -> None:
+    first, _ = in_two_stages(a_window(WindowShape(4, 2), mode))
+    frames = Driven(first)
+    frames.row(3, "a")
+    reply = first.step(frames.state, InputIdle())
+    held = [(4, "a", 1, (3, 1), 3, (3,))] if mode == "design" else []
+    assert plain(reply.out[:-1]) == held
+    assert reply.out[-1] == IDLE
+    assert first.size(reply.state) == (0 if mode == "design" else 1)

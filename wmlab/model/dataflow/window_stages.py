@@ -18,8 +18,8 @@ from wmlab.model.dataflow.aggregate import Aggregate, combined, finished, group_
 from wmlab.model.dataflow.defaults import Values, by_default, time_of
 from wmlab.model.dataflow.deviations import DESIGN, Deviations
 from wmlab.model.dataflow.frame_store import FrameStore, WindowShape, restored
-from wmlab.model.dataflow.items import Event
-from wmlab.model.dataflow.processor import Complete, Drop, GlobalWatermark, Reply, Row, Stimulus
+from wmlab.model.dataflow.items import IDLE, Event
+from wmlab.model.dataflow.processor import Complete, Drop, GlobalWatermark, InputIdle, Reply, Row, Stimulus
 from wmlab.model.dataflow.window import Window, require_room, window_rows
 
 
@@ -45,6 +45,10 @@ class FrameStage:
             case GlobalWatermark(watermark) if watermark.key == self.window.key:
                 out = self._partial(state, watermark.value)
                 return Reply(state.closed(self._frames.shape, watermark.value), (*out, watermark))
+            case InputIdle() if not self._frames.deviations.idle_overtakes:
+                # What is held would come behind watermarks of those that go on, and be late there.
+                flushed = self.flush(state)
+                return Reply(flushed.state, (*flushed.out, IDLE))
             case Complete():
                 return self.flush(state)
         return self._frames.step(state, stimulus)
