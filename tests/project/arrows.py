@@ -68,7 +68,18 @@ FILES: Final = {
 }
 """Rooms of several files that are no package: the file's name, and the room that it belongs to."""
 RIM: Final = frozenset(
-    {"__init__", "__main__", DOOR, "lab_compare", "lab_dataflow", "lab_dataflow_answers", "lab_panel", "lab_progress", "notebooks", "places"}
+    {
+        "__init__",
+        "__main__",
+        DOOR,
+        "lab_compare",
+        "lab_dataflow",
+        "lab_dataflow_answers",
+        "lab_panel",
+        "lab_progress",
+        "notebooks",
+        "places",
+    }
 )
 """Files around the rooms, where everything may come together."""
 
