@@ -105,7 +105,7 @@ def test_a_plan_has_no_time_bounds(spark: SparkSession) -> None:
 
 
 def test_a_file_says_what_kind_it_is() -> None:
-    with pytest.raises(ScenarioError, match=r"has 'queries': it is a wm\.plan\.PlanScenario, not a Scenario") as raised:
+    with pytest.raises(ScenarioError, match=r"it is a wm\.flow\.plan\.PlanScenario, not a") as raised:
         wm.Scenario.load(DIAGRAM)
     assert "load it with wm.flow.plan.PlanScenario.load" in str(raised.value)
     with pytest.raises(ScenarioError, match=r"has 'writers': it is a wm\.Scenario, not a PlanScenario"):
