@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import SparkSession
+from tests.spark.conftest import spark
 
-from wmlab.spark import spark_session
-
-
-@pytest.fixture(scope="session")
-def spark() -> SparkSession:
-    return spark_session("local[2]")
+__all__ = ["spark"]

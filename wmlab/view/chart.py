@@ -12,6 +12,7 @@ import plotly.graph_objects as go  # type: ignore[import-untyped]
 import resvg_py
 
 from wmlab.errors import ChartError
+from wmlab.view.mime import asked_for
 from wmlab.view.style import ROLES
 
 _PNG_ZOOM = 2.0
@@ -43,11 +44,7 @@ class Chart:
             "image/svg+xml": self.svg,
             "text/plain": self.sentence,
         }
-        return {
-            kind: shown
-            for kind, shown in bundle.items()
-            if (include is None or kind in include) and (exclude is None or kind not in exclude)
-        }
+        return asked_for(bundle, include, exclude)
 
     def save(self, path: str | Path) -> Path:
         """Write the chart and return where to; the suffix decides what.

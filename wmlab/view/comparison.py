@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from wmlab.errors import ChartError
 from wmlab.view.chart import Chart
+from wmlab.view.mime import asked_for
 from wmlab.view.scene import Number, Panel, Path, Scene, Steps, time_axis
 from wmlab.view.scene_plotly import draw_plotly
 from wmlab.view.scene_svg import draw_svg
@@ -65,11 +66,7 @@ class Comparison:
         page = f"{self.chart.svg}{_table('differs in the scenario', self.labels, self.differs)}"
         page += _table("differs in the result", self.labels, self.results)
         bundle = {"text/html": page, "text/plain": repr(self)}
-        return {
-            kind: shown
-            for kind, shown in bundle.items()
-            if (include is None or kind in include) and (exclude is None or kind not in exclude)
-        }
+        return asked_for(bundle, include, exclude)
 
 
 def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | None]) -> Chart:

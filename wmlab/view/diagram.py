@@ -14,6 +14,7 @@ from typing import Any
 
 from wmlab.errors import ChartError
 from wmlab.recording import Recording
+from wmlab.view.mime import asked_for
 from wmlab.view.tables import one_stream, segment_name, stream_rows
 
 
@@ -32,11 +33,7 @@ class Diagram:
     ) -> dict[str, Any]:
         """The text for JupyterLab to draw, and the text as it is."""
         bundle = {"text/vnd.mermaid": self.mermaid, "text/plain": repr(self)}
-        return {
-            kind: shown
-            for kind, shown in bundle.items()
-            if (include is None or kind in include) and (exclude is None or kind not in exclude)
-        }
+        return asked_for(bundle, include, exclude)
 
     def save(self, path: str | Path) -> Path:
         """Write the Mermaid text to `path`, a `.mmd` file, and return it; raises `ChartError` for another suffix."""
