@@ -43,7 +43,8 @@ def _log(root: Path, rows: int, watermarks: int) -> Data:
 def _wmlab(data: Data, name: str = "wmlab", answers: bool = True) -> Contender:
     from pyspark.sql import functions as F
 
-    from wmlab.spark import spark_session, time_bounds
+    from wmlab.core.spark.session import spark_session
+    from wmlab.streams.bounds.bounds import time_bounds
 
     spark = spark_session(f"local[{THREADS}]")
 
@@ -63,7 +64,7 @@ def _wmlab(data: Data, name: str = "wmlab", answers: bool = True) -> Contender:
 def _scan(data: Data) -> Contender:
     from pyspark.sql import functions as F
 
-    from wmlab.spark import spark_session
+    from wmlab.core.spark.session import spark_session
 
     spark = spark_session(f"local[{THREADS}]")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmlab.spark.intervals import of_segments
-from wmlab.spark.seen import Marks, Ranges
+from wmlab.streams.bounds.intervals import of_segments
+from wmlab.streams.bounds.seen import Marks, Ranges
 
 STREAM = "s"
 BYTES_PER_POSITION = 100

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.measure import Answer, Contender, measured, table
-from wmlab.model.dataflow import coalescer, keyed
-from wmlab.model.dataflow.coalescer import Coalescer, Update
-from wmlab.model.dataflow.items import MIN, Watermark
-from wmlab.model.dataflow.keyed import Keyed
+from wmlab.dataflow.model import coalescer, keyed
+from wmlab.dataflow.model.coalescer import Coalescer, Update
+from wmlab.dataflow.model.items import MIN, Watermark
+from wmlab.dataflow.model.keyed import Keyed
 
 ROWS = 1_000_000
 INPUTS = (2, 8, 64)

@@ -108,8 +108,8 @@ def query(local: str, origins: int = ORIGINS) -> str:
 def _wmlab(buffers: Path, local: str = LOCALS[0]) -> Contender:
     from pyspark.sql import functions as F
 
-    from wmlab.spark import spark_session
-    from wmlab.spark.progress import progress
+    from wmlab.core.spark.session import spark_session
+    from wmlab.progress.checks.progress import progress
 
     spark = spark_session(f"local[{THREADS}]")
 
@@ -129,8 +129,8 @@ def _wmlab(buffers: Path, local: str = LOCALS[0]) -> Contender:
 def _scan(buffers: Path) -> Contender:
     from pyspark.sql import functions as F
 
-    from wmlab.spark import spark_session
-    from wmlab.spark.progress import BUFFER_COLUMNS
+    from wmlab.core.spark.session import spark_session
+    from wmlab.progress.checks.progress import BUFFER_COLUMNS
 
     spark = spark_session(f"local[{THREADS}]")
 

@@ -15,8 +15,12 @@ from collections.abc import Generator, Iterator
 import simpy
 
 from benchmarks.measure import Answer, Contender, Timing, measured, table
-from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Scenario, Stream
-from wmlab.scenario.network import Fixed, Network
+from wmlab.core.delays import Fixed
+from wmlab.streams.api import Scenario
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
 
 ROWS = 5_000_000
 THREADS = 1

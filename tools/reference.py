@@ -32,8 +32,17 @@ def page() -> str:
     parts.append(_section("wmlab", {n: v for n, v in names.items() if not isinstance(v, ModuleType)}))
     for name, space in names.items():
         if isinstance(space, ModuleType):
-            parts.append(_section(f"wmlab.{name}", {n: getattr(space, n) for n in public(space)}, _sentence(space)))
+            parts += _sections(f"wmlab.{name}", space)
     return "\n".join(parts)
+
+
+def _sections(title: str, space: ModuleType) -> list[str]:
+    """A namespace and, after it, the namespaces that it lists."""
+    names = {name: getattr(space, name) for name in public(space)}
+    inner = {name: value for name, value in names.items() if isinstance(value, ModuleType)}
+    rest = {name: value for name, value in names.items() if name not in inner}
+    listed = [part for name, value in inner.items() for part in _sections(f"{title}.{name}", value)]
+    return [_section(title, rest, _sentence(space)), *listed]
 
 
 def public(space: ModuleType) -> list[str]:

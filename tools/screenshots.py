@@ -22,7 +22,7 @@ IMAGES: Final = ROOT / "docs" / "images"
 SCENARIO: Final = ROOT / "data" / "scenarios" / "first_bounds.yaml"
 CELLS: Final = {
     "scrubber": "scenario.record().scrub(at_ms=36_000)",
-    "panel": "wm.panel(scenario)",
+    "panel": "scenario.panel()",
 }
 """What each picture shows: the last line of a cell."""
 

@@ -6,72 +6,34 @@
     bounds = recording.time_bounds(wm.spark_session())
     wm.chart.time_bounds(bounds)
 
-Names are loaded when they are first used, so that a Spark executor that needs `wmlab.model` gets nothing else.
+Names are loaded when they are first used, so that a Spark executor that needs `wmlab.streams.model` gets nothing else.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
-if TYPE_CHECKING:
-    from wmlab import spark
-    from wmlab import traces as trace
-    from wmlab import view as chart
-    from wmlab.lab_compare import compare
-    from wmlab.lab_panel import panel
-    from wmlab.scenario import (
-        Clock,
-        Controllers,
-        EventWriter,
-        ReaderGroup,
-        Scenario,
-        Stream,
-        TransactionalWriter,
-        flow,
-        script,
-    )
-    from wmlab.spark import spark_session
+from wmlab.core.lazy import lazy
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Clock",
-    "Controllers",
-    "EventWriter",
-    "ReaderGroup",
-    "Scenario",
-    "Stream",
-    "TransactionalWriter",
-    "chart",
-    "compare",
-    "flow",
-    "panel",
-    "script",
-    "spark",
-    "spark_session",
-    "trace",
-]
-
-_PARTS = ("Clock", "Controllers", "EventWriter", "ReaderGroup", "Scenario", "Stream", "TransactionalWriter")
-_HOMES = dict.fromkeys(_PARTS, "wmlab.scenario")
-_HOMES |= {"compare": "wmlab.lab_compare", "panel": "wmlab.lab_panel", "spark_session": "wmlab.spark"}
-_NAMESPACES = {
-    "chart": "wmlab.view",
-    "flow": "wmlab.scenario.flow",
-    "script": "wmlab.scenario.script",
+_HOMES: Final = {
+    "Clock": "wmlab.streams.scenario.clock:Clock",
+    "Controllers": "wmlab.streams.scenario.controllers:Controllers",
+    "EventWriter": "wmlab.streams.scenario.parts:EventWriter",
+    "ReaderGroup": "wmlab.streams.scenario.reader_group:ReaderGroup",
+    "Scenario": "wmlab.streams.api:Scenario",
+    "Stream": "wmlab.streams.scenario.parts:Stream",
+    "TransactionalWriter": "wmlab.streams.scenario.transactional:TransactionalWriter",
+    "chart": "wmlab.streams.charts",
+    "compare": "wmlab.streams.compare:compare",
+    "dataflow": "wmlab.dataflow",
+    "progress": "wmlab.progress",
+    "script": "wmlab.streams.scenario.script",
     "spark": "wmlab.spark",
-    "trace": "wmlab.traces",
+    "spark_session": "wmlab.core.spark.session:spark_session",
+    "trace": "wmlab.open",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMESPACES:
-        return importlib.import_module(_NAMESPACES[name])
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'wmlab' has no attribute {name!r}; it has {', '.join(__all__)}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

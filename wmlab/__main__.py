@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from wmlab.errors import WmlabError
+from wmlab.core.errors import WmlabError
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -47,7 +47,7 @@ def _add_record(commands: _Commands) -> None:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from wmlab.scenario.load import load_scenario
+    from wmlab.open import load_scenario
 
     print(load_scenario(options.scenario).record(options.directory))
     return 0
@@ -65,11 +65,10 @@ def _add_bounds(commands: _Commands) -> None:
 def _bounds(options: argparse.Namespace) -> int:
     from pyarrow import csv
 
-    from wmlab.recording import Recording
-    from wmlab.spark import spark_session
+    from wmlab.core.spark.session import spark_session
+    from wmlab.open import read_recording
 
-    recording = Recording.read(options.directory)
-    bounds = recording.time_bounds(spark_session(), of=options.of, visible=options.visible)
+    bounds = read_recording(options.directory).time_bounds(spark_session(), of=options.of, visible=options.visible)
     # Not through pandas, where a column with unknowns becomes floating point.
     csv.write_csv(bounds.drop("happened").toArrow(), options.output or sys.stdout.buffer)
     return 0
@@ -84,10 +83,10 @@ def _add_check(commands: _Commands) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from wmlab.recording import Recording
-    from wmlab.spark import spark_session
+    from wmlab.core.spark.session import spark_session
+    from wmlab.open import read_recording
 
-    verdicts = Recording.read(options.directory).check(spark_session())
+    verdicts = read_recording(options.directory).check(spark_session())
     print(verdicts)
     return 1 if verdicts.violated else 0
 
@@ -103,9 +102,9 @@ def _add_explain(commands: _Commands) -> None:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from wmlab.recording import Recording
+    from wmlab.open import read_recording
 
-    found = Recording.read(options.directory).explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
+    found = read_recording(options.directory).explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
     print(found.to_json() if options.json else found)
     return 0
 

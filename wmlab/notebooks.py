@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from wmlab.errors import WmlabError
+from wmlab.core.errors import WmlabError
 
 ROOT: Final = Path("notebooks")
 """Where notebooks are looked for if none is named, relative to the working directory."""

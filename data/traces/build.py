@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from wmlab import traces
+from wmlab.core import traces
 
 HERE = Path(__file__).resolve().parent
 NEW_YORK = ZoneInfo("America/New_York")

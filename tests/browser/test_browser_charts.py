@@ -6,7 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from wmlab.view import Chart, time_bounds
+from wmlab.core.charts.chart import Chart
+from wmlab.streams.charts.bounds import time_bounds
 
 BOXES = """selector => [...document.querySelectorAll(selector)].filter(e => e.textContent.trim()).map(e => {
     const box = e.getBoundingClientRect()

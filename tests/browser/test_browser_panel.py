@@ -11,7 +11,7 @@ import nbformat
 SCENARIO = Path(__file__).parents[2] / "data" / "scenarios" / "first_bounds.yaml"
 CELL = f"""
 import wmlab as wm
-from wmlab.lab_panel import panel
+from wmlab.streams.panel import panel
 shown = panel(wm.Scenario.load({str(SCENARIO)!r}))
 shown
 """

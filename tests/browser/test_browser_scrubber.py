@@ -13,11 +13,11 @@ import nbformat
 import pytest
 
 import wmlab as wm
-from wmlab.answers import Proof, Verdict, Verdicts
-from wmlab.view.scrubber import Scrubber
-from wmlab.view.scrubber_film import Film
-from wmlab.view.scrubber_still import frame_parts
-from wmlab.view.style import ROLES
+from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
+from wmlab.core.charts.style import ROLES
+from wmlab.streams.scrubber.film import Film
+from wmlab.streams.scrubber.scrubber import Scrubber
+from wmlab.streams.scrubber.still import frame_parts
 
 SCENARIO = """
 recording = wm.Scenario(

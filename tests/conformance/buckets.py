@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from wmlab.errors import ModelError
-from wmlab.model.bucket import bucket_of, distribute, take
-from wmlab.model.cut import CutAlgorithm
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.bucket import bucket_of, distribute, take
+from wmlab.streams.model.cut import CutAlgorithm
 
 ONCE = re.compile(r"every bucket 0\.\.(\d+) exactly once")
 LOAD = re.compile(r"max - min load <= (\d+)")

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from wmlab.model.epoch import Epoch
-from wmlab.model.history import StreamHistory
-from wmlab.model.keyspace import KeyRange
-from wmlab.model.position import Position, ReaderPosition
-from wmlab.model.segment import Segment, parse_segment, segment_name, split_id
+from wmlab.streams.model.epoch import Epoch
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.segment import Segment, parse_segment, segment_name, split_id
 
 MISSING: Any = object()
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, item_of, number, shown, steps_of
-from wmlab.model.dataflow import coalescer, keyed
-from wmlab.model.dataflow.coalescer import Coalescer
-from wmlab.model.dataflow.deviations import Deviations
-from wmlab.model.dataflow.edge import EdgeStream, drain
-from wmlab.model.dataflow.items import DONE, IDLE, Event, Item, Watermark
-from wmlab.model.dataflow.keyed import Keyed
+from wmlab.dataflow.model import coalescer, keyed
+from wmlab.dataflow.model.coalescer import Coalescer
+from wmlab.dataflow.model.deviations import Deviations
+from wmlab.dataflow.model.edge import EdgeStream, drain
+from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
+from wmlab.dataflow.model.keyed import Keyed
 
 ANY_EVENT = Event(())
 

@@ -8,17 +8,17 @@ from typing import Any, Generic, TypeVar
 
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
-from wmlab.model.dataflow.async_ordered import AsyncOrdered
-from wmlab.model.dataflow.async_unordered import AsyncUnordered
-from wmlab.model.dataflow.condition import Column, Compare, Constant, Expression, Plus
-from wmlab.model.dataflow.deviations import Deviations
-from wmlab.model.dataflow.frame_store import WindowShape
-from wmlab.model.dataflow.items import Event, Item, Watermark
-from wmlab.model.dataflow.join_bounds import extract_bounds, minimum_spread
-from wmlab.model.dataflow.late_drop import LateDrop
-from wmlab.model.dataflow.processor import Complete, GlobalWatermark, Processor, Reply, Row, Stimulus
-from wmlab.model.dataflow.stateful_map import StatefulMap
-from wmlab.model.dataflow.throttle import sql_frame_ms
+from wmlab.dataflow.model.async_ordered import AsyncOrdered
+from wmlab.dataflow.model.async_unordered import AsyncUnordered
+from wmlab.dataflow.model.condition import Column, Compare, Constant, Expression, Plus
+from wmlab.dataflow.model.deviations import Deviations
+from wmlab.dataflow.model.frame_store import WindowShape
+from wmlab.dataflow.model.items import Event, Item, Watermark
+from wmlab.dataflow.model.join_bounds import extract_bounds, minimum_spread
+from wmlab.dataflow.model.late_drop import LateDrop
+from wmlab.dataflow.model.processor import Complete, GlobalWatermark, Processor, Reply, Row, Stimulus
+from wmlab.dataflow.model.stateful_map import StatefulMap
+from wmlab.dataflow.model.throttle import sql_frame_ms
 
 S = TypeVar("S")
 

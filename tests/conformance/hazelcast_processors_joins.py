@@ -9,15 +9,15 @@ from typing import Any, Final
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from tests.conformance.hazelcast_processors import Driven, bounds_of, check_state
 from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, shown, steps_of
-from wmlab.errors import ModelError
-from wmlab.model.dataflow.deviations import Deviations
-from wmlab.model.dataflow.frames import Frames
-from wmlab.model.dataflow.items import Event, Item, Watermark
-from wmlab.model.dataflow.join import StreamJoin
-from wmlab.model.dataflow.join_state import JoinState
-from wmlab.model.dataflow.lag import FixedLag
-from wmlab.model.dataflow.processor import EdgeWatermark, Row
-from wmlab.model.dataflow.source import EventTimeMapper
+from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.deviations import Deviations
+from wmlab.dataflow.model.frames import Frames
+from wmlab.dataflow.model.items import Event, Item, Watermark
+from wmlab.dataflow.model.join import StreamJoin
+from wmlab.dataflow.model.join_state import JoinState
+from wmlab.dataflow.model.lag import FixedLag
+from wmlab.dataflow.model.processor import EdgeWatermark, Row
+from wmlab.dataflow.model.source import EventTimeMapper
 
 TYPES: Final = {"INNER": "inner", "LEFT": "left outer", "RIGHT": "right outer"}
 INTERLEAVINGS: Final = 40

@@ -9,18 +9,18 @@ from typing import Any, Final
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from tests.conformance.hazelcast_processors import Driven, check_state
 from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, steps_of
-from wmlab.model.dataflow.aggregate import Aggregate
-from wmlab.model.dataflow.deviations import Deviations
-from wmlab.model.dataflow.frame_store import FrameStore, WindowShape
-from wmlab.model.dataflow.frames import Frames
-from wmlab.model.dataflow.items import Event, Item, Watermark
-from wmlab.model.dataflow.lag import FixedLag
-from wmlab.model.dataflow.processor import Complete, GlobalWatermark, Row
-from wmlab.model.dataflow.runtime import InputEdge, Runtime
-from wmlab.model.dataflow.session import SessionWindow
-from wmlab.model.dataflow.source import EventTimeMapper
-from wmlab.model.dataflow.throttle import sql_frame_ms
-from wmlab.model.dataflow.window import Window
+from wmlab.dataflow.model.aggregate import Aggregate
+from wmlab.dataflow.model.deviations import Deviations
+from wmlab.dataflow.model.frame_store import FrameStore, WindowShape
+from wmlab.dataflow.model.frames import Frames
+from wmlab.dataflow.model.items import Event, Item, Watermark
+from wmlab.dataflow.model.lag import FixedLag
+from wmlab.dataflow.model.processor import Complete, GlobalWatermark, Row
+from wmlab.dataflow.model.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.session import SessionWindow
+from wmlab.dataflow.model.source import EventTimeMapper
+from wmlab.dataflow.model.throttle import sql_frame_ms
+from wmlab.dataflow.model.window import Window
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,

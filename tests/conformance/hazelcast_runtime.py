@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, item_of, steps_of
-from wmlab.model.dataflow.deviations import Deviations
-from wmlab.model.dataflow.items import DONE, IDLE, Event, Item
-from wmlab.model.dataflow.processor import EdgeWatermark, GlobalWatermark, InputIdle, Reply, Row, Stimulus
-from wmlab.model.dataflow.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.deviations import Deviations
+from wmlab.dataflow.model.items import DONE, IDLE, Event, Item
+from wmlab.dataflow.model.processor import EdgeWatermark, GlobalWatermark, InputIdle, Reply, Row, Stimulus
+from wmlab.dataflow.model.runtime import InputEdge, Runtime
 
 
 @dataclass(frozen=True, slots=True)

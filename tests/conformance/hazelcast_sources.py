@@ -8,13 +8,13 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
-from wmlab.model.dataflow.deviations import Deviations
-from wmlab.model.dataflow.frames import Frames
-from wmlab.model.dataflow.items import Event, Item, Watermark
-from wmlab.model.dataflow.lag import FixedLag, LagPolicy
-from wmlab.model.dataflow.late_drop import LateDrop
-from wmlab.model.dataflow.runtime import InputEdge, Runtime
-from wmlab.model.dataflow.source import EventTimeMapper, SourceState
+from wmlab.dataflow.model.deviations import Deviations
+from wmlab.dataflow.model.frames import Frames
+from wmlab.dataflow.model.items import Event, Item, Watermark
+from wmlab.dataflow.model.lag import FixedLag, LagPolicy
+from wmlab.dataflow.model.late_drop import LateDrop
+from wmlab.dataflow.model.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.source import EventTimeMapper, SourceState
 
 
 @dataclass(frozen=True, slots=True)

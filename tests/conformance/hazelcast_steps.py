@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from wmlab.model.dataflow.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
-from wmlab.model.dataflow.processor import JobFailedError, Reason
+from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.processor import JobFailedError, Reason
 
 NAMED: Final = {"MIN": MIN, "MIN+1": MIN + 1, "MAX": MAX}
 ERRORS: Final = {

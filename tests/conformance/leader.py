@@ -6,13 +6,13 @@ import re
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_in_steps, position_of
-from wmlab.model import cycle
-from wmlab.model.cut import CutAlgorithm
-from wmlab.model.history import StreamHistory
-from wmlab.model.log import MarksLog, NoSuchLogError, Watermark, emit, open_view
-from wmlab.model.marks import MarkTable, WriterMark
-from wmlab.model.position import Position
-from wmlab.model.segment import segment_name
+from wmlab.streams.model import cycle
+from wmlab.streams.model.cut import CutAlgorithm
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import MarksLog, NoSuchLogError, Watermark, emit, open_view
+from wmlab.streams.model.marks import MarkTable, WriterMark
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import segment_name
 
 RECREATE = re.compile(
     r"delete the stream and its mark stream, create both again \((?P<count>\d+) segments, numbering continues at "

@@ -8,15 +8,15 @@ from typing import Any
 from uuid import UUID
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, history_of, position_of, written
-from wmlab.errors import ModelError
-from wmlab.model.cut import CutAlgorithm
-from wmlab.model.keyspace import KeyRange
-from wmlab.model.log import Watermark
-from wmlab.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
-from wmlab.model.position import Position
-from wmlab.model.segment import parse_segment, segment_name
-from wmlab.model.txn import CommittedTxn, batch_marks, txn_epoch
-from wmlab.model.writer import AutomaticNotes, acknowledge, hold, refuse_explicit_note
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.cut import CutAlgorithm
+from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import parse_segment, segment_name
+from wmlab.streams.model.txn import CommittedTxn, batch_marks, txn_epoch
+from wmlab.streams.model.writer import AutomaticNotes, acknowledge, hold, refuse_explicit_note
 
 NOTE = re.compile(r"note writer t=(-?\d+) \{(\d+):(\d+)\}")
 

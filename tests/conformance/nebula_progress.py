@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from wmlab.errors import ModelError
-from wmlab.model.progress.chunks import Chunks, CompletenessRule
-from wmlab.model.progress.findings import Breach, Completed, Finding
-from wmlab.model.progress.identifiers import TupleBuffer, native
-from wmlab.model.progress.ranges import Range, RangeProgress, fracture
-from wmlab.model.progress.tracker import OriginProgress, Progress, ProgressRules, step, take
+from wmlab.core.errors import ModelError
+from wmlab.progress.model.chunks import Chunks, CompletenessRule
+from wmlab.progress.model.findings import Breach, Completed, Finding
+from wmlab.progress.model.identifiers import TupleBuffer, native
+from wmlab.progress.model.ranges import Range, RangeProgress, fracture
+from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 
 RULES: dict[str, CompletenessRule] = {
     "seed_literal_seen_eq_last": "literal",

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from wmlab.model.progress.findings import Finding
-from wmlab.model.progress.firing import Fired, Firing, FiringRules
-from wmlab.model.progress.identifiers import TupleBuffer
-from wmlab.model.progress.outputs import Rechunking, aggregated
-from wmlab.model.progress.sequencer import Sequencer
-from wmlab.model.progress.slices import Windows
-from wmlab.model.progress.stamping import by_event_time, by_ingestion_time
-from wmlab.model.progress.tracker import ProgressRules
+from wmlab.progress.model.findings import Finding
+from wmlab.progress.model.firing import Fired, Firing, FiringRules
+from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.outputs import Rechunking, aggregated
+from wmlab.progress.model.sequencer import Sequencer
+from wmlab.progress.model.slices import Windows
+from wmlab.progress.model.stamping import by_event_time, by_ingestion_time
+from wmlab.progress.model.tracker import ProgressRules
 
 Output = tuple[int, int, bool]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from wmlab.errors import ModelError
-from wmlab.model.cut import CutAlgorithm
-from wmlab.model.log import LogCursor, MarksLog, TruncatedError
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.cut import CutAlgorithm
+from wmlab.streams.model.log import LogCursor, MarksLog, TruncatedError
 
 NULL = "null"
 CAS = r"(?:cas|cas_mark|mark_cas|compare_and_set|compare_and_set_mark|set_mark_if|move_mark)"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tests.conformance import buckets, leader, marks, readers, revisions, shapes, streams, workflow
 from tests.conformance.fields import Fields, UnknownFormatError
-from wmlab.model.cut import CutAlgorithm
+from wmlab.streams.model.cut import CutAlgorithm
 
 Adapter = Callable[[Fields, CutAlgorithm], None]
 

@@ -12,17 +12,17 @@ from random import Random
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
-from wmlab.model import cycle
-from wmlab.model.cut import CutAlgorithm
-from wmlab.model.group import GroupState
-from wmlab.model.history import StreamHistory
-from wmlab.model.keyspace import KeyRange
-from wmlab.model.log import MarksLog, Watermark, emit, open_view
-from wmlab.model.marks import MarkTable
-from wmlab.model.position import Position
-from wmlab.model.routing import key_of
-from wmlab.model.window import TimeWindow, Tracker
-from wmlab.model.writer import acknowledge, hold, let_go
+from wmlab.streams.model import cycle
+from wmlab.streams.model.cut import CutAlgorithm
+from wmlab.streams.model.group import GroupState
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.log import MarksLog, Watermark, emit, open_view
+from wmlab.streams.model.marks import MarkTable
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.routing import key_of
+from wmlab.streams.model.window import TimeWindow, Tracker
+from wmlab.streams.model.writer import acknowledge, hold, let_go
 
 TICKS, CYCLE_EVERY, SCALE_EVERY, EVENT_BYTES = 150, 25, 11, 108
 MORE = re.compile(r"at least (\d+) more watermarks appear after one of two controllers is killed")

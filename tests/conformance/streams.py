@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, history_of, position_of
-from wmlab.errors import ModelError
-from wmlab.model.cut import CutAlgorithm
-from wmlab.model.history import StreamHistory
-from wmlab.model.position import Order, Position, compare_cuts, is_valid_cut
-from wmlab.model.segment import segment_name
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.cut import CutAlgorithm
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.position import Order, Position, compare_cuts, is_valid_cut
+from wmlab.streams.model.segment import segment_name
 
 ORDERS = {Order.BEFORE: "Before", Order.EQUAL_OR_AFTER: "EqualOrAfter", Order.OVERLAPS: "Overlaps"}
 RULE = re.compile(r"epoch k has segments k\*(\d+)\+i for i in 0\.\.(\d+), every scale replaces all of them one to one")

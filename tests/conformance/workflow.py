@@ -15,13 +15,13 @@ from tests.conformance.fields import (
     reader_position_of,
     written,
 )
-from wmlab.model import cycle, window
-from wmlab.model.cut import CutAlgorithm, VisitOrder
-from wmlab.model.epoch import Epoch
-from wmlab.model.history import StreamHistory
-from wmlab.model.log import MarksLog, Watermark, emit, open_view
-from wmlab.model.marks import MarkTable, StoreOutcome, positions_ordered
-from wmlab.model.segment import Segment
+from wmlab.streams.model import cycle, window
+from wmlab.streams.model.cut import CutAlgorithm, VisitOrder
+from wmlab.streams.model.epoch import Epoch
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import MarksLog, Watermark, emit, open_view
+from wmlab.streams.model.marks import MarkTable, StoreOutcome, positions_ordered
+from wmlab.streams.model.segment import Segment
 
 NOTE_ANSWERS = {
     "success": "SUCCESS",

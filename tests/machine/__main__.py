@@ -65,11 +65,11 @@ def _broken(shard: Shard, output: Path) -> int:
 
 
 def _disputed(made: Made) -> list[str]:
-    from wmlab.spark import spark_session
-    from wmlab.spark.schemas import dataframe
+    from wmlab.core.spark.schemas import dataframe
+    from wmlab.core.spark.session import spark_session
 
     spark = spark_session()
-    frames = {name: dataframe(spark, name, table) for name, table in made.tables.items()}
+    frames = {name: dataframe(spark, table) for name, table in made.tables.items()}
     return list(differences(made.findings, judged_by_spark(frames)))
 
 

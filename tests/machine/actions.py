@@ -7,9 +7,9 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from wmlab.model.history import StreamHistory
-from wmlab.scenario import script
-from wmlab.scenario.script import Action
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.script import Action
 
 BRIEF = st.sampled_from([200, 700, 1_600])
 BRIEF_OR_NEVER = st.sampled_from([None, 150, 600])

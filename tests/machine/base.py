@@ -18,12 +18,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from tests.machine import parts
 from tests.machine.judge import Findings, judge, violated
-from wmlab.model.history import StreamHistory
-from wmlab.recording import Recording
-from wmlab.scenario import Controllers, EventWriter, Network, ReaderGroup, Scenario, Stream, TransactionalWriter
-from wmlab.scenario.checks import controllers_of, readers_of
-from wmlab.scenario.checks_writers import process_names
-from wmlab.scenario.script import Action
+from wmlab.core.recording import Recording
+from wmlab.streams.api import Scenario
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.scenario.checks import controllers_of, readers_of
+from wmlab.streams.scenario.checks_writers import process_names
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.script import Action
+from wmlab.streams.scenario.transactional import TransactionalWriter
 
 AnyWriter = EventWriter | TransactionalWriter
 GAPS_MS = st.sampled_from([100, 0, 1, 250, 600])

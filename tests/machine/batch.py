@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.machine.judge import Findings, Found
-from wmlab.spark.checks import INVARIANTS
-from wmlab.tables import TABLES as SCHEMAS
+from wmlab.streams.checks.checks import INVARIANTS
+from wmlab.streams.tables import TABLES as SCHEMAS
 
 TABLES: Final = tuple(sorted({"positions", *(table for rule in INVARIANTS.values() for table in rule.tables)}))
 """What Spark needs of a recording."""

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from wmlab.model.keyspace import KeyRange
-from wmlab.model.log import Watermark
-from wmlab.model.position import Position, ReaderPosition
-from wmlab.model.segment import Segment, split_id
-from wmlab.model.window import Tracker
+from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.segment import Segment, split_id
+from wmlab.streams.model.window import Tracker
 
 Row = dict[str, Any]
 Bounds = tuple[int | None, int | None, int | None, int | None]

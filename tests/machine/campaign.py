@@ -21,8 +21,8 @@ from tests.machine.batch import TABLES, Batch, of_run
 from tests.machine.hazards import EndsThatAreNone, PravegaCuts, StaleMarks
 from tests.machine.judge import Findings, violated
 from tests.machine.rules import Everything
-from wmlab.recording import Recording
-from wmlab.scenario import Scenario
+from wmlab.core.recording import Recording
+from wmlab.streams.api import Scenario
 
 RUNS_OF_A_SHARD: Final = 250
 STEPS: Final = 10

@@ -6,9 +6,8 @@ import pytest
 
 from tests.machine.__main__ import in_processes
 from tests.machine.campaign import Made, Shard, shards
-from tests.spark.conftest import spark
 
-__all__ = ["made", "spark"]
+__all__ = ["made"]
 
 RUNS = 2_000
 OF_FAULTY_STREAMS = 250

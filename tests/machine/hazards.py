@@ -14,8 +14,12 @@ from hypothesis.stateful import rule
 
 from tests.machine.base import GAPS_MS, Machine
 from tests.machine.parts import NEVER_MS
-from wmlab.model.history import StreamHistory
-from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Scenario, Stream, script
+from wmlab.streams.api import Scenario
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
 
 Options = Mapping[str, Any]
 

@@ -7,9 +7,11 @@ from hypothesis.stateful import precondition, rule
 
 from tests.machine import actions, parts
 from tests.machine.base import GAPS_MS, Machine
-from wmlab.model.history import StreamHistory
-from wmlab.scenario import EventWriter, TransactionalWriter, script
-from wmlab.scenario.units import EVERY, SERVICES
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.units import EVERY, SERVICES
 
 MOST_WRITERS = 4
 MOST_GROUPS = 2

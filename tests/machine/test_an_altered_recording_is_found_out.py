@@ -11,9 +11,13 @@ from pyspark.sql import SparkSession
 
 from tests.machine.batch import TABLES, Batch, differences, judged_by_spark, of_run
 from tests.machine.judge import judge, violated
-from wmlab.scenario import Controllers, EventWriter, ReaderGroup, Scenario, Stream, script
-from wmlab.spark.schemas import dataframe
-from wmlab.tables import TABLES as SCHEMAS
+from wmlab.core.spark.schemas import dataframe
+from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.tables import TABLES as SCHEMAS
 
 Row = dict[str, Any]
 Alter = Callable[[list[Row]], None]
@@ -111,7 +115,7 @@ def test_spark_finds_the_altered_rows_too(spark: SparkSession, sound: dict[str, 
         tables = altered(sound, *alteration)
         batch.add(invariant, tables)
         told |= of_run(invariant, judge(tables))
-    frames = {name: dataframe(spark, name, batch.table(name)) for name in TABLES}
+    frames = {name: dataframe(spark, batch.table(name)) for name in TABLES}
     found = judged_by_spark(frames)
     assert list(differences(told, found)) == []
     assert all(found[f"{invariant}/orders", invariant].broken for invariant in ALTERATIONS)

@@ -12,9 +12,10 @@ from tests.machine import bounds
 from tests.machine.batch import TABLES, differences, judged_by_spark, of_run
 from tests.machine.campaign import Made
 from tests.machine.judge import Findings, judge, violated
-from wmlab.scenario import Scenario
-from wmlab.spark import group_time_bounds, time_bounds
-from wmlab.spark.schemas import dataframe
+from wmlab.core.spark.schemas import dataframe
+from wmlab.streams.api import Scenario
+from wmlab.streams.bounds.bounds import time_bounds
+from wmlab.streams.bounds.groups import group_time_bounds
 
 BOUNDS = ("lower", "upper", "lower_seq", "upper_seq")
 EVERY = 5
@@ -28,7 +29,7 @@ def tables(made: list[Made]) -> dict[str, pa.Table]:
 
 @pytest.fixture(scope="module")
 def frames(spark: SparkSession, tables: dict[str, pa.Table]) -> dict[str, DataFrame]:
-    return {name: dataframe(spark, name, table).cache() for name, table in tables.items()}
+    return {name: dataframe(spark, table).cache() for name, table in tables.items()}
 
 
 def test_spark_and_the_second_judge_agree_on_every_run(made: list[Made], frames: dict[str, DataFrame]) -> None:

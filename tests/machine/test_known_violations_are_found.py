@@ -8,7 +8,7 @@ from tests.machine.campaign import MACHINES, Made, smallest
 from tests.machine.conftest import OF_HAZARDS
 from tests.machine.hazards import Hazard
 from tests.machine.judge import judge, violated
-from wmlab.scenario import Scenario
+from wmlab.streams.api import Scenario
 
 HAZARDS = {"pravega": {"I3", "I4", "I5"}, "bug_6510": {"I3", "I7"}, "stale": {"I6"}}
 SHARDS = {one.machine: one for one in OF_HAZARDS}

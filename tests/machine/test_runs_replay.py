@@ -8,8 +8,8 @@ import pytest
 
 from tests.machine.campaign import Made, make
 from tests.machine.campaign import Shard as OneShard
-from wmlab.recording import Recording
-from wmlab.scenario import Scenario
+from wmlab.core.recording import Recording
+from wmlab.streams.api import Scenario
 
 EVERY = 100
 

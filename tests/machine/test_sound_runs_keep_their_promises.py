@@ -8,8 +8,8 @@ from typing import get_args
 from tests.machine.campaign import Made
 from tests.machine.conftest import OF_FAULTY_STREAMS, RUNS
 from tests.machine.judge import RULES
-from wmlab.scenario import script
-from wmlab.scenario.script import Action
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.script import Action
 
 
 def of(made: list[Made], machine: str) -> list[Made]:

@@ -9,7 +9,7 @@ import pytest
 from tests.machine.__main__ import main
 from tests.machine.judge import judge, violated
 from wmlab.__main__ import main as wmlab
-from wmlab.recording import Recording
+from wmlab.core.recording import Recording
 
 
 def test_a_longer_run_that_keeps_every_promise(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,89 +1,67 @@
-"""Who may import whom: the rooms of wmlab, and a checker that reads the imports of a file.
+"""Who may import whom: the layers of wmlab, and a checker that reads the imports of a file.
 
-Every import statement counts, wherever it stands: at the top, in a function, under `TYPE_CHECKING`. Only the door
-tells them apart: it may be named where nothing is imported when the module is.
+`core` knows no model. Each model is a folder, in which imports go down its layers; no model imports another. Every
+import statement counts, wherever it stands: at the top, in a function, under `TYPE_CHECKING`.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-DOOR: Final = "lab"
-"""The composition root. Methods that reach to the right import it when they are called, and only then."""
+MODELS: Final = ("streams", "dataflow", "progress")
+TOP: Final = frozenset({"__init__", "__main__", "notebooks", "open", "spark"})
+"""Files beside the folders, where everything comes together."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """What one room may import besides the standard library, `wmlab.errors` and itself."""
-
-    rooms: frozenset[str] = frozenset()
-    packages: frozenset[str] = frozenset()
-    packages_when_called: frozenset[str] = frozenset()
-    """Third-party packages that only a function body may import: functions that run on Spark's executors."""
-    door: bool = True
-    """Whether its methods may come through the door."""
-    banned: frozenset[str] = frozenset()
-    """Modules of the standard library that it does without."""
-
-
-def _room(rooms: str = "", packages: str = "", when_called: str = "", *, door: bool = True, banned: str = "") -> Room:
-    return Room(
-        rooms=frozenset(rooms.split()),
-        packages=frozenset(packages.split()),
-        packages_when_called=frozenset(when_called.split()),
-        door=door,
-        banned=frozenset(banned.split()),
-    )
-
-
-_CLOCK_FILE_RANDOMNESS: Final = (
-    "asyncio datetime io logging multiprocessing os pathlib random secrets shutil socket subprocess tempfile "
-    "threading time urllib warnings"
+LAYERS: Final = (
+    ("model",),
+    ("scenario",),
+    ("tables", "sim"),
+    ("simulate", "places"),
+    ("bounds",),
+    ("checks",),
+    ("answers",),
+    ("charts",),
+    ("scrubber",),
+    ("recording",),
+    ("__init__", "api", "compare", "panel", "spark"),
 )
+"""The folders and files of a model from the bottom to the top; each imports its own layer and those below."""
 
-ROOMS: Final = {
-    "errors": _room(door=False),
-    "model": _room(door=False, banned=_CLOCK_FILE_RANDOMNESS),
-    "tables": _room(packages="pyarrow", door=False),
-    "scenario": _room("model", "pydantic yaml"),
-    "sim": _room("model scenario", "simpy numpy"),
-    "recording": _room("tables", "pyarrow"),
-    "traces": _room("recording tables", "pyarrow numpy"),
-    "spark": _room("model tables", "pyspark pyarrow numpy", "pandas"),
-    "answers": _room("model recording tables", "pyarrow numpy", door=False),
-    "view": _room("recording tables", "pyarrow plotly resvg_py ipywidgets anywidget traitlets IPython"),
-}
-FILES: Final = {
-    "columns": "tables",
-    "manifest": "recording",
-    "storage": "recording",
-    "tables_dataflow": "tables",
-    "tables_progress": "tables",
-    "trace_files": "traces",
-}
-"""Rooms of several files that are no package: the file's name, and the room that it belongs to."""
-RIM: Final = frozenset(
-    {
-        "__init__",
-        "__main__",
-        DOOR,
-        "lab_compare",
-        "lab_dataflow",
-        "lab_dataflow_answers",
-        "lab_panel",
-        "lab_progress",
-        "notebooks",
-        "places",
-    }
+RANK: Final = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+PURE: Final = frozenset({"wmlab.core.errors", "wmlab.core.words"})
+"""What `model/` imports of core; of everything else, only modules of the standard library that are not `BANNED`."""
+BANNED: Final = frozenset(
+    [
+        "asyncio",
+        "datetime",
+        "io",
+        "logging",
+        "multiprocessing",
+        "os",
+        "pathlib",
+        "random",
+        "secrets",
+        "shutil",
+        "socket",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "time",
+        "urllib",
+        "warnings",
+    ]
 )
-"""Files around the rooms, where everything may come together."""
+PYSPARK_ONLY_IN: Final = ("core/spark/", "core/recording", "/bounds/", "/checks/", "/recording", "/spark", "/panel")
+"""Parts of paths of the files that may import PySpark at all."""
 
-FOUNDATION: Final = "errors"
+STREAMS_AS_A_SOURCE: Final = frozenset({"dataflow/simulate", "dataflow/scenario/source"})
+"""The one exception: a recorded stream is the source of a dataflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +70,22 @@ class Import:
 
     line: int
     module: str
-    when_called: bool
     only_typing: bool
 
 
-def room_of(name: str) -> str | None:
-    """The room of `wmlab.<name>`; None for the rim and for what is unknown."""
-    room = FILES.get(name, name)
-    return room if room in ROOMS else None
-
-
-def imports(tree: ast.AST, package: str, *, when_called: bool = False, only_typing: bool = False) -> Iterator[Import]:
+def imports(tree: ast.AST, package: str, *, only_typing: bool = False) -> Iterator[Import]:
     """Every import below `tree`; `package` is the dotted name that relative imports start from."""
     for node in ast.iter_child_nodes(tree):
-        inside = when_called or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         typing = only_typing or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(node.lineno, alias.name, when_called, only_typing)
+                yield Import(node.lineno, alias.name, only_typing)
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(node, package)
             for alias in node.names:
-                module = f"{base}.{alias.name}" if base == "wmlab" else base
-                yield Import(node.lineno, module, when_called, only_typing)
+                yield Import(node.lineno, f"{base}.{alias.name}" if base.startswith("wmlab") else base, only_typing)
         else:
-            yield from imports(node, package, when_called=inside, only_typing=typing)
+            yield from imports(node, package, only_typing=typing)
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:
@@ -127,34 +96,42 @@ def _absolute(node: ast.ImportFrom, package: str) -> str:
 
 
 def violations(path: Path, package_root: Path) -> list[str]:
-    """One sentence for each import of the file at `path` that its room does not allow."""
+    """One sentence for each import of the file at `path` that its layer does not allow."""
     inner = path.relative_to(package_root).with_suffix("").parts
-    if inner[0] in RIM:
+    if len(inner) == 1 and inner[0] in TOP:
         return []
-    where = "wmlab/" + path.relative_to(package_root).as_posix()
-    room = room_of(inner[0])
-    if room is None:
-        return [f"{where} belongs to no room"]
+    name, where = "/".join(inner), "wmlab/" + path.relative_to(package_root).as_posix()
+    if inner[0] not in ("core", *MODELS) or (inner[0] in MODELS and inner[1] not in RANK):
+        return [f"{where} belongs to no layer"]
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = ".".join(["wmlab", *inner[:-1]])
-    return [
-        f"{where}:{found.line} imports {found.module}, which {room} may not"
-        for found in imports(tree, package)
-        if not _allowed(room, found)
-    ] + [f"{where}:{line} imports by a computed name" for line in _computed(tree)]
+    found = [
+        f"{where}:{entry.line} imports {entry.module}, which it may not"
+        for entry in imports(tree, package)
+        if not _allowed(name, entry.module)
+    ]
+    if name == "core/lazy":
+        return found
+    return found + [f"{where}:{line} imports by a computed name" for line in _computed(tree)]
 
 
-def _allowed(room: str, found: Import) -> bool:
-    rules = ROOMS[room]
-    top, _, below = found.module.partition(".")
-    if top == "wmlab":
-        name = below.partition(".")[0]
-        if name == DOOR:
-            return rules.door and (found.when_called or found.only_typing)
-        return room_of(name) in {room, FOUNDATION, *rules.rooms}
-    if top in sys.stdlib_module_names:
-        return top not in rules.banned
-    return top in rules.packages or (found.when_called and top in rules.packages_when_called)
+def _allowed(name: str, module: str) -> bool:
+    folder, _, rest = name.partition("/")
+    layer = rest.partition("/")[0]
+    top, *below = module.split(".")
+    if top != "wmlab":
+        if layer == "model":
+            return top in sys.stdlib_module_names and top not in BANNED
+        return top != "pyspark" or any(part in name for part in PYSPARK_ONLY_IN)
+    if layer == "model" and below[:1] == ["core"]:
+        return any(module == pure or module.startswith(f"{pure}.") or pure == f"{module}" for pure in PURE) or (
+            module == "wmlab.core"
+        )
+    if below[:1] == ["core"]:
+        return True
+    if len(below) < 2 or below[0] != folder:
+        return below[:1] == ["streams"] and name in STREAMS_AS_A_SOURCE
+    return RANK[below[1]] <= RANK[layer] if below[1] in RANK else layer in LAYERS[-1]
 
 
 def _computed(tree: ast.AST) -> Iterator[int]:
@@ -164,11 +141,55 @@ def _computed(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
+def circles(package_root: Path) -> list[tuple[str, ...]]:
+    """Every set of modules that import each other, imports in functions included, those for typing only not."""
+    modules = {_dotted(path, package_root): path for path in package_root.rglob("*.py")}
+    arrows = {
+        name: {
+            target
+            for entry in imports(ast.parse(path.read_text(encoding="utf-8")), name.rpartition(".")[0])
+            if not entry.only_typing and (target := _module(entry.module, modules)) is not None and target != name
+        }
+        for name, path in modules.items()
+    }
+    return sorted(tuple(sorted(knot)) for knot in _knots(arrows) if len(knot) > 1)
+
+
+def _dotted(path: Path, package_root: Path) -> str:
+    parts = ["wmlab", *path.relative_to(package_root).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _module(name: str, modules: Iterable[str]) -> str | None:
+    """The module that an import of `name` loads: itself, or the one that has it."""
+    known = set(modules)
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name if name not in ("", "wmlab") else None
+
+
+def _knots(arrows: dict[str, set[str]]) -> list[set[str]]:
+    """The strongly connected components of a small graph: who reaches whom, both ways."""
+    reach: dict[str, set[str]] = {}
+    for start in arrows:
+        seen, todo = set(), [start]
+        while todo:
+            for following in arrows[todo.pop()] - seen:
+                seen.add(following)
+                todo.append(following)
+        reach[start] = seen
+    knots: list[set[str]] = []
+    for name in arrows:
+        if not any(name in knot for knot in knots):
+            knots.append({other for other in reach[name] if name in reach[other]} | {name})
+    return knots
+
+
 def inner_imports(source: str, public: frozenset[str]) -> list[str]:
     """What a notebook's code imports from wmlab beyond `import wmlab` and the names in `public`."""
     modules = ((found.line, *found.module.partition(".")) for found in imports(ast.parse(source), ""))
     return [
         f"line {line}: {top}.{below}"
         for line, top, _, below in modules
-        if top == "wmlab" and below and below not in public
+        if top == "wmlab" and below and below.partition(".")[0] not in public
     ]

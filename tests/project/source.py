@@ -32,23 +32,6 @@ def texts() -> dict[str, str]:
     return found
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function and method of `tree`, nested ones included."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
-def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, the docstring not counted."""
-    last = function.end_lineno or function.lineno
-    lines = last - function.lineno + 1
-    if ast.get_docstring(function) is not None:
-        docstring = function.body[0]
-        lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
-    return lines
-
-
 def public(tree: ast.Module) -> Iterator[tuple[str, Documented]]:
     """The module itself and every public class, function and method in it, by dotted name."""
     yield "(module)", tree

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wmlab.core.charts import ticks
+
+JAN_3_2014 = 1_388_707_200_000
+
+
+def labels(found: list[ticks.Tick]) -> list[str]:
+    return [tick.label for tick in found]
+
+
+@pytest.mark.parametrize(
+    ("value_ms", "words"),
+    [
+        (0, "0 s"),
+        (400, "400 ms"),
+        (999, "999 ms"),
+        (24_000, "24.0 s"),
+        (23_949, "23.9 s"),
+        (23_950, "24.0 s"),
+        (599_949, "599.9 s"),
+        (750_000, "12 min 30 s"),
+        (12_000_000, "3 h 20 min"),
+        (190_800_000, "2 d 5 h"),
+        (-1_400, "−1.4 s"),
+    ],
+)
+def test_a_duration_is_written_in_the_unit_that_suits_it(value_ms: int, words: str) -> None:
+    assert ticks.format_duration(value_ms) == words
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "words"),
+    [
+        (5_000, "Jan 3, 14:20:05.250"),
+        (60_000, "Jan 3, 14:20:05"),
+        (ticks.DAY_MS, "Jan 3, 14:20"),
+        (400 * ticks.DAY_MS, "Jan 3 2014"),
+    ],
+)
+def test_an_instant_is_as_fine_as_the_chart(span_ms: int, words: str) -> None:
+    at_ms = JAN_3_2014 + 14 * ticks.HOUR_MS + 20 * ticks.MINUTE_MS + 5_250
+    assert ticks.format_instant(at_ms, span_ms=span_ms) == words
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "symbol"), [(900, "ms"), (60_000, "s"), (3_600_000, "min"), (86_400_000, "h"), (10**10, "d")]
+)
+def test_a_duration_axis_chooses_its_unit(span_ms: int, symbol: str) -> None:
+    assert ticks.duration_unit(span_ms).symbol == symbol
+
+
+def test_a_minute_has_ticks_at_tens_of_seconds() -> None:
+    found = ticks.duration_ticks(0, 60_000)
+    assert [tick.value for tick in found] == [0, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000]
+    assert labels(found) == ["0", "10", "20", "30", "40", "50", "60"]
+
+
+def test_hours_have_ticks_at_hours_of_a_clock() -> None:
+    assert labels(ticks.duration_ticks(0, 24 * ticks.HOUR_MS, count=8)) == [
+        "0",
+        "3",
+        "6",
+        "9",
+        "12",
+        "15",
+        "18",
+        "21",
+        "24",
+    ]
+
+
+def test_instants_name_the_day_once() -> None:
+    found = ticks.instant_ticks(JAN_3_2014 + 14 * ticks.HOUR_MS, JAN_3_2014 + 44 * ticks.HOUR_MS)
+    assert labels(found) == ["Jan 3, 18:00", "Jan 4, 00:00", "06:00", "12:00", "18:00"]
+
+
+def test_years_of_instants_have_ticks_at_months() -> None:
+    found = ticks.instant_ticks(JAN_3_2014, JAN_3_2014 + 700 * ticks.DAY_MS, count=4)
+    assert labels(found) == ["Jul 2014", "Jan 2015", "Jul 2015"]
+    assert found[1].value == 1_420_070_400_000
+
+
+def test_numbers_are_short() -> None:
+    assert labels(ticks.number_ticks(0, 30_000, count=3)) == ["0", "10k", "20k", "30k"]
+    assert [ticks.format_number(value) for value in (950, 12_500, 3_000_000, 4_000_000_000)] == [
+        "950",
+        "12.5k",
+        "3M",
+        "4G",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "instant"),
+    [([0, 60_000], False), ([JAN_3_2014, None], True), ([0, JAN_3_2014], False), ([None], False), ([2**63 - 1], False)],
+)
+def test_only_times_since_1973_read_as_instants(values: list[int | None], instant: bool) -> None:
+    assert ticks.is_instant(values) is instant
+
+
+def test_a_unit_scales_to_short_numbers() -> None:
+    assert repr(ticks.duration_unit(60_000).scale(31_000)) == "31"
+    assert ticks.duration_unit(60_000).scale(31_050) == 31.05
+    assert ticks.duration_unit(ticks.DAY_MS).scale(13_980_360) == 3.883433
+
+
+times = st.integers(-(10**12), 10**12)
+
+
+@given(low=times, span=st.integers(1, 10**12), count=st.integers(3, 10))
+def test_duration_ticks_are_few_ascending_and_inside(low: int, span: int, count: int) -> None:
+    values = [tick.value for tick in ticks.duration_ticks(low, low + span, count=count)]
+    assert values == sorted(set(values))
+    assert len(values) <= count + 1
+    assert all(low <= value <= low + span for value in values)
+
+
+@given(low=st.integers(10**11, 10**13), span=st.integers(1, 10**12), count=st.integers(3, 10))
+def test_instant_ticks_are_few_ascending_and_inside(low: int, span: int, count: int) -> None:
+    values = [tick.value for tick in ticks.instant_ticks(low, low + span, count=count)]
+    assert values == sorted(set(values))
+    assert len(values) <= count + 1
+    assert all(low <= value <= low + span for value in values)

@@ -1,0 +1,133 @@
+"""What tables make a recording, and what is said when they do not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from tests.core.recording.samples import SCENARIO, events, recording, segments, watermarks
+from wmlab.core.errors import RecordingError, WmlabError
+from wmlab.core.manifest import SCHEMA_VERSION
+from wmlab.core.recording import Recording
+from wmlab.streams.tables import TABLES
+
+
+def problem_of(tables, **settings):
+    with pytest.raises(RecordingError) as raised:
+        Recording.from_tables(tables, **({"name": "r"} | settings))
+    assert raised.value.remedy
+    return raised.value.problem
+
+
+def events_table(**columns):
+    return pa.table({name: [row[name] for row in events()] for name in TABLES["events"].names} | columns)
+
+
+def test_every_table_is_there_and_those_not_given_are_empty():
+    made = recording()
+    assert list(made.tables) == list(TABLES)
+    assert {name: made.table(name).schema.equals(schema, check_metadata=True) for name, schema in TABLES.items()} == (
+        dict.fromkeys(TABLES, True)
+    )
+    assert made.counts == dict.fromkeys(TABLES, 0) | {"segments": 2, "events": 4, "watermarks": 1}
+
+
+def test_the_manifest_says_what_was_run():
+    made = recording()
+    assert (made.name, made.scenario, made.seed, made.path) == ("split under load", SCENARIO, 7, None)
+    assert made.manifest.schema_version == SCHEMA_VERSION
+    assert made.manifest.source == "simulation"
+    assert made.manifest.finished is True
+    assert isinstance(made.manifest.wmlab_version, str)
+
+
+def test_the_scenario_cannot_be_changed_through_what_is_handed_out():
+    made = recording()
+    made.scenario["name"] = "other"
+    assert made.scenario == SCENARIO
+
+
+def test_an_arrow_table_and_its_rows_make_the_same_recording():
+    as_rows = Recording.from_tables({"events": events()}, name="r")
+    assert Recording.from_tables({"events": events_table()}, name="r") == as_rows
+
+
+def test_columns_are_taken_by_name_and_put_in_order():
+    backwards = events_table().select(TABLES["events"].names[::-1])
+    assert Recording.from_tables({"events": backwards}, name="r").table("events").column_names == TABLES["events"].names
+
+
+@pytest.mark.parametrize("kind", [pa.dictionary(pa.int32(), pa.string()), pa.large_string()])
+def test_other_spellings_of_text_become_text(kind):
+    writers = pa.chunked_array([["w0", "w1"], ["w2", "w0"]]).cast(kind)
+    made = Recording.from_tables({"events": events_table(writer=writers)}, name="r")
+    assert made.table("events")["writer"].type == pa.string()
+    assert made.table("events")["writer"].to_pylist() == ["w0", "w1", "w2", "w0"]
+
+
+def test_narrow_integers_become_64_bit():
+    made = Recording.from_tables({"events": events_table(offset=pa.array([1, 2, 3, 4], pa.int32()))}, name="r")
+    assert made.table("events")["offset"].to_pylist() == [1, 2, 3, 4]
+
+
+def test_maps_keep_an_unknown_offset():
+    assert recording().table("watermarks")["cut"].to_pylist() == [[(0, 100), (1, None)]]
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({"event": []}, "there is no table 'event', did you mean 'events'"),
+        ({"events": 5}, "events is a int, expected a pyarrow.Table or a list of dicts"),
+        ({"events": [1]}, "events is a list, expected"),
+        ({"events": [e | {"offset": "7"} for e in events()]}, "events.offset is not int64"),
+        ({"events": [e | {"offset": 1.5} for e in events()]}, "events.offset is not int64: it holds floating-point"),
+        ({"events": [e | {"offset": True} for e in events()]}, "events.offset is not int64"),
+        ({"events": [e | {"offset": 2**63} for e in events()]}, "events.offset is not int64"),
+        ({"events": [e | {"writer": 7} for e in events()]}, "events.writer is not string"),
+        ({"events": [e | {"writer": None} for e in events()]}, "events.writer has 4 nulls; it admits none"),
+        ({"events": [e | {"tag": 1} for e in events()]}, "events has an unknown column 'tag'"),
+        ({"events": [{k: v for k, v in e.items() if k != "writer"} for e in events()]}, "no column 'writer'"),
+        (
+            {"events": [events()[0], {k: v for k, v in events()[1].items() if k != "writer"}]},
+            "lacks 'writer' in 1 of 2",
+        ),
+        ({"watermarks": [w | {"cut": {0: 0.5}} for w in watermarks()]}, "watermarks.cut is not map<int64, int64>"),
+        ({"segments": [s | {"low": float("nan")} for s in segments()]}, "segments.low has a number that is not finite"),
+        ({"segments": [s | {"high": float("inf")} for s in segments()]}, "segments.high has a number that is not"),
+        ({"events": events_table(offset=pa.array([1.0, 2.0, 3.0, 4.0]))}, "events.offset is not int64: it is double"),
+        ({"events": events_table(offset=pa.array([1, 2, 3, 2**63], pa.uint64()))}, "events.offset is not int64"),
+        ({"events": events_table(writer=pa.nulls(4))}, "events.writer has 4 nulls"),
+        ({"events": events_table().drop_columns("stream")}, "events has no column 'stream'"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(tables, said):
+    assert said in problem_of(tables)
+
+
+def test_all_mistakes_are_named_at_once():
+    problem = problem_of({"evnts": [], "events": [e | {"offset": "7", "writer": None} for e in events()]})
+    assert "did you mean 'events'" in problem
+    assert "events.offset is not int64" in problem
+    assert "events.writer has 4 nulls" in problem
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"name": ""}, "name is ''"),
+        ({"seed": 1.5}, "seed is 1.5"),
+        ({"seed": True}, "seed is True"),
+        ({"source": "log"}, "source is 'log'"),
+        ({"finished": None}, "finished is None"),
+        ({"scenario": {"rate": float("nan")}}, "the scenario is not plain data"),
+        ({"scenario": {"rate": {1, 2}}}, "the scenario is not plain data"),
+        ({"scenario": "text"}, "the scenario is not plain data: it is a str"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_refused(settings, said):
+    assert said in problem_of({}, **settings)
+
+
+def test_recording_errors_are_caught_as_errors_of_wmlab():
+    assert issubclass(RecordingError, WmlabError)

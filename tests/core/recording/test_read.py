@@ -1,0 +1,208 @@
+"""Reading says plainly what is wrong, one sentence per kind of damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.core.recording.samples import events, recording
+from wmlab.core.errors import RecordingError
+from wmlab.core.manifest import SCHEMA_VERSION
+from wmlab.core.recording import Recording
+from wmlab.streams.tables import TABLES
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return recording().save(tmp_path / "r").path
+
+
+def problem_of(path, **options):
+    with pytest.raises(RecordingError) as raised:
+        Recording.read(path, **options)
+    assert raised.value.remedy
+    return raised.value.problem
+
+
+def edit(saved, **changes):
+    file = saved / "recording.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def test_what_was_saved_is_read_back(saved):
+    read = Recording.read(str(saved))
+    assert read == recording()
+    assert read.path == saved
+    assert all(read.table(name).schema.equals(TABLES[name], check_metadata=True) for name in TABLES)
+
+
+def test_a_recording_without_scenario_and_seed_is_read_back(tmp_path):
+    plain = Recording.from_tables({}, name="r")
+    assert Recording.read(plain.save(tmp_path / "r").path) == plain
+
+
+def test_rows_are_read_when_a_table_is_first_used(saved, monkeypatch):
+    opened = []
+    genuine = pq.ParquetFile.read
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda self, *a, **k: opened.append(1) or genuine(self, *a, **k))
+    read = Recording.read(saved)
+    assert (opened, read.counts["events"]) == ([], 4)
+    assert read.table("events") is read.table("events")
+    assert opened == [1]
+
+
+def test_a_path_that_is_missing(tmp_path):
+    assert "there is no recording at" in problem_of(tmp_path / "nothing")
+
+
+def test_a_directory_or_file_that_is_no_recording(tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert "is not a recording: it has no recording.json" in problem_of(tmp_path)
+    assert "is not a recording" in problem_of(tmp_path / "file")
+
+
+def test_a_foreign_manifest(saved):
+    (saved / "recording.json").write_text('{"format": "something else"}')
+    assert "was not written by wmlab" in problem_of(saved)
+    (saved / "recording.json").write_text("[1]")
+    assert "was not written by wmlab" in problem_of(saved)
+
+
+def test_a_truncated_manifest(saved):
+    text = (saved / "recording.json").read_text()
+    (saved / "recording.json").write_text(text[: len(text) // 2])
+    assert "is broken JSON" in problem_of(saved)
+
+
+def test_a_manifest_that_is_no_text(saved):
+    (saved / "recording.json").write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read" in problem_of(saved)
+
+
+def test_an_unfinished_recording_is_read_only_when_asked(tmp_path):
+    partial = recording(finished=False).save(tmp_path / "r")
+    assert "is unfinished" in problem_of(partial.path)
+    assert Recording.read(partial.path, allow_unfinished=True) == recording(finished=False)
+
+
+def test_a_newer_and_an_older_schema(saved):
+    edit(saved, schema_version=SCHEMA_VERSION + 1, name=None)
+    assert f"schema version {SCHEMA_VERSION + 1}, newer than {SCHEMA_VERSION}" in problem_of(saved)
+    edit(saved, schema_version=0)
+    assert f"schema version 0, older than {SCHEMA_VERSION}" in problem_of(saved)
+    edit(saved, schema_version="1")
+    assert "schema_version is '1', expected an integer" in problem_of(saved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": None}, "name is None"),
+        ({"source": ["trace"]}, "source is ['trace']"),
+        ({"seed": "7"}, "seed is '7'"),
+        ({"finished": 1}, "finished is 1"),
+        ({"wmlab_version": 3}, "wmlab_version is 3"),
+        ({"rows": {"events": 4}}, "rows is {'events': 4}"),
+        ({"rows": None}, "rows is {}"),
+        ({"rows": dict.fromkeys(TABLES, -1)}, "rows is {'segments': -1"),
+        ({"rows": dict.fromkeys([*TABLES, "more"], 0)}, "'more': 0"),
+        ({"scenario": [1]}, "its scenario is not an object"),
+    ],
+)
+def test_a_manifest_with_a_wrong_field(saved, changes, said):
+    edit(saved, **changes)
+    problem = problem_of(saved)
+    assert "is damaged" in problem
+    assert said in problem
+
+
+def test_a_manifest_that_lacks_fields(saved):
+    (saved / "recording.json").write_text(
+        json.dumps({"format": "wmlab recording", "schema_version": SCHEMA_VERSION, "name": "r"})
+    )
+    assert "it lacks wmlab_version, kind, source, seed, finished, rows" in problem_of(saved)
+
+
+def test_a_missing_table(saved):
+    shutil.rmtree(saved / "marks")
+    assert "table 'marks' is missing" in problem_of(saved)
+
+
+def test_a_truncated_parquet_file(saved):
+    file = saved / "events" / "part-0.parquet"
+    file.write_bytes(file.read_bytes()[:-20])
+    assert "table 'events' is truncated or not Parquet" in problem_of(saved)
+
+
+def test_an_empty_file(saved):
+    (saved / "events" / "part-0.parquet").write_bytes(b"")
+    assert "table 'events' is truncated or not Parquet" in problem_of(saved)
+
+
+def test_a_wrong_row_count(saved):
+    other = Recording.from_tables({"events": events(3)}, name="r").table("events")
+    pq.write_table(other, saved / "events" / "part-0.parquet")
+    assert "table 'events' has 3 rows where recording.json counts 4" in problem_of(saved)
+
+
+def test_wrong_columns(saved):
+    file = saved / "events" / "part-0.parquet"
+    table = pq.read_table(file)
+    for wrong in (table.drop_columns("writer"), table.set_column(2, "offset", table["offset"].cast(pa.float64()))):
+        pq.write_table(wrong, file)
+        assert "table 'events' has wrong columns" in problem_of(saved)
+
+
+def test_a_second_part_that_spark_would_read_as_well(saved):
+    shutil.copy(saved / "events" / "part-0.parquet", saved / "events" / "part-1.parquet")
+    assert "table 'events' holds files beside part-0.parquet: part-1.parquet" in problem_of(saved)
+    (saved / "events" / "part-1.parquet").rename(saved / "events" / ".part-1.parquet.crc")
+    assert Recording.read(saved) == recording()
+
+
+def test_the_damage_of_all_tables_is_gathered(saved):
+    shutil.rmtree(saved / "marks")
+    (saved / "events" / "part-0.parquet").write_bytes(b"no")
+    problem = problem_of(saved)
+    assert "'marks' is missing" in problem
+    assert "'events' is truncated" in problem
+
+
+def read_or_none(path):
+    """The events; None if their damage was found."""
+    try:
+        return Recording.read(path).table("events")
+    except RecordingError:
+        return None
+
+
+def test_damage_inside_a_file_is_found_or_harmless(tmp_path):
+    genuine = Recording.from_tables({"events": events(1_000)}, name="r").save(tmp_path / "r")
+    file = genuine.path / "events" / "part-0.parquet"
+    whole = file.read_bytes()
+    column = pq.ParquetFile(file).metadata.row_group(0).column(4)
+    places = range(column.data_page_offset, column.data_page_offset + column.total_compressed_size)
+    outcomes = []
+    for place in places:
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        outcomes.append(read_or_none(genuine.path))
+    assert sum(table is None for table in outcomes) > len(places) // 3
+    assert all(table is None or table == genuine.table("events") for table in outcomes)
+
+
+def test_a_recording_replaced_after_it_was_read_is_noticed(saved):
+    read = Recording.read(saved)
+    recording(seed=8).save(saved, overwrite=True)
+    with pytest.raises(RecordingError, match="was replaced on disk"):
+        read.table("events")
+
+
+def test_a_recording_deleted_after_it_was_read_is_noticed(saved):
+    read = Recording.read(saved)
+    shutil.rmtree(saved)
+    with pytest.raises(RecordingError, match="table 'events' cannot be read"):
+        read.table("events")

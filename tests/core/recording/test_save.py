@@ -1,0 +1,159 @@
+"""A recording is on disk whole or not at all, with the same bytes each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.core.recording.samples import SCENARIO, events, recording
+from wmlab.core import storage
+from wmlab.core.errors import RecordingError
+from wmlab.core.manifest import SCHEMA_VERSION
+from wmlab.core.recording import Recording
+from wmlab.streams.tables import TABLES
+
+
+def files_of(directory):
+    return {str(p.relative_to(directory)): p.read_bytes() for p in sorted(directory.rglob("*")) if p.is_file()}
+
+
+def test_a_recording_is_a_manifest_and_one_dataset_per_table(tmp_path):
+    saved = recording().save(tmp_path / "runs" / "r")
+    assert saved.path == tmp_path / "runs" / "r"
+    assert set(files_of(saved.path)) == {"recording.json"} | {f"{name}/part-0.parquet" for name in TABLES}
+    manifest = json.loads((saved.path / "recording.json").read_text())
+    assert manifest["schema_version"] == SCHEMA_VERSION
+    assert manifest["scenario"] == SCENARIO
+    assert manifest["rows"] == recording().counts
+    assert (manifest["seed"], manifest["finished"], manifest["source"]) == (7, True, "simulation")
+
+
+def test_a_dataset_is_plain_parquet_with_text_as_text(tmp_path):
+    file = recording().save(tmp_path / "r").path / "events" / "part-0.parquet"
+    columns = pq.ParquetFile(file).metadata.row_group(0)
+    by_name = {columns.column(i).path_in_schema: columns.column(i) for i in range(columns.num_columns)}
+    assert "RLE_DICTIONARY" in by_name["writer"].encodings
+    assert "DELTA_BINARY_PACKED" in by_name["append_ms"].encodings
+    assert pq.read_schema(file).field("writer").type == pa.string()
+    assert str(pq.ParquetFile(file).schema.column(5).logical_type) == "String"
+
+
+def test_equal_recordings_give_equal_bytes_however_they_were_chunked(tmp_path):
+    rows = events(50_000)
+    whole = Recording.from_tables({"events": rows}, name="r").save(tmp_path / "whole")
+    table = whole.table("events")
+    pieces = pa.concat_tables([table.slice(0, 7), table.slice(7, 30_000), table.slice(30_007)])
+    coded = pieces.set_column(5, "writer", pieces["writer"].dictionary_encode())
+    chunked = Recording.from_tables({"events": coded}, name="r").save(tmp_path / "chunked")
+    again = Recording.read(whole.path).save(tmp_path / "again")
+    assert files_of(whole.path) == files_of(chunked.path) == files_of(again.path)
+
+
+def test_others_may_read_what_was_saved_as_the_umask_says(tmp_path):
+    saved = recording().save(tmp_path / "r")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(saved.path.stat().st_mode) == 0o777 & ~umask
+
+
+@pytest.mark.parametrize("failing_call", range(len(TABLES)))
+def test_a_save_that_is_killed_leaves_nothing(tmp_path, monkeypatch, failing_call):
+    calls = iter(range(len(TABLES)))
+    genuine = storage._write_table
+
+    def killed(dataset, table):
+        if next(calls) == failing_call:
+            dataset.mkdir()
+            (dataset / "part-0.parquet").write_bytes(b"PAR1 half a fi")
+            raise KeyboardInterrupt
+        genuine(dataset, table)
+
+    monkeypatch.setattr(storage, "_write_table", killed)
+    with pytest.raises(KeyboardInterrupt):
+        recording().save(tmp_path / "r")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_refuses_is_a_recording_error_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage, "_write_text", full)
+    with pytest.raises(RecordingError, match=r"cannot be written.*No space left"):
+        recording().save(tmp_path / "r")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_parent_that_is_a_file_is_a_recording_error(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RecordingError, match="cannot be written"):
+        recording().save(tmp_path / "file" / "r")
+
+
+def test_nothing_that_exists_is_overwritten_unasked(tmp_path):
+    recording().save(tmp_path / "r")
+    before = files_of(tmp_path)
+    with pytest.raises(RecordingError, match="exists already") as raised:
+        recording(seed=8).save(tmp_path / "r")
+    assert "overwrite=True" in raised.value.remedy
+    assert files_of(tmp_path) == before
+
+
+def test_an_older_recording_is_replaced_when_asked(tmp_path):
+    recording().save(tmp_path / "r")
+    assert recording(seed=8).save(tmp_path / "r", overwrite=True) == Recording.read(tmp_path / "r")
+    assert Recording.read(tmp_path / "r").seed == 8
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_recording_may_replace_itself(tmp_path):
+    recording().save(tmp_path / "r")
+    Recording.read(tmp_path / "r").save(tmp_path / "r", overwrite=True)
+    assert Recording.read(tmp_path / "r") == recording()
+
+
+def test_a_replacement_that_fails_keeps_the_older_recording(tmp_path, monkeypatch):
+    recording().save(tmp_path / "r")
+    genuine = storage.Path.rename
+
+    def rename(self, target):
+        if self.name.endswith(".partial"):
+            raise OSError("cannot rename")
+        return genuine(self, target)
+
+    monkeypatch.setattr(storage.Path, "rename", rename)
+    with pytest.raises(RecordingError, match="cannot rename"):
+        recording(seed=8).save(tmp_path / "r", overwrite=True)
+    monkeypatch.undo()
+    assert Recording.read(tmp_path / "r") == recording()
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize("content", [{}, {"notes.txt": "mine"}, {"recording.json": "{}"}, {"recording.json": '{"form'}])
+def test_what_is_not_a_recording_is_never_overwritten(tmp_path, content):
+    (tmp_path / "r").mkdir()
+    for name, text in content.items():
+        (tmp_path / "r" / name).write_text(text)
+    with pytest.raises(RecordingError, match="exists and is not a recording"):
+        recording().save(tmp_path / "r", overwrite=True)
+    assert {p.name: p.read_text() for p in (tmp_path / "r").iterdir()} == content
+
+
+def test_a_file_is_never_overwritten(tmp_path):
+    (tmp_path / "r").write_text("mine")
+    with pytest.raises(RecordingError, match="exists and is not a recording"):
+        recording().save(tmp_path / "r", overwrite=True)
+    assert (tmp_path / "r").read_text() == "mine"
+
+
+@pytest.mark.parametrize("extra", ["notes.txt", "events/part-1.parquet"])
+def test_a_recording_that_also_holds_something_else_is_not_overwritten(tmp_path, extra):
+    (recording().save(tmp_path / "r").path / extra).write_text("mine")
+    with pytest.raises(RecordingError, match=f"also holds {extra}"):
+        recording().save(tmp_path / "r", overwrite=True)
+    assert (tmp_path / "r" / extra).read_text() == "mine"

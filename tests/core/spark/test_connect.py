@@ -1,0 +1,32 @@
+"""The questions use nothing that Spark Connect does not offer, and importing them starts nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wmlab.streams.bounds
+
+ROOM = Path(wmlab.streams.bounds.__file__).parent
+FILES = sorted(path for path in ROOM.glob("*.py") if path.name != "session.py")
+NOT_IN_CONNECT = {"sparkContext", "rdd", "sql_ctx", "_jvm", "_jdf", "_sc", "_jsc", "accumulator", "foreachPartition"}
+ACTIONS = {"collect", "toPandas", "toArrow", "take", "head", "show", "first_row", "toLocalIterator", "cache", "persist"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_file_uses_what_connect_lacks_nor_runs_anything(path: Path) -> None:
+    used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+    assert not used & (NOT_IN_CONNECT | ACTIONS)
+
+
+def test_importing_starts_no_java() -> None:
+    told = (
+        "import wmlab.streams.bounds, pyspark; from pyspark import SparkContext; "
+        "assert SparkContext._gateway is None and SparkContext._jvm is None; print('quiet')"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout == "quiet\n"

@@ -1,0 +1,38 @@
+"""Times and durations are written so that a person reads them at once."""
+
+import pytest
+
+from wmlab.core.words import counted, listed, moment, span
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "words"),
+    [
+        (0, "0 ms"),
+        (29_400, "29 400 ms"),
+        (599_999, "599 999 ms"),
+        (600_000, "10 min 0 s"),
+        (-1_504_000, "−25 min 4 s"),
+        (28_440_000, "7 h 54 min"),
+        (190_800_000, "2 d 5 h"),
+    ],
+)
+def test_long_durations_have_two_units(length_ms: int, words: str) -> None:
+    assert span(length_ms) == words
+
+
+def test_a_time_is_a_number_or_an_instant() -> None:
+    assert [moment(None), moment(-5), moment(1_357_407_120_250)] == [
+        "unknown",
+        "-5 ms",
+        "2013-01-05 17:32:00.250 UTC",
+    ]
+
+
+def test_lists_and_counts() -> None:
+    assert [listed(["a"]), listed(["a", "b", "c"]), counted(1, "cycle"), counted(1_200, "cycle")] == [
+        "a",
+        "a, b and c",
+        "1 cycle",
+        "1 200 cycles",
+    ]

@@ -1,0 +1,169 @@
+"""Logs of one's own: columns by name, times in any unit, and clear words for what cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from wmlab.core import traces
+from wmlab.core.errors import TraceError
+
+CSV = "event_time,arrival_ms,writer,key\n"
+
+
+def parquet(path, event_time, arrival=None, **columns):
+    rows = len(event_time)
+    filled = {
+        "event_time": event_time,
+        "arrival_ms": event_time if arrival is None else arrival,
+        "writer": ["w"] * rows,
+        "key": ["k"] * rows,
+    }
+    pq.write_table(pa.table(filled | columns), path)
+    return path
+
+
+def problem_of(path, **options):
+    with pytest.raises(TraceError) as raised:
+        traces.load(path, **options)
+    assert raised.value.remedy
+    return raised.value.problem
+
+
+def test_a_csv_with_columns_of_its_own_is_read(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("taken,stored,sensor,room,more\n3,9,8,x,1\n1,5,007,NA,2\n")
+    trace = traces.load(file, event_time="taken", arrival="stored", writer="sensor", key="room", unit="s")
+    assert trace.name == "log"
+    assert list(trace.events()) == [(1_000, 5_000, "007", "NA"), (3_000, 9_000, "8", "x")]
+
+
+@pytest.mark.parametrize("name", ["log.tsv", "log.csv.gz", "LOG.CSV"])
+def test_other_spellings_of_csv_are_read(tmp_path, name):
+    text = CSV + "1,2,w,k\n"
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    if name.endswith("tsv"):
+        file.write_text(text.replace(",", "\t"))
+    assert list(traces.load(str(file)).events()) == [(1, 2, "w", "k")]
+
+
+def test_rows_are_sorted_by_arrival_and_ties_keep_their_order(tmp_path):
+    file = parquet(tmp_path / "log.parquet", [5, 4, 3, 2, 1], [7, 6, 7, 6, 7], key=list("abcde"))
+    assert traces.load(file).table["key"].to_pylist() == ["b", "d", "a", "c", "e"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "ticks", "expected_ms"),
+    [
+        ("s", [2], 2_000),
+        ("ms", [2], 2),
+        ("us", [2_999], 2),
+        ("ns", [2_999_999], 2),
+        ("s", [1517966773.84], 1_517_966_773_840),
+        ("us", [2_600.0], 3),
+        ("ms", pa.array([2], pa.uint8()), 2),
+        ("s", pa.array([2], pa.int32()), 2_000),
+        ("s", pa.array([datetime(2013, 1, 1)], pa.timestamp("ns")), 1_356_998_400_000),
+        ("s", pa.array([datetime(2013, 1, 1, tzinfo=UTC)], pa.timestamp("us", "America/New_York")), 1_356_998_400_000),
+        ("s", pa.array([date(2013, 1, 1)]), 1_356_998_400_000),
+    ],
+)
+def test_times_become_whole_milliseconds(tmp_path, unit, ticks, expected_ms):
+    file = parquet(tmp_path / "log.parquet", ticks)
+    assert traces.load(file, unit=unit).table["event_time"].to_pylist() == [expected_ms]
+
+
+def test_iso_times_in_a_csv_are_utc_unless_they_name_a_zone(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text(CSV + "2013-01-01 00:00:00,2013-01-01T05:00:00.250+02:00,w,k\n")
+    assert list(traces.load(file).events()) == [(1_356_998_400_000, 1_357_009_200_250, "w", "k")]
+
+
+def test_a_log_without_writer_and_key_is_one_writer(tmp_path):
+    trace = traces.load(parquet(tmp_path / "log.parquet", [1, 2]), writer=None, key=None)
+    assert list(trace.events()) == [(1, 1, "log", "log"), (2, 2, "log", "log")]
+
+
+def test_integers_and_coded_texts_may_be_names(tmp_path):
+    file = parquet(tmp_path / "log.parquet", [1, 2], writer=[7, 8], key=pa.array(["a", "b"]).dictionary_encode())
+    assert list(traces.load(file).events()) == [(1, 1, "7", "a"), (2, 2, "8", "b")]
+
+
+def test_one_column_may_serve_as_both_times(tmp_path):
+    file = parquet(tmp_path / "log.parquet", [1, 2])
+    assert traces.load(file, arrival="event_time").out_of_order == 0
+
+
+@pytest.mark.parametrize(
+    ("event_time", "unit", "said"),
+    [
+        ([1, None, None], "ms", "'event_time' has no value in 2 of its rows, first in row 2"),
+        ([1.0, float("nan")], "ms", "'event_time' is not a finite number in 1 of its rows, first in row 2"),
+        ([float("inf"), 1.0], "ms", "is not a finite number in 1 of its rows, first in row 1"),
+        ([float("-inf"), 1.0], "ms", "is not a finite number in 1 of its rows, first in row 1"),
+        ([1, -1], "ms", "'event_time' is before 1970 in 1 of its rows, first in row 2"),
+        ([1.0, -0.5], "s", "'event_time' is before 1970 in 1 of its rows, first in row 2"),
+        ([datetime(1969, 12, 31)], "ms", "is before 1970"),
+        ([2**62], "s", f"'event_time' holds {2**62} s, beyond 64 bits"),
+        (pa.array([2**63], pa.uint64()), "ms", f"'event_time' holds {2**63} ms, beyond 64 bits"),
+        ([1e300], "ms", "is beyond 64 bits of milliseconds in 1"),
+        ([1e306], "s", "is beyond 64 bits of milliseconds in 1"),
+        (["yesterday"], "ms", "'event_time' holds string, not times; the first is 'yesterday'"),
+        ([True], "ms", "'event_time' holds bool, not times"),
+        ([], "ms", "has no rows"),
+        ([1], "min", "unit is 'min'"),
+    ],
+)
+def test_times_that_are_none_are_refused(tmp_path, event_time, unit, said):
+    file = parquet(tmp_path / "log.parquet", event_time, arrival=[1] * len(event_time))
+    assert said in problem_of(file, unit=unit)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"writer": ["w", None]}, "'writer' has no value in 1 of its rows, first in row 2"),
+        ({"writer": ["", "w"]}, "'writer' is empty in 1 of its rows, first in row 1"),
+        ({"writer": [1.5, 2.5]}, "'writer' holds double, not names"),
+        ({"key": [None, "k"]}, "'key' has no value in 1 of its rows, first in row 1"),
+    ],
+)
+def test_names_that_are_none_are_refused(tmp_path, columns, said):
+    assert said in problem_of(parquet(tmp_path / "log.parquet", [1, 2], **columns))
+
+
+def test_a_missing_or_doubled_column_is_named_with_those_there_are(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("event_time,arrival_ms,key\n1,2,k\n")
+    assert problem_of(file) == "log.csv has no column 'writer'; it has 'event_time', 'arrival_ms', 'key'."
+    file.write_text("event_time,arrival_ms,writer,key,key\n1,2,w,k,k\n")
+    assert "has more than one column 'key'" in problem_of(file)
+    assert "has no column 'sent'" in problem_of(parquet(tmp_path / "log.parquet", [1]), event_time="sent")
+
+
+def test_files_that_cannot_be_read_are_trace_errors(tmp_path):
+    broken = parquet(tmp_path / "log.parquet", [1])
+    broken.write_bytes(broken.read_bytes()[:-9])
+    assert "cannot be read" in problem_of(broken)
+    ragged = tmp_path / "log.csv"
+    ragged.write_text(CSV + "1,2,w\n")
+    assert "cannot be read" in problem_of(ragged)
+    ragged.write_text("")
+    assert "cannot be read" in problem_of(ragged)
+    assert "there is no file" in problem_of(tmp_path / "none.csv")
+    (tmp_path / "log.json").write_text("{}")
+    assert "log.json is neither Parquet nor CSV" in problem_of(tmp_path / "log.json")
+
+
+def test_a_name_that_does_not_come_with_wmlab(tmp_path, monkeypatch):
+    assert problem_of("trains") == "no trace 'trains' comes with wmlab."
+    monkeypatch.setattr(traces, "DIRECTORY", tmp_path / "none")
+    with pytest.raises(TraceError, match="are not installed here"):
+        traces.names()
+    with pytest.raises(TraceError, match="are not installed here"):
+        traces.load("flights")

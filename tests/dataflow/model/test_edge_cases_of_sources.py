@@ -1,0 +1,235 @@
+"""The edge cases of sources that a researcher should be able to try, each in both modes, and what always holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dataflow.model.histories import rising, watermarks
+from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations, Mode
+from wmlab.dataflow.model.frames import Frames
+from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Watermark
+from wmlab.dataflow.model.lag import FixedLag, RealTimeLag
+from wmlab.dataflow.model.source import EventTimeMapper, SourceState
+
+MODES: dict[Mode, Deviations] = {"design": DESIGN, "hz": SHIPPED}
+
+
+@pytest.fixture(params=["design", "hz"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+class Source:
+    """A source and what left it."""
+
+    def __init__(self, mode: Mode, partitions: int = 1, *, lag: int = 0, policy: Any = None, **options: Any) -> None:
+        self.mapper: EventTimeMapper[Any] = EventTimeMapper(
+            policy=policy or FixedLag(lag), deviations=MODES[mode], **options
+        )
+        self.state: SourceState[Any] = self.mapper.start(partitions)
+
+    def take(self, moved: tuple[SourceState[Any], tuple[Item, ...]]) -> list[Item]:
+        self.state, items = moved
+        return list(items)
+
+    def event(self, time: int, partition: int = 0, now_ms: int = 0) -> list[Item]:
+        event = Event((time,))
+        return self.take(self.mapper.event(self.state, event, partition=partition, time=time, now_ms=now_ms))
+
+    def tick(self, now_ms: int) -> list[Item]:
+        return self.take(self.mapper.tick(self.state, now_ms=now_ms))
+
+
+def wm(value: int) -> Watermark:
+    return Watermark(0, value)
+
+
+def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(mode: Mode) -> None:
+    source = Source(mode, 2, lag=3, idle_timeout_ms=10)
+    assert source.event(10) == [Event((10,))]
+    assert source.state.holders(now_ms=9) == (1,)
+    assert source.state.next_deadline_ms(now_ms=0) == 10
+    assert source.tick(9) == []
+    assert source.tick(10) == [wm(7), IDLE]
+    assert source.state.next_deadline_ms(now_ms=10) is None
+
+
+def test_edge_case_16_without_a_timeout_it_blocks_for_ever(mode: Mode) -> None:
+    source = Source(mode, 2, lag=3, idle_timeout_ms=None)
+    assert source.event(10) == [Event((10,))]
+    assert source.tick(10**12) == []
+    assert source.state.next_deadline_ms(now_ms=0) is None
+
+
+def test_edge_case_16_the_shortest_timeout_is_a_millisecond(mode: Mode) -> None:
+    source = Source(mode, 1, idle_timeout_ms=1)
+    assert source.tick(0) == []
+    assert source.tick(1) == [IDLE]
+
+
+def test_edge_case_17_no_partitions_is_idle_once(mode: Mode) -> None:
+    source = Source(mode, 0, lag=3)
+    assert source.tick(0) == [IDLE]
+    assert source.tick(1) == []
+    source.state = source.mapper.add(source.state, now_ms=1)
+    assert source.event(10, now_ms=1) == [wm(7), Event((10,))]
+
+
+def test_edge_case_18_an_added_partition_holds_the_watermark_until_the_timeout(mode: Mode) -> None:
+    source = Source(mode, idle_timeout_ms=100)
+    assert source.event(10) == [wm(10), Event((10,))]
+    source.state = source.mapper.add(source.state, now_ms=50)
+    assert source.event(20, now_ms=60) == [Event((20,))]
+    assert source.state.marks() == (20, None)
+    assert source.event(30, now_ms=149) == [Event((30,))]
+    assert source.tick(150) == [wm(30)]
+
+
+def test_edge_case_18_a_removed_partition_lets_it_jump(mode: Mode) -> None:
+    source = Source(mode, 3)
+    for partition, time in ((0, 10), (1, 50), (2, 60)):
+        source.event(time, partition)
+    assert source.take(source.mapper.remove(source.state, 0, now_ms=0)) == [wm(50)]
+    # The others have moved down by one.
+    assert source.event(70, 0) == [wm(60), Event((70,))]
+
+
+def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(mode: Mode) -> None:
+    source = Source(mode, policy=RealTimeLag(5))
+    assert source.event(990, now_ms=1_000) == [wm(990), Event((990,))]
+    assert source.event(980, now_ms=1_001) == [Event((980,))]
+    assert source.tick(1_002) == [wm(997)]
+
+
+def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) -> None:
+    def sent(**options: Any) -> list[int]:
+        source = Source(mode, lag=3, **options)
+        return watermarks([item for time in range(10, 40) for item in source.event(time)], 0)
+
+    assert sent(frames=Frames(1)) == list(range(7, 37))
+    assert sent(frames=Frames(10)) == [0, 10, 20, 30]
+    assert sent(frames=Frames(10, offset=3)) == [3, 13, 23, 33]
+    assert sent(frames=None) == []
+
+
+def test_edge_case_20_the_accepted_lateness_is_the_lag_and_a_frame_less_one(mode: Mode) -> None:
+    lag, size = 3, 10
+    for newest in range(200, 240):
+        source = Source(mode, lag=lag, frames=Frames(size))
+        behind = newest - watermarks(source.event(newest), 0)[0]
+        assert lag <= behind <= lag + size - 1
+        if newest % size == lag - 1:
+            assert behind == lag + size - 1
+
+
+def test_edge_case_20_without_frames_only_idle_messages_leave(mode: Mode) -> None:
+    source = Source(mode, frames=None, idle_timeout_ms=5)
+    source.event(10)
+    assert source.tick(5) == [IDLE]
+
+
+def test_edge_case_21_records_that_a_filter_rejects(mode: Mode) -> None:
+    source = Source(mode, lag=3, idle_timeout_ms=10)
+    left = []
+    for now in range(0, 100, 5):
+        left += source.take(source.mapper.rejected(source.state, partition=0, time=now, now_ms=now))
+    silent = mode == "hz"
+    assert watermarks(left, 0) == ([] if silent else [now - 3 for now in range(0, 100, 5)])
+    assert IDLE not in left
+    # The design counts them against idleness, too.
+    assert source.tick(104) == ([IDLE] if silent else [])
+
+
+@pytest.mark.parametrize("time", [MIN, MIN + 1, -5, 0, MAX - 1, MAX])
+@pytest.mark.parametrize("lag", [0, 7, 2**62, 2**63])
+def test_edge_case_22_the_ends_of_time_do_not_wrap_around(mode: Mode, time: int, lag: int) -> None:
+    source = Source(mode, lag=lag, frames=Frames(4, 3))
+    items = source.event(time)
+    floor = Frames(4, 3).floor(time - lag) if time - lag > MIN else MIN
+    assert watermarks(items, 0) == ([floor] if MIN < floor < MAX else [])
+    assert items[-1] == Event((time,))
+
+
+def test_edge_case_23_the_first_watermark_exceeds_the_lowest_restored_one(mode: Mode) -> None:
+    source = Source(mode, 2)
+    source.state = source.mapper.restore(source.state, {0: 10, 1: 14})
+    assert source.state.marks() == (10, 14)
+    assert source.event(9) == [Event((9,))]
+    assert source.event(10) == [Event((10,))]
+    assert source.event(11) == [wm(11), Event((11,))]
+    assert source.event(20) == [wm(14), Event((20,))]
+
+
+def test_edge_case_23_a_partition_that_had_none_begins_anew(mode: Mode) -> None:
+    source = Source(mode, 2)
+    source.state = source.mapper.restore(source.state, {0: 10, 1: None})
+    assert source.state.last == MIN
+    assert source.event(3, partition=1) == [wm(3), Event((3,))]
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(0, 8)), max_size=30)
+
+
+@pytest.mark.parametrize("policy", [FixedLag(4), RealTimeLag(2)])
+@given(steps=STEPS, size=st.integers(1, 6))
+def test_watermarks_rise_on_the_grid_and_make_no_event_late_that_was_on_time_on_its_partition(
+    policy: Any, steps: list[tuple[int, int, int]], size: int
+) -> None:
+    source = Source("design", 3, policy=policy, frames=Frames(size), idle_timeout_ms=20)
+    now, left = -40, []
+    for partition, time, pause in steps:
+        now += pause
+        if partition == 3:
+            left += source.tick(now)
+            continue
+        own = source.state.partitions[partition].mark
+        items = source.event(time, partition, now)
+        assert all(mark <= max(time, own) for mark in watermarks(items, 0))
+        assert items[-1] == Event((time,))
+        left += items
+    assert rising(watermarks(left, 0))
+    assert all(mark % size == 0 for mark in watermarks(left, 0))
+
+
+@given(STEPS)
+def test_an_idle_message_leaves_once_until_an_event_comes(steps: list[tuple[int, int, int]]) -> None:
+    source = Source("design", 3, idle_timeout_ms=3)
+    now, said = 0, False
+    for partition, time, pause in steps:
+        now += pause
+        items = source.tick(now) if partition == 3 else source.event(time, partition, now)
+        said = said and partition == 3
+        assert not (said and IDLE in items)
+        said = said or IDLE in items
+
+
+@given(st.integers(MIN, MAX), st.integers(1, 2**40), st.data())
+def test_a_grid_is_exact(time: int, size: int, data: st.DataObject) -> None:
+    frames = Frames(size, data.draw(st.integers(0, size - 1)))
+    below, above = frames.floor(time), frames.higher(time)
+    assert below == MIN or (below - frames.offset) % size == 0
+    assert above == MAX or (above - frames.offset) % size == 0
+    assert below <= time < above or time == above == MAX
+    assert time - below < size
+    assert above - time <= size
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Frames(0), "frame size 0 is not positive"),
+        (lambda: Frames(4, 4), "frame offset 4 is not within a frame of 4"),
+        (lambda: FixedLag(-1), "lag -1 is negative"),
+        (lambda: RealTimeLag(-1), "lag -1 is negative"),
+        (lambda: EventTimeMapper(policy=FixedLag(0), idle_timeout_ms=0), "idle timeout 0 ms is not positive"),
+        (lambda: Source("design").event(1, partition=1), "there is no partition 1, only 1 of them"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Any, says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        make()

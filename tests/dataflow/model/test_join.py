@@ -1,0 +1,352 @@
+"""The stream-to-stream join: edge cases 38 to 46, and equality with a batch join for every interleaving."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dataflow.model.driving import MODES, Driven, plain, rows
+from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, deviations
+from wmlab.dataflow.model.items import Event
+from wmlab.dataflow.model.join import StreamJoin
+from wmlab.dataflow.model.join_state import START
+from wmlab.dataflow.model.processor import Drop, JobFailedError, Reason
+from wmlab.dataflow.model.runtime import InputEdge, Runtime
+
+MODE = pytest.mark.parametrize("mode", MODES)
+
+
+def join(back: int = 1, ahead: int = 1, mode: str = "design", **options: Any) -> Driven:
+    """Rows (time,) of both sides, key 0 left and 1 right, joined where left - back <= right <= left + ahead."""
+    made = {
+        "keys": ({0: 0}, {1: 0}),
+        "widths": (1, 1),
+        "bounds": {0: {1: back}, 1: {0: ahead}},
+        "condition": lambda row: row[0] - back <= row[1] <= row[0] + ahead,
+        "deviations": deviations(mode),
+        **options,
+    }
+    return Driven(StreamJoin(**made))
+
+
+def kept(driven: Driven) -> list[list[tuple]]:
+    return [[row.values for row in side] for side in driven.state.buffers]
+
+
+@MODE
+def test_edge_case_38_a_row_at_the_limit_stays_and_one_below_goes(mode: str) -> None:
+    driven = join(1, 4, mode)
+    driven.edge_wm(0, 5, 0)
+    driven.row(5)
+    driven.row(6)
+    assert driven.edge_wm(1, 10, 1) == [("wm", 0, 5), ("wm", 1, 4)]
+    assert kept(driven) == [[(6,)], []]
+
+
+@MODE
+def test_edge_case_38_a_row_below_the_limit_is_matched_but_not_kept(mode: str) -> None:
+    driven = join(1, 1, mode, kind="right outer")
+    driven.row(9)
+    driven.edge_wm(0, 11, 0)
+    assert driven.row(8, edge=1) == [(9, 8)]
+    assert driven.row(7, edge=1) == [(None, 7)]
+    assert kept(driven) == [[(9,)], []]
+    assert driven.drops == []
+
+
+@MODE
+def test_edge_case_39_a_row_late_by_one_of_two_columns_is_dropped(mode: str) -> None:
+    driven = join(
+        mode=mode,
+        keys=({0: 0, 1: 1}, {2: 0}),
+        widths=(2, 1),
+        bounds={0: {2: 1}, 1: {}, 2: {0: 1}},
+        condition=lambda row: True,
+    )
+    driven.edge_wm(0, 10, 1)
+    assert driven.row(20, 9) == []
+    assert driven.drops == [Drop(0, Event((20, 9)), "join", 1, 9, 10)]
+    driven.row(20, 10)
+    assert kept(driven) == [[(20, 10)], []]
+
+
+def two_keys(output: str, mode: str) -> Driven:
+    """Columns i0, i1 left and i2 right: i2 between i1 - 1 and i1 + 4. Key 0 has no bound."""
+    return join(
+        mode=mode,
+        keys=({0: 0, 1: 1}, {2: 0}),
+        widths=(2, 1),
+        bounds={1: {2: 1}, 2: {1: 4}},
+        condition=lambda row: row[1] - 1 <= row[2] <= row[1] + 4,
+        output=output,
+    )
+
+
+@MODE
+def test_edge_case_40_a_key_without_a_bound_is_forwarded_by_one_formula_only(mode: str) -> None:
+    for output, expected in (("state", []), ("buffer", [("wm", 0, 102)])):
+        driven = two_keys(output, mode)
+        driven.row(102, 101)
+        assert driven.edge_wm(0, 103, 0) == expected
+
+
+@MODE
+def test_edge_case_41_one_watermark_releases_several(mode: str) -> None:
+    expected = {"state": [("wm", 1, 102), ("wm", 2, 101)], "buffer": [("wm", 0, 103), ("wm", 1, 102), ("wm", 2, 110)]}
+    for output, released in expected.items():
+        driven = two_keys(output, mode)
+        driven.row(102, 101)
+        driven.row(102, 103)
+        driven.edge_wm(0, 103, 0)
+        driven.edge_wm(0, 102, 1)
+        assert driven.edge_wm(1, 110, 2) == released
+
+
+@MODE
+def test_edge_case_41_padded_rows_leave_before_the_watermarks(mode: str) -> None:
+    driven = join(1, 1, mode, kind="left outer")
+    driven.edge_wm(0, 6, 0)
+    driven.row(7)
+    driven.row(8)
+    assert driven.edge_wm(1, 10, 1) == [(7, None), (8, None), ("wm", 0, 6), ("wm", 1, 5)]
+
+
+@MODE
+def test_edge_case_42_a_stalled_side_lets_the_other_grow_until_the_limit(mode: str) -> None:
+    driven = join(1, 1, mode, kind="left outer", limit=20)
+    for time in range(20):
+        driven.row(time)
+        driven.edge_wm(0, time + 1, 0)
+        assert driven.idle() == ["idle"]
+        assert driven.size == time + 1
+    assert [item for item in driven.out if item != "idle"] == []
+    with pytest.raises(JobFailedError, match="keeps 20 rows at a limit of 20") as failure:
+        driven.row(30)
+    assert failure.value.reason == Reason.LIMIT_EXCEEDED
+
+
+@MODE
+def test_edge_case_43_at_the_limit_a_late_row_fails_the_job_too(mode: str) -> None:
+    driven = join(mode=mode, limit=1)
+    driven.row(30)
+    driven.edge_wm(0, 20, 0)
+    with pytest.raises(JobFailedError):
+        driven.row(1)
+
+
+def test_edge_case_43_with_the_option_only_a_row_that_is_kept_fails_it() -> None:
+    driven = join(limit=1, deviations=replace(DESIGN, limit_when_exceeded=True))
+    driven.row(30)
+    driven.edge_wm(0, 20, 0)
+    driven.row(1)
+    assert len(driven.drops) == 1
+    with pytest.raises(JobFailedError):
+        driven.row(25)
+
+
+def under_pressure(mode: str) -> list:
+    """Two rows are kept and fill the join; the one that comes has two results, and the output has room for one."""
+    runtime = Runtime(
+        processor=join(mode=mode, limit=3).processor, edges=(InputEdge(1), InputEdge(1)), deviations=deviations(mode)
+    )
+    state = runtime.push(runtime.start(), edge=0, queue=0, items=[Event((5,)), Event((5,))])
+    state = runtime.step(state).state
+    state = runtime.push(state, edge=1, queue=0, items=[Event((5,))])
+    found: list = []
+    while (turn := runtime.step(state, room=1)).progress:
+        state = turn.state
+        found += plain(turn.out)
+    return found
+
+
+def test_edge_case_43_a_row_whose_output_did_not_fit_is_taken_once() -> None:
+    assert under_pressure("design") == [(5, 5), (5, 5)]
+
+
+def test_edge_case_43_a_row_offered_again_counts_as_a_new_one_as_shipped() -> None:
+    with pytest.raises(JobFailedError, match="limit of 3") as failure:
+        under_pressure("hz")
+    assert failure.value.reason == Reason.LIMIT_EXCEEDED
+
+
+@MODE
+def test_a_row_offered_again_below_the_limit_does_nothing(mode: str) -> None:
+    driven = join(mode=mode, limit=2)
+    driven.row(5)
+    before = driven.state
+    assert driven.row(5, retry=True) == []
+    assert driven.state == before
+
+
+def before_the_restart(output: str, mode: str) -> Driven:
+    driven = join(0, 0, mode, kind="left outer", output=output)
+    driven.row(10)
+    assert driven.row(10, edge=1) == [(10, 10)]
+    driven.edge_wm(0, 15, 0)
+    assert kept(driven) == [[(10,)], []]
+    return driven
+
+
+@MODE
+def test_edge_case_44_without_the_watermark_a_late_row_comes_in_again(mode: str) -> None:
+    again = before_the_restart("buffer", mode).restarted()
+    assert again.row(10) == []
+    assert again.drops == []
+    assert again.edge_wm(1, 20, 1) == [(10, None), ("wm", 1, 20)]
+
+
+@MODE
+def test_edge_case_44_with_the_watermark_a_late_row_stays_late(mode: str) -> None:
+    again = before_the_restart("state", mode).restarted()
+    again.row(10)
+    assert [drop.limit for drop in again.drops] == [15]
+    assert again.edge_wm(1, 20, 1) == [("wm", 0, 15), ("wm", 1, 15)]
+
+
+def test_a_restart_takes_the_lowest_of_all_instances() -> None:
+    driven, other = join(), join()
+    driven.edge_wm(0, 10, 0)
+    driven.edge_wm(1, 10, 1)
+    other.edge_wm(0, 8, 0)
+    again = driven.restarted(others=[other.state])
+    assert again.state.received == {0: 8, 1: START}
+    assert again.state.limits == {0: START, 1: 7}
+    assert again.state.emitted == {0: START, 1: START}
+    assert driven.processor.restore([]) == driven.processor.start()
+
+
+@pytest.mark.parametrize(("kind", "padded"), [("left outer", [(5, None)]), ("right outer", [(None, 9)])])
+def test_edge_case_45_unmatched_rows_leave_padded_at_the_end(kind: str, padded: list) -> None:
+    shipped, sound = join(mode="hz", kind=kind), join(kind=kind)
+    for driven in (shipped, sound):
+        driven.row(1)
+        driven.row(1, edge=1)
+        driven.row(5)
+        driven.row(9, edge=1)
+    assert shipped.complete() == []
+    assert sound.complete() == padded
+    assert sound.size == 0
+
+
+@MODE
+def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(mode: str) -> None:
+    driven = join(mode=mode)
+    before = driven.state
+    assert driven.wm(50, key=0) == []
+    assert driven.edge_wm(0, 50, 7) == []
+    assert driven.state == before
+
+
+Sides = tuple[list[tuple], list[tuple]]
+
+
+@st.composite
+def inputs(draw: st.DrawFn, *, disorder: int = 3) -> list[tuple]:
+    """Rows ("row", time, number) and watermarks ("wm", value) of one side, no row below the watermark before it."""
+    found: list[tuple] = []
+    watermark = draw(st.integers(0, 3))
+    for number in range(draw(st.integers(0, 6))):
+        found.append(("row", watermark + draw(st.integers(0, disorder)), number))
+        if draw(st.booleans()):
+            watermark += draw(st.integers(1, 4))
+            found.append(("wm", watermark))
+    return found
+
+
+@st.composite
+def interleaved(draw: st.DrawFn) -> tuple[Sides, list[int]]:
+    sides = (draw(inputs()), draw(inputs()))
+    order = draw(st.permutations([0] * len(sides[0]) + [1] * len(sides[1])))
+    return sides, order
+
+
+def play(driven: Driven, sides: Sides, order: list[int]) -> None:
+    queues = [iter(side) for side in sides]
+    for side in order:
+        match next(queues[side]):
+            case ("row", time, number):
+                driven.row(time, number, edge=side)
+            case ("wm", value):
+                driven.edge_wm(side, value, side)
+
+
+def numbered(back: int, ahead: int, **options: Any) -> Driven:
+    """As `join`, with rows (time, number)."""
+    return join(
+        back,
+        ahead,
+        widths=(2, 2),
+        condition=lambda row: row[0] - back <= row[2] <= row[0] + ahead,
+        **options,
+    )
+
+
+def batch(sides: Sides, kind: str, back: int, ahead: int) -> Counter:
+    left, right = ([item[1:] for item in side if item[0] == "row"] for side in sides)
+    pairs = [(one, other) for one in left for other in right if one[0] - back <= other[0] <= one[0] + ahead]
+    found = Counter((*one, *other) for one, other in pairs)
+    if kind == "left outer":
+        found.update((*one, None, None) for one in left if one not in [pair[0] for pair in pairs])
+    if kind == "right outer":
+        found.update((None, None, *other) for other in right if other not in [pair[1] for pair in pairs])
+    return found
+
+
+KINDS = st.sampled_from(["inner", "left outer", "right outer"])
+AMOUNTS = st.integers(-3, 5)
+OUTPUTS = st.sampled_from(["state", "buffer"])
+
+
+@given(interleaved(), KINDS, AMOUNTS, AMOUNTS, OUTPUTS)
+def test_edge_case_46_rows_on_time_are_joined_as_in_a_batch(
+    drawn: tuple[Sides, list[int]], kind: str, back: int, ahead: int, output: str
+) -> None:
+    sides, order = drawn
+    driven = numbered(back, ahead, kind=kind, output=output)
+    play(driven, sides, order)
+    driven.complete()
+    assert driven.drops == []
+    assert Counter(rows(driven.out)) == batch(sides, kind, back, ahead)
+
+
+@given(interleaved(), AMOUNTS, AMOUNTS)
+def test_edge_case_46_inner_joins_do_so_as_shipped(drawn: tuple[Sides, list[int]], back: int, ahead: int) -> None:
+    sides, order = drawn
+    driven = numbered(back, ahead, deviations=SHIPPED)
+    play(driven, sides, order)
+    driven.complete()
+    assert Counter(rows(driven.out)) == batch(sides, "inner", back, ahead)
+
+
+@given(interleaved(), KINDS, AMOUNTS, AMOUNTS, OUTPUTS)
+def test_no_result_is_below_a_watermark_before_it(
+    drawn: tuple[Sides, list[int]], kind: str, back: int, ahead: int, output: str
+) -> None:
+    driven = numbered(back, ahead, kind=kind, output=output)
+    play(driven, *drawn)
+    last = {0: START, 1: START}
+    for item in driven.out:
+        if item[0] == "wm":
+            assert item[2] > last[item[1]]
+            last[item[1]] = item[2]
+        else:
+            times = {0: item[0], 1: item[2]}
+            assert all(time >= last[key] for key, time in times.items() if time is not None)
+
+
+@given(interleaved(), KINDS, AMOUNTS, AMOUNTS)
+def test_final_watermarks_and_state_do_not_depend_on_the_interleaving(
+    drawn: tuple[Sides, list[int]], kind: str, back: int, ahead: int
+) -> None:
+    sides, order = drawn
+    mixed, one_by_one = numbered(back, ahead, kind=kind), numbered(back, ahead, kind=kind)
+    play(mixed, sides, order)
+    play(one_by_one, sides, sorted(order))
+    assert mixed.state.emitted == one_by_one.state.emitted
+    assert Counter(kept(mixed)[0]) == Counter(kept(one_by_one)[0])
+    assert Counter(kept(mixed)[1]) == Counter(kept(one_by_one)[1])

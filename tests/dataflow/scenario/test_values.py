@@ -1,0 +1,301 @@
+"""Dataflows as values: checked as a whole, printed, drawn, and written to YAML and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wmlab import dataflow as flow
+from wmlab.core.errors import ScenarioError
+from wmlab.core.values import Problems
+from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
+from wmlab.dataflow.scenario.plan import Output
+from wmlab.open import load_scenario
+
+BOUNDED = "left.id == right.id and left.t - 5 <= right.u and right.u <= left.t + 9"
+
+
+def orders(**fields: Any) -> flow.Source:
+    return flow.Source("orders", **({"columns": ["t", "id"], "rows": [[1, 7], [2, 8]], "times": "t"} | fields))
+
+
+def deliveries(key: int = 1, **fields: Any) -> flow.Source:
+    times = [flow.EventTime("u", key=key, lag_ms=3)]
+    return flow.Source("deliveries", **({"columns": ["u", "id"], "rows": [[3, 7]], "times": times} | fields))
+
+
+def joined(condition: str = BOUNDED, key: int = 1, **fields: Any) -> flow.Dataflow:
+    join = flow.Join("join", condition)
+    count = flow.Window("count", 10, column="t", by="id", aggregates={"n": "count()", "last": "max(u)"})
+    given: dict[str, Any] = {"edges": ["orders -> join -> count -> out", "deliveries -> join"]}
+    vertices = [orders(), deliveries(key), join, count, flow.Sink("out")]
+    return flow.Dataflow("shop", **({"vertices": vertices} | given | fields))
+
+
+def mistakes(*vertices: Any, edges: list[Any], **fields: Any) -> str:
+    with pytest.raises(Problems) as caught:
+        flow.Dataflow("wrong", vertices=[*vertices, flow.Sink("out")], edges=edges, **fields)
+    return str(caught.value)
+
+
+def test_columns_and_keys_travel_over_the_edges() -> None:
+    plan = joined().plan
+    assert plan.outputs["join"] == Output(("t", "id", "u", "right_id"), ((0, "t"), (1, "u")))
+    assert plan.outputs["count"] == Output(("start", "end", "id", "n", "last"), ((0, "end"),))
+    assert plan.stuck == ()
+
+
+def test_a_key_goes_with_a_column_that_is_only_renamed() -> None:
+    vertices = [orders(), flow.Map("m", select={"when": "t", "later": "t + 1", "id": "id"}), flow.Sink("out")]
+    plan = flow.Dataflow("d", vertices=vertices, edges="orders -> m -> out").plan
+    assert plan.outputs["m"].keys == ((0, "when"),)
+    vertices[1] = flow.Map("m", select={"later": "t + 1"})
+    assert flow.Dataflow("d", vertices=vertices, edges="orders -> m -> out").plan.outputs["m"].keys == ((0, None),)
+
+
+def test_a_key_that_one_input_of_a_merge_has_not_is_noted_as_stuck() -> None:
+    other = deliveries(columns=["t", "id"], times=[flow.EventTime("t", key=1)])
+    vertices = [orders(), other, flow.Merge("both"), flow.Sink("out")]
+    dataflow = flow.Dataflow("d", vertices=vertices, edges=["orders -> both -> out", "deliveries -> both"])
+    assert dataflow.plan.stuck == (("both", 0, ("deliveries",)), ("both", 1, ("orders",)))
+    assert "note: key 0 is stuck at both while deliveries, which has it not, is neither idle nor done" in repr(dataflow)
+    assert "<br/>key 1 is not on orders" in dataflow.mermaid()
+
+
+def test_yaml_goes_both_ways(tmp_path: Path) -> None:
+    dataflow = joined(
+        mode="hz",
+        guarantee="exactly_once",
+        snapshot_every_ms=50,
+        faults=[flow.Restart(at_ms=70), flow.Stall("join", for_ms=5), flow.SilentPartition("orders", 0)],
+    )
+    assert flow.Dataflow.from_yaml(dataflow.to_yaml()) == dataflow
+    path = dataflow.save(tmp_path / "shop.yaml")
+    assert flow.Dataflow.load(path) == dataflow == load_scenario(path)
+    assert "- orders -> join\n" in dataflow.to_yaml()
+
+
+def test_an_edge_with_options_survives_a_file() -> None:
+    routed = flow.Edge("orders", "join", by="id", priority=2)
+    edges = [routed, "join -> count -> out", flow.Edge("deliveries", "join", routing="broadcast")]
+    dataflow = joined(edges=edges)
+    assert flow.Dataflow.from_yaml(dataflow.to_yaml()).edges == dataflow.edges
+    assert dataflow.edges[0] == routed
+    assert repr(routed) == "Edge('orders', 'join', by=['id'], priority=2)"
+
+
+def test_a_python_function_runs_but_cannot_be_written() -> None:
+    vertices = [orders(), flow.Filter("odd", where=lambda row: row["t"] % 2), flow.Sink("out")]
+    dataflow = flow.Dataflow("d", vertices=vertices, edges="orders -> odd -> out")
+    with pytest.raises(ScenarioError, match="'odd' has a Python function as where, which no file can hold"):
+        dataflow.to_yaml()
+    assert dataflow.to_dict()["vertices"][1]["where"] == "function <lambda>"
+
+
+def test_numpy_scalars_are_values() -> None:
+    source = orders(rows=[*np.array([[1, 7], [2, 8]]).tolist(), (np.int64(3), np.float64(0.5))])
+    assert source.rows == ((1, 7), (2, 8), (3, 0.5))
+    assert [type(field) for field in (source.rows or ())[2]] == [int, float]
+
+
+def test_the_rules_are_those_of_the_mode_or_the_named_ones() -> None:
+    assert joined().rules == DESIGN
+    assert joined(mode="hz").rules == SHIPPED
+    named = joined(deviations=["idle_repeated"])
+    assert named.rules == Deviations(idle_repeated=True)
+    assert joined(deviations=Deviations(idle_repeated=True)) == named
+    with pytest.raises(Problems, match="is no deviation; there are: watermark_wakes_one_key, "):
+        joined(deviations=["none such"])
+
+
+def test_a_dataflow_prints_as_a_list_of_its_vertices() -> None:
+    lines = repr(joined(faults=[flow.Restart(70)])).splitlines()
+    assert lines[0] == "Dataflow 'shop' (design, none, 120,000 ms)"
+    assert lines[1] == "  orders: source (2 rows); key 0: t"
+    assert lines[4] == "  count: window of join (count(), max(u) over 10 ms of t); key 0: end"
+    assert lines[5:] == ["  out: sink of count (results)", "  fault: Restart(at_ms=70)"]
+
+
+def test_it_draws_itself_with_its_keys() -> None:
+    chart = joined().mermaid()
+    assert chart.startswith("flowchart LR\n")
+    assert 'v0 -->|"left<br/>key 0: t"| v2' in chart
+    assert 'v1 -->|"right<br/>key 1: u"| v2' in chart
+    assert 'v3 -->|"key 0: end"| v4' in chart
+    bundle = joined()._repr_mimebundle_()
+    assert bundle == {"text/plain": repr(joined()), "text/vnd.mermaid": chart}
+
+
+def test_text_in_a_drawing_cannot_break_it() -> None:
+    strange = flow.Filter("odd", where='t != 1 and str(id) != "a]b"')
+    chart = flow.Dataflow("d", vertices=[orders(), strange, flow.Sink("out")], edges="orders -> odd -> out").mermaid()
+    (line,) = [line for line in chart.splitlines() if "<b>odd</b>" in line]
+    assert line.count('"') == 2
+    assert "]b" not in line
+
+
+CONDITIONS = {
+    "left.t <= right.u and right.u <= left.t + 9": None,
+    "left.t == right.u": None,
+    "left.t <= right.u": "nothing bounds a time of the left side from below by one of the right side",
+    "right.u <= left.t + 9": "nothing bounds a time of the right side from below by one of the left side",
+    "left.t <= right.u or right.u <= left.t": "add a part like `right.u >= left.t - N`",
+    "left.id == right.id": "so its rows would be kept for ever",
+    "left.t - 5 <= left.t and right.u <= right.u": "nothing bounds",
+    "left.t <= right.u * 2 and right.u <= left.t": "nothing bounds a time of the right side",
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_join_needs_a_bound_in_both_directions(condition: str) -> None:
+    expected = CONDITIONS[condition]
+    if expected is None:
+        assert joined(condition).plan.outputs["join"].columns
+        return
+    with pytest.raises(Problems) as caught:
+        joined(condition)
+    assert "vertices[2].condition: " in str(caught.value)
+    assert expected in str(caught.value)
+
+
+def test_a_join_needs_different_keys_on_its_sides() -> None:
+    with pytest.raises(
+        Problems, match=r"both sides have watermark key 0 \(left.t and right.u\); give the times of one"
+    ):
+        joined(key=0)
+
+
+MISTAKES = [
+    ({"edges": ["orders -> nowhere"]}, "no vertex is called 'nowhere'; there are: orders, out"),
+    ({"edges": ["orders -> out -> orders"]}, "'orders' is a source; nothing flows into it"),
+    ({"edges": ["orders -> out -> orders"]}, "'out' is a sink; nothing flows out of it"),
+    ({"edges": ["orders"]}, "write an edge as 'source -> target' (got 'orders')"),
+    ({"edges": [flow.Edge("orders", "out", by="x")]}, "no column is called 'x'; there are: t, id"),
+    ({"edges": []}, "nothing flows out of 'orders'; add an edge, at last to a Sink"),
+    ({"edges": []}, "nothing flows into 'out'; add an edge to it"),
+    ({"snapshot_every_ms": 10}, "without a guarantee there are no snapshots; choose a guarantee"),
+    ({"faults": [flow.Restart(200_000)]}, "lies at or after the end of the dataflow, 120000 (got 200000)"),
+    ({"faults": [flow.SlowCalls("orders", by_ms=5)]}, "no asynchronous map is called 'orders'; there are: none"),
+    ({"faults": [flow.SilentPartition("orders", 1)]}, "'orders' has partitions 0 to 0 (got 1)"),
+    ({"faults": [flow.Stall("out", instance=3)]}, "'out' has instances 0 to 0 (got 3)"),
+    ({"faults": [flow.SwallowAll("orders")]}, "source 'orders' has no filter; give it where="),
+    ({"faults": [flow.Disorder("out", by_ms=5)]}, "no source is called 'out'; there are: orders"),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), MISTAKES, ids=[expected[:40] for _, expected in MISTAKES])
+def test_a_mistake_of_the_whole_is_named(fields: dict[str, Any], expected: str) -> None:
+    assert expected in mistakes(orders(), **({"edges": ["orders -> out"]} | fields))
+
+
+VERTICES = [
+    (flow.Filter("x", where="nope > 1"), "where: no column is called 'nope'; there are: t, id"),
+    (flow.Map("x", select={"y": "nope + 1"}), "select.y: no column is called 'nope'"),
+    (
+        flow.LateDrop("x", "id"),
+        "column 'id' carries no watermark here, so 'x' would wait for ever; columns that do: t (key 0)",
+    ),
+    (flow.Window("x", 5, column="when", aggregates={"n": "count()"}), "column: no column is called 'when'"),
+    (flow.Window("x", 5, column="t", by="y", aggregates={"n": "sum(z)"}), "by[0]: no column is called 'y'"),
+    (flow.Window("x", 5, column="t", aggregates={"n": "sum(z)"}), "aggregates.n: no column is called 'z'"),
+    (flow.StatefulMap("x", "t", aggregates={"id": "count()"}), "a column of the input is called 'id' too"),
+    (flow.Join("x", BOUNDED), "a join has two inputs, left and right, in this order (got 'orders')"),
+    (orders(), "another vertex is called 'orders' too"),
+]
+
+
+@pytest.mark.parametrize(("vertex", "expected"), VERTICES, ids=[expected[:40] for _, expected in VERTICES])
+def test_a_mistake_of_a_vertex_is_named_with_its_place(vertex: Any, expected: str) -> None:
+    found = mistakes(orders(), vertex, edges=[f"orders -> {vertex.name} -> out"])
+    assert "vertices[1]" in found
+    assert expected in found
+
+
+def test_a_circle_is_named() -> None:
+    steps = [flow.Merge("a"), flow.Map("b", select={"t": "t", "id": "id"})]
+    found = mistakes(orders(), *steps, edges=["orders -> a -> b -> a", "b -> out"])
+    assert "go in a circle: a -> b -> a" in found or "go in a circle: b -> a -> b" in found
+
+
+def test_isolated_needs_as_many_instances() -> None:
+    step = flow.Map("m", select={"t": "t"}, parallelism=2)
+    found = mistakes(orders(), step, edges=[flow.Edge("orders", "m", routing="isolated"), "m -> out"])
+    assert "edges[0].routing: isolated needs equal parallelism, 'orders' has 1, 'm' 2" in found
+
+
+def test_a_merge_needs_the_same_columns_and_the_same_keys_for_them() -> None:
+    edges = ["orders -> m -> out", "deliveries -> m"]
+    assert "'deliveries' brings u, id, but 'orders' brings t, id" in mistakes(
+        orders(), deliveries(), flow.Merge("m"), edges=edges
+    )
+    other = deliveries(columns=["t", "id"], times=[flow.EventTime("id", key=0)])
+    found = mistakes(orders(), other, flow.Merge("m"), edges=edges)
+    assert "key 0 is of 't' and, from 'deliveries', of 'id'; the same field needs the same key" in found
+
+
+SOURCES = [
+    ({"trace": "flights", "columns": []}, "give one of rows, trace and stream (got rows and trace)"),
+    ({"rows": None}, "give one of rows, trace and stream (got none)"),
+    ({"rows": [[1]]}, "rows[0]: has 1 values for 2 columns (got (1,))"),
+    ({"rows": [["soon", 1]]}, "rows[0]: has no whole number as 't' (got 'soon')"),
+    ({"rows": [[1, object]]}, "which is no number, text, truth value or None"),
+    ({"rows": [[1, float("nan")]]}, "row 0 holds nan"),
+    ({"times": "u"}, "times[0].column: no column is called 'u'; there are: t, id"),
+    ({"times": [flow.EventTime("t"), flow.EventTime("id")]}, "another column has watermark key 0 too"),
+    ({"times": [flow.EventTime("t", policy="lower_bound")]}, "only a stream has a lower bound"),
+    ({"partition_by": "p"}, "partition_by: no column is called 'p'"),
+    ({"frame_ms": 10, "frame_offset_ms": 10}, "must be below frame_ms, 10 (got 10)"),
+    ({"columns": ["t", "t"]}, "'t' is there twice"),
+    ({"writers": ["UA"]}, "only a trace has writers to choose from"),
+    ({"where": "t +"}, "has 1 mistake:\n  where: is not an expression"),
+    ({"where": 5}, "has 1 mistake:\n  where: give an expression, or a function of a row as a dict (got 5)"),
+    ({"frame_ms": "x"}, "has 1 mistake:\n  frame_ms: give a number of ms from 0 on, 'pipeline' or 'sql' (got 'x')"),
+    ({"stream": 5, "rows": None}, "has 1 mistake:\n  stream: give a Scenario, a Recording, or the directory"),
+    ({"stream": {"name": "x"}, "rows": None}, "stream.writers: is required"),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), SOURCES, ids=[expected[:40] for _, expected in SOURCES])
+def test_a_mistake_of_a_source_is_named(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(Problems) as caught:
+        orders(**fields)
+    assert expected in str(caught.value)
+
+
+PARTS = [
+    (lambda: flow.Map("m"), "give one of select and function (got none)"),
+    (lambda: flow.Map("m", select={"a": "t"}, columns=["a"]), "select has the columns already"),
+    (lambda: flow.FlatMap("m", select=[{"a": "t"}, {"b": "t"}]), "its entries must have the same columns"),
+    (lambda: flow.Window("w", 10, column="t", slide_ms=3, aggregates={"n": "count()"}), "must divide size_ms, 10"),
+    (lambda: flow.Window("w", 10, column="t", aggregates={"end": "count()"}), "another result column is called 'end'"),
+    (lambda: flow.Window("w", 10, column="t", aggregates={"n": "median(t)"}), "there are count(), sum(column)"),
+    (lambda: flow.Window("w", 10, column="t", aggregates={"n": "count(t)"}), "is no aggregate"),
+    (lambda: flow.Edge("a", "b", routing="broadcast", by="t"), "only a partitioned edge has columns"),
+    (lambda: flow.Edge("a", "b", routing="partitioned"), "needs the columns that choose the instance"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "expected"), PARTS, ids=[expected[:40] for _, expected in PARTS])
+def test_a_mistake_of_a_part_is_named(make: Any, expected: str) -> None:
+    with pytest.raises(Problems) as caught:
+        make()
+    assert expected in str(caught.value)
+
+
+def test_a_mistake_in_a_file_has_its_line() -> None:
+    text = joined().to_yaml().replace("\n  column: t\n", "\n  column: moment\n")
+    number = text.splitlines().index("  column: moment") + 1
+    with pytest.raises(Problems, match=rf"vertices\[3\].column \(line {number}\): no column is called 'moment'"):
+        flow.Dataflow.from_yaml(text)
+
+
+def test_values_are_frozen_and_vertices_are_found_by_name() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        joined().mode = "hz"  # type: ignore[misc]
+    assert joined().vertex("join") == flow.Join("join", BOUNDED)
+    with pytest.raises(ScenarioError, match="no vertex is called 'none'"):
+        joined().vertex("none")

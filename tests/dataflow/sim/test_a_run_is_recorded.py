@@ -1,0 +1,146 @@
+"""A recording of a dataflow holds everything that happened, and the same dataflow always gives the same one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.dataflow.sim.flows import count, kinds, marks, outcome, recorded, results, rows, source
+from wmlab import dataflow as flow
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
+from wmlab.dataflow.model.keyed import Keyed, step
+from wmlab.streams.recording import StreamRecording
+
+TWO = [source("a", range(0, 1_000, 50)), source("b", range(25, 1_000, 50), idle_timeout_ms=400)]
+
+
+def merged(**fields: object) -> Recording:
+    vertices = [*TWO, flow.Merge("merge", parallelism=2), count(parallelism=2, by="t")]
+    return recorded(vertices, ["a -> merge -> count -> out", "b -> merge"], **fields)
+
+
+def test_the_same_dataflow_gives_the_same_recording_and_another_seed_other_orders_with_the_same_results() -> None:
+    assert merged() == merged()
+    other = merged(seed=2)
+    assert other != merged()
+    assert sorted(map(str, results(other))) == sorted(map(str, results(merged())))
+
+
+def test_a_recording_is_kept_and_read_with_its_dataflow(tmp_path: Path) -> None:
+    dataflow = flow.Dataflow("kept", vertices=[TWO[0], flow.Sink("out")], edges=["a -> out"], duration_ms=500)
+    run = dataflow.record(tmp_path / "kept")
+    again = Recording.read(tmp_path / "kept")
+    assert again == run
+    assert again.dataflow == dataflow
+
+
+def test_a_dataflow_with_a_function_runs_but_is_not_given_back() -> None:
+    doubled = flow.Map("twice", function=lambda row: {"t": 2 * row["t"]})
+    run = recorded([TWO[0], doubled], ["a -> twice -> out"])
+    assert [row["t"] for row in results(run)] == [2 * t for t in range(0, 1_000, 50)]
+    with pytest.raises(RecordingError, match="Python functions"):
+        _ = run.dataflow
+
+
+def test_a_recording_of_something_else_has_no_dataflow() -> None:
+    with pytest.raises(RecordingError, match="a recording of streams, which has no dataflow"):
+        _ = StreamRecording.from_tables({}, name="empty").dataflow
+
+
+def test_every_item_is_put_once_and_taken_in_order() -> None:
+    run = merged()
+    queues: dict[int, list[dict[str, object]]] = defaultdict(list)
+    for item in rows(run, "items"):
+        queues[item["queue"]].append(item)
+    assert len(queues) == run.counts["queues"]
+    for items in queues.values():
+        assert [item["sequence"] for item in items] == list(range(len(items)))
+        assert all(before["taken"] < after["taken"] for before, after in pairwise(items))  # type: ignore[operator]
+        assert all(item["put_ms"] <= item["taken_ms"] for item in items)  # type: ignore[operator]
+    taken: dict[tuple[str, int], list[int]] = defaultdict(list)
+    consumer = {queue["queue"]: (queue["target"], queue["target_instance"]) for queue in rows(run, "queues")}
+    for item in rows(run, "items"):
+        taken[consumer[item["queue"]]].append(item["taken"])
+    assert all(sorted(numbers) == list(range(len(numbers))) for numbers in taken.values())
+
+
+def test_a_watermark_goes_to_all_instances_and_a_row_to_one() -> None:
+    run = merged()
+    first, second = kinds(run, "a", "merge", 0), kinds(run, "a", "merge", 1)
+    assert first.count("watermark") == second.count("watermark") == 20
+    assert first.count("event") + second.count("event") == 20
+    assert min(first.count("event"), second.count("event")) == 10
+
+
+def test_the_steps_of_merging_are_those_of_the_rule_over_the_items() -> None:
+    """The items of an instance, in the order taken, through the pure rule give the recorded steps of its edge."""
+    run = merged()
+    queues = {q["queue"]: q for q in rows(run, "queues", target="count", target_instance=0)}
+    items = sorted((i for i in rows(run, "items") if i["queue"] in queues), key=lambda item: item["taken"])
+    state, expected = Keyed.start(len(queues)), []
+    for item in items:
+        state, out = step(state, queues[item["queue"]]["input"], as_item(item))
+        found = [(o.key, o.value) for o in out if isinstance(o, Watermark)]
+        expected += [(item["taken"] + 1, found, IDLE in out)] if out else []
+    steps = rows(run, "coalescing", vertex="count", instance=0, level="edge")
+    emitting = [s for s in steps if s["emitted"] or s["emitted_idle"]]
+    assert [(s["taken"], s["emitted"], s["emitted_idle"]) for s in emitting] == expected
+    assert expected
+
+
+def as_item(row: dict[str, object]) -> Item:
+    if row["kind"] == "watermark":
+        return Watermark(row["key"], row["value"])  # type: ignore[arg-type]
+    return {"event": Event(()), "idle": IDLE, "done": DONE}[str(row["kind"])]
+
+
+def test_a_source_notes_which_partition_holds_it() -> None:
+    run = recorded(
+        [source("a", [0, 100, 200, 300], columns=["t", "p"], rows=[[0, 0], [100, 1], [200, 0], [300, 0]], partitions=2,
+                partition_by="p", idle_timeout_ms=500)],
+        ["a -> out"],
+        duration_ms=1_000,
+    )  # fmt: skip
+    steps = rows(run, "coalescing", vertex="a")
+    assert [(s["input"], s["stimulus"], s["value"], s["emitted"]) for s in steps] == [
+        (0, "event", 0, []),
+        (1, "event", 100, [(0, 0)]),
+        (0, "event", 200, [(0, 100)]),
+        (0, "event", 300, []),
+        (None, "tick", None, [(0, 300)]),
+        (None, "tick", None, []),
+    ]
+    assert [s["idle"] for s in steps[-2:]] == [[1], [0, 1]]
+    assert steps[-1]["emitted_idle"]
+
+
+def test_a_dataflow_whose_sources_end_is_complete_and_lets_everything_out() -> None:
+    run = recorded([source("a", [0, 40, 130], ends=True), count()], ["a -> count -> out"])
+    assert outcome(run) == "completed"
+    assert results(run) == [{"start": 0, "end": 100, "n": 2}, {"start": 100, "end": 200, "n": 1}]
+    open_ended = recorded([source("a", [0, 40, 130]), count()], ["a -> count -> out"])
+    assert outcome(open_ended) == "running"
+    assert results(open_ended) == [{"start": 0, "end": 100, "n": 2}]
+
+
+def test_a_window_in_two_stages_is_two_vertices_with_the_results_of_one() -> None:
+    edges = ["a -> count -> out"]
+    one = recorded([source("a", range(0, 900, 30), ends=True), count(slide_ms=50)], edges)
+    two = recorded([source("a", range(0, 900, 30), ends=True), count(slide_ms=50, stages=2)], edges)
+    assert results(one) == results(two)
+    assert [v["vertex"] for v in rows(two, "vertices")] == ["a", "count.frames", "count", "out"]
+    assert len(kinds(two, "count.frames", "count")) > 0
+
+
+def test_the_size_of_a_join_is_told_by_side() -> None:
+    join = flow.Join("join", "left.t - 100 <= right.t <= left.t + 100")
+    sides = [source("a", [100, 200, 300]), source("b", [1_000], times=[flow.EventTime("t", key=1)])]
+    run = recorded([*sides, join], ["a -> join -> out", "b -> join"], duration_ms=900)
+    assert [row["size"] for row in rows(run, "state", vertex="join", buffer="left")] == [1, 2, 3]
+    assert rows(run, "state", vertex="join", buffer="right") == []
+    assert marks(run, "join", "out") == []

@@ -1,0 +1,131 @@
+"""The scenario files of dataflows: each is read, written and recorded in both modes, and shows what it says."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from typing import Any
+
+import pytest
+
+import wmlab as wm
+from tests.scenario_files import FOLDER, Row, files, rows
+
+MODES = pytest.mark.parametrize("mode", ["design", "hz"])
+NAMES = files("flows")
+
+
+@functools.cache
+def run(name: str, mode: str, seed: int = 0) -> wm.trace.Recording:
+    return wm.dataflow.Dataflow.load(FOLDER / "flows" / f"{name}.yaml").replace(mode=mode, seed=seed).record()
+
+
+def changed(name: str, vertex: str, **fields: Any) -> wm.trace.Recording:
+    """The recording of a file with fields of a vertex changed."""
+    dataflow = wm.dataflow.Dataflow.load(FOLDER / "flows" / f"{name}.yaml")
+    data = dataflow.to_dict()
+    data["vertices"] = [{**v, **fields} if v["name"] == vertex else v for v in data["vertices"]]
+    return wm.dataflow.Dataflow(**data).record()
+
+
+def between(recording: wm.trace.Recording, source: str, target: str, kind: str) -> list[Row]:
+    numbers = {queue["queue"] for queue in rows(recording, "queues", source=source, target=target)}
+    return [item for item in rows(recording, "items", kind=kind) if item["queue"] in numbers]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_is_read_and_written_without_a_difference(name: str) -> None:
+    dataflow = wm.dataflow.Dataflow.load(FOLDER / f"{name}.yaml")
+    assert wm.dataflow.Dataflow.from_yaml(dataflow.to_yaml()) == dataflow
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_says_where_it_is_from(name: str) -> None:
+    lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    comment = " ".join(line.removeprefix("# ") for line in lines[: lines.index("wmlab: 1")])
+    assert re.search(r"Source: \S", comment)
+    issue = re.fullmatch(r"flows/(jet|hazelcast)_(\d+)", name)
+    assert issue is None or re.search(rf"issue {issue[2]}\b", comment)
+
+
+@MODES
+def test_jet_1605_the_last_window_comes_with_the_next_event_and_idleness_does_not_help(mode: str) -> None:
+    first, last = rows(run("jet_1605", mode), "sunk")
+    assert (first["time"], last["time"]) == (5_000, 10_000)
+    assert first["at_ms"] < 5_100
+    assert last["at_ms"] >= 90_000
+    idle = between(run("jet_1605", mode), "mean", "out", "idle")
+    assert 69_000 < idle[0]["put_ms"] < 70_000
+
+
+@MODES
+def test_jet_2103_results_wait_until_partitions_without_data_are_idle(mode: str) -> None:
+    recording = run("jet_2103", mode)
+    assert min(row["at_ms"] for row in rows(recording, "sunk")) >= 60_000
+    steps = rows(recording, "coalescing", vertex="payments", level="partition")
+    (released, *_) = [step for step in steps if step["emitted"]]
+    assert released["idle"] == [1, 3]
+    prompt = changed("jet_2103", "payments", idle_timeout_ms=2_000)
+    assert min(row["at_ms"] for row in rows(prompt, "sunk")) < 4_000
+
+
+@MODES
+def test_jet_1746_the_join_begins_after_a_minute(mode: str) -> None:
+    recording = run("jet_1746", mode)
+    assert between(recording, "delivered", "count", "event")[0]["put_ms"] < 1_000
+    assert between(recording, "delivered", "count", "watermark")[0]["put_ms"] >= 60_000
+    assert min(row["at_ms"] for row in rows(recording, "sunk")) >= 60_000
+    assert [json.loads(row["row"])["n"] for row in rows(recording, "sunk")] == [4, 1]
+
+
+@MODES
+def test_hazelcast_20740_rejected_records_count_only_as_designed(mode: str) -> None:
+    recording = run("hazelcast_20740", mode)
+    assert not any(row["passed"] for row in rows(recording, "source_rows", vertex="europe"))
+    sent = between(recording, "europe", "both", "watermark") + between(recording, "europe", "both", "idle")
+    assert bool(sent) is (mode == "design")
+    assert len(rows(recording, "sunk")) == (9 if mode == "design" else 0)
+
+
+@MODES
+@pytest.mark.parametrize("seed", range(3))
+def test_hazelcast_26474_a_repeated_idle_message_is_passed_on_only_as_shipped(mode: str, seed: int) -> None:
+    recording = run("hazelcast_26474", mode, seed)
+    silent = [q["queue"] for q in rows(recording, "queues", source="tag")]
+    heard = {queue: [i["kind"] for i in rows(recording, "items", queue=queue)] for queue in silent}
+    (without_events,) = [kinds for kinds in heard.values() if "event" not in kinds]
+    assert without_events == ["watermark"] + ["idle"] * (5 if mode == "hz" else 1)
+    assert len(rows(recording, "sunk")) == 5
+
+
+@MODES
+def test_hazelcast_22156_the_order_of_idle_messages_does_not_matter(mode: str) -> None:
+    expected = sorted(row["row"] for row in rows(run("hazelcast_22156", mode), "sunk"))
+    first = set()
+    for seed in range(12):
+        recording = run("hazelcast_22156", mode, seed)
+        assert sorted(row["row"] for row in rows(recording, "sunk")) == expected
+        assert between(recording, "both", "count", "watermark")[-1]["value"] == 1_000
+        assert len(between(recording, "count", "out", "idle")) == 1
+        steps = rows(recording, "coalescing", vertex="both", level="global", stimulus="idle")
+        first.add(steps[0]["input"])
+    assert first == {0, 1}
+
+
+@MODES
+def test_merge_over_join_goes_on_when_the_join_is_idle(mode: str) -> None:
+    recording = run("merge_over_join", mode)
+    assert [row["time"] for row in rows(recording, "sunk")] == [500, 1_000, 1_500]
+    assert 1_000 <= rows(recording, "sunk")[0]["at_ms"] < 1_100
+    assert between(recording, "join", "left", "watermark") == []
+
+
+@MODES
+def test_join_over_join_keeps_everything(mode: str) -> None:
+    recording = run("join_over_join", mode)
+    assert rows(recording, "sunk") == []
+    assert between(recording, "joinOuter", "out", "watermark") == []
+    assert between(recording, "joinInner", "joinOuter", "idle")
+    sizes = [row["size"] for row in rows(recording, "state", vertex="joinOuter", buffer="right")]
+    assert sizes == list(range(1, 21))

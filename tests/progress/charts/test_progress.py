@@ -1,0 +1,114 @@
+"""The charts of progress: what they say, what they draw, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from wmlab.core.errors import ChartError
+from wmlab.progress.charts.progress import prefix, progress
+
+
+def table(**columns: object) -> pd.DataFrame:
+    """Source a sends 1, 3, 4, then 2 after 4 s; source b sends every second."""
+    rows = []
+    reached = {"a": 0, "b": 0}
+    local: dict[str, int | None] = {"a": None, "b": None}
+    arrivals = [(0, "a", 1), (200, "b", 1), (1_000, "a", 3), (1_200, "b", 2), (2_000, "a", 4), (5_000, "a", 2)]
+    for number, (at_ms, name, sequence) in enumerate([*arrivals, (6_000, "b", 3)], 1):
+        if name == "b" or sequence in (1, 2):
+            reached[name] = 4 if sequence == 2 and name == "a" else sequence
+            local[name] = 1_000 * reached[name]
+        known = None if None in local.values() else min(value for value in local.values() if value is not None)
+        rows.append(
+            {
+                "stream": "q",
+                "operator": "build",
+                "arrival": number,
+                "arrived_ms": at_ms,
+                "origin": 1 + (name == "b"),
+                "emitter": name,
+                "sequence": sequence,
+                "watermark": 1_000 * sequence,
+                "prefix": reached[name],
+                "local_watermark": local[name],
+                "global_watermark": known,
+            }
+        )
+    frame = pd.DataFrame(rows).astype(dict.fromkeys(("local_watermark", "global_watermark"), "Int64"))
+    return frame.assign(**columns)
+
+
+def test_the_longest_standstill_and_its_holder_are_named() -> None:
+    assert progress(table()).sentence == (
+        "The global watermark stood at 1.0 s for 4.8 s (from 200 ms to 5.0 s), held by a."
+    )
+
+
+def test_the_gap_and_its_jump_are_named() -> None:
+    assert prefix(table(), emitter="a").sentence == (
+        "The prefix of a stood at 1 for want of sequence 2 for 4.0 s (from 1.0 s), with 2 buffers behind it; "
+        "then the prefix jumped to 4."
+    )
+    assert prefix(table(), emitter="b").sentence == "All 3 buffers of b came in order; its prefix never waited."
+
+
+def test_a_gap_that_stays_is_named() -> None:
+    cut = table().iloc[:5]
+    assert prefix(cut, emitter="a").sentence == (
+        "The prefix of a stood at 1 for want of sequence 2 from 1.0 s to the end; 2 buffers wait behind it."
+    )
+
+
+def test_a_watermark_that_is_never_known_is_told() -> None:
+    silent = table()[lambda frame: frame["emitter"] == "a"].assign(global_watermark=None)
+    assert progress(silent).sentence == (
+        "The global watermark is unknown throughout, for a declared origin sent nothing."
+    )
+
+
+def test_a_watermark_that_goes_back_is_told() -> None:
+    frame = table(global_watermark=[None, 5, 3, 4, 4, 4, 4])
+    assert progress(frame).sentence.endswith(" It went back once.")
+
+
+def test_the_holder_has_a_colour_of_its_own() -> None:
+    figure = progress(table()).figure
+    looks = {trace.name: trace.line.color for trace in figure.data}
+    assert len({looks["a"], looks["b"], looks["global"]}) == 3
+
+
+@pytest.mark.parametrize("draw", [progress, lambda frame: prefix(frame, emitter="a")])
+def test_both_pictures_are_the_same_each_time(draw) -> None:
+    first, second = draw(table()), draw(table().sample(frac=1, random_state=1))
+    assert json.dumps(first._repr_mimebundle_()) == json.dumps(second._repr_mimebundle_())
+    assert ElementTree.fromstring(first.svg).tag.endswith("svg")
+    assert first.data["at_ms"] == sorted(first.data["at_ms"])
+
+
+def test_origins_are_labelled_at_their_ends() -> None:
+    assert [f">{name}<" in progress(table()).svg for name in ("a", "b", "global")] == [True] * 3
+    assert [note.text for note in progress(table()).figure.layout.annotations] == [
+        "<b>a</b>",
+        "<b>b</b>",
+        "<b>global</b>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: progress(table().drop(columns="prefix")), "no column 'prefix'"),
+        (lambda: progress(table().iloc[:0]), "no rows"),
+        (lambda: progress(table(stream=list("qqqqqqp"))), "one stream, but the table has 2: p, q"),
+        (lambda: progress(table(sequence=1.5)), "holds 1.5"),
+        (lambda: prefix(table()), "origins a, b; none is named"),
+        (lambda: prefix(table(), emitter="c"), "'c' is none of them"),
+    ],
+)
+def test_a_table_that_does_not_answer_is_refused(draw, message) -> None:
+    with pytest.raises(ChartError, match=message):
+        draw()

@@ -1,0 +1,149 @@
+"""The judge of progress says ok of a sound run, names every broken promise with its proof, and knows what it cannot."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.progress.sim.plans import growing, query, scenario, source
+from wmlab.core.errors import ModelError
+from wmlab.core.recording import Recording
+from wmlab.core.spark.judge import VERDICT_COLUMNS
+from wmlab.core.spark.schemas import dataframe
+from wmlab.progress import Aggregate, Join, LoseBuffer, PlanScenario
+from wmlab.progress.checks.checks import JUDGED, PROGRESS_INVARIANTS, progress_verdict
+from wmlab.progress.tables import PROGRESS_TABLES
+
+Rows = list[dict[str, Any]]
+Tables = dict[str, Rows]
+
+
+@functools.cache
+def recorded(**fields: Any) -> Recording:
+    short: PlanScenario = scenario(duration_ms=4_000)
+    return short.replace(**fields).record()
+
+
+def tables_of(recording: Recording) -> Tables:
+    return {name: recording.table(name).to_pylist() for name in JUDGED}
+
+
+def judged(spark: SparkSession, name: str, tables: Tables, **options: Any) -> Any:
+    frames = {
+        table: dataframe(spark, pa.Table.from_pylist(rows, schema=PROGRESS_TABLES[table]))
+        for table, rows in tables.items()
+    }
+    (row,) = progress_verdict(name, frames, **options).collect()
+    return row
+
+
+SOUND = (query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500)),)
+
+
+def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
+    verdicts = recorded(queries=SOUND, script=(LoseBuffer("a", 60),)).check(spark)
+    assert [verdict.invariant for verdict in verdicts] == list(PROGRESS_INVARIANTS)
+    assert {verdict.invariant: verdict.what for verdict in verdicts if verdict.verdict != "ok"} == {
+        "N12": "buffers are numbered by sequence and chunk, not by fractured ranges"
+    }
+
+
+def test_the_literal_rule_is_found_out(spark: SparkSession) -> None:
+    tables = tables_of(recorded(queries=SOUND, complete="literal"))
+    told = {name: judged(spark, name, tables) for name in ("N1", "N3", "N6")}
+    assert {name: row.verdict for name, row in told.items()} == {"N1": "violated", "N3": "violated", "N6": "ok"}
+    assert told["N3"].what.endswith("was complete and not seen to be") or "too early" in told["N3"].what
+
+
+def test_the_value_at_the_head_is_judged_by_its_own_rule(spark: SparkSession) -> None:
+    tables = tables_of(recorded(local="head", queries=(query(source("a", disorder_ms=900), source("b")),)))
+    assert judged(spark, "N1", tables, local="head").verdict == "ok"
+    assert judged(spark, "N1", tables).verdict == "violated"
+    assert judged(spark, "N7", tables).verdict == "ok"
+
+
+def test_an_engine_that_forgets_is_found_out(spark: SparkSession) -> None:
+    late = source("a", disorder_ms=2_500)
+    tables = tables_of(recorded(queries=(query(late, source("b"), window=Aggregate(1_000, forget_fired=True)),)))
+    assert judged(spark, "N8", tables).what.endswith("fired again")
+    assert judged(spark, "N11", tables).verdict == "ok"
+
+
+def at(rows: Rows, number: int = 30, **where: Any) -> dict[str, Any]:
+    found = [row for row in rows if all(row[name] == value for name, value in where.items())]
+    return found[number]
+
+
+def _shift(table: str, column: str, by: int, number: int = 30, **where: Any) -> Callable[[Tables], None]:
+    def change(tables: Tables) -> None:
+        at(tables[table], number, **where)[column] += by
+
+    return change
+
+
+def _not_complete(tables: Tables) -> None:
+    at(tables["buffers"], operator="build", completed=True)["completed"] = False
+
+
+def _beyond_the_last(tables: Tables) -> None:
+    row = at(tables["buffers"], operator="build", emitter="b")
+    extra = {"arrival": 10_000, "chunk": row["chunk"] + 1, "last": False, "completed": False}
+    tables["buffers"].append(row | extra)
+
+
+def _twice(tables: Tables) -> None:
+    row = at(tables["buffers"], operator="build", emitter="b")
+    tables["buffers"].append(row | {"arrival": 10_000, "completed": False})
+
+
+def _early(tables: Tables) -> None:
+    row = at(tables["windows_fired"], 2, cause="watermark")
+    row["reached"] = row["end"] - 1
+
+
+BROKEN = {
+    "N1": (_shift("buffers", "reached_prefix", 1, operator="build"), "the prefix of"),
+    "N2": (_shift("buffers", "reached_prefix", 1, operator="build", completed=False), "the prefix of"),
+    "N3": (_not_complete, "was complete and not seen to be"),
+    "N4": (_beyond_the_last, "set and count disagree"),
+    "N5": (_shift("buffers", "reached_local", -1, 8, operator="build", emitter="b"), "the largest of the chunks is"),
+    "N6": (_shift("buffers", "reached", 1, operator="build"), "the smallest local one is"),
+    "N7": (_shift("buffers", "reached_local", 9_999, operator="build"), "the local watermark of"),
+    "N8": (_early, "fired at"),
+    "N9": (_shift("buffers", "watermark", 1, 3, operator="probe"), "goes out with the watermark"),
+    "N10": (_twice, "has the chunks 0, 0 and 2 last flags"),
+    "N11": (_shift("windows_fired", "records", 1, 2), "its slices have"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_promise_is_proved(spark: SparkSession, name: str) -> None:
+    tables = copy.deepcopy(tables_of(recorded(queries=SOUND)))
+    change, words = BROKEN[name]
+    change(tables)
+    row = judged(spark, name, tables)
+    assert (row.invariant, row.verdict) == (name, "violated")
+    assert words in row.what
+    assert 1 <= row.violations < row.judged
+    assert all(proof["table"] in JUDGED and proof["row"].startswith("{") for proof in row.evidence)
+
+
+def test_without_buffers_nothing_can_be_judged(spark: SparkSession) -> None:
+    row = judged(spark, "N1", {"buffers": [], "windows_fired": []})
+    assert (row.verdict, row.what) == ("unknown", "no buffer came to an operator")
+    assert tuple(row.asDict()) == VERDICT_COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("name", "tables", "message"),
+    [("N13", {}, "no promise 'N13'"), ("N1", {}, "judged from the table 'buffers', which is not given")],
+)
+def test_what_cannot_be_asked_is_refused(name: str, tables: Any, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        progress_verdict(name, tables)

@@ -1,0 +1,212 @@
+"""Progress on Spark is that of the pure tracker, arrival by arrival, over many generated plans in one call."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import pytest
+
+from tests.progress.sim.plans import growing, query, rows, run, source
+from wmlab.core.errors import ModelError
+from wmlab.progress.checks.fired import windows_that_fire
+from wmlab.progress.checks.progress import PROGRESS_COLUMNS, progress
+from wmlab.progress.model.findings import Completed
+from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.tracker import Progress, ProgressRules, step
+from wmlab.progress.scenario.operators import Renumber
+from wmlab.progress.scenario.parts import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, SilenceSource
+
+SCHEMA = (
+    "stream string, operator string, arrival long, origins long, origin long, sequence long, chunk long,"
+    "last boolean, chunk_base long, watermark long, slices array<long>, slice_records array<long>"
+)
+NAMES = [column.split()[0] for column in SCHEMA.split(",")]
+Row = dict[str, Any]
+
+
+def plan(number: int) -> list[Row]:
+    """The arrivals at one operator: shuffled, with losses, repeats, gaps, silent origins and values that fall."""
+    draws = random.Random(number)
+    origins, base = draws.randint(1, 4), number % 2
+    buffers = []
+    for origin in range(1, origins + 1):
+        for sequence in range(1, draws.randint(0, 9)):
+            count = draws.choice([1, 1, 2, 3])
+            floor = 10 * sequence if number % 3 else 0
+            buffers += [
+                (origin, sequence, base + chunk, chunk == count - 1, floor + draws.randint(0, 30))
+                for chunk in range(count)
+            ]
+    lost = draws.choice([0.0, 0.0, 0.1])
+    buffers = [buffer for buffer in buffers if draws.random() >= lost]
+    buffers += draws.sample(buffers, k=min(len(buffers), draws.choice([0, 0, 3])))
+    # Workers overtake each other a little, or wholly.
+    spread = draws.choice([2, 8, 100])
+    order = sorted(range(len(buffers)), key=lambda place: place % 12 + draws.uniform(0, spread))
+    taken = enumerate((buffers[place] for place in order), 1)
+    return [
+        dict(
+            zip(
+                NAMES,
+                (f"plan {number}", "build", place, origins, *numbers, base, mark, [mark // 5 * 5], [1]),
+                strict=True,
+            )
+        )
+        for place, (*numbers, mark) in taken
+    ]
+
+
+def tracked(plan: list[Row], local: Any, complete: Any = "set") -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What the pure tracker says after each arrival."""
+    if not plan:
+        return {}
+    rules = ProgressRules(chunk_base=plan[0]["chunk_base"], local=local, complete=complete)
+    state, found = Progress.start(range(1, plan[0]["origins"] + 1), rules), {}
+    for row in plan:
+        buffer = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
+        state, effects = step(state, buffer)
+        mine = state.of(buffer.origin)
+        completes = any(isinstance(effect, Completed) for effect in effects)
+        found[row["stream"], row["arrival"]] = (completes, mine.prefix, mine.local, state.watermark)
+    return found
+
+
+PLANS = [plan(number) for number in range(120)]
+
+
+def frame(spark, plans) -> Any:
+    shuffled = [row for rows_of_plan in plans for row in rows_of_plan]
+    random.Random(0).shuffle(shuffled)
+    return spark.createDataFrame([tuple(row.values()) for row in shuffled], SCHEMA)
+
+
+@pytest.mark.parametrize(("local", "bits"), [("running_max", 16), ("running_max", 2), ("head", 8), ("head", 1)])
+def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bits) -> None:
+    module = sys.modules[progress.__module__]
+    monkeypatch.setattr(module, "_BLOCK_BITS", bits)
+    found = {
+        (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
+        for row in progress(frame(spark, PLANS), local=local).collect()
+    }
+    wanted = {key: value for one in PLANS for key, value in tracked(one, local).items()}
+    assert len(wanted) > 1_500
+    assert {key: (found.get(key), value) for key, value in wanted.items() if found.get(key) != value} == {}
+    assert len(found) == len(wanted)
+
+
+@pytest.mark.parametrize(("complete", "local"), [("count", "running_max"), ("literal", "head"), ("balance", "head")])
+def test_the_rules_that_count_are_those_of_the_pure_tracker(spark, complete, local) -> None:
+    found = {
+        (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
+        for row in progress(frame(spark, PLANS), local=local, complete=complete).collect()
+    }
+    wanted = {key: value for one in PLANS for key, value in tracked(one, local, complete).items()}
+    assert found == wanted
+    assert wanted != {key: value for one in PLANS for key, value in tracked(one, local).items()}
+
+
+def test_two_chunk_bases_are_refused_when_the_answer_is_asked_for(spark) -> None:
+    rows_of_plan = [dict(row) for row in PLANS[0]]
+    rows_of_plan[-1] |= {"chunk_base": 1, "chunk": 1}
+    for local in ("running_max", "head"):
+        with pytest.raises(Exception, match="no single chunk base: operator build of plan 0 has 0 and 1"):
+            progress(frame(spark, [rows_of_plan]), local=local).collect()
+
+
+def test_a_chunk_below_the_base_is_refused_when_the_answer_is_asked_for(spark) -> None:
+    below = [row | {"chunk_base": 1} for row in PLANS[0]]
+    with pytest.raises(Exception, match="has a chunk 0 in a trace whose chunks start at 1"):
+        progress(frame(spark, [below])).collect()
+
+
+def test_the_plans_hold_what_they_are_to_test() -> None:
+    states = [value for one in PLANS for value in tracked(one, "head").values()]
+    assert {completes for completes, *_ in states} == {True, False}
+    assert any(value is None for *_, value in states)
+    assert any(value is not None and value > 50 for *_, value in states)
+    assert any(one and len({row["origin"] for row in one}) < one[0]["origins"] for one in PLANS)
+    keys = [(r["stream"], r["origin"], r["sequence"], r["chunk"]) for one in PLANS for r in one]
+    assert len(set(keys)) < len(keys)
+
+
+def test_all_columns_and_rows_are_kept(spark) -> None:
+    given = frame(spark, PLANS[:5]).selectExpr("*", "arrival * 7 as mine")
+    answer = progress(given)
+    assert answer.columns == [*given.columns, *PROGRESS_COLUMNS]
+    kept = sorted(tuple(map(str, row))[:-4] for row in answer.collect())
+    assert kept == sorted(tuple(map(str, row)) for row in given.collect())
+
+
+RECORDED = {
+    "plain": run(),
+    "delayed, joined": run(
+        queries=[query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500))],
+        script=[DelayBuffer("a", 20, 2_000)],
+    ),
+    "lost": run(script=[LoseBuffer("a", 100)]),
+    "silent": run(script=[SilenceSource("b", at_ms=3_000)]),
+    "disordered": run(queries=[query(source("a", disorder_ms=2_500), source("b"))]),
+    "exact": run(queries=[query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]),
+    "forgets": run(
+        queries=[query(source("a", disorder_ms=2_500), source("b"), window=Aggregate(1_000, forget_fired=True))]
+    ),
+    "forgets sliding ones": run(
+        queries=[query(source("a", disorder_ms=4_000), window=Aggregate(900, slide_ms=400, forget_fired=True))]
+    ),
+    "literal": run(queries=[query(growing("a", 3), source("b"))], complete="literal"),
+    "renumbered": run(queries=[query(growing("a", 3), source("b"), operators=[Renumber("r")])]),
+    "short slides": run(queries=[query(window=Aggregate(700, slide_ms=300))]),
+    "head": run(
+        queries=[query(source("a", stamped="filter"), source("b"))], script=[EmptyBuffer("a", 40)], local="head"
+    ),
+}
+
+
+def recorded(spark, name: str) -> Any:
+    buffers = [tuple(row[column] for column in NAMES) for row in rows(RECORDED[name], "buffers", operator="build")]
+    return spark.createDataFrame(buffers, SCHEMA)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_windows_that_fire_are_those_of_the_run(spark, name) -> None:
+    world = RECORDED[name]
+    window = world.scenario.queries[0].window
+    found = windows_that_fire(
+        progress(recorded(spark, name), local=world.scenario.local, complete=world.scenario.complete),
+        size=window.size_ms,
+        slide=window.slide_ms,
+        trigger=window.trigger,
+        flush=name != "silent",
+        forget_fired=window.forget_fired,
+    )
+    columns = ("sequence", "start", "end", "records", "arrival", "again")
+    wanted = [tuple(row[column] for column in columns) for row in rows(world, "windows_fired")]
+    assert sorted(tuple(row[column] for column in columns) for row in found.collect()) == sorted(wanted)
+    assert wanted
+    assert any(again for *_, again in wanted) == name.startswith("forgets")
+
+
+def test_what_the_watermark_had_reached_is_told(spark) -> None:
+    found = windows_that_fire(progress(recorded(spark, "plain")), size=1_000)
+    reached = {row["sequence"]: row["reached"] for row in found.collect() if row["arrival"] is not None}
+    wanted = {row["sequence"]: row["reached"] for row in rows(RECORDED["plain"], "windows_fired", cause="watermark")}
+    assert reached == wanted
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda frame: progress(frame.drop("origins")), "no column 'origins'"),
+        (lambda frame: progress(frame.withColumnRenamed("slices", "prefix")), "already has a column 'prefix'"),
+        (lambda frame: progress(frame, local="middle"), "no local watermark 'middle'"),
+        (lambda frame: progress(frame, complete="all"), "no rule 'all' for a complete sequence"),
+        (lambda frame: windows_that_fire(progress(frame), size=0), "No window has size 0"),
+        (lambda frame: windows_that_fire(progress(frame), size=5, trigger="soon"), "no trigger 'soon'"),
+        (lambda frame: windows_that_fire(frame, size=5), "no column 'global_watermark'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(spark, ask, message) -> None:
+    with pytest.raises(ModelError, match=message):
+        ask(frame(spark, PLANS[:1]))

@@ -1,0 +1,75 @@
+"""A windowed join: every match once per window, slices kept as long as a window may still be probed and no longer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wmlab.core.errors import ModelError
+from wmlab.progress.model.join import JoinTables
+from wmlab.progress.model.slices import Windows
+
+SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
+RECORDS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.sampled_from([0, 1])), max_size=15)
+
+
+def built(windows: Windows, records) -> JoinTables:
+    tables = JoinTables(windows)
+    for time, key, side in records:
+        tables = tables.build([time], [key], side)
+    return tables
+
+
+@given(SHAPES, RECORDS)
+def test_the_pairs_of_slices_have_every_match_of_a_window_once(windows: Windows, records) -> None:
+    tables = built(windows, records)
+    for number in range(windows.ended_before(60)):
+        start, end = windows.span(number)
+        inside = [(key, side) for time, key, side in records if start <= time < end]
+        wanted = sum(one == (other[0], 1 - other[1]) and other[1] == 1 for one in inside for other in inside)
+        assert sum(tables.matches(*pair) for pair in tables.pairs(start, end)) == wanted
+
+
+@given(SHAPES, RECORDS, st.randoms(use_true_random=False))
+def test_the_order_of_building_changes_nothing(windows: Windows, records, order) -> None:
+    other = list(records)
+    order.shuffle(other)
+    assert built(windows, records) == built(windows, other)
+
+
+@given(SHAPES, RECORDS, st.integers(0, 70))
+def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(windows: Windows, records, mark: int) -> None:
+    tables, gone = built(windows, records).collect(mark)
+    assert list(gone) == sorted(gone)
+    for start in gone:
+        assert windows.slice_of(start)[1] + windows.size < mark
+        assert all(windows.span(number)[0] < mark for number in windows.windows_of(start))
+        assert tables.records(start) == (0, 0)
+    assert all(windows.slice_of(start)[1] + windows.size >= mark for start, _ in tables.slices)
+
+
+def test_nothing_is_thrown_away_while_the_watermark_is_unknown() -> None:
+    tables = built(Windows(10, 5), [(1, 0, 0)])
+    assert tables.collect(None) == (tables, ())
+    assert tables.records(0) == (1, 0)
+
+
+def test_a_pair_needs_records_on_both_sides() -> None:
+    tables = built(Windows(20, 10), [(1, 0, 0), (12, 0, 0), (13, 1, 1), (14, 0, 1)])
+    assert tables.pairs(0, 20) == ((0, 10), (10, 10))
+    assert [tables.matches(*pair) for pair in tables.pairs(0, 20)] == [1, 1]
+    assert tables.pairs(20, 40) == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda tables: tables.build([1], [0], 2), "no side 2"),
+        (lambda tables: tables.build([-1], [0], 0), "before the first window"),
+        (lambda tables: tables.build([1], [-2], 0), "-2 is negative"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        make(JoinTables(Windows(10, 10)))

@@ -1,0 +1,115 @@
+"""N6, and P5: the global watermark over declared origins, what holds it, and a state that is saved and restored."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.progress.model.streams import run, several_origins
+from wmlab.core.errors import ModelError
+from wmlab.progress.model.holding import explain
+from wmlab.progress.model.identifiers import UNBOUNDED, TupleBuffer, native
+from wmlab.progress.model.saved import of_plain, to_plain
+from wmlab.progress.model.tracker import Progress, ProgressRules, step
+
+
+@given(several_origins(), st.sampled_from(["running_max", "head"]))
+def test_it_is_the_minimum_and_unknown_while_an_origin_is_silent(case, local) -> None:
+    origins, buffers = case
+    for state in run(origins, buffers, ProgressRules(local=local)):
+        known = [local.local for local in state.locals]
+        assert state.watermark == (None if None in known else min(known))
+
+
+@given(several_origins(ordered=True), st.data())
+def test_only_the_order_within_an_origin_can_matter(case, data) -> None:
+    origins, buffers = case
+    other = data.draw(st.permutations(buffers))
+    assert run(origins, buffers)[-1].watermark == run(origins, other)[-1].watermark
+
+
+@given(several_origins(), st.data())
+def test_a_run_that_is_saved_and_restored_ends_where_one_run_does(case, data) -> None:
+    origins, buffers = case
+    cut = data.draw(st.integers(0, len(buffers)))
+    states = run(origins, buffers)
+    state = of_plain(json.loads(json.dumps(to_plain(states[cut]))))
+    assert state == states[cut]
+    for place, buffer in enumerate(buffers[cut:], cut):
+        state, _ = step(state, buffer, at_ms=10 * place)
+    assert state == states[-1]
+
+
+@given(several_origins(ordered=True))
+def test_it_never_promises_more_than_is_kept(case) -> None:
+    origins, buffers = case
+    for place, state in enumerate(run(origins, buffers)):
+        for origin in origins:
+            missing = {b.sequence for b in buffers[place:] if b.origin == origin}
+            assert not missing or state.of(origin).prefix < min(missing)
+
+
+def test_a_silent_origin_holds_it_for_ever() -> None:
+    states = run([1, 2], [TupleBuffer(1, number, 0, True, 100 * number) for number in (1, 2, 3)])
+    assert [native(state.watermark) for state in states] == [0, 0, 0, 0]
+    (hold,) = explain(states[-1])
+    assert hold.sentence == (
+        "The global watermark is unknown from the start: origin 2 has sent nothing; no buffer waits behind it."
+    )
+
+
+def test_without_origins_nothing_can_come() -> None:
+    state = Progress.start([])
+    assert state.watermark == UNBOUNDED
+    assert explain(state) == ()
+
+
+def test_an_origin_that_is_not_declared_is_refused() -> None:
+    with pytest.raises(ModelError, match="Origin 3 is not declared; declared are: 1, 2"):
+        step(Progress.start([1, 2]), TupleBuffer(3, 1, 0, True, 5))
+
+
+@pytest.mark.parametrize("origins", [[1, 1], [0], [-1, 2]])
+def test_origins_are_distinct_and_from_1(origins) -> None:
+    with pytest.raises(ModelError, match="not distinct numbers from 1"):
+        Progress.start(origins)
+
+
+def buffers_with_a_gap() -> list[TupleBuffer]:
+    whole = [TupleBuffer(1, number, 0, True, 100 * number) for number in (1, 3, 4)]
+    return [*whole, TupleBuffer(2, 1, 0, True, 900), TupleBuffer(1, 2, 1, False, 150), TupleBuffer(1, 2, 3, True, 190)]
+
+
+@pytest.mark.parametrize(
+    ("taken", "sentence"),
+    [
+        (3, "unknown from the start: origin 2 has sent nothing; no buffer waits behind it."),
+        (4, "at 100 since 30 ms: origin 1 lacks sequence 2; 2 buffers wait behind it."),
+        (5, "at 100 since 30 ms: origin 1 lacks chunk 0 of sequence 2; 3 buffers wait behind it."),
+        (6, "at 100 since 30 ms: origin 1 lacks chunks 0, 2 of sequence 2; 4 buffers wait behind it."),
+    ],
+)
+def test_what_holds_it_is_explained(taken: int, sentence: str) -> None:
+    state = run([1, 2], buffers_with_a_gap()[:taken])[-1]
+    assert [hold.sentence for hold in explain(state)] == [f"The global watermark is {sentence}"]
+
+
+def test_a_chunk_whose_number_is_not_known_is_missing_too() -> None:
+    (hold,) = explain(run([1], [TupleBuffer(1, 1, 0, False, 5)])[-1])
+    assert hold.sentence.endswith("origin 1 lacks the last chunk of sequence 1; 1 buffer waits behind it.")
+    (hold,) = explain(run([1], [TupleBuffer(1, 1, 0, True, 5)])[-1])
+    assert hold.sentence.endswith("origin 1 has sent nothing after sequence 1; no buffer waits behind it.")
+
+
+def test_all_origins_at_the_minimum_hold_it() -> None:
+    state = run([1, 2, 3], [TupleBuffer(origin, 1, 0, True, 5 + (origin == 3)) for origin in (1, 2, 3)])[-1]
+    assert [hold.origin for hold in explain(state)] == [1, 2]
+
+
+@pytest.mark.parametrize("data", [{}, {"rules": {}, "origins": [{}]}, {"rules": {"unheard": 1}, "origins": []}, None])
+def test_a_state_that_was_not_saved_is_refused(data) -> None:
+    with pytest.raises(ModelError, match="no saved progress"):
+        of_plain(data)

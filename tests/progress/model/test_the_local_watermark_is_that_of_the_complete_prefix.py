@@ -1,0 +1,92 @@
+"""N1, N2, N5, N7: the local watermark depends on the longest complete prefix and on nothing else."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import find, given
+from hypothesis import strategies as st
+
+from tests.progress.model.streams import origin_buffers, prefix, run, run_origin, values
+from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.tracker import ProgressRules
+
+HEAD = ProgressRules(local="head")
+
+
+@given(st.data())
+def test_it_is_read_off_the_prefix_whatever_the_order(data) -> None:
+    buffers = data.draw(origin_buffers())
+    order = data.draw(st.permutations(buffers))
+    taken = order[: data.draw(st.integers(0, len(order)))]
+    found = prefix(values(taken))
+    assert run_origin(taken).prefix == len(found)
+    assert run_origin(taken).local == max(found, default=None)
+    assert run_origin(taken, HEAD).local == (found[-1] if found else None)
+
+
+@given(st.data())
+def test_any_order_of_the_same_buffers_ends_in_the_same_state(data) -> None:
+    buffers = data.draw(origin_buffers())
+    order = data.draw(st.permutations(buffers))
+    taken = data.draw(st.integers(0, len(order)))
+    shuffled = data.draw(st.permutations(order[:taken]))
+    assert run_origin(order[:taken]) == run_origin(shuffled)
+
+
+@given(st.data())
+def test_a_missing_sequence_blocks_and_is_jumped_over_in_one_step(data) -> None:
+    buffers = data.draw(origin_buffers().filter(bool))
+    missing = data.draw(st.integers(1, buffers[-1].sequence))
+    rest = data.draw(st.permutations([b for b in buffers if b.sequence != missing]))
+    before = run_origin(rest)
+    assert before.prefix == missing - 1
+    assert before.waiting == sum(b.sequence > missing for b in rest)
+    *early, closing = data.draw(st.permutations([b for b in buffers if b.sequence == missing]))
+    assert run_origin([*rest, *early]).prefix == missing - 1
+    after = run_origin([*rest, *early, closing])
+    assert after.prefix == buffers[-1].sequence
+    assert (after.waiting, len(after.beyond)) == (0, 0)
+
+
+@given(origin_buffers().filter(bool), st.randoms(use_true_random=False))
+def test_the_value_of_a_sequence_is_the_largest_of_its_chunks(buffers, order) -> None:
+    first = [buffer for buffer in buffers if buffer.sequence == 1]
+    order.shuffle(first)
+    assert run_origin(first, HEAD).local == max(buffer.watermark for buffer in first)
+
+
+@given(st.data())
+def test_the_running_maximum_is_never_below_the_head(data) -> None:
+    order = data.draw(st.permutations(data.draw(origin_buffers())))
+    for high, head in zip(run([1], order), run([1], order, HEAD), strict=True):
+        assert (high.watermark is None) == (head.watermark is None)
+        assert high.watermark is None or high.watermark >= head.watermark
+
+
+@given(st.data())
+def test_both_are_equal_when_values_never_fall(data) -> None:
+    order = data.draw(st.permutations(data.draw(origin_buffers(ordered=True))))
+    assert [s.watermark for s in run([1], order)] == [s.watermark for s in run([1], order, HEAD)]
+
+
+def falls(buffers: list[TupleBuffer], rules: ProgressRules) -> bool:
+    marks = [state.watermark for state in run([1], buffers, rules) if state.watermark is not None]
+    return any(later < earlier for earlier, later in itertools.pairwise(marks))
+
+
+def test_the_head_goes_back_and_a_counter_example_is_found() -> None:
+    found = find(origin_buffers(), lambda buffers: falls(buffers, HEAD))
+    assert [buffer.sequence for buffer in found] == [1, 2]
+    assert found[1].watermark < found[0].watermark
+
+
+@given(st.data())
+def test_the_running_maximum_never_goes_back(data) -> None:
+    assert not falls(data.draw(st.permutations(data.draw(origin_buffers()))), ProgressRules())
+
+
+def test_an_empty_buffer_pulls_only_the_head_back() -> None:
+    buffers = [TupleBuffer(1, number, 0, True, mark) for number, mark in enumerate((100, 0, 110), 1)]
+    assert [state.watermark for state in run([1], buffers, HEAD)] == [None, 100, 0, 110]
+    assert [state.watermark for state in run([1], buffers)] == [None, 100, 100, 110]

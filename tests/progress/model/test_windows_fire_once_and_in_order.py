@@ -1,0 +1,151 @@
+"""N8, N9, N11: slices, and windows that fire once, in order, and never before their time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wmlab.core.errors import ModelError
+from wmlab.progress.model.firing import Fired, Firing, FiringRules, Late
+from wmlab.progress.model.slices import Windows
+
+SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
+TIMES = st.lists(st.integers(0, 60), max_size=12)
+
+
+@given(SHAPES, st.integers(0, 80))
+def test_a_slice_lies_in_the_same_windows_from_end_to_end(windows: Windows, time: int) -> None:
+    start, end = windows.slice_of(time)
+    assert start <= time < end
+    for within in range(start, end):
+        assert windows.slice_of(within) == (start, end)
+        assert windows.windows_of(within) == windows.windows_of(time)
+    assert windows.slice_of(end)[0] == end
+    assert start == 0 or windows.slice_of(start - 1)[1] == start
+
+
+@given(SHAPES, st.integers(0, 80))
+def test_a_record_is_in_exactly_the_windows_that_hold_it(windows: Windows, time: int) -> None:
+    held = [k for k in range(100) if windows.span(k)[0] <= time < windows.span(k)[1]]
+    assert list(windows.windows_of(time)) == held
+
+
+@given(SHAPES, st.integers(-3, 80))
+def test_windows_that_end_before_a_time_are_counted(windows: Windows, time: int) -> None:
+    assert windows.ended_before(time) == sum(windows.span(k)[1] < time for k in range(100))
+
+
+@st.composite
+def arrivals(draw) -> list[tuple[list[int], int]]:
+    """Buffers of records and the watermark after each, which never falls and promises nothing it does not keep."""
+    buffers = draw(st.lists(TIMES, max_size=6))
+    found, low = [], 0
+    for place, times in enumerate(buffers):
+        still = [time for later in buffers[place + 1 :] for time in later]
+        low = max(low, draw(st.integers(0, min(still, default=90))))
+        found.append((times, low))
+    return found
+
+
+def play(rules: FiringRules, steps) -> tuple[list[Fired], list[Late], list[int]]:
+    """All that fires up to the end, all late records, and the watermark at which each window fired."""
+    state, fired, late, at = Firing(rules), [], [], []
+    for times, watermark in steps:
+        state, missed = state.fill(times)
+        state, now = state.advance(watermark)
+        fired, late, at = [*fired, *now], [*late, *missed], [*at, *[watermark] * len(now)]
+    state, now = state.end()
+    return [*fired, *now], late, at
+
+
+@given(SHAPES, arrivals(), st.sampled_from(["strict", "exact"]), st.integers(0, 30))
+def test_each_window_with_a_record_fires_once_in_order_of_end(windows, steps, trigger, lag) -> None:
+    rules = FiringRules(windows=windows, trigger=trigger, emit_lag=lag)
+    fired, late, at = play(rules, steps)
+    times = [time for buffer, _ in steps for time in buffer]
+    held = sorted({k for time in times for k in windows.windows_of(time)})
+    assert late == []
+    assert [(f.start, f.end) for f in fired] == [windows.span(k) for k in held]
+    assert [f.sequence for f in fired] == list(range(1, len(fired) + 1))
+    assert [f.records for f in fired] == [sum(f.start <= time < f.end for time in times) for f in fired]
+    assert not any(f.again for f in fired)
+    for window, watermark in zip(fired, at, strict=False):
+        reached = max(0, watermark - lag)
+        assert window.cause == "watermark"
+        assert window.end < reached or (trigger == "exact" and window.end == reached)
+    assert all(f.cause == "end of stream" for f in fired[len(at) :])
+
+
+@given(SHAPES, arrivals(), st.randoms(use_true_random=False))
+def test_the_outputs_carry_watermarks_that_never_fall(windows, steps, order) -> None:
+    fired, _, _ = play(FiringRules(windows=windows), steps)
+    assert [f.watermark for f in fired] == [f.start for f in fired]
+    assert [f.watermark for f in fired] == sorted(f.watermark for f in fired)
+
+
+@given(SHAPES, st.lists(TIMES, max_size=5), st.data())
+def test_what_fires_does_not_depend_on_the_order_of_buffers(windows, buffers, data) -> None:
+    other = data.draw(st.permutations(buffers))
+    low = min((time for buffer in buffers for time in buffer), default=0)
+    one, _, _ = play(FiringRules(windows=windows), [(times, low) for times in buffers])
+    two, _, _ = play(FiringRules(windows=windows), [(times, 0) for times in other])
+    assert [(f.start, f.records) for f in one] == [(f.start, f.records) for f in two]
+
+
+def test_equality_fires_only_the_exact_trigger() -> None:
+    steps = [([5], 10)]
+    assert play(FiringRules(windows=Windows.tumbling(10)), steps)[2] == []
+    assert play(FiringRules(windows=Windows.tumbling(10), trigger="exact"), steps)[2] == [10]
+
+
+def test_a_watermark_that_goes_back_reopens_nothing() -> None:
+    state, _ = Firing(FiringRules(windows=Windows.tumbling(10))).fill([5, 15])
+    state, fired = state.advance(11)
+    assert [f.end for f in fired] == [10]
+    state, fired = state.advance(0)
+    assert (fired, state.closed) == ((), 1)
+    assert state.fill([7])[1] == (Late(7, 0, 10, 1),)
+    assert state.advance(None) == (state, ())
+
+
+def test_a_late_record_still_counts_in_windows_that_are_open() -> None:
+    state, _ = Firing(FiringRules(windows=Windows(10, 5))).fill([6])
+    state, _ = state.advance(11)
+    state, late = state.fill([7])
+    assert late == (Late(7, 0, 10, 1),)
+    assert [(f.start, f.records) for f in state.end()[1]] == [(5, 2)]
+
+
+def test_a_record_after_the_end_is_late() -> None:
+    state, _ = Firing(FiringRules(windows=Windows.tumbling(10))).end()
+    assert state.fill([100])[1] == (Late(100, 100, 110, 1),)
+
+
+def test_an_engine_that_forgets_fires_a_window_twice_and_is_found_out() -> None:
+    state, _ = Firing(FiringRules(windows=Windows.tumbling(10), forget_fired=True)).fill([5])
+    state, first = state.advance(11)
+    state, late = state.fill([6])
+    state, second = state.advance(11)
+    assert [(f.sequence, f.end, f.records, f.again) for f in (*first, *second)] == [(1, 10, 1, False), (2, 10, 1, True)]
+    assert late == (Late(6, 0, 10, 1),)
+
+
+@given(SHAPES, st.lists(st.tuples(TIMES, st.integers(0, 70)), max_size=5))
+def test_without_forgetting_no_window_ever_fires_twice(windows, steps) -> None:
+    fired, _, _ = play(FiringRules(windows=windows), steps)
+    assert len({f.start for f in fired}) == len(fired)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Windows(0, 1), "size 0"),
+        (lambda: Windows(10, 10).slice_of(-1), "before the first window"),
+        (lambda: Windows(10, 10).windows_of(-1), "before the first window"),
+        (lambda: FiringRules(windows=Windows(1, 1), emit_lag=-1), "emit lag of -1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        make()

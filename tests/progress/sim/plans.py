@@ -1,0 +1,55 @@
+"""Small scenarios of query plans, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wmlab.progress.recording import PlanScenario
+from wmlab.progress.scenario.operators import Emit, Map
+from wmlab.progress.scenario.parts import Aggregate, Join, Query, Source, Workers
+from wmlab.progress.sim.records import Records
+from wmlab.progress.sim.world import PlanWorld
+
+TUMBLING = Aggregate(1_000)
+
+
+def scenario(**fields: Any) -> PlanScenario:
+    given: dict[str, Any] = {
+        "queries": [query()],
+        "workers": Workers(4, service_mean_ms=20),
+        "duration_ms": 10_000,
+        "seed": 5,
+    }
+    return PlanScenario("test", **(given | fields))
+
+
+def query(*sources: Source, window: Aggregate | Join | None = TUMBLING, **fields: Any) -> Query:
+    return Query("q", sources=sources or (source("a"), source("b")), window=window, **fields)
+
+
+def growing(name: str, growth: float, **fields: Any) -> Source:
+    """A source whose buffers are re-chunked into `growth` or, if not full, fewer."""
+    return source(name, operators=[Map(growth), Emit()], **fields)
+
+
+def source(name: str, **fields: Any) -> Source:
+    if not {"times_ms", "trace", "rate_per_s"} & fields.keys():
+        fields["rate_per_s"] = 200
+    return Source(name, **({"buffer_records": 10} | fields))
+
+
+def run(traces: Mapping[str, Records] | None = None, **fields: Any) -> PlanWorld:
+    world = PlanWorld(scenario(**fields), traces)
+    world.run()
+    return world
+
+
+def rows(world: PlanWorld, table: str, **where: object) -> list[Mapping[str, Any]]:
+    found = world.journal.rows.get(table, [])
+    return [row for row in found if all(row[name] == value for name, value in where.items())]
+
+
+def identifiers(world: PlanWorld, **where: object) -> list[tuple[int, int, int, bool]]:
+    """(origin, sequence, chunk, last) of the buffers at a place, in order."""
+    return sorted((r["origin"], r["sequence"], r["chunk"], r["last"]) for r in rows(world, "buffers", **where))

@@ -1,0 +1,71 @@
+"""Whatever chains a plan has and however many workers run it: nothing is late, doubled or lost, and windows agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.progress.sim.plans import query, rows, run, source
+from wmlab.progress.scenario.operators import Emit, Filter, InOrder, Map, Renumber, Scan
+from wmlab.progress.scenario.parts import Aggregate, Join, Query, Workers
+from wmlab.progress.sim.world import PlanWorld
+
+INSIDE = st.sampled_from([Scan(), Filter(0.7), Map(2.5), Emit(), Emit(buffer_records=3)])
+NAMED = st.sampled_from([Renumber("x"), InOrder("x")])
+
+
+@st.composite
+def chains(draw, name: str, *, blocking: bool = True, filters: bool = True) -> list[object]:
+    operators: Sequence[object] = draw(st.lists(INSIDE | NAMED, max_size=4))
+    kept = [one for one in operators if filters or not isinstance(one, Filter)]
+    kept = [one for one in kept if blocking or not isinstance(one, Renumber)]
+    return [replace(one, name=f"{name}-{place}") if hasattr(one, "name") else one for place, one in enumerate(kept)]
+
+
+@st.composite
+def plans(draw) -> Query:
+    join = draw(st.booleans())
+    sizes = {"size_ms": draw(st.sampled_from([300, 500])), "slide_ms": draw(st.sampled_from([None, 200]))}
+    sources = [
+        source(name, rate_per_s=draw(st.sampled_from([20, 100])), keys=3, operators=draw(chains(name)))
+        for name in ("a", "b")
+    ]
+    return query(
+        *sources,
+        operators=draw(chains("both", blocking=not join)),
+        window=Join(**sizes) if join else Aggregate(**sizes),
+        output=draw(chains("out", filters=False)),
+    )
+
+
+def played(plan: Query, workers: Workers, base: int) -> PlanWorld:
+    return run(queries=[plan], workers=workers, duration_ms=1_500, chunk_base=base)
+
+
+def windows(world: PlanWorld) -> list[tuple[int, ...]]:
+    return [(row["start"], row["records"], row["results"]) for row in rows(world, "windows_fired")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(plans(), st.sampled_from([0, 1]))
+def test_windows_do_not_depend_on_the_workers_and_nothing_is_late(plan: Query, base: int) -> None:
+    one, many = (played(plan, Workers(count, service_mean_ms=30), base) for count in (1, 7))
+    assert windows(one) == windows(many)
+    assert rows(many, "faults") == rows(one, "faults") == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(plans(), st.sampled_from([0, 1]))
+def test_every_operator_is_given_whole_sequences_and_follows_them_to_the_end(plan: Query, base: int) -> None:
+    world = played(plan, Workers(7, service_mean_ms=30), base)
+    sequences: dict[tuple[str, int, int], list[tuple[int, bool]]] = {}
+    for row in rows(world, "buffers"):
+        sequences.setdefault((row["operator"], row["origin"], row["sequence"]), []).append((row["chunk"], row["last"]))
+    for chunks in sequences.values():
+        assert sorted(chunks) == [(base + place, place == len(chunks) - 1) for place in range(len(chunks))]
+    (states,) = [query.progress for query in world.queries]
+    for state in states.values():
+        assert not any(origin.waiting for origin in state.locals)

@@ -1,0 +1,176 @@
+"""Filters, projections, emissions, renumberings and sequencers between the sources and the sink of a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.progress.sim.plans import growing, identifiers, query, rows, run, source
+from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.tracker import Progress, ProgressRules, step
+from wmlab.progress.scenario.operators import Emit, Filter, InOrder, Map, Renumber, Scan
+from wmlab.progress.scenario.parts import Aggregate, DelayBuffer, Join, LoseBuffer, Workers
+from wmlab.progress.sim.world import PlanWorld
+
+MANY = Workers(9, service_mean_ms=60)
+
+
+def places(world: PlanWorld, operator: str, **where: object) -> list[tuple[int, int]]:
+    """(sequence, chunk) at an operator in the order of arrival."""
+    found = sorted(rows(world, "buffers", operator=operator, **where), key=lambda row: row["arrival"])
+    return [(row["sequence"], row["chunk"]) for row in found]
+
+
+def test_a_scan_changes_nothing() -> None:
+    scanned = query(source("a", operators=[Scan()]), source("b", operators=[Scan()]))
+    assert run(queries=[scanned]).journal.rows == run().journal.rows
+
+
+def test_chance_of_a_filter_goes_with_the_record() -> None:
+    def kept(workers: Workers) -> dict[tuple[str, int], int]:
+        sources = source("a", operators=[Filter(0.5), Emit(), Filter(0.5)]), source("b")
+        world = run(queries=[query(*sources, operators=[Filter(0.8)])], workers=workers)
+        arrivals = rows(world, "buffers", operator="build")
+        assert {row["emitter"] for row in arrivals} == {"a", "b"}
+        return {(row["emitter"], row["sequence"]): row["records"] for row in arrivals}
+
+    assert kept(Workers(1)) == kept(MANY)
+    shares = Counter()
+    for (emitter, _), records in kept(MANY).items():
+        shares[emitter] += records
+    assert 0.2 * 0.7 < shares["a"] / 2_000 < 0.2 * 1.3
+    assert 0.8 * 0.9 < shares["b"] / 2_000 < 0.8 * 1.1
+
+
+@pytest.mark.parametrize(("growth", "capacity", "chunks"), [(2.0, None, 2), (1.1, 11, 1), (1.1, 10, 2), (0.5, 1, 5)])
+def test_what_outgrows_a_buffer_becomes_chunks(growth, capacity, chunks) -> None:
+    cut = source("a", operators=[Map(growth), Emit(buffer_records=capacity)])
+    world = run(queries=[query(cut, window=None)])
+    first = rows(world, "buffers", operator="sink", sequence=1)
+    assert len(first) == chunks
+    assert sum(row["records"] for row in first) == 10
+    assert max(row["records"] for row in first) * growth <= (capacity or 10)
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_every_sequence_has_one_last_chunk_with_the_highest_number_however_often_it_is_cut(base) -> None:
+    twice = [Map(3), Emit(), Map(2), Emit()]
+    world = run(queries=[query(source("a", operators=twice), window=None)], workers=MANY, chunk_base=base)
+    sequences: dict[int, list[tuple[int, bool]]] = {}
+    for _, sequence, chunk, last in identifiers(world, operator="sink"):
+        sequences.setdefault(sequence, []).append((chunk, last))
+    assert len(sequences) > 50
+    assert max(len(mine) for mine in sequences.values()) >= 6
+    for mine in sequences.values():
+        assert mine == [(base + place, place == len(mine) - 1) for place in range(len(mine))]
+    assert rows(world, "faults") == []
+
+
+def test_a_renumbering_numbers_only_what_is_in_a_prefix() -> None:
+    renumbered = query(growing("a", 2), source("b"), operators=[Renumber("merged")])
+    world = run(queries=[renumbered], workers=MANY, script=[DelayBuffer("a", 20, 3_000)])
+    state, out = Progress.start([1, 2], ProgressRules()), 0
+    outputs = {r["sequence"]: r for r in rows(world, "buffers", operator="build")}
+    for row in sorted(rows(world, "buffers", operator="merged"), key=lambda row: row["arrival"]):
+        stamp = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
+        state, _ = step(state, stamp)
+        out = 0 if state.watermark is None else sum(origin.prefix for origin in state.locals)
+        assert all(outputs[n]["arrived_ms"] >= row["arrived_ms"] for n in range(out + 1, len(outputs) + 1))
+    assert sorted(outputs) == list(range(1, out + 1))
+    assert {(row["origin"], row["emitter"], row["chunk"], row["last"]) for row in outputs.values()} == {
+        (3, "merged", 0, True)
+    }
+    assert {row["origin"] for row in rows(world, "windows_fired")} == {4}
+
+
+def test_what_lies_beyond_a_lost_buffer_is_never_renumbered() -> None:
+    world = run(queries=[query(source("a", operators=[Renumber("r")]), source("b"))], script=[LoseBuffer("a", 20)])
+    assert len(rows(world, "buffers", operator="build", emitter="r")) == 19
+    assert len(rows(world, "buffers", operator="r")) > 100
+
+
+def test_windows_do_not_change_behind_a_renumbering() -> None:
+    plain = [(row["start"], row["records"]) for row in rows(run(), "windows_fired")]
+    merged = run(queries=[query(operators=[Renumber("merged")])], workers=MANY)
+    assert [(row["start"], row["records"]) for row in rows(merged, "windows_fired")] == plain
+
+
+def test_a_sequencer_restores_the_order_of_each_origin() -> None:
+    ordered = run(queries=[query(growing("a", 3), source("b"), operators=[InOrder("o")])], workers=MANY)
+    for emitter in ("a", "b"):
+        before, after = (places(ordered, operator, emitter=emitter) for operator in ("o", "build"))
+        assert before != sorted(before)
+        assert after == sorted(before)
+
+
+def test_a_sequencer_that_drops_keeps_the_newest() -> None:
+    dropping = query(source("a", operators=[InOrder("o", policy="drop")]), window=None)
+    world = run(queries=[dropping], workers=MANY)
+    came, went = places(world, "o"), places(world, "sink")
+    assert went == sorted(went)
+    assert 0 < len(went) < len(came)
+
+
+def test_outputs_of_windows_go_through_a_chain_of_their_own() -> None:
+    chain = [Scan(), Map(2), Emit(buffer_records=100), Renumber("r")]
+    world = run(queries=[query(window=Join(1_000, slide_ms=500), output=chain)], workers=MANY)
+    fired = rows(world, "windows_fired")
+    assert identifiers(world, operator="sink") == [(4, number, 0, True) for number in range(1, len(fired) + 1)]
+    sizes = {row["sequence"]: row["records"] for row in rows(world, "buffers", operator="sink")}
+    assert [sizes[row["sequence"]] for row in fired] == [row["results"] for row in fired]
+    assert max(row["records"] for row in rows(world, "buffers", operator="r")) <= 50
+
+
+def test_a_join_matches_equal_keys_of_its_two_sides() -> None:
+    sides = [source(name, keys=5, rate_per_s=30) for name in ("a", "b", "c")]
+    for left, wanted in (((), {"a"}), (("b", "c"), {"b", "c"})):
+        world = run(queries=[query(*sides, window=Join(2_000, left=left))])
+        slices = rows(world, "slices")
+        counts = Counter()
+        for row in rows(world, "buffers", operator="build"):
+            counts[row["emitter"] in wanted] += row["records"]
+        assert (sum(row["left"] for row in slices), sum(row["right"] for row in slices)) == (
+            counts[True],
+            counts[False],
+        )
+        for fired in rows(world, "windows_fired"):
+            (one,) = [row for row in slices if row["start"] == fired["start"]]
+            assert 0.6 < fired["results"] / (one["left"] * one["right"] / 5) < 1.6
+
+
+def test_a_join_fires_once_both_sides_allow() -> None:
+    world = run(queries=[query(source("a"), source("b", lag_ms=3_000), window=Join(1_000))])
+    assert min(row["fired_ms"] for row in rows(world, "windows_fired", cause="watermark")) > 4_000
+
+
+def test_the_probe_throws_away_slices_when_no_window_needs_them() -> None:
+    world = run(queries=[query(window=Join(1_000, slide_ms=500))], workers=MANY)
+    gone = [row for row in rows(world, "slices") if row["collected_ms"] is not None]
+    assert len(gone) > 10
+    assert all(row["end"] + 1_000 < row["reached"] for row in gone)
+    last_probe = {}
+    for row in rows(world, "buffers", operator="probe"):
+        last_probe[row["watermark"]] = max(last_probe.get(row["watermark"], 0), row["arrived_ms"])
+    for one in gone:
+        needed = [start for start in last_probe if start <= one["start"] < start + 1_000]
+        assert all(last_probe[start] <= one["collected_ms"] for start in needed)
+    left = [row for row in rows(world, "slices") if row["collected_ms"] is None]
+    assert left
+    assert all(row["reached"] is None for row in left)
+
+
+def test_the_trackers_write_down_what_they_believe() -> None:
+    world = run(queries=[query(growing("a", 2), source("b"), window=Aggregate(1_000))], complete="literal")
+    state, rules = None, ProgressRules(complete="literal")
+    state = Progress.start([1, 2], rules)
+    for row in rows(world, "buffers", operator="build"):
+        stamp = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
+        state, _ = step(state, stamp)
+        mine = state.of(row["origin"])
+        assert (row["reached_prefix"], row["reached_local"], row["reached"]) == (
+            mine.prefix,
+            mine.local,
+            state.watermark,
+        )
+    assert any(row["completed"] for row in rows(world, "buffers", operator="build"))

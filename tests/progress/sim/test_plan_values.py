@@ -1,0 +1,130 @@
+"""A scenario of query plans that cannot be run is refused; one that can goes through YAML unchanged."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.progress.sim.plans import query, scenario, source
+from wmlab.core.values import Problems
+from wmlab.progress.recording import PlanScenario
+from wmlab.progress.scenario.operators import Emit, Filter, InOrder, Map, Renumber, Scan
+from wmlab.progress.scenario.origins import origins_of
+from wmlab.progress.scenario.parts import (
+    Aggregate,
+    DelayBuffer,
+    EmptyBuffer,
+    Join,
+    LoseBuffer,
+    Query,
+    SilenceSource,
+    Source,
+    StallWorker,
+)
+
+FULL = scenario(
+    queries=[
+        query(
+            source("a", keys=7, operators=[Scan(), Filter(0.5), Map(1.5), Emit(buffer_records=4)]),
+            source("b", stamped="filter"),
+            window=Join(2_000, slide_ms=500, left=["b"]),
+            operators=[InOrder("in-order", policy="drop")],
+            output=[Emit(), Renumber("renumbered")],
+        ),
+        Query("p", sources=[Source("c", times_ms=[1, 5], lag_ms=3)]),
+    ],
+    script=[
+        LoseBuffer("a", 2),
+        DelayBuffer("b", 3, 500),
+        EmptyBuffer("b", 4),
+        SilenceSource("c", at_ms=50),
+        StallWorker(1, at_ms=100, for_ms=200),
+    ],
+    chunk_base=1,
+    local="head",
+)
+
+
+def test_it_goes_through_yaml_unchanged(tmp_path) -> None:
+    assert PlanScenario.from_yaml(FULL.to_yaml()) == FULL
+    assert PlanScenario.load(FULL.save(tmp_path / "plan.yaml")) == FULL
+
+
+def test_it_prints_as_the_code_that_makes_it() -> None:
+    assert repr(FULL.queries[1]) == "Query('p', sources=[Source('c', times_ms=[1, 5], lag_ms=3)])"
+    assert "<caption>Scenario “test”</caption>" in FULL._repr_html_()
+    assert FULL.replace(seed=6).seed == 6
+
+
+@pytest.mark.parametrize("load", [{}, {"rate_per_s": 1, "trace": "flights"}, {"times_ms": [1], "rate_per_s": 2}])
+def test_a_source_has_exactly_one_load(load) -> None:
+    with pytest.raises(Problems, match="give one of rate_per_s, trace and times_ms"):
+        Source("s", **load)
+
+
+def test_a_trace_has_its_own_times() -> None:
+    with pytest.raises(Problems, match="a trace has its own times"):
+        Source("s", trace="flights", disorder_ms=5)
+
+
+def test_a_trace_has_its_own_keys() -> None:
+    with pytest.raises(Problems, match="a trace has its own keys"):
+        Source("s", trace="flights", keys=5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "message"),
+    [
+        ({"window": Join(5, left=["a", "b"])}, "window.left", "no source is left for the right side"),
+        ({"window": Join(5, left=["x"])}, "window.left[0]", "no source is called 'x'; there are: a, b"),
+        ({"window": Join(5), "operators": [Renumber("r")]}, "operators[0]", "one origin of both sides"),
+        ({"operators": [Renumber("a")]}, "operators[0].name", "another part of the query is called 'a' too"),
+        ({"output": [Renumber("probe")]}, "output[0].name", "another part of the query is called 'probe' too"),
+        ({"window": None, "output": [Emit()]}, "output", "there is no window"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(fields, path, message) -> None:
+    with pytest.raises(Problems, match=re.escape(message)) as raised:
+        query(**fields)
+    assert [problem.path for problem in raised.value.problems] == [path]
+
+
+def test_a_source_cannot_be_called_like_an_operator() -> None:
+    with pytest.raises(Problems, match="'build' is what wmlab calls an operator"):
+        query(source("build"))
+
+
+def test_blocking_operators_are_origins_behind_all_sources() -> None:
+    origins = origins_of(
+        query(
+            source("a", operators=[Renumber("r")]),
+            source("b"),
+            operators=[InOrder("o")],
+            output=[Renumber("s")],
+        )
+    )
+    assert origins.ids == {"a": 1, "b": 2, "r": 3, "build": 4, "s": 5}
+    assert origins.inputs == {"r": (1,), "o": (3, 2), "build": (3, 2), "probe": (4,), "s": (4,), "sink": (5,)}
+    assert origins.at_end == {"a": 3, "b": 2}
+
+
+def test_a_join_needs_two_sources() -> None:
+    with pytest.raises(Problems, match="at least two sources"):
+        Query("q", sources=[source("a")], window=Join(1_000))
+
+
+def test_mistakes_across_parts_are_gathered() -> None:
+    with pytest.raises(Problems) as raised:
+        scenario(
+            queries=[query(source("a"), source("a")), query(source("b"), window=Aggregate(5))],
+            script=[LoseBuffer("x", 1), StallWorker(9, at_ms=0, for_ms=1)],
+        )
+    assert [problem.path for problem in raised.value.problems] == [
+        "queries[0].name",
+        "queries[0].sources[0].name",
+        "queries[0].sources[1].name",
+        "queries[1].name",
+        "script[0].source",
+        "script[1].worker",
+    ]

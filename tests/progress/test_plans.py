@@ -1,0 +1,129 @@
+"""Recordings of query plans are explained and checked like those of streams, from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import wmlab as wm
+from tests.progress.sim.plans import growing, query, scenario, source
+from wmlab.__main__ import main
+from wmlab.core.errors import RecordingError, ScenarioError
+from wmlab.core.recording import Recording
+from wmlab.open import load_scenario
+from wmlab.progress import LoseBuffer, PlanScenario, Query, Renumber, SilenceSource, Source
+
+ROOT = Path(__file__).resolve().parents[2]
+DIAGRAM = ROOT / "data" / "scenarios" / "progress_diagram.yaml"
+LOST = scenario(queries=[query(source("a"), growing("b", 2))], script=[LoseBuffer("a", 20)])
+
+
+def test_a_gap_is_explained_at_a_moment() -> None:
+    found = LOST.record().explain(at_ms=9_000)
+    (origin,) = found.origins
+    assert (origin.emitter, origin.origin, origin.sequence, origin.started) == ("a", 1, 20, False)
+    assert found.sentence == (
+        f"global watermark of q at build held at {_grouped(found.watermark)} ms since {_grouped(found.since_ms)} ms: "
+        f"a (origin 1) lacks sequence 20; {origin.waiting} buffers wait behind it"
+    )
+    assert repr(found) == found.sentence
+    assert json.loads(found.to_json())["origins"][0]["emitter"] == "a"
+    assert "lacks sequence 20" in found._repr_html_()
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def test_a_silent_origin_is_named_although_it_never_sent() -> None:
+    run = scenario(script=[SilenceSource("b")]).record()
+    assert run.explain(at_ms=9_000).sentence == (
+        "global watermark of q at build unknown: b (origin 2) has sent nothing; no buffer waits behind it"
+    )
+    (holder,) = [holder for holder in run.explain() if holder.who == "b"]
+    assert holder.why == "it had sent nothing complete"
+    assert holder.held_ms == run.explain().run_ms
+
+
+def test_the_literal_rule_is_explained() -> None:
+    told = scenario(complete="literal").record().explain(at_ms=5_000).sentence
+    assert "a (origin 1) has all chunks of sequence 1, but not by the rule" in told
+
+
+def test_who_held_a_run_is_told_with_its_price() -> None:
+    held = LOST.record().explain()
+    first = next(iter(held))
+    assert (first.who, first.why) == ("a", "a gap, behind which buffers wait")
+    assert first.held_ms > 8_000
+    assert 3_500 < first.cost_ms < 5_500
+    assert held.sentence.startswith("Over 10 ")
+    assert "the global watermark of q was held back most by a" in held.sentence
+
+
+def test_origins_behind_a_renumbering_are_named() -> None:
+    run = scenario(queries=[query(operators=[Renumber("merged")])]).record()
+    assert run.explain(at_ms=5_000).origins[0].emitter == "merged"
+    assert {holder.who for holder in run.explain()} == {"merged"}
+
+
+def test_without_windows_the_sink_is_explained_and_of_several_queries_one_is_named() -> None:
+    queries = [query(), Query("p", sources=[Source("c", times_ms=[500])])]
+    run = scenario(queries=queries).record()
+    assert run.explain(at_ms=9_000, stream="p").operator == "sink"
+    with pytest.raises(RecordingError, match="has several queries; its queries: p, q"):
+        run.explain(at_ms=9_000)
+    with pytest.raises(RecordingError, match="no query 'x'"):
+        run.explain(at_ms=9_000, stream="x")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"at_ms": 9_000, "reader": "r"}, "query plans have none"),
+        ({"at_ms": 1.5}, "1.5, which is no moment"),
+        ({"at_ms": 0}, "no buffer of query 'q' had come to 'build' by 0 ms"),
+    ],
+)
+def test_what_cannot_be_explained_is_refused(options, message) -> None:
+    with pytest.raises(RecordingError, match=message):
+        LOST.record().explain(**options)
+
+
+def test_a_recording_of_buffers_alone_is_explained_too() -> None:
+    run = LOST.record()
+    bare = Recording.from_tables({"buffers": run.table("buffers")}, name="bare", source="trace")
+    assert bare.explain(at_ms=9_000).sentence == run.explain(at_ms=9_000).sentence
+    assert bare.explain().holders == run.explain().holders
+
+
+def test_a_plan_has_no_time_bounds(spark: SparkSession) -> None:
+    with pytest.raises(RecordingError, match="a recording of progress, which has no time_bounds"):
+        LOST.record().time_bounds(spark)
+
+
+def test_a_file_says_what_kind_it_is() -> None:
+    with pytest.raises(ScenarioError, match=r"it is a wm\.progress\.PlanScenario, not a") as raised:
+        wm.Scenario.load(DIAGRAM)
+    assert "load it with wm.progress.PlanScenario.load" in str(raised.value)
+    with pytest.raises(ScenarioError, match=r"has 'writers': it is a wm\.Scenario, not a PlanScenario"):
+        PlanScenario.load(ROOT / "data" / "scenarios" / "first_bounds.yaml")
+    assert isinstance(load_scenario(DIAGRAM), PlanScenario)
+    assert isinstance(load_scenario(ROOT / "data" / "scenarios" / "first_bounds.yaml"), wm.Scenario)
+
+
+def test_the_command_line_takes_plans(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "run")
+    assert main(["record", str(DIAGRAM), target]) == 0
+    assert "windows_fired 2" in capsys.readouterr().out
+    assert main(["check", target]) == 0
+    told = capsys.readouterr().out
+    assert all(f"N{number} " in told for number in range(1, 13))
+    assert main(["explain", target, "--at-ms", "5000", "--stream", "query-1"]) == 0
+    assert "source-1 (origin 1) has sent nothing after sequence 3" in capsys.readouterr().out
+    assert main(["explain", target]) == 1
+    assert "several queries" in capsys.readouterr().err
+    assert main(["bounds", target]) == 1
+    assert "a recording of progress" in capsys.readouterr().err

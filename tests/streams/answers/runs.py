@@ -1,0 +1,137 @@
+"""Recordings for the tests of the answers: a run with a crash, and small ones written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wmlab.core.recording import Recording
+from wmlab.streams.answers.rules import Rules
+from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.tables import TABLES
+
+RULES = Rules(period_ms=1_000, timeout_ms=10_000, look_every_ms=1_000)
+TIMES = {
+    "segments": "created_ms",
+    "epochs": "at_ms",
+    "events": "append_ms",
+    "marks": "received_ms",
+    "cycles": "at_ms",
+    "watermarks": "emitted_ms",
+    "positions": "at_ms",
+    "windows": "at_ms",
+    "faults": "at_ms",
+}
+
+
+def crash(**fields: Any) -> Recording:
+    """A split at 20 s; w2 crashes at 30 s, times out, and comes back at 55 s."""
+    given: dict[str, Any] = {
+        "stream": Stream("orders", segments=2, timestamp_aggregation_timeout_ms=10_000),
+        "writers": [EventWriter("w1", rate_per_s=200, delay_mean_ms=300), EventWriter("w2", rate_per_s=50)],
+        "readers": ReaderGroup(readers=2),
+        "controllers": Controllers(period_ms=1_000),
+        "script": [
+            script.Scale(at_ms=20_000, seal=["0@0"]),
+            script.CrashWriter(at_ms=30_000, writer="w2", restart_after_ms=25_000),
+        ],
+        "duration_ms": 60_000,
+        "seed": 7,
+    }
+    return Scenario("a crash", **(given | fields)).record(progress=False)
+
+
+def until(recording: Recording, at_ms: int) -> Recording:
+    """What a recording would hold if it had been stopped right after `at_ms`."""
+    tables = {}
+    for name, table in ((name, recording.table(name)) for name in TABLES):
+        kept = [row for row in table.to_pylist() if row[TIMES.get(name, "at_ms")] <= at_ms] if name in TIMES else []
+        tables[name] = kept
+    return Recording.from_tables(tables, name=recording.name)
+
+
+def mark(writer: str, time: int, at_ms: int, outcome: str = "success") -> dict[str, Any]:
+    return {
+        "stream": "orders",
+        "writer": writer,
+        "process": writer,
+        "time": time,
+        "position": {0: 100},
+        "noted_ms": at_ms - 5,
+        "received_ms": at_ms,
+        "controller": "c1",
+        "txn": None,
+        "outcome": outcome,
+    }
+
+
+def cycle(at_ms: int, barrier: int | None, *, controller: str = "c1", **columns: Any) -> dict[str, Any]:
+    row = {
+        "stream": "orders",
+        "controller": controller,
+        "at_ms": at_ms,
+        "barrier": barrier,
+        "participating": [],
+        "lagging": [],
+        "removed": [],
+        "outcome": "held",
+        "reason": "",
+    }
+    return row | columns
+
+
+def watermark(seq: int, at_ms: int, **times: int) -> dict[str, Any]:
+    return {
+        "stream": "orders",
+        "seq": seq,
+        "lower": min(times.values()),
+        "upper": max(times.values()),
+        "cut": {0: 100 * (seq + 1)},
+        "writers": times,
+        "controller": "c1",
+        "emitted_ms": at_ms,
+        "revision": 32 * (seq + 1),
+    }
+
+
+def fault(kind: str, target: str, at_ms: int, detail: str = "") -> dict[str, Any]:
+    return {"stream": "orders", "at_ms": at_ms, "kind": kind, "target": target, "detail": detail}
+
+
+def segment(number: int = 0, epoch: int = 0, keys: str = "0..1") -> dict[str, Any]:
+    return {
+        "stream": "orders",
+        "segment_id": (epoch << 32) + number,
+        "number": number,
+        "epoch": epoch,
+        "low": 0.0,
+        "high": 1.0,
+        "keys": keys,
+        "created_ms": 0,
+        "sealed_ms": None,
+    }
+
+
+def position(offset: int, version: int, at_ms: int, reader: str | None = "r-0", segment_id: int = 0) -> dict[str, Any]:
+    return {
+        "stream": "orders",
+        "group": "r",
+        "version": version,
+        "reader": reader,
+        "segment_id": segment_id,
+        "offset": offset,
+        "finished": False,
+        "at_ms": at_ms,
+    }
+
+
+def window(lower: int | None, at_ms: int, reader: str = "r-0") -> dict[str, Any]:
+    return {"stream": "orders", "group": "r", "reader": reader, "lower": lower, "upper": None, "at_ms": at_ms}
+
+
+def written(**tables: list[dict[str, Any]]) -> Recording:
+    """A recording of these rows, of a stream with one segment."""
+    return Recording.from_tables({"segments": [segment()]} | tables, name="by hand")

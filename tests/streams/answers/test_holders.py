@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.streams.answers.runs import crash, cycle, fault, mark, position, segment, watermark, written
+from wmlab.core.answers.holders import Holder, Holders
+from wmlab.core.recording import Recording
+from wmlab.streams.answers import explain
+
+
+@pytest.fixture(scope="module")
+def run() -> Recording:
+    return crash()
+
+
+def over(recording: Recording) -> Holders:
+    found = explain(recording)
+    assert isinstance(found, Holders)
+    return found
+
+
+def test_costs_are_averages_over_the_run() -> None:
+    """w1 holds the bound at 0 for 4 of 10 s, where w2 had noted 3 000: 3 000 * 4 / 10 = 1 200 ms of mean lag."""
+    recording = written(
+        marks=[mark("w1", 0, 0), mark("w2", 3_000, 0), mark("w1", 3_000, 4_500)],
+        cycles=[
+            cycle(1_000, None, outcome="emitted", participating=["w1", "w2"]),
+            cycle(2_000, 0, lagging=["w1"], participating=["w2"], reason="waits"),
+            cycle(5_000, 0, outcome="emitted", participating=["w1", "w2"]),
+        ],
+        watermarks=[watermark(0, 1_000, w1=0, w2=3_000), watermark(1, 5_000, w1=3_000, w2=3_000)],
+        positions=[position(0, 0, 10_000)],
+    )
+    found = over(recording)
+    assert found.run_ms == 10_000
+    assert list(found) == [
+        Holder(who="w1", why="lagging", stretches=1, held_ms=3_000, worst_ms=3_000, cost_ms=900.0),
+        Holder(who="w1", why="slowest", stretches=2, held_ms=6_000, worst_ms=3_000, cost_ms=300.0),
+        Holder(who="w2", why="slowest", stretches=1, held_ms=5_000, worst_ms=None, cost_ms=None),
+        Holder(
+            who="the first cycle had not run",
+            why="first cycle",
+            stretches=1,
+            held_ms=1_000,
+            worst_ms=None,
+            cost_ms=None,
+        ),
+    ]
+
+
+def test_writers_that_hold_together_share_the_cost() -> None:
+    recording = written(
+        marks=[mark("w1", 0, 0), mark("w2", 0, 0), mark("w3", 500, 0)],
+        cycles=[cycle(0, 0, lagging=["w1", "w2"], reason="waits")],
+        watermarks=[watermark(0, 0, w1=0, w2=0, w3=500)],
+        positions=[position(0, 0, 1_000)],
+    )
+    assert [(h.who, h.held_ms, h.worst_ms, h.cost_ms) for h in over(recording)] == [
+        ("w1", 1_000, 500, 250.0),
+        ("w2", 1_000, 500, 250.0),
+    ]
+
+
+def test_a_run_lasts_as_long_as_its_scenario() -> None:
+    """w1 holds the bound at 0 from 1 000 on, where w2 has noted 3 000; nothing is recorded after 1 000."""
+    tables = {
+        "segments": [segment()],
+        "marks": [mark("w1", 0, 500), mark("w2", 3_000, 500)],
+        "cycles": [cycle(1_000, None, outcome="emitted", participating=["w1", "w2"])],
+        "watermarks": [watermark(0, 1_000, w1=0, w2=3_000)],
+    }
+    scenario = {"wmlab": 1, "name": "by hand", "start_ms": 0, "duration_ms": 4_000}
+
+    def length(deleted_ms: int | None = None, **given: object) -> int:
+        faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms)]
+        return over(Recording.from_tables(tables | {"faults": faults}, name="by hand", **given)).run_ms
+
+    assert length(scenario=scenario) == 4_000
+    assert length(scenario=scenario, deleted_ms=2_500) == 2_500
+    assert length(scenario=scenario, finished=False) == length() == 1_000
+    found = over(Recording.from_tables(tables, name="by hand", scenario=scenario))
+    assert next((h.who, h.why, h.held_ms) for h in found) == ("w1", "slowest", 3_000)
+
+
+def test_what_stands_in_the_way_without_a_writer_is_a_holder_too() -> None:
+    recording = written(
+        marks=[mark("w1", 5, 400)],
+        cycles=[cycle(1_400, None, reason="cut failed: no positions")],
+        positions=[position(0, 0, 2_000)],
+    )
+    assert [(h.who, h.why, h.held_ms) for h in over(recording)] == [
+        ("the first cycle had not run", "first cycle", 1_000),
+        ("cut failed: no positions", "failed", 600),
+        ("nobody had noted a time", "no mark", 400),
+    ]
+
+
+def test_the_dead_writer_and_the_slow_one_share_a_run(run: Recording) -> None:
+    found = over(run)
+    dead = next(h for h in found if (h.who, h.why) == ("w2", "lagging"))
+    assert (dead.stretches, dead.held_ms) == (1, 10_000)
+    assert sum(h.held_ms for h in found) == found.run_ms
+    assert found.sentence.startswith(
+        "Over 60 000 ms the lower bound of orders was held back most by w1 (slowest): for 45 995 ms, which cost "
+        "1 328 ms of mean lag; next w2 (lagging, 1 320 ms)"
+    )
+
+
+def test_holders_are_a_table_and_data(run: Recording) -> None:
+    found = over(run)
+    frame = found.to_pandas()
+    assert list(frame.columns) == ["stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms"]
+    assert len(frame) == len(found) == len(json.loads(found.to_json())["holders"])
+    assert str(frame["worst_ms"].dtype) == "Int64"
+    assert "<td style='text-align:left'>w2</td><td>lagging</td><td>1</td><td>10 000</td>" in found._repr_html_()
+    assert "  w2                           lagging: 1 × in all 10 000 ms, at worst 12 574 ms, cost 1 320 ms" in repr(
+        found
+    )
+
+
+def test_a_run_without_comparison_says_so() -> None:
+    assert over(written(positions=[position(0, 0, 50)])).sentence == (
+        "Over 50 ms nobody held the lower bound of orders below what the others had noted."
+    )

@@ -1,0 +1,120 @@
+"""time_bounds against the pure tracker, row by row, over generated streams in one query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.streams.bounds.cases import Row, Stream, streams
+from tests.streams.bounds.frames import POSITIONS, Logs, frame, rows_of
+from wmlab.core.errors import ModelError
+from wmlab.streams.bounds.bounds import time_bounds
+from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.window import Tracker
+
+BOUNDS = ("lower", "upper", "lower_seq", "upper_seq")
+NOTHING = (None, None, None, None)
+
+
+def expected(stream: Stream, segment: int, offset: int) -> tuple[Any, ...]:
+    tracker = Tracker.start().advance(ReaderPosition({segment: offset}), list(enumerate(stream.log)), stream.segments)
+    lower, upper = (None if place is None else stream.seqs[place] for place in (tracker.lower_seq, tracker.upper_seq))
+    return tracker.window.lower, tracker.window.upper, lower, upper
+
+
+def position(stream: str | None, segment: int | None, offset: int | None, tag: str = "") -> Row:
+    return {"stream": stream, "segment_id": segment, "offset": offset, "tag": tag}
+
+
+def test_every_position_gets_what_a_fresh_tracker_says(spark: SparkSession) -> None:
+    made = streams(150, seed=1)
+    asked = [(stream, segment, offset) for stream in made for segment in stream.ids for offset in (*range(31), 10**15)]
+    positions = frame(spark, [position(stream.name, segment, offset) for stream, segment, offset in asked], POSITIONS)
+    logs = Logs.of(spark, made)
+    found = rows_of(time_bounds(positions, logs.watermarks, logs.segments), "stream", "segment_id", "offset", *BOUNDS)
+    told = {(stream.name, segment, offset): expected(stream, segment, offset) for stream, segment, offset in asked}
+    assert len(found) == len(asked)
+    assert {row[:3]: row[3:] for row in found} == told
+    kinds = Counter((row[3] is None, row[4] is None) for row in found)
+    assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 200
+
+
+def test_unevenly_spread_cuts(spark: SparkSession) -> None:
+    # One cell of the grid holds almost every cut, and offsets are as large as they get.
+    offsets = [*range(100, 400), 10**6, 2**62, 2**63 - 2]
+    marks = [
+        {"stream": "s", "seq": seq, "lower": seq, "upper": seq, "emitted_ms": 0, "cut": {0: offset}}
+        for seq, offset in enumerate(offsets)
+    ]
+    logs = Logs.of(spark, [])
+    watermarks = frame(
+        spark, marks, "stream string, seq long, lower long, upper long, emitted_ms long, cut map<long, long>"
+    )
+    asked = sorted({max(0, offset + step) for offset in offsets for step in (-1, 0, 1)} | {0})
+    positions = frame(spark, [position("s", 0, offset) for offset in asked], POSITIONS)
+    found = dict(rows_of(time_bounds(positions, watermarks, logs.segments), "offset", "lower_seq"))
+    assert found == {
+        offset: max((s for s, cut in enumerate(offsets) if cut <= offset), default=None) for offset in asked
+    }
+
+
+def test_rows_and_columns_are_kept(spark: SparkSession) -> None:
+    stream = next(stream for stream in streams(20, seed=2) if stream.log and len(stream.segments) > 1)
+    segment = next(iter(stream.segments))
+    rows = [
+        position(stream.name, segment, 7, "first"),
+        position(stream.name, segment, 7, "again"),
+        position(stream.name, segment, 7, "again"),
+        position(stream.name, segment, None, "no offset"),
+        position(stream.name, segment, -1, "negative"),
+        position(stream.name, 5, -1, "negative in no segment"),
+        position(stream.name, None, 7, "no segment"),
+        position(None, segment, 7, "no stream"),
+        position("elsewhere", segment, 7, "no such stream"),
+    ]
+    named = frame(spark, rows, POSITIONS).withColumn("a.b", F.lit(1)).withColumn("key", F.lit(2))
+    logs = Logs.of(spark, [stream])
+    found = time_bounds(named, logs.watermarks, logs.segments)
+    assert found.columns == [*named.columns, *BOUNDS]
+    told = Counter({("first", expected(stream, segment, 7)): 1, ("again", expected(stream, segment, 7)): 2})
+    told += Counter((row["tag"], NOTHING) for row in rows[3:])
+    assert Counter((row[0], row[1:]) for row in rows_of(found, "tag", *BOUNDS)) == told
+    assert {(row["a.b"], row["key"]) for row in found.collect()} == {(1, 2)}
+
+
+def test_without_watermarks_nothing_is_known(spark: SparkSession) -> None:
+    logs = Logs.of(spark, [])
+    positions = frame(spark, [position("s", 0, 7)], POSITIONS)
+    assert rows_of(time_bounds(positions, logs.watermarks, logs.segments), *BOUNDS) == [NOTHING]
+
+
+def test_the_rows_are_neither_sorted_nor_shuffled(spark: SparkSession) -> None:
+    logs = Logs.of(spark, streams(2, seed=3))
+    positions = frame(spark, [position("s0", 0, 7)], POSITIONS)
+    plan = time_bounds(positions, logs.watermarks, logs.segments)._jdf.queryExecution().sparkPlan().toString()
+    before_broadcasts = [line for line in plan.splitlines() if "Join" in line or "Sort" in line or "Window" in line]
+    assert len(before_broadcasts) == 2
+    assert all("BroadcastHashJoin [xxhash64" in line or "BroadcastHashJoin [CASE" in line for line in before_broadcasts)
+
+
+@pytest.mark.parametrize("column", ["lower", "Upper", "lower_seq"])
+def test_a_column_that_would_be_overwritten_is_refused(spark: SparkSession, column: str) -> None:
+    logs = Logs.of(spark, [])
+    positions = frame(spark, [], POSITIONS).withColumnRenamed("tag", column)
+    with pytest.raises(ModelError, match=f"positions already has a column '{column}'"):
+        time_bounds(positions, logs.watermarks, logs.segments)
+
+
+def test_a_missing_column_is_named(spark: SparkSession) -> None:
+    logs = Logs.of(spark, [])
+    positions = frame(spark, [], POSITIONS)
+    with pytest.raises(ModelError, match="positions has no column 'offset'"):
+        time_bounds(positions.drop("offset"), logs.watermarks, logs.segments)
+    with pytest.raises(ModelError, match="watermarks has no column 'cut'"):
+        time_bounds(positions, logs.watermarks.drop("cut"), logs.segments)
+    with pytest.raises(ModelError, match="segments has the column 'low' 2 times"):
+        time_bounds(positions, logs.watermarks, logs.segments.select("*", F.lit(0.0).alias("low")))

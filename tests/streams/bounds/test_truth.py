@@ -1,0 +1,152 @@
+"""true_bound and group_true_bound against brute force over generated histories, and tightness by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.streams.bounds.cases import Row, a_history
+from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, rows_of
+from wmlab.core.errors import ModelError
+from wmlab.streams.bounds import truth
+from wmlab.streams.bounds.truth import group_true_bound, tightness, true_bound
+from wmlab.streams.model.history import StreamHistory
+
+
+@dataclass(frozen=True)
+class Told:
+    """A stream's history and, by segment, its events as (offset, event_time)."""
+
+    name: str
+    history: StreamHistory
+    events: Mapping[int, list[tuple[int, int]]]
+
+    def to_come(self, segment: int, offset: int) -> int | None:
+        own = [time for end, time in self.events[segment] if end > offset]
+        later = [time for part in self.history.descendants(segment) for _, time in self.events[part.id]]
+        return min(own + later, default=None)
+
+
+def histories(count: int, seed: int) -> list[Told]:
+    return [_told(f"s{number}", Random(f"{seed}/{number}")) for number in range(count)]
+
+
+def _told(name: str, random: Random) -> Told:
+    history = a_history(random)
+    events = {}
+    for epoch, segment in enumerate(history.segments):
+        ends = sorted(random.sample(range(1, 60), random.choice([0, 1, 5, 20])))
+        events[segment] = [(end, 100 * epoch + end + random.randint(-90, 30)) for end in ends]
+    return Told(name, history, events)
+
+
+def event_rows(made: list[Told]) -> list[Row]:
+    return [
+        {"stream": told.name, "segment_id": segment, "offset": end, "event_time": time}
+        for told in made
+        for segment, events in told.events.items()
+        for end, time in events
+    ]
+
+
+def segment_rows(made: list[Told]) -> list[Row]:
+    return [
+        {"stream": told.name, "segment_id": part.id, "low": float(part.keys.low), "high": float(part.keys.high)}
+        for told in made
+        for part in told.history.segments.values()
+    ]
+
+
+@pytest.mark.parametrize("events_per_cell", [2, 10_000])
+def test_every_position_gets_the_smallest_time_to_come(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, events_per_cell: int
+) -> None:
+    monkeypatch.setattr(truth, "_EVENTS_PER_CELL", events_per_cell)
+    made = histories(40, seed=1)
+    asked = [(told, segment, offset) for told in made for segment in told.events for offset in range(0, 62, 3)]
+    rows = [{"stream": told.name, "segment_id": part, "offset": at, "tag": "x"} for told, part, at in asked]
+    events, segments = frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
+    positions = frame(spark, rows, POSITIONS)
+    found = true_bound(positions, events, segments)
+    assert found.columns == [*positions.columns, "true_bound"]
+    answers = rows_of(found, "stream", "segment_id", "offset", "true_bound")
+    assert sorted(answers, key=itemgetter(0, 1, 2)) == sorted(
+        ((told.name, part, at, told.to_come(part, at)) for told, part, at in asked), key=itemgetter(0, 1, 2)
+    )
+    assert sum(answer[3] is None for answer in answers) > 20
+
+
+def test_positions_that_are_nowhere_are_kept(spark: SparkSession) -> None:
+    made = histories(3, seed=2)
+    rows = [
+        {"stream": stream, "segment_id": segment, "offset": offset, "tag": tag}
+        for tag, stream, segment, offset in [
+            ("no stream", None, 0, 5),
+            ("no segment", "s0", None, 5),
+            ("other stream", "elsewhere", 0, 5),
+            ("other segment", "s0", 10**12, 5),
+            ("twice", "elsewhere", 0, 5),
+            ("twice", "elsewhere", 0, 5),
+        ]
+    ]
+    positions = frame(spark, rows, POSITIONS)
+    found = true_bound(positions, frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS))
+    assert sorted(rows_of(found, "tag", "true_bound")) == sorted((row["tag"], None) for row in rows)
+
+
+def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -> None:
+    made = histories(30, seed=3)
+    rows: list[Row] = []
+    told: list[tuple[str, int, int | None]] = []
+    for one in made:
+        random = Random(one.name)
+        log = _changes(one, random)
+        rows += log
+        offsets: dict[int, int | None] = {}
+        for version, update in groupby(log, key=itemgetter("version")):
+            offsets |= {row["segment_id"]: None if row["finished"] else row["offset"] for row in update}
+            to_come = [one.to_come(part, offset) for part, offset in offsets.items() if offset is not None]
+            told.append((one.name, version, min((time for time in to_come if time is not None), default=None)))
+    events, segments = frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
+    found = group_true_bound(frame(spark, rows, CHANGES), events, segments)
+    assert found.columns == ["stream", "group", "version", "at_ms", "true_bound"]
+    by_version = itemgetter(0, 1)
+    assert sorted(rows_of(found, "stream", "version", "true_bound"), key=by_version) == sorted(told, key=by_version)
+
+
+def _changes(told: Told, random: Random) -> list[Row]:
+    rows = []
+    for version in range(0, 24, random.choice([1, 2])):
+        for segment in random.sample(sorted(told.events), random.randint(1, len(told.events))):
+            row = {"stream": told.name, "group": "g", "version": version, "at_ms": 7 * version}
+            offset, finished = min(60, 3 * version + random.randint(-2, 2)), random.random() < 0.2
+            rows.append(row | {"segment_id": segment, "offset": max(0, offset), "finished": finished})
+    return rows
+
+
+def test_tightness(spark: SparkSession) -> None:
+    rows = [(10, 30, 20), (21, 30, 20), (None, 15, 20), (10, None, 20), (10, 30, None), (20, 20, 20)]
+    bounds = spark.createDataFrame(rows, "lower long, upper long, true_bound long")
+    assert [tuple(row[3:]) for row in tightness(bounds).collect()] == [
+        (10, 10, True),
+        (-1, 10, False),
+        (None, -5, True),
+        (10, None, True),
+        (None, None, True),
+        (0, 0, True),
+    ]
+    with pytest.raises(ModelError, match="bounds has no column 'true_bound'"):
+        tightness(bounds.drop("true_bound"))
+
+
+def test_a_column_that_would_be_overwritten_is_refused(spark: SparkSession) -> None:
+    positions = frame(spark, [], POSITIONS).withColumn("true_bound", F.lit(1))
+    with pytest.raises(ModelError, match="positions already has a column 'true_bound'"):
+        true_bound(positions, frame(spark, [], EVENTS), frame(spark, [], SEGMENTS))

@@ -1,0 +1,164 @@
+"""The charts that are drawn from a recording: what each says and what it draws, for a run with known answers."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.streams.charts.recordings import BORN_1, recording
+from wmlab.core.charts.chart import Chart
+from wmlab.core.errors import ChartError
+from wmlab.core.recording import Recording
+from wmlab.streams import charts as view
+
+CHARTS: list[Callable[..., Chart]] = [
+    view.bucket_ownership,
+    view.event_time_plane,
+    view.key_space,
+    view.lag,
+    view.lag_distribution,
+    view.watermark_cycles,
+    view.writer_marks,
+]
+OF_A_STREAM = [chart for chart in CHARTS if chart is not view.bucket_ownership]
+
+
+def trace(chart: Chart, name: str) -> Any:
+    """The only trace of that name that is in the legend, or else the first one."""
+    found = [trace for trace in chart.figure.data if trace.name == name]
+    return found[0]
+
+
+@pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
+def test_a_chart_is_a_sentence_a_still_picture_and_plain_json(draw: Callable[..., Chart]) -> None:
+    bundle = draw(recording())._repr_mimebundle_()
+    assert bundle["text/plain"].endswith(".")
+    words = ["".join(node.itertext()) for node in ET.fromstring(bundle["image/svg+xml"]).iter() if "text" in node.tag]
+    assert any("?" in word for word in words), "a chart asks its question"
+    assert "bdata" not in json.dumps(bundle["application/vnd.plotly.v1+json"]), "arrays are stored readably"
+    assert draw(recording())._repr_mimebundle_() == bundle, "the same data give the same bytes"
+
+
+@pytest.mark.parametrize("draw", OF_A_STREAM, ids=lambda draw: draw.__name__)
+def test_a_stream_is_chosen_by_name_and_a_wrong_one_is_named(draw: Callable[..., Chart]) -> None:
+    assert draw(recording(), stream="orders").sentence == draw(recording()).sentence
+    with pytest.raises(ChartError, match=r"no rows of stream 'sales' .* it has orders"):
+        draw(recording(), stream="sales")
+    with pytest.raises(ChartError, match="no stream"):
+        draw(Recording.from_tables({}, name="empty"))
+
+
+@pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
+def test_a_title_replaces_the_question(draw: Callable[..., Chart]) -> None:
+    chart = draw(recording(), title="A <title>")
+    assert "A &lt;title&gt;" in chart.svg
+    assert chart.figure.layout.title.text == "<b>A &lt;title&gt;</b>"
+
+
+def test_the_key_space_has_a_block_per_segment_and_a_line_per_cut() -> None:
+    chart = view.key_space(recording())
+    assert chart.sentence == (
+        "Stream orders had 3 segments, 2 of them open at the end; 2 cuts were emitted, and the last one stood "
+        "2,010 ms of writing behind the end."
+    )
+    blocks = trace(chart, "segment")
+    assert list(blocks.text) == ["0@0", "1@1", "2@1"]
+    assert (list(blocks.base), list(blocks.x)) == ([0, 3.99, 3.99], [4, 2.01, 2.01])
+    cuts = trace(chart, "stream cut of a watermark")
+    assert list(cuts.x) == [1, 1, None, 3.99, 3.99, 3.99, 3.99, None]
+    assert list(cuts.y) == [0, 1, None, 0, 0.5, 0.5, 1, None]
+
+
+def test_readers_stand_where_their_segments_were_last_read() -> None:
+    readers = trace(view.key_space(recording()), "position of the readers")
+    assert list(readers.x) == [2, 2, None, 5, 5, 3.99, 3.99, None, 5, 5, 6, 6, None]
+
+
+def test_an_event_below_a_bound_given_before_is_marked() -> None:
+    chart = view.event_time_plane(recording())
+    assert chart.sentence == (
+        "Half of the 5 events of orders arrived within 100 ms of their time, the slowest after 3.0 s; 1 arrived below "
+        "the lower bound that a watermark had given before."
+    )
+    early = trace(chart, "event below the lower bound")
+    assert (list(early.x), list(early.y)) == ([3.5], [0.5])
+    lower = trace(chart, "lower bound")
+    assert (list(lower.x), list(lower.y)) == ([2.5, 5, 6], [0.8, 2.8, 2.8])
+
+
+def test_marks_stand_in_the_lane_of_their_writer() -> None:
+    chart = view.writer_marks(recording())
+    assert chart.sentence == (
+        "12 marks were noted in orders, 1 of them refused; w2 held the lower bound longest, for 5.5 s from 2,500 ms."
+    )
+    assert list(trace(chart, "accepted").y) == [0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0]
+    refused = trace(chart, "refused")
+    assert (list(refused.x), list(refused.y)) == ([4], [1])
+    silent = trace(chart, "no mark when one was due")
+    assert (list(silent.base), list(silent.x), list(silent.y)) == ([5.5], [2.5], [1])
+
+
+def test_neighbouring_stretches_of_a_holder_are_one() -> None:
+    held = trace(view.writer_marks(recording()), "held the lower bound")
+    assert (list(held.base), list(held.x), list(held.y)) == ([2.5], [5.5], [1])
+
+
+def test_cycles_say_whom_they_waited_for() -> None:
+    chart = view.watermark_cycles(recording())
+    assert chart.sentence == (
+        "4 cycles ran for orders, 2 of them emitted a watermark; 2 of the 2 others waited for w2."
+    )
+    assert list(trace(chart, "emitted").x) == [2.5, 5]
+    assert list(trace(chart, "held").customdata) == ["7,000 ms, c0: waits for w2", "8,000 ms, c0: waits for w2"]
+    assert list(trace(chart, "barrier").y) == [None, 0.8, 2.8, 2.8]
+
+
+def test_a_bucket_without_owner_is_told_and_drawn() -> None:
+    chart = view.bucket_ownership(recording())
+    assert chart.sentence == "2 controllers owned 2 buckets; bucket 0 had no owner for 1.5 s from 3,000 ms."
+    nobody = trace(chart, "no owner")
+    assert (list(nobody.base), list(nobody.x)) == ([3], [1.5])
+    with pytest.raises(ChartError, match="one controller ran everything"):
+        view.bucket_ownership(recording(ownership=[]))
+
+
+def test_lag_and_tightness_come_from_the_windows() -> None:
+    chart = view.lag(recording())
+    assert chart.sentence == (
+        "In half of the windows of orders the lower bound stood at most 2.7 s behind the clock, and 3.7 s at worst; "
+        "where both bounds were known they were 1.1 s apart."
+    )
+    assert chart.data["lag_ms"] == [1_800, 2_700, 3_700]
+    assert chart.data["width_ms"] == [None, 1_100, 1_100]
+    bars = trace(view.lag_distribution(recording()), "lag")
+    assert sum(bars.width) == 3
+
+
+def test_a_distribution_of_nothing_asks_for_the_reason() -> None:
+    unknown = [row | {"lower": None, "upper": None} for row in recording().table("windows").to_pylist()]
+    with pytest.raises(ChartError, match="ever knew a lower bound"):
+        view.lag_distribution(recording(windows=unknown))
+    assert view.lag(recording(windows=unknown)).sentence == "No reader of orders ever knew a lower bound."
+
+
+def test_lineage_joins_segments_whose_keys_were_handed_over() -> None:
+    drawn = view.lineage(recording())
+    assert drawn.sentence == "Stream orders: 3 segments, 1 of them sealed and succeeded."
+    arrows = [line.strip() for line in drawn.mermaid.splitlines() if "-->" in line]
+    assert arrows == [f"s0 --> s{BORN_1 + 1}", f"s0 --> s{BORN_1 + 2}"]
+
+
+def test_topology_names_every_party_once(tmp_path: Any) -> None:
+    drawn = view.topology(recording())
+    assert drawn.sentence == "1 stream, 2 writers, 1 controller, 1 reader."
+    assert [drawn.mermaid.count(f"[{name}]") for name in ("w1", "w2", "r0")] == [1, 1, 1]
+    assert drawn._repr_mimebundle_()["text/vnd.mermaid"] == drawn.mermaid
+    assert drawn.save(tmp_path / "a.mmd").read_text() == drawn.mermaid
+    with pytest.raises(ChartError, match=r"suffix \.mmd"):
+        drawn.save(tmp_path / "a.png")
+    with pytest.raises(ChartError, match="no stream to draw"):
+        view.topology(Recording.from_tables({}, name="empty"))

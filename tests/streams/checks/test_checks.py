@@ -1,0 +1,456 @@
+"""The judge finds each invariant violated in a doctored recording, and says what it cannot judge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from wmlab.core.errors import ModelError
+from wmlab.core.recording import Recording
+from wmlab.core.spark.schemas import dataframe
+from wmlab.streams.api import Scenario
+from wmlab.streams.checks.checks import INVARIANTS, verdict
+from wmlab.streams.checks.late import BROKE_ITS_WORD, DROPPED, NOT_NOTED, late_events
+from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.tables import TABLES
+
+Rows = list[dict[str, Any]]
+Change = Callable[[Rows], Rows]
+
+
+def record(**fields: Any) -> Recording:
+    given: dict[str, Any] = {
+        "stream": Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000),
+        "writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=200), EventWriter("w2", rate_per_s=40)],
+        "readers": ReaderGroup(readers=2, publish_every_ms=500),
+        "controllers": Controllers(period_ms=1_000),
+        "script": [script.Scale(at_ms=3_000, seal=["0@0"])],
+        "duration_ms": 10_000,
+        "seed": 5,
+    }
+    return Scenario("judged", **(given | fields)).record(progress=False)
+
+
+@pytest.fixture(scope="module")
+def sound() -> Recording:
+    return record()
+
+
+def judge(spark: SparkSession, recording: Recording, name: str, **changes: Change) -> dict[str, Any]:
+    """The verdict on one invariant after the rows of some tables were doctored."""
+    tables = {}
+    for table in INVARIANTS[name].tables:
+        rows = recording.table(table).to_pylist(maps_as_pydicts="strict")
+        tables[table] = frame(spark, table, changes[table](rows) if table in changes else rows)
+    (row,) = verdict(name, tables).collect()
+    return row.asDict(recursive=True)
+
+
+def frame(spark: SparkSession, name: str, rows: Rows) -> DataFrame:
+    listed = [{key: list(v.items()) if isinstance(v, dict) else v for key, v in row.items()} for row in rows]
+    return dataframe(spark, pa.Table.from_pylist(listed, schema=TABLES[name]))
+
+
+def proof(row: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(entry["table"], json.loads(entry["row"])) for entry in row["evidence"]]
+
+
+def entry(seq: int, **columns: Any) -> Change:
+    """Change some columns of the watermark with this seq."""
+    return lambda rows: [row | columns if row["seq"] == seq else row for row in rows]
+
+
+def nothing(rows: Rows) -> Rows:
+    return []
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+def test_a_sound_run_keeps_every_invariant(spark: SparkSession, sound: Recording, name: str) -> None:
+    found = judge(spark, sound, name)
+    assert (found["verdict"], found["violations"], found["what"], found["evidence"]) == ("ok", 0, None, None)
+    assert found["judged"] > 0
+
+
+@pytest.mark.parametrize("name", INVARIANTS)
+def test_an_empty_recording_leaves_every_invariant_unknown(spark: SparkSession, sound: Recording, name: str) -> None:
+    found = judge(spark, sound, name, **dict.fromkeys(INVARIANTS[name].tables, nothing))
+    assert (found["verdict"], found["judged"], found["evidence"]) == ("unknown", 0, None)
+    assert found["what"] == INVARIANTS[name].no_data
+
+
+def test_i1_finds_a_lower_bound_that_stands_still(spark: SparkSession, sound: Recording) -> None:
+    lower = sound.table("watermarks")["lower"].to_pylist()
+    found = judge(spark, sound, "I1", watermarks=entry(3, lower=lower[2]))
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    (_, before), (_, after) = proof(found)
+    assert (before["seq"], before["lower"]) == (2, lower[2])
+    assert (after["seq"], after["lower"]) == (3, lower[2])
+
+
+def test_i2_finds_an_upper_bound_that_falls(spark: SparkSession, sound: Recording) -> None:
+    upper = sound.table("watermarks")["upper"].to_pylist()
+    found = judge(spark, sound, "I2", watermarks=entry(3, upper=upper[2] - 1))
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    assert [(row["seq"], row["upper"]) for _, row in proof(found)] == [(2, upper[2]), (3, upper[2] - 1)]
+
+
+def test_i2_is_not_promised_under_two_leaders(spark: SparkSession, sound: Recording) -> None:
+    def second_leader(rows: Rows) -> Rows:
+        return [*rows, rows[3] | {"controller": "controller-1"}]
+
+    falls = entry(3, upper=0)
+    found = judge(spark, sound, "I2", watermarks=falls, cycles=second_leader)
+    assert found["verdict"] == "unknown"
+    assert found["what"] == "not promised: controller-0 and controller-1 both led orders for a while"
+
+
+def test_i2_is_promised_when_one_leader_follows_another(spark: SparkSession, sound: Recording) -> None:
+    def successor(rows: Rows) -> Rows:
+        return [
+            row | ({"controller": "controller-1"} if row.get("at_ms", row.get("emitted_ms")) > 5_500 else {})
+            for row in rows
+        ]
+
+    found = judge(spark, sound, "I2", watermarks=successor, cycles=successor)
+    assert found["verdict"] == "ok"
+
+
+def test_i3_finds_a_cut_that_moves_back_inside_a_segment(spark: SparkSession, sound: Recording) -> None:
+    cuts = [dict(cut) for cut in sound.table("watermarks")["cut"].to_pylist()]
+    back = cuts[1] | {1: cuts[0][1] - 1}
+    found = judge(spark, sound, "I3", watermarks=entry(1, cut=back))
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    (_, before), (_, after), (table, segment) = proof(found)
+    assert (before["seq"], before["cut"]) == (0, {"1": cuts[0][1]})
+    assert (after["seq"], after["cut"]) == (1, {"1": cuts[0][1] - 1})
+    assert (table, segment["segment_id"], segment["keys"]) == ("segments", 1, "1/2..1")
+
+
+def test_i3_finds_a_cut_that_moves_back_to_a_predecessor(spark: SparkSession, sound: Recording) -> None:
+    cuts = [dict(cut) for cut in sound.table("watermarks")["cut"].to_pylist()]
+    last = len(cuts) - 1
+    found = judge(spark, sound, "I3", watermarks=entry(last, cut={0: 10**9, 1: cuts[last][1]}))
+    (_, before), (_, after), *segments = proof(found)
+    assert after["cut"] == {"0": 10**9}
+    assert list(before["cut"].items()) == [(str(2**32 + 3), cuts[last - 1][2**32 + 3])]
+    assert [row["keys"] for _, row in segments] == ["1/4..1/2", "0..1/2"]
+
+
+def test_i3_takes_an_unknown_offset_for_the_end_of_the_segment(spark: SparkSession, sound: Recording) -> None:
+    cuts = [dict(cut) for cut in sound.table("watermarks")["cut"].to_pylist()]
+    found = judge(spark, sound, "I3", watermarks=entry(0, cut=cuts[0] | {1: None}))
+    assert found["what"] == f"the cut of watermark 1 moves back, from 1@0 at its end to 1@0 at {cuts[1][1]}"
+
+
+def test_i4_finds_a_cut_behind_a_counted_writer(spark: SparkSession, sound: Recording) -> None:
+    watermark = sound.table("watermarks").to_pylist(maps_as_pydicts="strict")[1]
+    found = judge(spark, sound, "I4", watermarks=entry(1, cut=watermark["cut"] | {1: 1}))
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    (_, cut), (table, mark), (_, segment) = proof(found)
+    assert cut["cut"] == {"1": 1}
+    assert cut["writers"] == {mark["writer"]: mark["time"]}
+    assert table == "marks"
+    assert mark["position"]["1"] > 1
+    assert mark["received_ms"] <= cut["emitted_ms"]
+    assert segment["segment_id"] == 1
+
+
+def test_i4_takes_the_last_mark_that_the_cycle_can_have_read(spark: SparkSession, sound: Recording) -> None:
+    def noted_again_later(rows: Rows) -> Rows:
+        mark = next(row for row in rows if row["writer"] == "w1" and row["outcome"] == "success")
+        return [*rows, mark | {"received_ms": 9_999, "position": {0: 10**9, 1: 10**9}}]
+
+    assert judge(spark, sound, "I4", marks=noted_again_later)["verdict"] == "ok"
+
+
+def test_i4_pairs_each_watermark_with_its_own_cycle(spark: SparkSession, sound: Recording) -> None:
+    """A leader that was held up may append what it computed long ago in the moment in which its next cycle runs."""
+    log = sound.table("watermarks").to_pylist()
+    held_up, following = log[1], log[2]
+
+    def at_once(rows: Rows) -> Rows:
+        return [row | ({"emitted_ms": following["emitted_ms"]} if row["seq"] == 1 else {}) for row in rows]
+
+    def noted_meanwhile(rows: Rows) -> Rows:
+        mark = next(row for row in rows if row["writer"] == "w1" and row["time"] == dict(held_up["writers"])["w1"])
+        return [*rows, mark | {"received_ms": held_up["emitted_ms"] + 1, "position": {0: 10**9, 1: 10**9}}]
+
+    assert judge(spark, sound, "I4", watermarks=at_once, marks=noted_meanwhile)["verdict"] == "ok"
+
+
+def test_i4_is_unknown_without_the_marks(spark: SparkSession, sound: Recording) -> None:
+    found = judge(spark, sound, "I4", marks=nothing)
+    assert (found["verdict"], found["judged"]) == ("unknown", 0)
+    assert found["what"] == "no accepted mark of the writers that watermark 0 counted is recorded"
+
+
+@pytest.mark.parametrize(
+    ("cut", "what", "segments"),
+    [
+        ({0: 5}, "does not cover the keys 1/2..1", ["0..1/2"]),
+        ({0: 5, 1: 5, 2**32 + 2: 5}, "covers keys twice, in 0@0 and 2@1", ["0..1/2", "0..1/4"]),
+        ({0: 5, 9: 5}, "names 9@0, which the stream never had", []),
+    ],
+)
+def test_i5_finds_an_incomplete_cut(
+    spark: SparkSession, sound: Recording, cut: dict[int, int], what: str, segments: list[str]
+) -> None:
+    found = judge(spark, sound, "I5", watermarks=entry(0, cut=cut))
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    assert found["what"] == f"the cut of watermark 0 {what}"
+    (_, watermark), *rest = proof(found)
+    assert watermark["cut"] == {str(segment): offset for segment, offset in cut.items()}
+    assert [row["keys"] for _, row in rest] == segments
+
+
+def test_i5_finds_a_cut_that_no_reader_can_be_at(spark: SparkSession) -> None:
+    merged = record(
+        script=[script.Scale(at_ms=2_000, seal=["0@0", "1@0"], into=1), script.Scale(at_ms=4_000, seal=["2@1"], into=2)]
+    )
+    found = judge(spark, merged, "I5", watermarks=entry(6, cut={1: 4, 2 * 2**32 + 3: 7}))
+    assert found["what"] == "the cut of watermark 6 is passed before 2@1, which its segments wait for, is read"
+    assert [row["segment_id"] for table, row in proof(found) if table == "segments"] == [2**32 + 2, 1, 2 * 2**32 + 3]
+
+
+def test_i5_is_unknown_when_the_epochs_are_no_history(spark: SparkSession, sound: Recording) -> None:
+    found = judge(spark, sound, "I5", epochs=lambda rows: rows[1:])
+    assert (found["verdict"], found["judged"]) == ("unknown", 0)
+    assert found["what"] == "segments and epochs are no history: The epochs are numbered [1]."
+
+
+def shown_from_the_start(lower: int) -> Change:
+    return lambda rows: [rows[0] | {"lower": lower}, *rows[1:]]
+
+
+def test_i6_finds_an_event_behind_a_bound_that_was_shown(spark: SparkSession, sound: Recording) -> None:
+    lower = sound.table("watermarks")["lower"].to_pylist()[3]
+    found = judge(spark, sound, "I6", windows=shown_from_the_start(lower))
+    assert found["verdict"] == "violated"
+    assert 0 < found["violations"] < found["judged"]
+    (first, window), (second, event), (third, read) = proof(found)
+    assert (first, second, third) == ("windows", "events", "reads")
+    assert event["event_time"] < window["lower"] == lower
+    assert window["at_ms"] < read["at_ms"]
+    assert read["segment_id"] == event["segment_id"]
+    assert read["from_offset"] < event["offset"] <= read["to_offset"]
+
+
+def test_i6_holds_for_first_delivery_only(spark: SparkSession, sound: Recording) -> None:
+    def read_again(rows: Rows) -> Rows:
+        last_ms = max(row["at_ms"] for row in rows)
+        return [*rows, *(row | {"again": True, "at_ms": last_ms + 1} for row in rows)]
+
+    def read_late(rows: Rows) -> Rows:
+        return [row | {"again": False} for row in read_again(rows)[len(rows) :]]
+
+    assert judge(spark, sound, "I6", reads=read_again)["verdict"] == "ok"
+    assert judge(spark, sound, "I6", reads=read_late)["verdict"] == "violated"
+
+
+def test_i6_counts_an_event_as_read_when_a_reader_gets_it_and_not_when_it_says_so(spark: SparkSession) -> None:
+    """With `own_position` a window may run ahead of what the group has published, and is right all the same."""
+    ahead = record(
+        writers=[EventWriter("w1", rate_per_s=40)],
+        readers=ReaderGroup(publish_every_ms=2_000, publish_timer="pravega", read_every_ms=100, group_refresh_ms=300,
+                            own_position=True),
+    )  # fmt: skip
+    shown = {row["at_ms"]: row["lower"] for row in ahead.table("windows").to_pylist()}
+    published = {(row["segment_id"], row["offset"]): row["at_ms"] for row in ahead.table("positions").to_pylist()}
+    unpublished = [
+        row for row in ahead.table("reads").to_pylist() if (row["segment_id"], row["to_offset"]) not in published
+    ]
+    assert shown
+    assert unpublished
+    assert judge(spark, ahead, "I6")["verdict"] == "ok"
+
+
+def test_i6_blames_the_bound_when_a_recorded_writer_was_left_out(spark: SparkSession, sound: Recording) -> None:
+    lower = sound.table("watermarks")["lower"].to_pylist()[3]
+
+    def without_w1(rows: Rows) -> Rows:
+        return [
+            row | {"writers": {name: time for name, time in row["writers"].items() if name != "w1"}} for row in rows
+        ]
+
+    def dropped_w1(rows: Rows) -> Rows:
+        return [row | {"removed": ["w1"]} for row in rows]
+
+    def only_w1(rows: Rows) -> Rows:
+        return [row for row in rows if row["writer"] == "w1"]
+
+    doctored = {"windows": shown_from_the_start(lower), "watermarks": without_w1, "events": only_w1}
+    left_out = judge(spark, sound, "I6", **doctored)
+    assert left_out["verdict"] == "violated"
+    dropped = judge(spark, sound, "I6", cycles=dropped_w1, **doctored)
+    assert (dropped["verdict"], dropped["judged"]) == ("ok", left_out["judged"])
+
+
+def test_i6_is_unknown_when_no_bound_was_ever_shown(spark: SparkSession, sound: Recording) -> None:
+    found = judge(spark, sound, "I6", windows=lambda rows: [row | {"lower": None} for row in rows])
+    assert (found["verdict"], found["judged"]) == ("unknown", 0)
+
+
+def test_i7_finds_a_lower_above_the_upper(spark: SparkSession, sound: Recording) -> None:
+    upper = sound.table("watermarks")["upper"].to_pylist()[2]
+    found = judge(spark, sound, "I7", watermarks=entry(2, lower=upper + 1))
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    ((table, row),) = proof(found)
+    assert (table, row["seq"], row["lower"], row["upper"]) == ("watermarks", 2, upper + 1, upper)
+
+
+def test_i7_looks_at_windows_too(spark: SparkSession, sound: Recording) -> None:
+    def crossed(rows: Rows) -> Rows:
+        return [*rows[:-1], rows[-1] | {"lower": 9, "upper": 8}]
+
+    ((table, row),) = proof(judge(spark, sound, "I7", windows=crossed))
+    assert (table, row["lower"], row["upper"]) == ("windows", 9, 8)
+
+
+def test_i8_finds_two_winners_of_one_revision(spark: SparkSession, sound: Recording) -> None:
+    revisions = sound.table("watermarks")["revision"].to_pylist()
+    found = judge(spark, sound, "I8", watermarks=entry(2, revision=revisions[1], controller="controller-1"))
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    assert found["what"] == f"watermarks 1 and 2 both end at revision {revisions[1]}"
+    assert [(row["seq"], row["controller"]) for _, row in proof(found)] == [(1, "controller-0"), (2, "controller-1")]
+
+
+def test_i8_judges_a_log_of_one_entry(spark: SparkSession, sound: Recording) -> None:
+    found = judge(spark, sound, "I8", watermarks=lambda rows: rows[:1])
+    assert (found["verdict"], found["judged"]) == ("ok", 1)
+
+
+@pytest.mark.parametrize(("bound", "others"), [("lower", {}), ("upper", {"lower": 1_000})])
+def test_i9_finds_a_window_that_goes_back(
+    spark: SparkSession, sound: Recording, bound: str, others: dict[str, int]
+) -> None:
+    def two_windows(rows: Rows) -> Rows:
+        reader = rows[0] | others
+        return [reader | {bound: 9_000, "at_ms": 1_000}, reader | {bound: 8_000, "at_ms": 2_000}]
+
+    found = judge(spark, sound, "I9", windows=two_windows)
+    assert (found["verdict"], found["judged"], found["violations"]) == ("violated", 1, 1)
+    assert [(row[bound], row["at_ms"]) for _, row in proof(found)] == [(9_000, 1_000), (8_000, 2_000)]
+    assert found["what"] == f"{bound} of readers-0 goes from 9 000 ms to 8 000 ms"
+
+
+def test_i9_compares_upper_bounds_over_windows_without_one(spark: SparkSession, sound: Recording) -> None:
+    def with_a_gap(rows: Rows) -> Rows:
+        return [rows[0] | {"lower": 1, "upper": upper, "at_ms": at} for at, upper in enumerate([9_000, None, 8_000])]
+
+    def falls(rows: Rows) -> Rows:
+        return [rows[0], rows[1] | {"upper": rows[0]["upper"] - 1}]
+
+    found = judge(spark, sound, "I9", windows=with_a_gap)
+    assert [row["upper"] for _, row in proof(found)] == [9_000, 8_000]
+    assert judge(spark, sound, "I9", windows=with_a_gap, watermarks=falls)["verdict"] == "ok"
+
+
+def test_i9_finds_a_lower_bound_that_is_forgotten(spark: SparkSession, sound: Recording) -> None:
+    last = sound.table("windows").num_rows - 1
+    found = judge(spark, sound, "I9", windows=lambda rows: _with(rows, last, {"lower": None}))
+    assert found["what"].endswith("to unknown")
+
+
+def test_i9_lets_a_restarted_reader_begin_earlier(spark: SparkSession, sound: Recording) -> None:
+    last = sound.table("windows").to_pylist()[-1]
+    fault = {"stream": "orders", "at_ms": last["at_ms"], "kind": "restart", "target": last["reader"], "detail": ""}
+    forgotten: dict[str, Change] = {"windows": lambda rows: _with(rows, len(rows) - 1, {"lower": None})}
+    assert judge(spark, sound, "I9", faults=lambda rows: [*rows, fault], **forgotten)["verdict"] == "ok"
+
+
+def _with(rows: Rows, place: int, columns: dict[str, Any]) -> Rows:
+    return [row | columns if n == place else row for n, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "because"),
+    [
+        ({"script": [script.SilenceWriter(at_ms=2_000, writer="w1")]}, {DROPPED}),
+        ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=noting.Never()),
+                      EventWriter("w2", rate_per_s=40)]}, {NOT_NOTED}),
+        ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=noting.WallClock())]},
+         {BROKE_ITS_WORD}),
+    ],
+    ids=["dropped", "never noted", "broke its word"],
+)  # fmt: skip
+def test_late_events_that_nobody_promised_are_listed_but_do_not_count(
+    spark: SparkSession, fields: dict[str, Any], because: set[str]
+) -> None:
+    run = record(**fields)
+    tables = INVARIANTS["I6"].tables
+    late = late_events(*(dataframe(spark, run.table(name)) for name in tables)).collect()
+    assert {row.because for row in late} == because
+    assert {row.writer for row in late} == {"w1"}
+    assert all(row.event_time < row.promised and row.shown_ms < row.read_ms for row in late)
+    found = judge(spark, run, "I6")
+    assert (found["verdict"], found["violations"]) == ("ok", 0)
+    assert found["what"].startswith(f"does not count, nor do {len(late) - 1} others: an event of w1 with time ")
+    assert found["what"].endswith(f"; {because.pop()}")
+    (_, window), (_, event), (_, read) = proof(found)
+    assert event["event_time"] < window["lower"]
+    assert window["at_ms"] < read["at_ms"]
+
+
+def test_late_events_are_those_that_a_plain_loop_finds(spark: SparkSession) -> None:
+    run = record(
+        writers=[EventWriter("w1", rate_per_s=30, delay_mean_ms=800, noting=noting.WallClock()),
+                 EventWriter("w2", rate_per_s=30, noting=noting.MaxMinusSlack(100))],
+        readers=ReaderGroup(readers=2, publish_every_ms=300, rate_per_s=25),
+    )  # fmt: skip
+    windows = run.table("windows").to_pylist()
+    expected = set()
+    for row in run.table("reads").to_pylist():
+        shown = [w["lower"] for w in windows if w["lower"] is not None and w["at_ms"] < row["at_ms"]]
+        for event in run.table("events").to_pylist() if shown and not row["again"] else ():
+            inside = row["from_offset"] < event["offset"] <= row["to_offset"]
+            if event["segment_id"] == row["segment_id"] and inside and event["event_time"] < max(shown):
+                segment, offset, time = (event[name] for name in ("segment_id", "offset", "event_time"))
+                expected.add((segment, offset, time, max(shown), row["at_ms"]))
+    tables = INVARIANTS["I6"].tables
+    late = late_events(*(dataframe(spark, run.table(name)) for name in tables)).collect()
+    assert {(r.segment_id, r.offset, r.event_time, r.promised, r.read_ms) for r in late} == expected
+    assert len(late) == len(expected) > 20
+
+
+def test_streams_are_judged_apart(spark: SparkSession, sound: Recording) -> None:
+    """Two streams with equal rows keep everything; the proof of a violation names the stream it happened in."""
+
+    def twice(rows: Rows) -> Rows:
+        return [row | {"stream": stream} for stream in ("a", "b") for row in rows]
+
+    def twice_doctored(rows: Rows) -> Rows:
+        return [row | ({"lower": 0} if (row["stream"], row["seq"]) == ("b", 3) else {}) for row in twice(rows)]
+
+    for name in ("I3", "I6"):
+        both = judge(spark, sound, name, **dict.fromkeys(INVARIANTS[name].tables, twice))
+        assert (both["verdict"], both["judged"]) == ("ok", 2 * judge(spark, sound, name)["judged"])
+    found = judge(spark, sound, "I1", watermarks=twice_doctored)
+    assert {row["stream"] for _, row in proof(found)} == {"b"}
+
+
+def test_the_known_fault_of_unacknowledged_segments_is_found(spark: SparkSession) -> None:
+    """pravega/pravega#6510: a segment without data enters the cut as "end of segment"; the next cut lies before it."""
+    idle = [EventWriter("w1", rate_per_s=2)]
+    faulty = record(
+        stream=Stream("orders", segments=4, cut_algorithm="pravega", bug_6510=True), writers=idle, script=[]
+    )
+    found = judge(spark, faulty, "I3")
+    assert found["verdict"] == "violated"
+    assert "at its end to" in found["what"]
+    fixed = record(stream=Stream("orders", segments=4), writers=idle, script=[])
+    assert judge(spark, fixed, "I3")["verdict"] == "ok"
+
+
+def test_an_unknown_invariant_or_a_missing_table_is_refused() -> None:
+    with pytest.raises(ModelError, match="no invariant 'I10'"):
+        verdict("I10", {})
+    with pytest.raises(ModelError, match="'watermarks', which is not given"):
+        verdict("I1", {})

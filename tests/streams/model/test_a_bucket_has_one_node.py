@@ -1,0 +1,69 @@
+"""Coordination: every bucket once, even shares, and nodes that go with their session."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.coordination import Coordination, Session
+
+A, B = Session("a", 1), Session("b", 1)
+
+
+def test_the_oldest_session_distributes():
+    service = Coordination(4)
+    assert service.distributor is None
+    service = service.open(A).open(B)
+    assert service.distributor == A
+    assert service.close(A).distributor == B
+
+
+def test_a_node_goes_with_its_session_and_with_nothing_else():
+    service, owns = Coordination(2).open(A).open(B).take(0, A)
+    assert owns
+    assert service.take(0, B) == (service, False)
+    assert service.release(0, B) == service
+    assert service.release(0, A).nodes == {}
+    service = service.close(A)
+    assert service.take(0, A) == (service, False)
+    assert service.take(0, B)[1]
+
+
+def test_a_new_session_of_the_same_controller_is_another():
+    service, _ = Coordination(1).open(A).take(0, A)
+    again = Session("a", 2)
+    service = service.open(again)
+    assert not service.take(0, again)[1]
+    assert service.close(A).take(0, again)[1]
+
+
+def test_mistakes_are_refused():
+    with pytest.raises(ModelError, match="open already"):
+        Coordination(1).open(A).open(A)
+    with pytest.raises(ModelError, match="not a number of buckets"):
+        Coordination(0)
+    with pytest.raises(ModelError, match="no bucket 5"):
+        Coordination(1).open(A).take(5, A)
+
+
+@given(st.integers(1, 30), st.lists(st.tuples(st.sampled_from("abcde"), st.booleans()), max_size=20))
+def test_shares_stay_even_and_complete_whoever_comes_and_goes(buckets, changes):
+    service = Coordination(buckets)
+    for controller, joins in changes:
+        session = Session(controller, 1)
+        service = service.close(session)
+        service = service.open(session) if joins else service
+        before = service.shares
+        service = service.distribute()
+        if not service.sessions:
+            assert service.shares == {}
+            continue
+        counts = [len(service.share(session.controller)) for session in service.sessions]
+        assert max(counts) - min(counts) <= 1
+        held = Counter(bucket for share in service.shares.values() for bucket in share)
+        assert held == Counter(range(buckets))
+        present = {session.controller for session in service.sessions}
+        moved = sum(len(before.get(name, frozenset()) - service.share(name)) for name in present)
+        assert moved <= -(-buckets // len(present))

@@ -1,0 +1,145 @@
+"""PDP-33, Watermark Computation; upstream classes `RecordHelper` and `EpochRecord`: how a stream changes."""
+
+from __future__ import annotations
+
+import pickle
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+
+from tests.streams.model.strategies import by_key, histories
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.epoch import Epoch
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.keyspace import KeyRange, gaps
+from wmlab.streams.model.segment import Segment, parse_segment
+
+
+def names(segments) -> str:
+    return " ".join(segment.name for segment in segments)
+
+
+def test_a_split_continues_the_numbers_of_the_active_epoch() -> None:
+    history = StreamHistory.create(2).scale(["0@0"], into=2)
+    assert names(history.active.segments) == "1@0 2@1 3@1"
+    assert names(history.successors(parse_segment("0@0"))) == "2@1 3@1"
+    assert names(history.predecessors(parse_segment("3@1"))) == "0@0"
+    assert history.successors(parse_segment("1@0")) == ()
+    assert history.predecessors(parse_segment("1@0")) == ()
+
+
+def test_a_merge_has_several_predecessors() -> None:
+    history = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)
+    assert names(history.predecessors(parse_segment("2@1"))) == "0@0 1@0"
+    assert names(history.ancestors(parse_segment("4@2"))) == "0@0 1@0 2@1"
+    assert names(history.descendants(parse_segment("0@0"))) == "2@1 3@2 4@2"
+
+
+def test_the_ranges_may_be_given_one_by_one() -> None:
+    ranges = [KeyRange.of("1/8", "1/2"), KeyRange.of(0, "1/8")]
+    history = StreamHistory.create(2).scale(["0@0"], ranges)
+    assert [segment.keys.text for segment in by_key(history.active.segments)] == ["0..1/8", "1/8..1/2", "1/2..1"]
+
+
+@pytest.mark.parametrize(
+    ("seal", "into", "problem"),
+    [
+        (["5@1"], 2, "not active"),
+        ([], 2, "Cannot seal nothing"),
+        (["0@0", "2@0"], 1, "do not adjoin"),
+        (["0@0"], 0, "0 segments"),
+        (["0@0"], [KeyRange.of(0, "1/4")], "do not cover exactly"),
+        (["0@0"], [KeyRange.of(0, "1/2")], "do not cover exactly"),
+        (["0@0"], [KeyRange.of(0, "1/4"), KeyRange.of("1/8", "1/3")], "do not cover exactly"),
+        (["0@0", "2@0"], [KeyRange.of(0, 1)], "do not cover exactly"),
+    ],
+)
+def test_a_scale_that_does_not_line_up_is_refused(seal, into, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        StreamHistory.create(3).scale(seal, into)
+
+
+def test_doubles_that_differ_in_the_last_digit_do_not_line_up() -> None:
+    history = StreamHistory.create([KeyRange.of(0, 0.3), KeyRange.of(0.3, 1)])
+    with pytest.raises(ModelError, match="do not cover exactly"):
+        history.scale(["0@0"], [KeyRange.of(0, 0.30000000000000004)])
+
+
+def test_a_recreated_stream_continues_the_numbers() -> None:
+    assert names(StreamHistory.create(2, first_number=2).active.segments) == "2@0 3@0"
+
+
+def test_a_key_belongs_to_one_segment_of_each_epoch() -> None:
+    history = StreamHistory.create(2).scale(["1@0"], into=2)
+    assert history.at(Fraction(4, 5)).name == "3@1"
+    assert history.at(Fraction(4, 5), epoch=0).name == "1@0"
+    with pytest.raises(ModelError, match="holds key 1"):
+        history.at(Fraction(1))
+
+
+@pytest.mark.parametrize("ask", [lambda h: h.epoch(1), lambda h: h.epoch(-1), lambda h: h.at(Fraction(0), epoch=7)])
+def test_an_unknown_epoch_is_refused(ask) -> None:
+    with pytest.raises(ModelError, match="no epoch"):
+        ask(StreamHistory.create(1))
+
+
+def test_an_unknown_segment_is_refused() -> None:
+    with pytest.raises(ModelError, match="never had a segment 7@0"):
+        StreamHistory.create(1).segment(7)
+
+
+WHOLE, HALF = KeyRange.of(0, 1), KeyRange.of(0, "1/2")
+
+
+@pytest.mark.parametrize(
+    ("epoch", "problem"),
+    [
+        (lambda: Epoch(2, "scale", (Segment(1, 1, WHOLE),)), "numbered"),
+        (lambda: Epoch(1, "scale", (Segment(1, 1, HALF),)), "do not cover"),
+        (lambda: Epoch(1, "scale", (Segment(0, 0, WHOLE), Segment(1, 1, HALF))), "do not cover"),
+        (lambda: Epoch(1, "scale", (Segment(1, 0, WHOLE),)), "first appears"),
+        (lambda: Epoch(1, "scale", (Segment(1, 2, WHOLE),)), "before its creation"),
+        (lambda: Epoch(1, "scale", ()), "no segments"),
+    ],
+)
+def test_an_epoch_that_does_not_follow_is_refused(epoch, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        StreamHistory.create(1).append(epoch())
+
+
+def test_a_sealed_segment_does_not_come_back() -> None:
+    history = StreamHistory.create(1).scale(["0@0"], into=1)
+    with pytest.raises(ModelError, match="sealed before"):
+        history.append(Epoch(2, "scale", (Segment(0, 0, WHOLE),)))
+
+
+def test_a_stream_has_to_cover_the_key_space() -> None:
+    with pytest.raises(ModelError, match=r"covers only 0\.\.1/2"):
+        StreamHistory.create([HALF])
+    with pytest.raises(ModelError, match="numbered"):
+        StreamHistory(())
+
+
+@given(histories())
+def test_every_epoch_covers_the_key_space_once(history: StreamHistory) -> None:
+    for epoch in history.epochs:
+        assert gaps(segment.keys for segment in epoch.segments) == ()
+        assert sum(segment.keys.high - segment.keys.low for segment in epoch.segments) == 1
+
+
+@given(histories())
+def test_successors_and_predecessors_mirror_each_other(history: StreamHistory) -> None:
+    for segment in history.segments.values():
+        assert all(segment in history.predecessors(s.id) for s in history.successors(segment.id))
+        assert all(segment in history.successors(p.id) for p in history.predecessors(segment.id))
+        assert all(p.id < segment.id for p in history.ancestors(segment.id))
+        assert all(s.id > segment.id for s in history.descendants(segment.id))
+
+
+@given(histories())
+def test_a_history_can_be_stored_and_is_a_value(history: StreamHistory) -> None:
+    stored = pickle.loads(pickle.dumps(history))
+    assert stored == history
+    assert stored.segments == history.segments
+    assert "object at" not in repr(history)

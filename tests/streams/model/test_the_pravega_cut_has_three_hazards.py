@@ -1,0 +1,83 @@
+"""Upstream class `WatermarkWorkflow`: its cut depends on the order, moves backwards, and can be unreadable."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+from tests.streams.model.strategies import writers
+from tests.streams.model.test_a_sound_cut_is_at_or_beyond_every_writer import covers
+from wmlab.streams.model.cut import CutError, stream_cut
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
+
+MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)
+ORDERS = ("as_noted", "newest_first", "oldest_first")
+SEARCH = settings(max_examples=20_000, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+
+
+def test_the_order_of_the_visits_decides_about_the_cut() -> None:
+    noted = [Position({"4@2": 5}), Position({"2@1": 50}), Position({"0@0": 10})]
+    history = MERGED_AND_SPLIT
+    cuts = {order: stream_cut(noted, None, history, algorithm="pravega", visit_order=order) for order in ORDERS}
+    assert cuts["as_noted"] == cuts["newest_first"] == Position({"0@0": 10, "4@2": 5})
+    assert cuts["oldest_first"] == stream_cut(noted, None, MERGED_AND_SPLIT) == Position({"3@2": 0, "4@2": 5})
+    assert not covers(cuts["newest_first"], noted[1], MERGED_AND_SPLIT)
+
+
+def test_the_cut_moves_backwards_past_the_previous_one() -> None:
+    noted, previous = [Position({"4@2": 5}), Position({"0@0": 10})], Position({"2@1": 50})
+    assert stream_cut(noted, previous, MERGED_AND_SPLIT, algorithm="pravega") == Position({"0@0": 10, "4@2": 5})
+    assert stream_cut(noted, previous, MERGED_AND_SPLIT) == Position({"3@2": 0, "4@2": 5})
+
+
+def test_the_cut_names_segments_that_no_reader_can_read_together() -> None:
+    noted = [Position({"3@2": 7}), Position({"1@0": 4})]
+    cut = stream_cut(noted, None, MERGED_AND_SPLIT, algorithm="pravega")
+    assert cut == Position({"3@2": 7, "1@0": 4})
+    assert is_valid_cut(cut, MERGED_AND_SPLIT)
+    assert not is_lineage_valid(cut, MERGED_AND_SPLIT)
+    assert stream_cut(noted, None, MERGED_AND_SPLIT) == Position({"3@2": 7, "4@2": 0})
+
+
+def test_a_search_finds_that_the_order_matters() -> None:
+    history, noted = find(writers(), lambda found: order_matters(*found), settings=SEARCH)
+    assert order_matters(history, noted)
+
+
+def order_matters(history: StreamHistory, noted: list[Position]) -> bool:
+    return len({stream_cut(noted, None, history, algorithm="pravega", visit_order=order) for order in ORDERS}) > 1
+
+
+def test_a_search_finds_a_cut_behind_a_writer() -> None:
+    history, noted = find(writers(), lambda found: leaves_behind(*found), settings=SEARCH)
+    assert leaves_behind(history, noted)
+
+
+def leaves_behind(history: StreamHistory, noted: list[Position]) -> bool:
+    cut = stream_cut(noted, None, history, algorithm="pravega", visit_order="newest_first")
+    return not all(covers(cut, position, history) for position in noted)
+
+
+@given(writers(), st.sampled_from(ORDERS))
+def test_it_covers_every_key_all_the_same(given_writers: tuple[StreamHistory, list[Position]], order) -> None:
+    history, noted = given_writers
+    assert is_valid_cut(stream_cut(noted, None, history, algorithm="pravega", visit_order=order), history)
+
+
+@pytest.mark.parametrize("count", [49, 98, 103])
+def test_it_never_ends_for_ranges_that_stop_short_of_one(count: int) -> None:
+    history = StreamHistory.create(count, arithmetic="double")
+    with pytest.raises(CutError) as refused:
+        stream_cut([Position({"0@0": 1})], None, history, algorithm="pravega")
+    assert refused.value.reason == "did not terminate"
+    assert pickle.loads(pickle.dumps(refused.value)).reason == "did not terminate"
+
+
+@pytest.mark.parametrize("count", [3, 5, 48, 49])
+def test_it_ends_for_exact_ranges(count: int) -> None:
+    history = StreamHistory.create(count)
+    assert len(stream_cut([Position({"0@0": 1})], None, history, algorithm="pravega")) == count

@@ -1,0 +1,104 @@
+"""PDP-33, Periodic Watermark Workflow: what holds of the log and of every reader, however the parties interleave."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.streams.model.strategies import histories, positions
+from tests.streams.model.test_a_sound_cut_is_at_or_beyond_every_writer import covers
+from wmlab.streams.model import cycle
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import LeaderView, MarksLog, Watermark, emit, open_view
+from wmlab.streams.model.marks import MarkTable
+from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.window import Tracker
+
+RULES = cycle.CycleRules(timeout_ms=20)
+
+
+class Stream:
+    """A stream with two leaders, each of which decides and appends in two separate steps."""
+
+    def __init__(self, history: StreamHistory) -> None:
+        self.history = history
+        self.marks = MarkTable()
+        self.log: MarksLog[Watermark] = MarksLog()
+        self.states = [cycle.CycleState(), cycle.CycleState()]
+        self.decided: list[tuple[LeaderView[Watermark], Watermark] | None] = [None, None]
+        self.now_ms = 0
+
+    def decide(self, leader: int) -> None:
+        self.log, view = open_view(self.log)
+        previous = view.previous[1] if view.previous else None
+        event = cycle.Observe(now_ms=self.now_ms, marks=self.marks.marks, previous=previous, history=self.history)
+        self.states[leader], effects = cycle.step(self.states[leader], event, RULES)
+        for effect in effects:
+            if isinstance(effect, cycle.RemoveWriter):
+                self.marks, _ = self.marks.remove(effect.writer, effect.mark)
+            if isinstance(effect, cycle.Append):
+                self.decided[leader] = (view, effect.watermark)
+
+    def append(self, leader: int) -> None:
+        if (decided := self.decided[leader]) is not None:
+            self.log, _ = emit(self.log, *decided)
+        self.decided[leader] = None
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[StreamHistory, MarksLog[Watermark]]:
+    """The log that some writers and two leaders leave."""
+    stream = Stream(draw(histories(max_changes=3)))
+    for _ in range(draw(st.integers(1, 25))):
+        stream.now_ms += draw(st.integers(0, 10))
+        match draw(st.sampled_from(["note", "note", "decide", "append", "shut down"])):
+            case "note":
+                writer, position = draw(st.sampled_from("abc")), draw(positions(stream.history))
+                stream.marks, _ = stream.marks.note(writer, draw(st.integers(0, 50)), position)
+            case "decide":
+                stream.decide(draw(st.integers(0, 1)))
+            case "append":
+                stream.append(draw(st.integers(0, 1)))
+            case _:
+                stream.marks, _ = stream.marks.shutdown(draw(st.sampled_from("abc")))
+    for leader in (0, 1):
+        stream.decide(leader)
+        stream.append(leader)
+    return stream.history, stream.log
+
+
+@given(logs())
+def test_lower_bounds_strictly_increase_and_never_exceed_upper_bounds(made) -> None:
+    _, log = made
+    watermarks = [watermark for _, watermark in log.entries]
+    assert all(earlier.lower < later.lower for earlier, later in pairwise(watermarks))
+    assert all(watermark.lower <= watermark.upper for watermark in watermarks)
+    assert all(min(w.writers.values()) == w.lower and max(w.writers.values()) == w.upper for w in watermarks)
+
+
+@given(logs())
+def test_cuts_never_move_back(made) -> None:
+    history, log = made
+    assert all(covers(later.cut, earlier.cut, history) for (_, earlier), (_, later) in pairwise(log.entries))
+
+
+@given(logs(), st.data())
+def test_the_window_of_a_reader_never_moves_back(made, data: st.DataObject) -> None:
+    history, log = made
+    tracker = Tracker.start()
+    for _ in range(4):
+        read = data.draw(positions(history))
+        position = ReaderPosition(
+            {segment: offset for segment, offset in read.items() if offset is not None},
+            [segment for segment, offset in read.items() if offset is None],
+        )
+        later = tracker.advance(position, log, history.segments)
+        assert (tracker.passed is None) or (later.passed is not None and later.passed >= tracker.passed)
+        assert (later.cursor or 0) >= (tracker.cursor or 0)
+        if later.lower_seq is not None:
+            assert log.entries[later.lower_seq][1].lower == later.passed
+        if later.upper_seq is not None:
+            assert log.entries[later.upper_seq][1].upper == later.window.upper
+        tracker = later

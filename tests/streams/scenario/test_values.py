@@ -1,0 +1,82 @@
+"""A scenario that cannot be run is refused, with all its mistakes and their places."""
+
+import dataclasses
+
+import pytest
+
+from wmlab.core.errors import WmlabError
+from wmlab.core.values import Problems
+from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import EventWriter, Stream
+
+
+def scenario(**fields):
+    given = {"writers": [EventWriter("w", rate_per_s=1)], "duration_ms": 1_000} | fields
+    return Scenario("s", **given)
+
+
+def paths(raised):
+    return [problem.path for problem in raised.value.problems]
+
+
+def test_mistakes_of_one_part_are_gathered():
+    with pytest.raises(Problems) as raised:
+        EventWriter("w", rate_per_s=-1, note_every_ms=0, colour="red")
+    assert paths(raised) == ["rate_per_s", "note_every_ms", "colour"]
+    assert "got -1" in str(raised.value)
+
+
+@pytest.mark.parametrize("load", [{}, {"rate_per_s": 1, "trace": "flights"}])
+def test_a_writer_has_exactly_one_load(load):
+    with pytest.raises(Problems, match="either rate_per_s or trace"):
+        EventWriter("w", **load)
+
+
+def test_mistakes_across_parts_are_gathered():
+    with pytest.raises(Problems) as raised:
+        scenario(
+            writers=[EventWriter("w", rate_per_s=1), EventWriter("w", rate_per_s=2)],
+            script=[
+                script.CrashWriter(at_ms=5_000, writer="nobody"),
+                script.Scale(at_ms=1, seal=["0@0"]),
+                script.Scale(at_ms=2, seal=["0@0"]),
+            ],
+        )
+    assert paths(raised) == [
+        "writers[0].name",
+        "writers[1].name",
+        "script[0].at_ms",
+        "script[0].writer",
+        "script[2].seal",
+    ]
+
+
+@pytest.mark.parametrize("seal", [["0@0", "2@0"], ["9@0"], ["zero"], []])
+def test_scales_that_do_not_line_up_are_refused(seal):
+    with pytest.raises(WmlabError):
+        scenario(stream=Stream(segments=3), script=[script.Scale(at_ms=1, seal=seal, into=1)])
+
+
+def test_scales_are_tried_in_order_of_time():
+    merge = script.Scale(at_ms=20, seal=["2@1", "3@1"], into=1)
+    split = script.Scale(at_ms=10, seal=["0@0"], into=2)
+    assert scenario(stream=Stream(segments=2), script=[merge, split]).script == (merge, split)
+
+
+@pytest.mark.parametrize("wrong", [True, 1.5, "5", None])
+def test_times_are_whole_numbers(wrong):
+    with pytest.raises(Problems):
+        scenario(duration_ms=wrong)
+
+
+def test_values_are_frozen_and_replaced():
+    one = scenario()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.seed = 2
+    assert one.replace(seed=2).seed == 2
+    assert one.seed == 0
+
+
+def test_the_html_escapes_names():
+    assert "<b>" not in Scenario("<b>x", writers=[EventWriter("w", rate_per_s=1)], duration_ms=1)._repr_html_()

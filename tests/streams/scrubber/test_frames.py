@@ -1,0 +1,224 @@
+"""Every frame shows what the tables say at its moment; the tables are read here anew, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
+from wmlab.core.errors import ChartError
+from wmlab.streams.scrubber.film import STYLES, Film, Item, Panel
+from wmlab.streams.scrubber.frames import film_of
+
+FILM = film_of(everything(), stream="orders")
+KEYS, TAPE, TIMES, WHOLE = FILM.panels
+MOMENTS = st.one_of(st.integers(0, LENGTH_MS), st.sampled_from(FILM.changes))
+
+
+def rows(table: str, clock: str, at_ms: int) -> list[dict[str, Any]]:
+    found = everything().table(table).to_pylist(maps_as_pydicts="strict")
+    return [row for row in found if row[clock] <= at_ms]
+
+
+def names(ids: Any) -> list[str]:
+    return sorted(f"{i % 2**32}@{i // 2**32}" for i in ids)
+
+
+def lane(panel: Panel, at_ms: int, *styles: str) -> dict[str, list[Item]]:
+    """The items of the styles that are there, by the name of their lane."""
+    there = panel.there(at_ms)
+    labels = {item.lane: item.label for item in there if item.style == "name"}
+    return {label: [i for i in there if i.lane == place and i.style in styles] for place, label in labels.items()}
+
+
+def group_state(at_ms: int) -> dict[int, tuple[str | None, int]]:
+    """Reader and offset of each segment in the group's state."""
+    state: dict[int, tuple[str | None, int]] = {}
+    for row in rows("positions", "at_ms", at_ms):
+        if row["finished"]:
+            state.pop(row["segment_id"], None)
+        else:
+            state[row["segment_id"]] = row["reader"], row["offset"]
+    return state
+
+
+@settings(max_examples=60)
+@given(MOMENTS)
+def test_the_key_space_shows_who_works_on_which_segment(at_ms: int) -> None:
+    blocks = lane(KEYS, at_ms, "segment", "unowned")
+    assert sorted(i.label for i in blocks["append to"]) == names(rows("epochs", "at_ms", at_ms)[-1]["segment_ids"])
+    marks = rows("watermarks", "emitted_ms", at_ms)
+    assert sorted(i.label for i in blocks["newest cut"]) == (names(marks[-1]["cut"]) if marks else [])
+    owners = {names([segment])[0]: reader or "nobody" for segment, (reader, _) in group_state(at_ms).items()}
+    assert sorted(i.label for i in blocks["read"]) == sorted(f"{name} {who}" for name, who in owners.items())
+    for item in blocks["append to"]:
+        keys = next(
+            row for row in everything().table("segments").to_pylist() if names([row["segment_id"]]) == [item.label]
+        )
+        assert (item.low, item.high) == (round(keys["low"] * 10**6), round(keys["high"] * 10**6))
+
+
+@settings(max_examples=60)
+@given(MOMENTS)
+def test_the_tape_shows_positions_cuts_and_what_is_unread(at_ms: int) -> None:
+    state = {names([segment])[0]: (segment, offset) for segment, (_, offset) in group_state(at_ms).items()}
+    origins, cuts = lane(TAPE, at_ms, "origin"), lane(TAPE, at_ms, "cut")
+    assert {name: items[0].low for name, items in origins.items()} == {n: offset for n, (_, offset) in state.items()}
+    for name, (segment, _) in state.items():
+        known = [row["cut"] for row in rows("watermarks", "emitted_ms", at_ms)]
+        assert [item.low for item in cuts[name]] == [cut[segment] for cut in known if segment in cut]
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(FILM.changes))
+def test_the_tape_ends_where_the_segment_ends_at_a_change(at_ms: int) -> None:
+    unread_bytes = lane(TAPE, at_ms, "unread")
+    for segment, (_, offset) in group_state(at_ms).items():
+        events = [row for row in rows("events", "append_ms", at_ms) if row["segment_id"] == segment]
+        written = max((row["offset"] for row in events), default=0)
+        (item,) = unread_bytes[names([segment])[0]]
+        assert (item.low, item.high) == (offset, max(written, offset))
+
+
+@settings(max_examples=60)
+@given(MOMENTS)
+def test_the_flags_are_the_cuts_of_the_newest_window(at_ms: int) -> None:
+    windows = rows("windows", "at_ms", at_ms)
+    log = rows("watermarks", "emitted_ms", at_ms)
+    flags = {style: lane(TAPE, at_ms, style) for style in ("passed", "ahead")}
+    state = group_state(at_ms)
+    for style, bound in (("passed", "lower"), ("ahead", "upper")):
+        value = windows[-1][bound] if windows else None
+        wanted = [row for row in log if value is not None and row[bound] == value]
+        for segment in state:
+            shown = flags[style][names([segment])[0]]
+            offsets = {row["cut"].get(segment) for row in wanted} - {None}
+            assert {item.low for item in shown} <= offsets
+            assert bool(shown) == bool(offsets)
+
+
+@settings(max_examples=60)
+@given(MOMENTS)
+def test_the_writers_lanes_show_their_marks(at_ms: int) -> None:
+    newest, accepted = lane(TIMES, at_ms, "newest mark"), lane(TIMES, at_ms, "mark")
+    refused, values = lane(TIMES, at_ms, "refused"), lane(TIMES, at_ms, "value", "alarm")
+    for writer in ("t1", "w1", "w2"):
+        marks = [row for row in rows("marks", "received_ms", at_ms) if row["writer"] == writer]
+        good = [row["time"] for row in marks if row["outcome"] == "success"]
+        assert sorted(item.low for item in accepted[writer]) == sorted(good)
+        assert len(refused[writer]) == len(marks) - len(good)
+        assert [item.low for item in newest[writer]] == good[-1:]
+        assert ("no mark" in values[writer][0].label) == (not good)
+    cycles = rows("cycles", "at_ms", at_ms)
+    waits = cycles[-1]["lagging"] if cycles else []
+    assert [w for w in ("t1", "w1", "w2") if "awaited" in values[w][0].label] == sorted(waits)
+    down = 12_000 <= at_ms < 22_000
+    assert ("down" in values["w2"][0].label) == down
+
+
+@settings(max_examples=60)
+@given(MOMENTS)
+def test_the_windows_are_those_that_each_reader_saw(at_ms: int) -> None:
+    bounds = {style: lane(TIMES, at_ms, style) for style in ("lower", "upper")}
+    for reader in ("billing-0", "billing-1"):
+        seen = [row for row in rows("windows", "at_ms", at_ms) if row["reader"] == reader]
+        for style in ("lower", "upper"):
+            value = seen[-1][style] if seen else None
+            assert [i.low for i in bounds[style][f"{reader} sees"]] == ([] if value is None else [value])
+    log = rows("watermarks", "emitted_ms", at_ms)
+    lines = [(item.style, item.low) for item in TIMES.there(at_ms) if STYLES[item.style].shape == "line"]
+    assert sorted(lines) == ([("lower line", log[-1]["lower"]), ("upper line", log[-1]["upper"])] if log else [])
+
+
+def test_all_bounds_are_known_at_some_moment() -> None:
+    assert any(lane(TIMES, at, "upper")["billing-0 sees"] for at in FILM.changes)
+    assert any(item.style == "ahead" for item in TAPE.items)
+
+
+def happened(kind: str) -> list[int]:
+    return [h.at_ms for h in FILM.happened if h.kind == kind]
+
+
+def test_what_happened_is_what_the_tables_say() -> None:
+    tables = {name: everything().table(name).to_pylist() for name in ("epochs", "faults", "cycles", "watermarks")}
+    assert happened("watermark") == [row["emitted_ms"] for row in tables["watermarks"]]
+    assert happened("held cycle") == [row["at_ms"] for row in tables["cycles"] if row["outcome"] != "emitted"]
+    assert happened("dropped writer") == [row["at_ms"] for row in tables["cycles"] for _ in row["removed"]]
+    assert happened("fault") == [row["at_ms"] for row in tables["faults"] if row["kind"] != "scale"]
+    # The rolling transaction makes two epochs in one moment.
+    assert happened("scale") == sorted({row["at_ms"] for row in tables["epochs"][1:]})
+
+
+def test_the_whole_run_is_shown_from_the_start() -> None:
+    assert (FILM.low_ms, FILM.high_ms) == (0, LENGTH_MS)
+    points = [item for item in WHOLE.there(0) if STYLES[item.style].shape not in ("name", "value")]
+    assert sorted({item.low for item in points}) == sorted({h.at_ms for h in FILM.happened})
+
+
+def test_every_item_comes_and_goes_at_a_change() -> None:
+    changes = set(FILM.changes)
+    for panel in FILM.panels:
+        for item in panel.items:
+            assert item.from_ms in changes
+            assert item.to_ms is None or item.to_ms in changes
+
+
+def test_the_true_bound_is_that_of_the_bounds() -> None:
+    bounds = pd.DataFrame(
+        {"stream": "orders", "group": "billing", "at_ms": [1_000, 2_000, 3_000], "lower": 0, "upper": 5_000}
+    ).assign(true_bound=pd.array([700, 1_700, None], dtype="Int64"))
+    times = film_of(everything(), stream="orders", bounds=bounds).panels[2]
+    shown = {at: [i.low for i in lane(times, at, "truth")["billing-1 sees"]] for at in (999, 1_000, 2_500, 3_000)}
+    assert shown == {999: [], 1_000: [700], 2_500: [1_700], 3_000: []}
+
+
+def test_bounds_of_another_group_are_refused() -> None:
+    bounds = pd.DataFrame({"stream": "orders", "group": "audit", "at_ms": [1], "lower": [0], "upper": [5]})
+    with pytest.raises(ChartError, match="'audit'"):
+        film_of(everything(), stream="orders", bounds=bounds)
+
+
+def test_a_group_that_did_not_read_is_refused() -> None:
+    with pytest.raises(ChartError, match=r"(?s)No reader group 'audit'.*billing"):
+        film_of(everything(), stream="orders", group="audit")
+
+
+def test_violations_come_first() -> None:
+    film = film_of(everything(), stream="orders", violations=[(9_000, "I3 violated"), (4_000, "I1 violated")])
+    assert film.kinds[0] == "violation"
+    assert [h.text for h in film.happened if h.kind == "violation"] == ["I1 violated", "I3 violated"]
+
+
+def test_a_run_without_readers_has_no_tape() -> None:
+    film = film_of(unread(), stream="orders")
+    assert [panel.title for panel in film.panels] == [KEYS.title, TIMES.title, WHOLE.title]
+    assert KEYS.lanes == 3
+    assert film.panels[0].lanes == 2
+
+
+def boxes(film: Film) -> Iterator[tuple[float, float, float, float]]:
+    for panel in film.panels:
+        yield panel.left, panel.top, panel.left + panel.width, panel.bottom + 40
+
+
+def test_panels_do_not_overlap_and_fit() -> None:
+    found = list(boxes(FILM))
+    for number, (left, top, right, bottom) in enumerate(found):
+        assert 0 <= left < right <= FILM.width
+        assert bottom <= FILM.height
+        assert all(r <= left or right <= x or b <= top or bottom <= y for x, y, r, b in found[:number])
+
+
+def test_usual_times_lie_inside_the_axis() -> None:
+    shown = outside = 0
+    for at_ms in FILM.changes:
+        points = [item for item in TIMES.there(at_ms) if item.style in ("lower", "upper", "newest mark")]
+        shown += len(points)
+        outside += sum(not TIMES.low <= item.low - at_ms <= TIMES.high for item in points)
+    assert shown > 100
+    assert outside == 0

@@ -1,0 +1,137 @@
+"""Parties that are not there: crashed, not begun, on a deleted stream; and those that wait for each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.machine.judge_log import windows_monotone
+from tests.streams.sim.worlds import rows, run
+from wmlab.streams.scenario import network, script
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.transactional import TransactionalWriter
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        script.ShutDownWriter(at_ms=6_000, writer="w1", restart_after_ms=1_000),
+        script.MarkIdle(at_ms=6_000, writer="w1"),
+        script.NoteTime(at_ms=6_000, writer="w1", time=6_000),
+    ],
+    ids=["shuts down", "is idle", "notes"],
+)
+@pytest.mark.parametrize("begins", [True, False], ids=["crashed", "not begun"])
+def test_a_writer_that_does_not_run_does_nothing(action, begins):
+    writer = EventWriter("w1", rate_per_s=100, starts_ms=0 if begins else 9_000)
+    crash = [script.CrashWriter(at_ms=5_000, writer="w1")] if begins else []
+    world = run(writers=[writer, EventWriter("w2", rate_per_s=10)], script=[*crash, action])
+    assert rows(world, "faults")[-1]["detail"] == "w1 is not running"
+    assert not rows(world, "departures")
+    assert not [row for row in rows(world, "marks", writer="w1") if 5_100 < row["received_ms"] < 9_000]
+    assert bool([row for row in rows(world, "marks", writer="w1") if row["received_ms"] > 9_000]) is not begins
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        script.CommitTransaction(at_ms=6_500, writer="t"),
+        script.AbortTransaction(at_ms=6_500, writer="t"),
+        script.SlowTransaction(at_ms=6_500, writer="t", hold_ms=2_000),
+    ],
+    ids=["commits", "aborts", "holds"],
+)
+def test_a_writer_that_has_crashed_leaves_its_transaction_to_the_lease(action):
+    writers = [TransactionalWriter("t", rate_per_s=50, lease_ms=3_000)]
+    crash = script.CrashWriter(at_ms=6_300, writer="t")
+    world = run(writers=writers, script=[crash, action])
+    assert rows(world, "faults")[-1]["detail"] == "t is not running"
+    assert rows(world, "transactions")[-1]["aborted_ms"] == 6_300 + 3_000
+
+
+def test_a_writer_of_a_deleted_stream_cannot_shut_down():
+    actions = [script.DeleteStream(at_ms=1_000), script.ShutDownWriter(at_ms=4_000, writer="late")]
+    late = EventWriter("late", rate_per_s=100, starts_ms=2_000)
+    world = run(writers=[EventWriter("w1", rate_per_s=10), late], script=actions)
+    assert world.past[0].journal.rows["faults"][-1]["detail"] == "late is not running"
+
+
+def test_nobody_begins_before_its_time_on_a_stream_that_is_created_again():
+    again = script.DeleteStream(at_ms=1_000, recreate_after_ms=1_000)
+    late = EventWriter("late", rate_per_s=100, starts_ms=5_000)
+    group = ReaderGroup(starts_ms=8_000)
+    world = run(writers=[EventWriter("w1", rate_per_s=10), late], readers=group, script=[again])
+    assert min(row["noted_ms"] for row in rows(world, "marks", writer="late")) == 6_000
+    assert min(row["at_ms"] for row in rows(world, "positions")) == 8_000
+    assert [row["version"] for row in rows(world, "positions")].count(0) == 2
+
+
+def test_checkpoints_that_wait_for_another_one_come_one_after_the_other():
+    """With a delay on the way to the shared state several of them find that none is under way."""
+    asked = [script.Checkpoint(at_ms=5_000, name=name) for name in "abcd"]
+    world = run(readers=ReaderGroup(readers=2, state_latency_ms=40), script=asked)
+    completed = [row["completed_ms"] for row in rows(world, "checkpoints")]
+    assert len(completed) == 4
+    assert None not in completed
+    assert len(set(completed)) == 4
+
+
+def test_a_reader_says_when_it_begins_anew_after_a_reset():
+    """It learns of the reset at its next look; until then its windows are those of the old reader object."""
+    group = ReaderGroup(readers=2, publish_every_ms=500, tracker_ms=90, publish_timer="pravega", read_every_ms=60,
+                        group_refresh_ms=700)  # fmt: skip
+    actions = [script.Checkpoint(at_ms=6_000, name="a"), script.ResetToCheckpoint(at_ms=9_050)]
+    world = run(readers=group, script=actions)
+    anew = rows(world, "faults", kind="anew")
+    assert {row["target"] for row in anew} == {"readers-0", "readers-1"}
+    assert all(9_050 < row["at_ms"] <= 9_050 + 760 for row in anew)
+    judged, broken = windows_monotone(world.journal.rows)
+    assert judged > 50
+    assert broken == []
+
+
+def test_a_mark_counts_as_judged_when_the_store_has_it():
+    """A cycle can read a mark from `received_ms` on, however long the controller's way to the store is."""
+    world = run(network=Network(inside=network.Fixed(20)), script=[])
+    marks = rows(world, "marks", outcome="success")
+    # To the controller 5 ms; to the store and back twice, and once more to write.
+    assert {row["received_ms"] - row["noted_ms"] for row in marks} == {5 + 5 * 20}
+
+
+def test_two_jobs_that_come_to_a_place_at_which_their_controller_is_paused():
+    """Several pauses wait at one place; the second job finds there what the first one has not taken yet."""
+    pauses = [
+        script.PauseController(at_ms=at_ms, for_ms=for_ms, point="after_marks")
+        for at_ms, for_ms in ((700, 300), (701, 900), (702, 300), (1_103, 150), (1_803, 300))
+    ]
+    expiries = [script.ExpireSession(at_ms=at, notice_after_ms=600) for at in (802, 802, 902, 1_002, 1_003, 1_203)]
+    world = run(
+        stream=Stream(timestamp_aggregation_timeout_ms=0),
+        writers=[
+            EventWriter("w1", rate_per_s=30, delay_mean_ms=300, note_every_ms=100),
+            EventWriter("w2", rate_per_s=30, note_every_ms=250),
+        ],
+        controllers=Controllers(2, period_ms=200, session_timeout_ms=500, redistribute_every_ms=100),
+        script=[*pauses, *expiries],
+        duration_ms=6_000,
+        seed=376,
+    )
+    assert len(rows(world, "faults", kind="pause")) == 5
+    assert rows(world, "watermarks")[-1]["emitted_ms"] > 5_000
+
+
+def test_a_length_that_is_asked_for_when_the_stream_is_deleted_is_never_told():
+    """With several segments the new stream lacks those that a scale had made; whoever asked for them is gone."""
+    for deleted_ms in range(8_000, 8_100, 10):
+        world = run(
+            writers=[EventWriter("w1", rate_per_s=200, batch_ms=10)],
+            stream=Stream(segments=1, acks_carry_offset=False),
+            latency_ms=30,
+            script=[
+                script.Scale(at_ms=4_000, seal=["0@0"], into=2),
+                script.DeleteStream(at_ms=deleted_ms, recreate_after_ms=10),
+            ],
+        )
+        assert rows(world, "marks")[-1]["received_ms"] > deleted_ms

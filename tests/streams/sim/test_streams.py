@@ -1,0 +1,230 @@
+"""Whole streams: rows S6 and S9 to S12 of the failures, and many streams at once."""
+
+from itertools import pairwise
+
+import pyarrow.compute as pc
+import pytest
+
+from tests.streams.sim.worlds import rows, run, scenario
+from wmlab.core.errors import ScenarioError
+from wmlab.core.values import Problems
+from wmlab.streams.api import Scenario
+from wmlab.streams.model.segment import parse_segment, segment_name
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.simulate import tables_of
+from wmlab.streams.tables import TABLES
+
+
+def test_s6_a_cycle_without_segment_metadata_fails_and_the_next_tries_again():
+    """Row S6: the cycle fails, is written down, and is retried."""
+    world = run(script=[script.StoreUnavailable(at_ms=6_000, for_ms=2_000, store="segment_metadata")])
+    failed = rows(world, "cycles", reason="cycle failed: segment metadata unavailable")
+    assert [row["at_ms"] for row in failed] == [6_005, 6_505, 7_005, 7_505]
+    assert {row["outcome"] for row in rows(world, "marks")} == {"success"}
+    assert [row for row in rows(world, "watermarks") if row["emitted_ms"] > 8_000]
+
+
+def test_s9_marks_outlive_the_data_and_a_reader_at_the_head_has_passed_them():
+    """Row S9: a group that starts after the truncation starts at the cut and passes every mark before it."""
+    split = script.Scale(at_ms=4_000, seal=["0@0"])
+    groups = (ReaderGroup("early"), ReaderGroup("late", starts_ms=14_100, rate_per_s=0.001))
+    world = run(script=[split, script.TruncateStream(at_ms=14_000)], readers=groups)
+    start = {segment_name(r["segment_id"]): r["offset"] for r in rows(world, "positions", group="late", version=0)}
+    assert set(start) == {"1@0", "2@1", "3@1"}
+    assert all(start.values())
+    passed = [row for row in rows(world, "watermarks") if row["emitted_ms"] < 14_000]
+    first = rows(world, "windows", group="late")[0]
+    assert first["lower"] >= passed[-2]["lower"]
+    assert len(world.stream(None).log.entries) == len(rows(world, "watermarks"))
+
+
+def test_s9_a_reader_behind_the_truncation_goes_on_at_its_start():
+    split = script.Scale(at_ms=4_000, seal=["0@0"])
+    slow = ReaderGroup(readers=2, rate_per_s=2, publish_every_ms=500)
+    world = run(script=[split, script.TruncateStream(at_ms=14_000)], readers=slow)
+    finished = {segment_name(row["segment_id"]) for row in rows(world, "positions", finished=True)}
+    assert finished == {"0@0"}
+    ends = {row["segment_id"]: row["offset"] for row in rows(world, "positions", finished=False)}
+    assert all(ends[segment] >= offset for segment, offset in world.stream(None).head.items())
+
+
+def test_s9_a_cut_is_one_or_is_refused():
+    cut = {"0@0": 500, "1@0": 0}
+    world = run(script=[script.TruncateStream(at_ms=9_000, cut=cut)])
+    assert world.stream(None).head == {0: 432, 1: 0}
+    with pytest.raises(ScenarioError, match="no stream cut"):
+        run(script=[script.TruncateStream(at_ms=9_000, cut={"0@0": 500})])
+
+
+def test_s10_of_a_sealed_stream_everything_is_read_and_the_last_watermark_passed():
+    """Row S10: writers stop; then lower is that of the last watermark and upper is unknown."""
+    world = run(script=[script.SealStream(at_ms=9_050)])
+    assert not [at for at in world.journal.events(("w1", "w2")).append_ms.tolist() if at > 9_055]
+    assert not [row for row in rows(world, "marks") if row["noted_ms"] > 10_000]
+    assert {row["sealed_ms"] for row in rows(world, "segments")} == {9_055}
+    last = rows(world, "watermarks")[-1]["lower"]
+    assert {(r["lower"], r["upper"]) for r in rows(world, "windows") if r["at_ms"] > 18_000} == {(last, None)}
+
+
+def test_s11_a_stream_that_is_created_again_begins_anew():
+    """Row S11: the log is empty, a leader that remembers the old one fails once, times may restart lower."""
+    anew = script.DeleteStream(at_ms=9_000, recreate_after_ms=2_000)
+    world = run(script=[anew], controllers=Controllers(period_ms=500))
+    old, new = world.journals()["stream"], world.journals()["stream#2"]
+    reasons = [row["reason"] for row in new.rows["cycles"]]
+    assert reasons[0] == "cycle failed: no such marks segment"
+    assert reasons.count(reasons[0]) == 1
+    assert new.rows["watermarks"][0]["seq"] == 0
+    assert new.rows["watermarks"][0]["emitted_ms"] > 12_000
+    assert not [row for row in old.rows["cycles"] if row["at_ms"] > 9_000]
+    assert [segment_name(row["segment_id"]) for row in new.rows["segments"]] == ["2@0", "3@0"]
+    assert {row["group"] for row in new.rows["windows"]} == {"readers"}
+    assert max(row["lower"] or 0 for row in new.rows["windows"]) > 12_000
+
+
+def test_s11_a_stream_that_stays_deleted_is_silent():
+    world = run(script=[script.DeleteStream(at_ms=9_000), script.CrashWriter(at_ms=2_000, writer="w2",
+                restart_after_ms=9_000)])  # fmt: skip
+    tables = tables_of(world.scenario, world.journals())
+    assert pc.max(tables["events"]["append_ms"]).as_py() < 9_100
+    assert pc.max(tables["windows"]["at_ms"]).as_py() <= 9_000
+    assert tables["segments"].num_rows == 2
+    assert set(tables["events"]["stream"].to_pylist()) == {"stream"}
+
+
+def test_s11_a_note_that_arrives_after_the_deletion_is_refused():
+    world = run(script=[script.DeleteStream(at_ms=9_002)])
+    assert [(row["noted_ms"], row["outcome"]) for row in rows(world, "marks")[-2:]] == [(9_000, "no such stream")] * 2
+
+
+def test_s12_a_note_in_the_instant_of_leaving_the_bucket_wakes_nobody():
+    """Row S12: the mark is stored, but no cycle runs until the next note."""
+    case = {
+        "writers": [EventWriter("w", rate_per_s=50)],
+        "stream": Stream(timestamp_aggregation_timeout_ms=0),
+        "controllers": Controllers(2, period_ms=400),
+    }
+    calm = run(**case)
+    leader = rows(calm, "cycles")[0]["controller"]
+    # A cycle takes the stream out of its bucket; the note after it goes to the other controller.
+    left_ms, note = next(
+        (cycle["at_ms"], note)
+        for cycle in rows(calm, "cycles", reason="no active writer")
+        for note in rows(calm, "marks")
+        if 0 < note["received_ms"] - cycle["at_ms"] < 500 and note["controller"] != leader
+    )
+    resumes_ms = note["received_ms"] + 100
+    world = run(
+        script=[
+            script.PauseController(at_ms=left_ms - 1, for_ms=resumes_ms - left_ms, point="before_leave"),
+            script.SilenceWriter(at_ms=note["noted_ms"] + 1, writer="w", for_ms=4_000),
+        ],
+        **case,
+    )
+    assert rows(world, "marks", noted_ms=note["noted_ms"])[0]["outcome"] == "success"
+    following = next(row["received_ms"] for row in rows(world, "marks") if row["received_ms"] > resumes_ms)
+    assert following > note["received_ms"] + 3_000
+    assert not [row for row in rows(world, "cycles") if resumes_ms < row["at_ms"] < following + 400]
+    assert [row for row in rows(world, "watermarks") if row["emitted_ms"] > following]
+
+
+def several(**fields):
+    given = {
+        "streams": [Stream("a"), Stream("b", segments=3), Stream("idle")],
+        "writers": [
+            EventWriter("wa", rate_per_s=50, stream="a"),
+            EventWriter("wb", rate_per_s=20, stream="b"),
+            EventWriter("wc", rate_per_s=20, stream="b"),
+        ],
+        "readers": [ReaderGroup("ra", stream="a"), ReaderGroup("rb", readers=2, stream="b")],
+        "controllers": Controllers(3, period_ms=500, buckets=7),
+        "duration_ms": 20_000,
+    }
+    return Scenario("several", **(given | fields))
+
+
+def test_many_streams_have_their_own_marks_cycles_and_owners():
+    recording = several().record(progress=False)
+    tables = {name: recording.to_pandas(name) for name in TABLES}
+    for stream, writers in {"a": {"wa"}, "b": {"wb", "wc"}}.items():
+        of = {name: frame[frame["stream"] == stream] for name, frame in tables.items() if "stream" in frame}
+        assert set(of["marks"]["writer"]) == set(of["events"]["writer"]) == writers
+        lowers = of["watermarks"]["lower"].tolist()
+        assert len(lowers) > 15
+        assert all(earlier < later for earlier, later in pairwise(lowers))
+        assert set(of["windows"]["group"]) == {f"r{stream}"}
+        assert of["watermarks"]["seq"].tolist() == list(range(len(lowers)))
+    assert set(tables["segments"]["stream"]) == {"a", "b", "idle"}
+    assert "idle" not in set(tables["cycles"]["stream"])
+    homes = {name: row["bucket"] for _, row in tables["ownership"].iterrows() for name in row["streams"]}
+    assert set(homes) == {"a", "b", "idle"}
+    by_bucket = dict(zip(tables["ownership"]["bucket"], tables["ownership"]["controller"], strict=True))
+    ran = set(zip(tables["cycles"]["stream"], tables["cycles"]["controller"], strict=True))
+    assert ran == {(name, by_bucket[homes[name]]) for name in ("a", "b")}
+
+
+def test_one_stream_in_either_style_is_the_same_run():
+    one = scenario(stream=Stream("river", segments=2), script=[script.CrashWriter(at_ms=9_000, writer="w1")])
+    other = one.replace(stream=Stream(), streams=[Stream("river", segments=2)])
+    assert one.record(progress=False).tables == other.record(progress=False).tables
+
+
+def test_a_fault_of_one_stream_leaves_the_other_alone():
+    calm = several().record(progress=False)
+    seal = script.SealStream(at_ms=5_000, stream="a")
+    split = script.Scale(at_ms=6_000, stream="b", seal=["1@0"])
+    broken = several(script=[seal]).record(progress=False)
+
+    def of(recording, table, stream):
+        found = recording.table(table)
+        return found.filter(pc.equal(found["stream"], stream))
+
+    assert of(calm, "watermarks", "b").equals(of(broken, "watermarks", "b"))
+    assert not of(calm, "watermarks", "a").equals(of(broken, "watermarks", "a"))
+    epochs = of(several(script=[split]).record(progress=False), "epochs", "b")
+    assert epochs["epoch"].to_pylist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "paths"),
+    [
+        ({"stream": Stream("x")}, ["streams"]),
+        ({"readers": ReaderGroup()}, ["readers.stream"]),
+        ({"readers": [ReaderGroup(stream="a"), ReaderGroup("r", stream="z")]}, ["readers[1].stream"]),
+        ({"readers": [ReaderGroup(stream="a"), ReaderGroup(stream="a")]}, ["readers[0].name", "readers[1].name"]),
+        ({"writers": [EventWriter("w", rate_per_s=1)]}, ["writers[0].stream"]),
+        ({"streams": [Stream("a"), Stream("a"), Stream("b")]}, ["streams[0].name", "streams[1].name"]),
+        ({"script": [script.Scale(at_ms=1, seal=["0@0"], stream="q")]}, ["script[0].stream"]),
+    ],
+)  # fmt: skip
+def test_streams_are_named_exactly(fields, paths):
+    with pytest.raises(Problems) as raised:
+        several(**fields)
+    assert [problem.path for problem in raised.value.problems] == paths
+
+
+def test_scales_around_a_new_creation_are_checked_too():
+    anew = script.DeleteStream(at_ms=500, recreate_after_ms=100)
+    good = [script.Scale(at_ms=100, seal=["0@0"]), anew, script.Scale(at_ms=700, seal=["4@0"])]
+    assert len(scenario(script=good).script) == 3
+    for bad, path in (
+        (script.Scale(at_ms=550, seal=["0@0"]), "at_ms"),
+        (script.Scale(at_ms=700, seal=["0@0"]), "seal"),
+    ):
+        with pytest.raises(Problems) as raised:
+            scenario(script=[anew, bad])
+        assert [problem.path for problem in raised.value.problems] == [f"script[1].{path}"]
+
+
+def test_several_streams_are_written_to_yaml_and_back():
+    case = several(script=[script.TruncateStream(at_ms=5, stream="a", cut={"0@0": 7})])
+    assert Scenario.from_yaml(case.to_yaml()) == case
+    assert "rb" in case._repr_html_()
+    assert parse_segment("0@0") == 0
+    text = case.to_yaml().replace("readers: 2", "readers: none")
+    with pytest.raises(Problems) as raised:
+        Scenario.from_yaml(text)
+    assert [problem.path for problem in raised.value.problems] == ["readers[1].readers"]

@@ -1,0 +1,294 @@
+"""Transactions in motion: invisible until committed, committed in order, merged once, rolled across a scale."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.streams.sim.claims import assert_sound, late_events
+from tests.streams.sim.worlds import rows, run, scenario, stored_marks
+from wmlab.core.delays import Fixed
+from wmlab.core.values import Problems
+from wmlab.streams.api import Scenario
+from wmlab.streams.model.marks import NoteOutcome
+from wmlab.streams.recording import record
+from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.clock import Clock
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.sim.world import World
+
+
+def txn_writer(**fields):
+    return TransactionalWriter("t", **({"rate_per_s": 50} | fields))
+
+
+def txns(world, **where):
+    return {row["txn"]: row for row in rows(world, "transactions", **where)}
+
+
+def commit(at_ms, transaction=None, time="policy", writer="t"):
+    return script.CommitTransaction(at_ms=at_ms, writer=writer, transaction=transaction, time=time)
+
+
+def test_events_are_invisible_until_their_transaction_is_merged():
+    world = run(writers=[txn_writer()], stream=Stream(segments=2))
+    events = world.journal.events(("t",))
+    found = txns(world, state="committed")
+    merged = {row["committed_ms"] for row in found.values()}
+    assert set(events.append_ms.tolist()) == merged
+    assert len(events.offset) == sum(row["events"] for row in found.values())
+    for row in found.values():
+        mine = events.append_ms == row["committed_ms"]
+        assert mine.sum() == row["events"]
+        for segment_id, end in row["position"].items():
+            here = mine & (events.segment_id == segment_id)
+            assert not here.any() or events.offset[here].max() == end
+
+
+def test_a_transaction_per_period_is_committed_one_latency_after_its_request():
+    found = txns(run(writers=[txn_writer(every_ms=2_000, commit_latency_ms=400)]))
+    assert [row["commit_requested_ms"] for row in found.values() if row["commit_requested_ms"]] == [
+        at + 5 for at in range(2_000, 20_000, 2_000)
+    ]
+    done = [row for row in found.values() if row["committed_ms"]]
+    assert all(row["committed_ms"] - row["commit_requested_ms"] == 400 for row in done)
+    assert Counter(row["state"] for row in found.values()) == {"committed": 9, "open": 1}
+
+
+def test_the_mark_of_a_commit_names_its_transaction_and_covers_every_segment():
+    world = run(writers=[txn_writer(keys="0..1/2")], stream=Stream(segments=2))
+    for row in rows(world, "marks"):
+        txn = txns(world)[row["txn"]]
+        assert row["process"] is None
+        assert (row["time"], row["position"]) == (txn["time"], txn["position"])
+        assert set(row["position"]) == {0, 1}
+        assert row["position"][1] == 0
+        assert row["received_ms"] == txn["committed_ms"]
+
+
+@pytest.mark.parametrize("open_ms", [None, 700, 2_000])
+def test_transactions_that_do_not_overlap_are_begun_after_the_commit_before(open_ms):
+    found = list(txns(run(writers=[txn_writer(open_ms=open_ms)])).values())
+    for earlier, later in pairwise(found):
+        assert later["begun_ms"] > earlier["commit_requested_ms"]
+        assert later["committed_ms"] is None or later["committed_ms"] > earlier["committed_ms"]
+
+
+def test_transactions_that_overlap_are_committed_in_the_order_of_their_requests():
+    found = list(txns(run(writers=[txn_writer(open_ms=5_000)])).values())
+    assert any(later["begun_ms"] < earlier["commit_requested_ms"] for earlier, later in pairwise(found))
+    done = [row["committed_ms"] for row in found if row["committed_ms"]]
+    assert done == sorted(done)
+
+
+def test_one_commit_takes_all_that_wait_up_to_the_size_of_a_batch():
+    writers = [TransactionalWriter(f"t{n}", rate_per_s=5, commit_latency_ms=100 * n + 50) for n in range(5)]
+    together, by_two = (run(writers=writers, stream=Stream(commit_batch=size)) for size in (100, 2))
+    assert set(Counter(row["batch"] for row in txns(together, state="committed").values()).values()) == {5}
+    assert max(Counter(row["batch"] for row in txns(by_two, state="committed").values()).values()) == 2
+
+
+@pytest.mark.parametrize(("rule", "marks_per_batch"), [("per_batch", 1), ("per_transaction", 3)])
+def test_a_batch_notes_one_time_for_each_writer_or_one_for_each_transaction(rule, marks_per_batch):
+    writer = txn_writer(every_ms=1_000, open_ms=500, commit_latency_ms=3_000)
+    slow = script.CrashCommitHandler(at_ms=0, point="before_merge", restart_after_ms=2_400)
+    world = run(writers=[writer], stream=Stream(txn_marks=rule), script=[slow])
+    first = [name for name, row in txns(world).items() if row["batch"] == 1]
+    assert len(first) == 3
+    noted = [row["txn"] for row in rows(world, "marks") if row["txn"] in first]
+    assert noted == (first[-1:] if marks_per_batch == 1 else first)
+
+
+def test_committing_what_is_not_open_is_an_error():
+    actions = [commit(3_500, "t-1"), commit(3_600, "t-9"), commit(3_700), commit(3_800)]
+    world = run(writers=[txn_writer(every_ms=2_000)], script=actions)
+    assert [(row["at_ms"], row["call"], row["problem"]) for row in rows(world, "errors")] == [
+        (3_500, "commit", "t-1: Cannot commit a transaction that is committed."),
+        (3_600, "commit", "There is no transaction t-9."),
+        (3_800, "commit", "No transaction is open."),
+    ]
+    assert txns(world)["t-2"]["commit_requested_ms"] == 3_705
+
+
+def test_a_commit_without_an_id_has_no_time_and_is_recorded():
+    world = run(writers=[txn_writer(writer_id=None)])
+    assert not rows(world, "marks")
+    assert not rows(world, "watermarks")
+    assert {row["state"] for row in txns(world).values()} == {"committed", "open"}
+    assert {row["call"] for row in rows(world, "errors")} == {"commit"}
+
+
+def test_a_lost_merge_reply_is_replaced_by_the_length_of_the_segment():
+    lose = script.LoseMergeReply(at_ms=2_100, count=1, noticed_after_ms=800)
+    busy = EventWriter("w", rate_per_s=200, note_every_ms=None)
+    calm, lossy = (run(writers=[busy, txn_writer()], stream=Stream(), script=actions) for actions in ([], [lose]))
+    first, late = txns(calm)["t-1"], txns(lossy)["t-1"]
+    assert late["committed_ms"] == first["committed_ms"] + 800
+    assert late["position"][0] > first["position"][0]
+    for world in (calm, lossy):
+        mine = world.journal.events(("w", "t"))
+        assert (mine.writer == 1).sum() == sum(row["events"] for row in txns(world, state="committed").values())
+        assert late_events(world) == 0
+
+
+def test_an_older_server_is_asked_how_long_the_segment_is_after_a_merge():
+    busy = EventWriter("w", rate_per_s=2_000, batch_ms=3, note_every_ms=None)
+    far = Network(inside=Fixed(5))
+    new, old = (
+        run(writers=[busy, txn_writer()], stream=Stream(acks_carry_offset=carry), network=far)
+        for carry in (True, False)
+    )
+    carried, asked = txns(new, state="committed"), txns(old, state="committed")
+    assert list(carried) == list(asked)
+    assert all(asked[name]["position"][0] > row["position"][0] for name, row in carried.items())
+    assert late_events(old) == 0
+
+
+def test_a_rolling_transaction_goes_into_a_sealed_copy_of_its_epoch_between_two_active_ones():
+    scale = script.Scale(at_ms=1_000, seal=["0@0"], into=2)
+    world = run(writers=[txn_writer(), EventWriter("w", rate_per_s=100)], script=[scale])
+    segments = {row["segment_id"]: row for row in rows(world, "segments")}
+    copies = [row for row in segments.values() if row["epoch"] == 2]
+    assert {row["number"] for row in copies} == {0, 1}
+    assert all(row["sealed_ms"] is not None for row in segments.values() if row["epoch"] < 3)
+    assert all(row["sealed_ms"] is None for row in segments.values() if row["epoch"] == 3)
+    events = world.journal.events(("t", "w"))
+    in_copies = np.isin(events.segment_id, [row["segment_id"] for row in copies])
+    assert set(events.writer[in_copies].tolist()) == {0}
+    assert in_copies.sum() == txns(world)["t-1"]["events"]
+    assert_sound(world)
+
+
+def test_no_event_is_lost_or_written_twice_by_rolling_and_readers_get_them_all():
+    scales = [script.Scale(at_ms=1_000, seal=["0@0"], into=2), script.Scale(at_ms=7_100, seal=["1@0", "3@1"], into=3)]
+    writers = [txn_writer(), EventWriter("w", rate_per_s=100)]
+    calm, rolled = (run(writers=writers, script=actions, duration_ms=30_000) for actions in ([], scales))
+    times = []
+    for world in (calm, rolled):
+        events = world.journal.events(("t", "w"))
+        settled = events.event_time < 27_000
+        times.append(sorted(zip(events.writer[settled].tolist(), events.event_time[settled].tolist(), strict=True)))
+    assert times[0] == times[1]
+    finished = {row["segment_id"] for row in rows(rolled, "positions") if row["finished"]}
+    assert finished == {row["segment_id"] for row in rows(rolled, "segments") if row["sealed_ms"] is not None}
+
+
+def test_a_scale_waits_for_the_batch_that_is_being_committed():
+    scale = script.Scale(at_ms=2_420, seal=["0@0"], into=2)
+    world = run(writers=[txn_writer()], script=[scale], network=Network(inside=Fixed(5)))
+    assert rows(world, "faults", kind="scale")[0]["at_ms"] == txns(world)["t-1"]["committed_ms"] > 2_440
+
+
+def test_what_a_dead_writer_left_open_is_aborted_when_its_lease_ends():
+    crash = script.CrashWriter(at_ms=5_000, writer="t")
+    world = run(writers=[txn_writer(lease_ms=3_000)], script=[crash])
+    found = txns(world)
+    assert [row["state"] for row in found.values()] == ["committed", "committed", "aborted"]
+    assert found["t-3"]["aborted_ms"] == 8_000
+    assert max(world.journal.events(("t",)).event_time) < 4_000
+
+
+@pytest.mark.parametrize("backlog", ["lost", "kept"])
+def test_what_was_not_committed_is_lost_with_the_process_or_written_again(backlog):
+    crash = script.CrashWriter(at_ms=5_000, writer="t", restart_after_ms=2_000, backlog=backlog)
+    calm, crashed = run(writers=[txn_writer()]), run(writers=[txn_writer()], script=[crash])
+    before, after = (sorted(world.journal.events(("t",)).event_time.tolist()) for world in (calm, crashed))
+    gap = [time for time in before if 4_000 < time < 7_000]
+    assert [time for time in after if 4_000 < time < 6_900] == (
+        [] if backlog == "lost" else [t for t in gap if t < 6_900]
+    )
+    twice = Counter(time for time in after if time < 17_900) - Counter(before)
+    assert not twice
+
+
+def test_a_graceful_shutdown_commits_what_is_open_and_says_goodbye_when_that_is_done():
+    world = run(
+        writers=[txn_writer(), EventWriter("w", rate_per_s=10)], script=[script.ShutDownWriter(at_ms=5_050, writer="t")]
+    )
+    found = txns(world)
+    assert {row["state"] for row in found.values()} == {"committed"}
+    (departure,) = rows(world, "departures")
+    assert departure["sent_ms"] == found["t-3"]["committed_ms"] + 5
+    assert departure["outcome"] == "ok"
+    assert "t" not in stored_marks(world)
+
+
+def test_a_shutdown_between_transactions_begins_one_more_for_what_waits():
+    world = run(writers=[txn_writer(open_ms=500)], script=[script.ShutDownWriter(at_ms=3_550, writer="t")])
+    assert [row["state"] for row in txns(world).values()] == ["committed"] * 3
+    assert 3_450 < max(world.journal.events(("t",)).event_time) <= 3_550
+
+
+def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatch):
+    case = scenario(writers=[txn_writer()], script=[], stream=Stream())
+    world = World(case, {})
+    write, asked = world.metadata.note, []
+
+    def conflict_once(note, read, shown_ms):
+        asked.append(note.txn)
+        return NoteOutcome.WRITE_CONFLICT.value if len(asked) == 1 else write(note, read, shown_ms)
+
+    monkeypatch.setattr(world.metadata, "note", conflict_once)
+    world.run()
+    assert asked[:3] == ["t-1", "t-1", "t-2"]
+    first = txns(world)["t-1"]
+    assert first["state"] == "committed"
+    assert len(world.journal.events(("t",)).offset) == sum(r["events"] for r in txns(world, state="committed").values())
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (script.CommitTransaction(at_ms=1, writer="w"), "only a TransactionalWriter has transactions"),
+        (script.NoteTime(at_ms=1, writer="t", time=1), "use CommitTransaction"),
+        (script.ShutDownWriter(at_ms=1, writer="t", last_note=True), "use CommitTransaction"),
+        (script.DuplicateWriter(at_ms=1, writer="t"), "only an EventWriter can be duplicated"),
+        (script.DuplicateWriter(at_ms=1, writer="w/2"), "not one of its processes"),
+        (script.CrashWriter(at_ms=1, writer="w/3"), "there are: t, w, w/2"),
+    ],
+)
+def test_what_a_writer_cannot_do_is_refused(action, message):
+    with pytest.raises(Problems, match=message):
+        scenario(writers=[txn_writer(), EventWriter("w", rate_per_s=1, processes=2)], script=[action])
+
+
+def test_yaml_tells_the_kinds_of_writers_apart():
+    case = scenario(
+        writers=[txn_writer(clock=Clock(skew_ms=5)), EventWriter("w", rate_per_s=1)], script=[commit(5, time=None)]
+    )
+    assert Scenario.from_yaml(case.to_yaml()) == case
+    with pytest.raises(Problems, match=r"writers\[0\]\.every_ms \(line 4\)"):
+        Scenario.from_yaml(
+            "wmlab: 1\nname: x\nwriters:\n- {kind: transactional, name: t, rate_per_s: 1, every_ms: 0}\nduration_ms: 9"
+        )
+
+
+def test_a_recording_holds_the_transactions():
+    recording = record(scenario(writers=[txn_writer()], duration_ms=5_000), progress=False)
+    assert recording.counts["transactions"] == 3
+    assert recording.table("transactions").column("position").null_count == 1
+
+
+def test_silent_transactional_writers_commit_without_a_time():
+    silence = script.SilenceWriter(at_ms=5_000, writer="t", for_ms=6_000)
+    times = [row["time"] for row in txns(run(writers=[txn_writer()], script=[silence]), state="committed").values()]
+    assert [time is None for time in times] == [False, False, True, True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (noting.WallClock(), lambda row, mine: row["commit_requested_ms"] - 5),
+        (noting.LastEventTime(), lambda row, mine: mine[-1]),
+        (noting.MaxMinusSlack(100), lambda row, mine: max(mine) - 100),
+    ],
+)
+def test_a_commit_notes_what_the_policy_chooses(policy, expected):
+    world = run(writers=[txn_writer(noting=policy)], stream=Stream())
+    events = world.journal.events(("t",))
+    for row in txns(world, state="committed").values():
+        mine = events.event_time[events.append_ms == row["committed_ms"]].tolist()
+        assert row["time"] == expected(row, mine)

@@ -1,0 +1,120 @@
+"""The whole way through the house: a scenario is recorded, Spark computes its bounds, a chart shows them."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import wmlab as wm
+from tools import readme_picture
+from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.window import Tracker
+
+ROOT = Path(__file__).resolve().parents[2]
+HOUR = 3_600_000
+
+
+def flights() -> wm.Scenario:
+    return wm.Scenario(
+        "a day of flights",
+        stream=wm.Stream("flights", segments=2, timestamp_aggregation_timeout_ms=12 * HOUR),
+        writers=[
+            wm.EventWriter(name, trace="flights", note_every_ms=HOUR // 6, batch_ms=60_000) for name in ("AA", "UA")
+        ],
+        readers=wm.ReaderGroup(readers=2, publish_every_ms=HOUR // 2),
+        controllers=wm.Controllers(period_ms=HOUR // 6),
+        script=[
+            wm.script.Scale(at_ms=9 * HOUR, seal=["0@0"]),
+            wm.script.SilenceWriter(at_ms=14 * HOUR, writer="UA", for_ms=4 * HOUR),
+        ],
+        start_ms=1_373_846_400_000,
+        duration_ms=24 * HOUR,
+    )
+
+
+def first_bounds() -> wm.Scenario:
+    return wm.Scenario.load(ROOT / "data/scenarios/first_bounds.yaml")
+
+
+def reader_model(recording: wm.trace.Recording) -> list[tuple[int | None, int | None]]:
+    """The window of one tracker that is led through all versions of the group's position, and knows all marks."""
+    segments = {
+        row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
+        for row in recording.table("segments").to_pylist()
+    }
+    marks = [
+        (row["revision"], Watermark(row["lower"], row["upper"], Position(dict(row["cut"]))))
+        for row in recording.table("watermarks").to_pylist()
+    ]
+    tracker, reading, windows = Tracker.start(), {}, {}
+    for row in recording.table("positions").to_pylist():
+        if row["finished"]:
+            del reading[row["segment_id"]]
+        else:
+            reading[row["segment_id"]] = row["offset"]
+        windows[row["version"]] = dict(reading)
+    found = []
+    for position in windows.values():
+        unread = [mark for mark in marks if tracker.cursor is None or mark[0] > tracker.cursor]
+        tracker = tracker.advance(ReaderPosition(position), unread, segments)
+        found.append((tracker.window.lower, tracker.window.upper))
+    return found
+
+
+@pytest.mark.parametrize("scenario", [first_bounds(), flights()], ids=lambda scenario: scenario.name)
+def test_spark_and_the_reader_model_agree_on_every_version(spark: SparkSession, scenario: wm.Scenario) -> None:
+    recording = scenario.record()
+    bounds = recording.time_bounds(spark).orderBy("version").collect()
+    assert [(row.lower, row.upper) for row in bounds] == reader_model(recording)
+    assert [row.version for row in bounds] == list(range(len(bounds)))
+    assert all(row.lower is None or row.true_bound is None or row.lower <= row.true_bound for row in bounds)
+
+
+def test_what_happened_is_told_once_beside_the_rows(spark: SparkSession) -> None:
+    recording = first_bounds().record()
+    rows = recording.time_bounds(spark).collect()
+    told = sorted((entry.at_ms, entry.kind, entry.what) for row in rows for entry in row.happened or ())
+    faults = recording.table("faults").to_pylist()
+    assert told == [(row["at_ms"], row["kind"], row["detail"]) for row in faults]
+
+
+def test_a_recording_on_disk_gives_the_same_bounds(spark: SparkSession, tmp_path: Path) -> None:
+    scenario = first_bounds()
+    kept, held = scenario.record(tmp_path / "kept"), scenario.record()
+    assert wm.trace.Recording.read(tmp_path / "kept") == held
+    on_disk = kept.time_bounds(spark).orderBy("version").drop("happened").collect()
+    assert on_disk == held.time_bounds(spark).orderBy("version").drop("happened").collect()
+
+
+def test_then_only_what_was_emitted_counts(spark: SparkSession) -> None:
+    recording = first_bounds().record()
+    emitted = {row["seq"]: row["emitted_ms"] for row in recording.table("watermarks").to_pylist()}
+    rows = recording.time_bounds(spark, visible="then").collect()
+    assert any(row.lower is not None for row in rows)
+    for row in rows:
+        for seq in (row.lower_seq, row.upper_seq):
+            assert seq is None or emitted[seq] <= row.at_ms
+
+
+def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> None:
+    scenario = dataclasses.replace(first_bounds(), readers=None)
+    recording = scenario.record()
+    bounds = recording.time_bounds(spark)
+    assert bounds.count() == recording.counts["events"]
+    assert {"event_time", "writer", "lower", "upper", "true_bound"} <= set(bounds.columns)
+
+
+def test_the_picture_of_the_readme_is_made_by_the_code_beside_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert readme_picture.chart().svg == readme_picture.PICTURE.read_text(encoding="utf-8")
+
+
+def test_the_readme_says_what_the_recording_says() -> None:
+    told = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert str(first_bounds().record().explain(at_ms=36_000)) in told

@@ -1,0 +1,141 @@
+"""The panel: what a user changes becomes a scenario, a run, a picture; what is wrong is said and changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wmlab.core.errors import ScenarioError
+from wmlab.streams.api import Scenario
+from wmlab.streams.panel import Panel, panel
+from wmlab.streams.scenario.form import fields_of, part_text, with_changes
+
+TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
+
+
+@pytest.fixture
+def shown() -> Panel:
+    return panel(Scenario.load("data/scenarios/first_bounds.yaml")).wait()
+
+
+def turn(shown: Panel, path: tuple[Any, ...], value: object) -> Panel:
+    shown.widget.form.control(path).value = value
+    return shown.wait()
+
+
+def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: Panel) -> None:
+    assert shown.recording is not None
+    rows = sum(shown.recording.counts.values())
+    fields = len(fields_of(shown.scenario))
+    assert repr(shown) == f"Panel of scenario 'a split and a dead writer': {fields} fields, {rows:,} rows recorded"
+    assert shown.recording.tables == shown.scenario.record().tables
+    assert "held back most by w2 (lagging)" in shown.widget.sentence.value
+    assert "<svg" in shown.widget.picture.value
+
+
+def test_a_changed_field_changes_scenario_run_and_picture(shown: Panel) -> None:
+    before = shown.widget.picture.value
+    turn(shown, TIMEOUT, 4_000)
+    assert shown.scenario.stream.timestamp_aggregation_timeout_ms == 4_000
+    assert "w2 (slowest)" in shown.widget.sentence.value
+    assert shown.widget.picture.value != before
+
+
+def test_every_kind_of_field_can_be_changed(shown: Panel) -> None:
+    turn(shown, ("writers", 0, "rate_per_s"), "20")
+    turn(shown, ("writers", 0, "note_every_ms"), "")
+    turn(shown, ("writers", 1, "noting"), "{kind: wall_clock}")
+    turn(shown, ("stream", "cut_algorithm"), "pravega")
+    turn(shown, ("stream", "bug_6510"), True)
+    turn(shown, ("readers", "mark_read_ms"), 2.5)
+    scenario = shown.scenario
+    assert (scenario.writers[0].rate_per_s, scenario.writers[0].note_every_ms) == (20, None)
+    assert type(scenario.writers[1].noting).__name__ == "WallClock"
+    assert (scenario.stream.cut_algorithm, scenario.stream.bug_6510) == ("pravega", True)
+    assert scenario.groups[0].mark_read_ms == 2.5
+    assert Scenario.from_yaml(shown.widget.yaml.value) == scenario
+
+
+def test_a_mistake_is_named_and_the_last_run_stays(shown: Panel) -> None:
+    before, run = shown.scenario, shown.recording
+    turn(shown, ("writers", 1, "keys"), "0..7")
+    assert "writers[1].keys" in shown.widget.message.value
+    assert "not a key range" in shown.widget.message.value
+    assert (shown.scenario, shown.recording) == (before, run)
+    turn(shown, ("writers", 1, "noting"), "{kind: [")
+    assert "is not YAML" in shown.widget.message.value
+    turn(shown, ("writers", 1, "keys"), "0..1/2")
+    assert shown.scenario == before, "a mistake elsewhere still stands in the form"
+    turn(shown, ("writers", 1, "noting"), "{kind: last_event_time}")
+    assert shown.widget.message.value == ""
+    assert shown.scenario.writers[1].keys == "0..1/2"
+
+
+def test_kept_runs_are_compared_on_one_axis(shown: Panel) -> None:
+    shown.keep("patient")
+    assert shown.widget.kept.value == "Kept: patient"
+    turn(shown, TIMEOUT, 4_000)
+    shown.keep()
+    assert list(shown.kept) == ["patient", "run 2"]
+    assert "stream.timestamp_aggregation_timeout_ms" in shown.widget.kept.value
+    assert repr(shown).endswith("2 runs kept")
+
+
+def test_acts_and_writers_come_and_go(shown: Panel) -> None:
+    act = part_text(shown.scenario, ("script", 1))
+    shown.remove("script 1: crash writer")
+    assert len(shown.wait().scenario.script) == 1
+    shown.add("script", act)
+    assert shown.wait().scenario == Scenario.load("data/scenarios/first_bounds.yaml")
+    shown.add("writers", part_text(shown.scenario, ("writers", 0)).replace("w1", "w3"))
+    assert [writer.name for writer in shown.wait().scenario.writers] == ["w1", "w2", "w3"]
+    shown.add("script", "kind: no_such_act")
+    assert "no_such_act" in shown.widget.message.value
+
+
+def test_another_picture_is_of_the_same_run(shown: Panel) -> None:
+    run = shown.recording
+    for name in shown.widget.choice.options:
+        shown.picture(name)
+        assert "<svg" in shown.widget.picture.value, name
+    assert shown.recording is run
+
+
+def test_a_run_without_what_the_picture_needs_says_so(shown: Panel) -> None:
+    shown.picture("lag")
+    shown.scenario = shown.scenario.replace(readers=None)
+    shown.add("writers", part_text(shown.scenario, ("writers", 0)).replace("w1", "w3"))
+    assert "role='alert'" in shown.wait().widget.picture.value
+
+
+def test_a_cancelled_run_leaves_the_last_one(shown: Panel) -> None:
+    run = shown.recording
+    shown.widget.form.control(("duration_ms",)).value = 50_000_000
+    shown.cancel()
+    shown.wait()
+    assert shown.recording is run
+    assert shown.widget.stop.layout.visibility == "hidden"
+
+
+def test_the_scenario_is_saved_where_it_can_be_read(shown: Panel, tmp_path: Path) -> None:
+    shown.save(str(tmp_path / "mine.yaml"))
+    assert Scenario.load(tmp_path / "mine.yaml") == shown.scenario
+    shown.save(str(tmp_path / "no" / "mine.yaml"))
+    assert "cannot be written" in shown.widget.message.value
+
+
+def test_what_a_notebook_stores_is_text(shown: Panel) -> None:
+    assert shown._repr_mimebundle_()["text/plain"] == repr(shown)
+    with pytest.raises(ScenarioError, match="made of a dict"):
+        panel({})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", sorted(Path("data/scenarios").glob("[dr]*/*.yaml")), ids=lambda path: path.stem)
+def test_a_form_without_changes_is_the_same_scenario(path: Path) -> None:
+    scenario = Scenario.load(path)
+    fields = fields_of(scenario)
+    assert with_changes(scenario, {field.path: field.value for field in fields if field.value is not None}) == scenario
+    assert len({field.path for field in fields}) == len(fields)
+    assert all(field.unit == "ms" for field in fields if str(field.path[-1]).endswith("_ms"))

@@ -1,0 +1,1 @@
+"""Answers that all models give: verdicts, and who held a bound."""

@@ -1,0 +1,156 @@
+"""The verdicts of the judge as one value: what holds in a recording, what does not, and the rows that prove it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any, Final, Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.core.words import counted, grouped, segment_name
+
+Judgement = Literal["ok", "violated", "unknown"]
+_OFFSETS: Final = ("cut", "position")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Proof:
+    """One row that proves a violation: the table it stands in, and its columns that matter.
+
+    Offset maps are keyed by segment name, "number@epoch".
+    """
+
+    table: str
+    row: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.table}: {', '.join(f'{name} {_shown(name, value)}' for name, value in self.row.items())}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verdict:
+    """The verdict on one invariant.
+
+    `judged` counts the single things that could be judged and `violations` those found wrong; `what` is the first
+    violation, or why nothing could be judged, and None when all is well; `evidence` proves the first violation.
+    """
+
+    invariant: str
+    statement: str
+    verdict: Judgement
+    judged: int
+    violations: int
+    what: str | None
+    evidence: tuple[Proof, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [f"{self.invariant} {self.verdict}: {self.statement} ({self._count()})"]
+        lines += [f"    {self.what}"] if self.what else []
+        return "\n".join([*lines, *(f"    {proof!r}" for proof in self.evidence)])
+
+    def _count(self) -> str:
+        if self.verdict == "unknown":
+            return "nothing to judge"
+        return (
+            f"{grouped(self.violations)} of {grouped(self.judged)}"
+            if self.violations
+            else f"{grouped(self.judged)} judged"
+        )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdicts:
+    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all."""
+
+    name: str
+    verdicts: tuple[Verdict, ...]
+
+    @classmethod
+    def of(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Verdicts:
+        """From the rows of `wmlab.streams.checks.checks.verdict` for the recording called `name`."""
+        return cls(name, tuple(_verdict(row) for row in rows))
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        """The names of the invariants that are violated."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "violated")
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The names of the invariants that could not be judged."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "unknown")
+
+    def __getitem__(self, invariant: str) -> Verdict:
+        for verdict in self.verdicts:
+            if verdict.invariant == invariant:
+                return verdict
+        raise ModelError(
+            f"There is no invariant {invariant!r}.",
+            remedy=f"Ask for one of {', '.join(v.invariant for v in self.verdicts)}.",
+        )
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.verdicts)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdicts as dicts, lists and scalars."""
+        return {"recording": self.name, "verdicts": [asdict(verdict) for verdict in self.verdicts]}
+
+    def to_json(self) -> str:
+        """The verdicts as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        ok = len(self.verdicts) - len(self.violated) - len(self.unknown)
+        parts = [f"{counted(ok, 'invariant')} of {len(self.verdicts)} {'holds' if ok == 1 else 'hold'}"]
+        parts += [f"violated: {', '.join(self.violated)}"] if self.violated else []
+        parts += [f"unknown: {', '.join(self.unknown)}"] if self.unknown else []
+        return "; ".join(parts)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(_html_row(verdict) for verdict in self.verdicts)
+        title = f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+        head = "<tr><th></th><th>verdict</th><th>judged</th><th style='text-align:left'>what</th></tr>"
+        return f"<table><caption>{title}</caption>{head}{rows}</table>"
+
+
+def _verdict(row: Mapping[str, Any]) -> Verdict:
+    plain = {name: row[name] for name in ("invariant", "statement", "verdict", "judged", "violations", "what")}
+    proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
+    return Verdict(**plain, evidence=proofs)
+
+
+def _columns(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {segment_name(int(segment)): offset for segment, offset in value.items()} if name in _OFFSETS else value
+        for name, value in row.items()
+    }
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if name == "segment_id":
+        return segment_name(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key}: {'end' if item is None else item}" for key, item in value.items())
+        return f"{{{inner}}}"
+    return str(value)
+
+
+def _html_row(verdict: Verdict) -> str:
+    told = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
+    told += [escape(repr(proof)) for proof in verdict.evidence]
+    words = "<br>".join([escape(verdict.statement), *told])
+    cells = f"<td>{verdict.invariant}</td><td>{verdict.verdict}</td><td>{escape(verdict._count())}</td>"
+    return f"<tr>{cells}<td style='text-align:left'>{words}</td></tr>"

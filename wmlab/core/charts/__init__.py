@@ -1,0 +1,1 @@
+"""Charts as values: scenes, axes, and what draws them."""

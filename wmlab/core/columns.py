@@ -1,0 +1,31 @@
+"""How a column of a recording is written down: its name, type, meaning and unit, and the types that occur."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+LONG: Final = pa.int64()
+TEXT: Final = pa.string()
+REAL: Final = pa.float64()
+FLAG: Final = pa.bool_()
+OFFSETS: Final = pa.map_(LONG, LONG)
+
+
+def column(name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable: bool = False) -> pa.Field:
+    """A field whose metadata carries `about` and, if it has one, its `unit`."""
+    metadata = {"about": about} | ({"unit": unit} if unit else {})
+    return pa.field(name, kind, nullable=nullable, metadata=metadata)
+
+
+FAULTS: Final = pa.schema(
+    [
+        column("stream", TEXT, "the stream's name"),
+        column("at_ms", LONG, "when it happened", unit="ms"),
+        column("kind", TEXT, "what happened, in one word: scale, crash, restart, silence, speak and so on"),
+        column("target", TEXT, "what it happened to: a party or process, the sealed segments, a store"),
+        column("detail", TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
+    ]
+)
+"""The table `faults`, which recordings of all kinds have."""

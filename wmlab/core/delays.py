@@ -1,0 +1,97 @@
+"""Delays: how long something takes, as values of a scenario, and as endless streams of draws taken in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY
+from itertools import repeat
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from wmlab.core.units import Ms
+from wmlab.core.values import Problem, Problems, value
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BLOCK = 256
+
+
+@value
+class Fixed:
+    """Every message takes `ms`."""
+
+    ms: Ms
+    _: KW_ONLY
+    kind: Literal["fixed"] = "fixed"
+
+
+@value
+class Uniform:
+    """Between `low_ms` and `high_ms`, both included, all equally likely."""
+
+    low_ms: Ms
+    high_ms: Ms
+    _: KW_ONLY
+    kind: Literal["uniform"] = "uniform"
+
+    def __post_init__(self) -> None:
+        if self.low_ms > self.high_ms:
+            message = f"lies below low_ms, {self.low_ms} (got {self.high_ms})"
+            raise Problems("Uniform", [Problem(("high_ms",), message)])
+
+
+@value
+class Exponential:
+    """At least `least_ms`, and beyond that exponential with mean `mean_ms`."""
+
+    mean_ms: Annotated[float, Field(ge=0, strict=True)]
+    _: KW_ONLY
+    least_ms: Ms = 0
+    kind: Literal["exponential"] = "exponential"
+
+
+@value
+class LogNormal:
+    """Log-normal: half of the messages take less than `median_ms`; `sigma` is the spread of the logarithm."""
+
+    median_ms: Annotated[float, Field(gt=0, strict=True)]
+    sigma: Annotated[float, Field(ge=0, le=5, strict=True)]
+    _: KW_ONLY
+    kind: Literal["log_normal"] = "log_normal"
+
+
+Delay = Annotated[Fixed | Uniform | Exponential | LogNormal, Field(discriminator="kind")]
+"""How long a message takes, one way, in whole milliseconds."""
+
+
+def delays_ms(delay: Delay, draws: np.random.Generator) -> Iterator[int]:
+    """Whole milliseconds, drawn as the scenario's value says; fractions are rounded to the nearest."""
+    if isinstance(delay, Fixed):
+        return repeat(delay.ms)
+    return _drawn(delay, draws)
+
+
+def _drawn(delay: Delay, draws: np.random.Generator) -> Iterator[int]:
+    while True:
+        yield from np.rint(_block(delay, draws)).astype(np.int64).tolist()
+
+
+def _block(delay: Delay, draws: np.random.Generator) -> NDArray[np.float64]:
+    match delay:
+        case Uniform(low_ms=low, high_ms=high):
+            return draws.integers(low, high + 1, _BLOCK).astype(np.float64)
+        case Exponential(mean_ms=mean, least_ms=least):
+            return least + draws.exponential(mean, _BLOCK)
+        case LogNormal(median_ms=median, sigma=sigma):
+            return draws.lognormal(np.log(median), sigma, _BLOCK)
+        case Fixed(ms=ms):
+            return np.full(_BLOCK, float(ms))
+
+
+def chances(draws: np.random.Generator) -> Iterator[float]:
+    """Even draws from [0, 1)."""
+    while True:
+        yield from draws.random(_BLOCK).tolist()

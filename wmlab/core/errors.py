@@ -1,0 +1,46 @@
+"""Every error a user can meet: what was wrong, the offending value, and what to do about it.
+
+All of them derive from `WmlabError`, which is a `ValueError`, so that one `except` catches them all.
+"""
+
+from __future__ import annotations
+
+
+class WmlabError(ValueError):
+    """A mistake that the user can repair; the message always ends with the remedy.
+
+    `problem` says what was wrong and names the value; `remedy` is one imperative sentence.
+    """
+
+    def __init__(self, problem: str, *, remedy: str) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(f"{problem}\nTo repair it: {remedy}")
+
+
+class ModelError(WmlabError):
+    """A value that the watermark rules do not admit: a bad key range, scale, position or cut."""
+
+
+class ScenarioError(WmlabError):
+    """A scenario that cannot be run; gathers all its mistakes, each with its location."""
+
+
+class RecordingError(WmlabError):
+    """A recording that is truncated, missing, foreign, or written by a newer schema."""
+
+
+class TraceError(WmlabError):
+    """A real log that cannot be read as a stream: columns, types or times are missing."""
+
+
+class SessionError(WmlabError):
+    """Spark cannot be started or reached."""
+
+
+class ChartError(WmlabError):
+    """A table that does not answer the question of a chart."""
+
+
+class MissingVerbError(RecordingError, AttributeError):
+    """A recording was asked for what only recordings of other models have."""

@@ -1,0 +1,209 @@
+"""What a recording says about itself, as kept in its `recording.json`.
+
+A manifest holds no clock time and no name of a machine: two runs of one scenario with one seed have equal
+manifests, and a manifest has one spelling as JSON.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, get_args
+
+from wmlab.core.errors import RecordingError
+
+MANIFEST_FILE: Final = "recording.json"
+"""The file that makes a directory a recording."""
+
+Source = Literal["simulation", "trace"]
+"""Where the events came from: wmlab's own clock, or a log of the outside world."""
+
+SCHEMA_VERSION: Final = 2
+"""Raised whenever a column changes meaning, type or name. Version 1 had the tables of all kinds in each recording."""
+
+_FORMAT: Final = "wmlab recording"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What was run and what came of it.
+
+    `kind` is the model that it is a recording of, for example "streams"; `scenario_json` is the scenario as JSON text,
+    None if there was none; `rows` is the row count of every table of that kind; `finished` is False if the run was
+    stopped before its end; `wmlab_version` is None when an uninstalled wmlab recorded it.
+    """
+
+    name: str
+    kind: str
+    source: Source
+    scenario_json: str | None
+    seed: int | None
+    finished: bool
+    rows: tuple[tuple[str, int], ...]
+    wmlab_version: str | None
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        mistakes = [
+            f"{key} is {value!r}, expected {words}"
+            for key, value, admitted, words in (
+                ("name", self.name, isinstance(self.name, str) and bool(self.name), "a text that is not empty"),
+                ("kind", self.kind, isinstance(self.kind, str) and bool(self.kind), "the name of a model"),
+                ("source", self.source, self.source in get_args(Source), "'simulation' or 'trace'"),
+                ("seed", self.seed, self.seed is None or type(self.seed) is int, "an integer or null"),
+                ("finished", self.finished, type(self.finished) is bool, "true or false"),
+                ("wmlab_version", self.wmlab_version, _text_or_none(self.wmlab_version), "a text or null"),
+                ("rows", dict(self.rows), _are_counts(dict(self.rows)), "a count for each table"),
+            )
+            if not admitted
+        ]
+        if mistakes:
+            raise RecordingError("; ".join(mistakes) + ".", remedy="correct the values named above.")
+
+    @property
+    def scenario(self) -> dict[str, Any] | None:
+        """The scenario as plain data, a fresh copy at each call; None if there was none."""
+        return None if self.scenario_json is None else json.loads(self.scenario_json)
+
+    def to_json(self) -> str:
+        """The text of `recording.json`."""
+        content = {
+            "format": _FORMAT,
+            "schema_version": self.schema_version,
+            "wmlab_version": self.wmlab_version,
+            "kind": self.kind,
+            "name": self.name,
+            "source": self.source,
+            "seed": self.seed,
+            "finished": self.finished,
+            "rows": dict(self.rows),
+            "scenario": self.scenario,
+        }
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, *, where: str) -> Manifest:
+        """Parse `recording.json`; `where` names the file in errors.
+
+        Raises `RecordingError`: broken JSON, foreign file, other schema version, or fields that are wrong.
+        """
+        content = cls.require_ours(text, where=where)
+        version = content.get("schema_version")
+        if version == 1:
+            content |= {"kind": _kind_in_version_1(content)}
+        elif version != SCHEMA_VERSION:
+            raise _other_version(version, where)
+        missing = [
+            key for key in ("wmlab_version", "kind", "name", "source", "seed", "finished", "rows") if key not in content
+        ]
+        if missing or not isinstance(content.get("scenario"), dict | None):
+            wrong = f"it lacks {', '.join(missing)}" if missing else "its scenario is not an object"
+            raise RecordingError(f"{where} is damaged: {wrong}.", remedy="record or copy the whole directory again.")
+        rows = content["rows"] if isinstance(content["rows"], dict) else {}
+        try:
+            return cls(
+                name=content["name"],
+                kind=content["kind"],
+                source=content["source"],
+                scenario_json=scenario_text(content.get("scenario")),
+                seed=content["seed"],
+                finished=content["finished"],
+                rows=tuple(rows.items()),
+                wmlab_version=content["wmlab_version"],
+                schema_version=version,
+            )
+        except RecordingError as wrong:
+            raise RecordingError(
+                f"{where} is damaged: {wrong.problem}", remedy="record or copy the whole directory again."
+            ) from wrong
+
+    def of_tables(self, names: Collection[str], *, where: str) -> Manifest:
+        """The manifest with the counts of these tables, in this order; `where` names the file in errors.
+
+        Of schema version 1, which had the tables of all kinds, the empty ones of others are left out. Raises
+        `RecordingError` if the count of one is missing, or there is another.
+        """
+        counts = dict(self.rows)
+        found = tuple((name, counts.pop(name)) for name in names if name in counts)
+        others = counts.values() if self.schema_version == 1 else counts
+        if len(found) < len(names) or any(others):
+            raise RecordingError(
+                f"{where} is damaged: rows is {dict(self.rows)!r}, expected a count for each of {list(names)}.",
+                remedy="record or copy the whole directory again.",
+            )
+        return replace(self, rows=found, schema_version=SCHEMA_VERSION)
+
+    @staticmethod
+    def require_ours(text: str, *, where: str) -> dict[str, Any]:
+        """The content of a manifest of any schema version; raises `RecordingError` if it is broken or foreign."""
+        try:
+            content = json.loads(text)
+        except json.JSONDecodeError as broken:
+            raise RecordingError(
+                f"{where} is broken JSON: {broken}.", remedy="record or copy the whole directory again."
+            ) from broken
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise RecordingError(
+                f"{where} was not written by wmlab.", remedy="give a directory that Recording.save wrote."
+            )
+        return content
+
+
+def scenario_text(scenario: Mapping[str, Any] | None) -> str | None:
+    """A scenario as canonical JSON text; raises `RecordingError` if it is not plain JSON data."""
+    if scenario is None:
+        return None
+    try:
+        if not isinstance(scenario, Mapping):
+            raise TypeError(f"it is a {type(scenario).__name__}")
+        return json.dumps(dict(scenario), ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as wrong:
+        raise RecordingError(
+            f"the scenario is not plain data: {wrong}.",
+            remedy="give a dict of texts, numbers, booleans, None, lists and dicts.",
+        ) from wrong
+
+
+def installed_version() -> str | None:
+    """The version of wmlab that is running; None when it runs from a directory without being installed."""
+    try:
+        return importlib.metadata.version("wmlab")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _other_version(version: object, where: str) -> RecordingError:
+    if type(version) is not int:
+        return RecordingError(
+            f"{where} is damaged: schema_version is {version!r}, expected an integer.",
+            remedy="record or copy the whole directory again.",
+        )
+    if version > SCHEMA_VERSION:
+        return RecordingError(
+            f"{where} has schema version {version}, newer than {SCHEMA_VERSION}, the newest this wmlab reads.",
+            remedy="install a newer wmlab.",
+        )
+    return RecordingError(
+        f"{where} has schema version {version}, older than {SCHEMA_VERSION}, the one this wmlab reads.",
+        remedy="record its scenario again.",
+    )
+
+
+def _kind_in_version_1(content: Mapping[str, Any]) -> str:
+    """The kind of a recording of schema version 1, which did not say it: its scenario or its rows tell."""
+    scenario: Mapping[str, Any] = content.get("scenario") or {}
+    rows: Mapping[str, Any] = content.get("rows") or {}
+    for field, table, kind in (("queries", "buffers", "progress"), ("vertices", "vertices", "dataflow")):
+        if field in scenario or rows.get(table):
+            return kind
+    return "streams"
+
+
+def _are_counts(rows: Mapping[str, Any]) -> bool:
+    return bool(rows) and all(type(count) is int and count >= 0 for count in rows.values())
+
+
+def _text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)

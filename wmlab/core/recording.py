@@ -1,0 +1,274 @@
+"""A recording: everything that happened in one run, as tables and as one value.
+
+Each model has a class of its own, which names its kind and its tables; all of them are always present, possibly empty.
+How a recording lies on disk is the matter of `wmlab.core.storage`. Rows are never touched one by one in Python, unless
+they are given as dicts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import html
+import itertools
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wmlab.core import storage
+from wmlab.core.errors import MissingVerbError, RecordingError
+from wmlab.core.manifest import Manifest, Source, installed_version, scenario_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows: TypeAlias = pa.Table | Sequence[Mapping[str, Any]]
+"""The content of a table: an Arrow table, or its rows as dicts."""
+
+_KINDS: Final[dict[str, type[Recording]]] = {}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recording:
+    """One run as a value; two recordings are equal if their manifests and tables are.
+
+    `path` is where it was saved or read, None while it is only in memory; it takes no part in equality. Make one with
+    `from_tables` or `read`. A subclass gives its `kind`, as the manifest has it, and the schema of each of its tables.
+    """
+
+    manifest: Manifest
+    tables: Mapping[str, pa.Table] = field(hash=False)
+    path: Path | None = field(default=None, compare=False)
+
+    kind: ClassVar[str] = ""
+    schemas: ClassVar[Mapping[str, pa.Schema]] = MappingProxyType({})
+
+    def __init_subclass__(cls, *, kind: str, schemas: Mapping[str, pa.Schema]) -> None:
+        cls.kind, cls.schemas = kind, MappingProxyType(dict(schemas))
+        _KINDS[kind] = cls
+
+    @classmethod
+    def from_tables(
+        cls,
+        tables: Mapping[str, Rows],
+        *,
+        name: str,
+        scenario: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        source: Source = "simulation",
+        finished: bool = True,
+    ) -> Self:
+        """A recording of the given tables; those not given are empty, columns are taken by name.
+
+        `scenario` is plain JSON data. The kind is that of the class or, of `Recording` itself, the one that has the
+        tables. Raises `RecordingError` that names all mistakes at once: tables or columns that are unknown or missing,
+        types that do not fit, nulls where the schema has none, numbers not finite.
+        """
+        made_by = cls if cls.kind else _kind_of(tables)
+        mistakes = [_unknown_table(given, made_by.schemas) for given in tables if given not in made_by.schemas]
+        made: dict[str, pa.Table] = {}
+        for table, schema in made_by.schemas.items():
+            made[table], wrong = _conform(table, tables.get(table, ()), schema)
+            mistakes += wrong
+        if mistakes:
+            raise RecordingError(
+                "the tables are no recording:\n" + "\n".join(f"- {mistake}" for mistake in mistakes),
+                remedy=f"give every table the columns that {made_by.__name__}.schemas lists.",
+            )
+        manifest = Manifest(
+            name=name,
+            kind=made_by.kind,
+            source=source,
+            scenario_json=scenario_text(scenario),
+            seed=seed,
+            finished=finished,
+            rows=tuple((table, made[table].num_rows) for table in made),
+            wmlab_version=installed_version(),
+        )
+        return cast("Self", made_by(manifest, storage.Tables(made)))
+
+    @classmethod
+    def read(cls, path: str | Path, *, allow_unfinished: bool = False) -> Self:
+        """Open the recording at `path`; versions, columns and counts are checked now, rows are read when used.
+
+        Raises `RecordingError` if it is missing, foreign, damaged, of another kind or schema version, or unfinished
+        (a run that was stopped) while `allow_unfinished` is False.
+        """
+        target, manifest = storage.manifest_at(Path(path))
+        if manifest.kind not in _KINDS or not issubclass(_KINDS[manifest.kind], cls):
+            raise RecordingError(
+                f"the recording at {target} is of kind {manifest.kind!r}, which {cls.__name__} does not read.",
+                remedy="read it with wmlab.trace.Recording.read.",
+            )
+        made_by = _KINDS[manifest.kind]
+        manifest, tables = storage.tables_at(target, manifest, made_by.schemas)
+        if not manifest.finished and not allow_unfinished:
+            raise RecordingError(
+                f"the recording at {target} is unfinished: its run was stopped before the end.",
+                remedy="record it again, or read what there is with allow_unfinished=True.",
+            )
+        return cast("Self", made_by(manifest, tables, target))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
+        """Write the recording to the directory `path` and return it with that path.
+
+        It exists there whole or not at all. With `overwrite` it replaces an older recording, never anything else.
+        Raises `RecordingError` if something stands in the way or the disk refuses.
+        """
+        target = storage.write(Path(path), self.manifest, self.tables, overwrite=overwrite)
+        return type(self)(self.manifest, self.tables, target)
+
+    @property
+    def name(self) -> str:
+        """The recording's name, that of its scenario or trace."""
+        return self.manifest.name
+
+    @property
+    def scenario(self) -> dict[str, Any] | None:
+        """The scenario as plain data, a fresh copy; None for a trace."""
+        return self.manifest.scenario
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the run; None if chance had no part in it."""
+        return self.manifest.seed
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of rows of every table."""
+        return dict(self.manifest.rows)
+
+    def table(self, name: str) -> pa.Table:
+        """The table `name` in its schema; raises `RecordingError` for an unknown name."""
+        if name not in self.schemas:
+            wrong = _unknown_table(name, self.schemas)
+            raise RecordingError(f"{wrong}.", remedy=f"ask for one of: {', '.join(self.schemas)}.")
+        return self.tables[name]
+
+    def to_pandas(self, name: str) -> Any:
+        """The table `name` as a pandas DataFrame: offset maps as dicts, nullable integers as `Int64`."""
+        table = self.table(name)
+        frame = table.to_pandas(maps_as_pydicts="strict", integer_object_nulls=True)
+        # Without this a null would turn the whole column into doubles, which round times beyond 2^53.
+        return frame.astype({c.name: "Int64" for c in table.schema if c.nullable and c.type == pa.int64()})
+
+    def spark(self, spark: SparkSession, name: str) -> DataFrame:
+        """The table `name` as a Spark DataFrame; the table of a recording on disk is read by Spark itself."""
+        from wmlab.core.spark import schemas
+
+        if self.path is not None and name in self.schemas:
+            return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(self.path / name))
+        return schemas.dataframe(spark, self.table(name))
+
+    def __getattr__(self, name: str) -> Never:
+        """Say which recordings have a verb that this one has not."""
+        kinds = [kind for kind, made in _KINDS.items() if hasattr(made, name)]
+        if not kinds:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise MissingVerbError(
+            f"{self.name!r} is a recording of {self.kind}, which has no {name}.",
+            remedy=f"ask a recording of {' or '.join(kinds)}.",
+        )
+
+    def __repr__(self) -> str:
+        filled = ", ".join(f"{name} {count:,}" for name, count in self.counts.items() if count)
+        return f"Recording {self.name!r} ({self._origin()}): {filled or 'all tables empty'}"
+
+    def _repr_html_(self) -> str:
+        filled = {name: count for name, count in self.counts.items() if count} or {"all tables empty": 0}
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{name}</td><td>{count:,}</td></tr>" for name, count in filled.items()
+        )
+        title = f"<b>{html.escape(self.name)}</b> ({html.escape(self._origin())})"
+        return f"<table><caption>{title}</caption><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+
+    def _origin(self) -> str:
+        seed = "" if self.seed is None else f", seed {self.seed}"
+        return f"{self.manifest.source}{seed}{'' if self.manifest.finished else ', unfinished'}"
+
+
+def _conform(name: str, rows: Rows, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+    """The rows in the schema's columns and order, and what is wrong with them; empty table when anything is."""
+    if not _is_rows(rows):
+        return schema.empty_table(), [f"{name} is a {type(rows).__name__}, expected a pyarrow.Table or a list of dicts"]
+    given, mistakes = _columns_of(name, rows, schema)
+    mistakes += [f"{name} has no column {column!r}" for column in schema.names if column not in given]
+    mistakes += [f"{name} has an unknown column {column!r}" for column in given if column not in schema.names]
+    columns = []
+    for wanted in schema:
+        if wanted.name not in given:
+            continue
+        try:
+            column = _cast(given[wanted.name], wanted.type)
+        except (pa.ArrowException, TypeError, OverflowError) as wrong:
+            mistakes.append(f"{name}.{wanted.name} is not {wanted.type}: {str(wrong).splitlines()[0]}")
+            continue
+        mistakes += [f"{name}.{wanted.name} {wrong}" for wrong in _bad_values(column, wanted)]
+        columns.append(column)
+    return (schema.empty_table() if mistakes else pa.Table.from_arrays(columns, schema=schema)), mistakes
+
+
+def _is_rows(rows: object) -> bool:
+    return isinstance(rows, pa.Table) or (isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows))
+
+
+def _columns_of(name: str, rows: Rows, schema: pa.Schema) -> tuple[dict[str, Any], list[str]]:
+    """Columns by name, Arrow columns or lists of Python values, and which of them some rows lack."""
+    if isinstance(rows, pa.Table):
+        return dict(zip(rows.column_names, rows.columns, strict=True)), []
+    if not rows:
+        return {column: [] for column in schema.names}, []
+    present = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
+    partly = [key for key in present if not all(key in row for row in rows)]
+    wrong = [f"{name} lacks {key!r} in {sum(key not in row for row in rows)} of {len(rows)} rows" for key in partly]
+    return {key: [row.get(key) for row in rows] for key in present}, wrong
+
+
+def _cast(column: Any, wanted: pa.DataType) -> pa.ChunkedArray:
+    """The column as `wanted`, where no value changes its meaning; raises what pyarrow raises otherwise."""
+    if isinstance(column, list):
+        if not pa.types.is_floating(wanted) and any(_holds_a_fraction(value) for value in column):
+            raise TypeError("it holds floating-point numbers")  # pyarrow would cut them to integers in silence
+        return pa.chunked_array([pa.array(column, type=wanted)])
+    found = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    same_kind = (
+        found == wanted
+        or pa.types.is_null(found)
+        or (pa.types.is_integer(found) and pa.types.is_integer(wanted))
+        or (pa.types.is_large_string(found) and pa.types.is_string(wanted))
+    )
+    if not same_kind:
+        raise TypeError(f"it is {column.type}")
+    return column.cast(wanted)
+
+
+def _holds_a_fraction(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_a_fraction, itertools.chain(value, value.values())))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_a_fraction, value))
+    return isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+
+
+def _bad_values(column: pa.ChunkedArray, wanted: pa.Field) -> Iterable[str]:
+    if column.null_count and not wanted.nullable:
+        yield f"has {column.null_count} nulls; it admits none"
+    if pa.types.is_floating(wanted.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
+        yield "has a number that is not finite; unknown is null"
+
+
+def _unknown_table(name: object, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(name), known, n=1)
+    return f"there is no table {name!r}" + (f", did you mean {close[0]!r}" if close else "")
+
+
+def _kind_of(tables: Iterable[str]) -> type[Recording]:
+    """The kind that has most of these tables; of several, the last by name."""
+    if not _KINDS:
+        raise RecordingError("no kind of recording is known.", remedy="import wmlab.trace, which knows them all.")
+    return max(_KINDS.values(), key=lambda made: (sum(name in made.schemas for name in tables), made.kind))

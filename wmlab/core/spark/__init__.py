@@ -1,0 +1,1 @@
+"""Spark: the session, schemas, and the judge that all models share."""

@@ -1,0 +1,131 @@
+"""The Spark session of a notebook: embedded and quiet by default, a cluster when `WMLAB_SPARK` says so.
+
+The JVM and Spark's Python workers write to their own output, which ipykernel would show in the cell that happens to
+run. So the embedded JVM is started with its output going to a log file. It listens on loopback only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from wmlab.core.errors import SessionError
+
+VARIABLE: Final = "WMLAB_SPARK"
+"""Names the master: `local[2]`, `spark://host:7077`, or `sc://host:15002` for Spark Connect. Default `local[*]`."""
+
+JAVA_AT_LEAST: Final = 17
+
+_DEFAULTS: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Recordings hold times as whole numbers; whatever is shown as a timestamp is shown alike everywhere.
+    "spark.sql.session.timeZone": "UTC",
+    # The tables that are shuffled are small; 200 partitions, Spark's default, would be 200 tiny tasks.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.memory": "4g",
+}
+
+_log_file: Path | None = None
+_session: SparkSession | None = None
+
+
+class QuietSession(SparkSession):
+    """A Spark session whose repr has no address, port or path, so that a notebook stores the same text each time."""
+
+    def __repr__(self) -> str:
+        return f"Spark {self.version} on {self.conf.get('spark.master')}"
+
+    def _repr_html_(self) -> str:
+        return f"<b>Spark {self.version}</b> on {self.conf.get('spark.master')}"
+
+
+def spark_session(master: str | None = None) -> SparkSession:
+    """The Spark session of this process, started on first use.
+
+    `master` takes precedence over the environment variable `WMLAB_SPARK`, which takes precedence over `local[*]`.
+    When a session is running already, it is returned. Raises `SessionError` when Java is missing or too old, and
+    when a cluster cannot be reached.
+    """
+    global _session
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running if _session is None else _session
+    wanted = master or os.environ.get(VARIABLE) or "local[*]"
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        _session = SparkSession.builder.remote(wanted).getOrCreate() if _is_remote(wanted) else _embedded(wanted)
+    except SessionError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise SessionError(
+            f"no Spark session on {wanted!r}: {reason}.",
+            remedy=f"correct or unset {VARIABLE}; without it an embedded Spark is started.",
+        ) from error
+    return _session
+
+
+def log_path() -> Path | None:
+    """Where the embedded Spark of this process writes its log; None while there is none."""
+    return _log_file
+
+
+def _is_remote(master: str) -> bool:
+    return master.startswith("sc://")
+
+
+def _embedded(master: str) -> SparkSession:
+    """A session whose JVM, started here, sends all its output to a log file."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    global _log_file
+    _require_java()
+    home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    settings = {**_DEFAULTS, "spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
+    conf = SparkConf().setMaster(master).setAppName("wmlab").setAll(list(settings.items()))
+    _log_file = home / "spark.log"
+    with _log_file.open("wb") as log:
+        output = {"stdout": log, "stderr": log}
+        gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
+    context = SparkContext(gateway=gateway, conf=conf)
+    return QuietSession(context)
+
+
+def _require_java() -> None:
+    """Refuse a machine without a Java that Spark can use, before Spark says so in its own words."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    found = "none" if java is None else _java_version(java)
+    major = re.match(r"(?:1\.)?(\d+)", found)
+    if java is None or major is None or int(major[1]) < JAVA_AT_LEAST:
+        raise SessionError(
+            f"Spark needs Java {JAVA_AT_LEAST} or newer; found {found}{f' at {java}' if java else ''}.",
+            remedy="install it with the system's packages (Debian: apt install default-jre-headless) or with conda "
+            "(conda env create -f environment.yml), and set JAVA_HOME if there are several.",
+        )
+
+
+def _java_version(java: str) -> str:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"one that does not run ({error})"
+    version = re.search(r'version "([^"]+)"', told)
+    return version[1] if version else "one that tells no version"

@@ -1,0 +1,161 @@
+"""What every part of a scenario is: a frozen, validated value that prints as the code that makes it.
+
+Values are pydantic dataclasses, so that a YAML file and a Python call pass the same checks. Every mistake
+becomes a `ScenarioError` that lists all problems together, each with its location.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast, dataclass_transform
+
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from wmlab.core.errors import ScenarioError
+
+T = TypeVar("T")
+UNNAMED_KIND = "event"
+"""The kind of a part that does not say what it is: of the writers, an event writer."""
+
+_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a scenario: where it is, what is wrong, and the offending value."""
+
+    location: tuple[str | int, ...]
+    message: str
+    line: int | None = None
+
+    @property
+    def path(self) -> str:
+        """The location as one writes it in Python: `writers[1].rate_per_s`."""
+        text = ""
+        for step in self.location:
+            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        return text or "scenario"
+
+    def __str__(self) -> str:
+        at = f" (line {self.line})" if self.line is not None else ""
+        return f"{self.path}{at}: {self.message}"
+
+
+class Problems(ScenarioError):
+    """A scenario with mistakes: all of them, in the order of the scenario."""
+
+    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+        self.name = name
+        self.problems = tuple(problems)
+        count = "1 mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
+        listing = "\n".join(f"  {problem}" for problem in self.problems)
+        super().__init__(f"{name} has {count}:\n{listing}", remedy="correct the named fields; nothing was run.")
+
+    def under(self, location: tuple[str | int, ...]) -> tuple[Problem, ...]:
+        """The problems seen from an enclosing value."""
+        return tuple(dataclasses.replace(p, location=(*location, *p.location)) for p in self.problems)
+
+
+def problems_of(error: ValidationError, offered: object) -> tuple[Problem, ...]:
+    """The problems pydantic found in the plain data `offered`, those of nested `Problems` unfolded."""
+    found: list[Problem] = []
+    for line in error.errors(include_url=False):
+        location = _fields(line["loc"], offered)
+        nested = line.get("ctx", {}).get("error")
+        if isinstance(nested, Problems):
+            found.extend(nested.under(location))
+        elif line["type"] != "too_short" or not any(p.location[: len(location)] == location for p in found):
+            # A sequence whose items were refused counts as empty too; that would only be noise.
+            found.append(Problem(location, _sentence(dict(line))))
+    return tuple(found)
+
+
+def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, ...]:
+    """A pydantic location without the steps that only name the chosen kind of a union."""
+    location: list[str | int] = []
+    for step in steps:
+        if isinstance(offered, Mapping) and step not in offered and step in {"one", offered.get("kind", UNNAMED_KIND)}:
+            continue
+        if isinstance(offered, list | tuple) and step == "several":
+            continue
+        location.append(step)
+        if isinstance(offered, Mapping):
+            offered = offered.get(step)
+        elif isinstance(offered, list | tuple) and isinstance(step, int) and step < len(offered):
+            offered = offered[step]
+    return tuple(location)
+
+
+def _sentence(line: dict[str, Any]) -> str:
+    if line["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
+        return "no such field"
+    if line["type"] in {"missing", "missing_argument"}:
+        return "is required"
+    if line["type"] == "union_tag_not_found":
+        return "needs 'kind' to say what it is"
+    message = str(line["msg"]).removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
+    offered = line.get("input")
+    return f"{message} (got {offered!r})" if isinstance(offered, str | int | float | bool | None) else message
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+def value(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen validated value with a repr that leaves defaults out."""
+    made = pydantic_dataclass(frozen=True, repr=False, config=_CONFIG)(cls)
+    if cls.__repr__ is object.__repr__:
+        setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
+    setattr(made, "__init__", _gathering(made.__init__))  # noqa: B010
+    return cast("type[T]", made)
+
+
+def _gathering(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def gathering(self: Any, *args: Any, **fields: Any) -> None:
+        try:
+            init(self, *args, **fields)
+        except ValidationError as error:
+            offered = args[0] if args and isinstance(args[0], str) else fields.get("name")
+            name = f"{type(self).__name__} {offered!r}" if offered else type(self).__name__
+            raise Problems(name, problems_of(error, fields)) from None
+        except TypeError as error:
+            raise Problems(type(self).__name__, (Problem((), str(error)),)) from None
+
+    return gathering
+
+
+def _repr(self: Any) -> str:
+    parts = []
+    for field in dataclasses.fields(self):
+        offered = getattr(self, field.name)
+        if field.name == "kind" or is_default(field, offered):
+            continue
+        shown = repr(list(offered)) if isinstance(offered, tuple) else repr(offered)
+        positional = not field.kw_only and field.name == "name"
+        parts.append(shown if positional else f"{field.name}={shown}")
+    return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def is_default(field: dataclasses.Field[Any], offered: object) -> bool:
+    """Whether a field holds what it would hold if nobody had said anything."""
+    if field.default is not dataclasses.MISSING:
+        return bool(type(offered) is type(field.default) and offered == field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(offered == field.default_factory())
+    return False
+
+
+def plain(offered: object) -> object:
+    """A value as dicts, lists and scalars, defaults left out, `kind` kept where it tells kinds apart."""
+    if dataclasses.is_dataclass(offered) and not isinstance(offered, type):
+        fields = dataclasses.fields(offered)
+        shown = [f for f in fields if f.name == "kind" or not is_default(f, getattr(offered, f.name))]
+        return {f.name: plain(getattr(offered, f.name)) for f in sorted(shown, key=lambda f: f.name != "kind")}
+    if isinstance(offered, list | tuple):
+        return [plain(item) for item in offered]
+    if isinstance(offered, Mapping):
+        return {key: plain(item) for key, item in offered.items()}
+    return offered

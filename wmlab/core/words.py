@@ -1,0 +1,55 @@
+"""How answers write times, durations and lists: exact numbers in groups of three, instants since 1973 as UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST_INSTANT_MS: Final = 100_000_000_000
+_LATEST_INSTANT_MS: Final = 250_000_000_000_000
+_LONG_MS: Final = 600_000
+_MINUTES: Final = ("min", 60, "s", 1)
+_HOURS: Final = ("h", 3_600, "min", 60)
+_DAYS: Final = ("d", 86_400, "h", 3_600)
+
+
+def grouped(number: int) -> str:
+    """An integer with its digits in groups of three: "29 400"."""
+    return f"{number:,}".replace(",", " ")
+
+
+def moment(time_ms: int | None) -> str:
+    """A time: "29 400 ms", or "2013-01-05 17:32:00 UTC" for ms since 1970; "unknown" for None."""
+    if time_ms is None:
+        return "unknown"
+    if not _EARLIEST_INSTANT_MS <= time_ms <= _LATEST_INSTANT_MS:
+        return f"{grouped(time_ms)} ms"
+    instant = _EPOCH + timedelta(milliseconds=time_ms)
+    fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
+    return f"{instant:%Y-%m-%d %H:%M:%S}{fraction} UTC"
+
+
+def span(length_ms: int) -> str:
+    """A duration: "400 ms", or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min", "2 d 5 h"."""
+    if abs(length_ms) < _LONG_MS:
+        return f"{grouped(length_ms)} ms"
+    sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // 1_000
+    major, major_s, minor, minor_s = _MINUTES if seconds < 7_200 else _HOURS if seconds < 172_800 else _DAYS
+    return f"{sign}{seconds // major_s} {major} {seconds % major_s // minor_s} {minor}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in one phrase: "w1", "w1 and w2", "w1, w2 and w3"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: "1 cycle", "12 cycles"."""
+    return f"{grouped(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def segment_name(segment_id: int) -> str:
+    """The short name of a segment: "number@epoch"."""
+    return f"{segment_id & 0xFFFF_FFFF}@{segment_id >> 32}"

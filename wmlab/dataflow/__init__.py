@@ -1,0 +1,33 @@
+"""Keyed watermarks over a dataflow, as in Hazelcast Jet: everything that a dataflow is made of, its charts, its Spark.
+
+`chart` holds the charts, `spark` the functions from DataFrame to DataFrame.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wmlab.core.lazy import lazy
+
+_HOMES: Final = {
+    "chart": "wmlab.dataflow.charts",
+    "spark": "wmlab.dataflow.spark",
+    "Dataflow": "wmlab.dataflow.recording:Dataflow",
+    "permutations": "wmlab.dataflow.answers.every_order:permutations",
+    "Edge": "wmlab.dataflow.scenario.edges:Edge",
+    **{
+        name: f"wmlab.dataflow.scenario.{module}:{name}"
+        for module, names in {
+            "faults": "AddPartition Disorder FailCall LatePartition RemovePartition Restart SilentPartition SlowCalls "
+            "Stall SwallowAll",
+            "source": "EventTime Source",
+            "vertices": "AsyncMap Filter FlatMap LateDrop Map Merge Sink StatefulMap",
+            "windows": "Join SessionWindow Window",
+        }.items()
+        for name in names.split()
+    },
+    **{name: f"wmlab.core.delays:{name}" for name in ("Exponential", "Fixed", "LogNormal", "Uniform")},
+}
+
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,144 @@
+"""The rows of a recorded dataflow: those an instance took, those it dropped, those that left it, and how far it is.
+
+Everything comes from what stood on the queues and from the table `drops`, so that it can be held against what a batch
+query over the same rows gives.
+
+Source: "Keyed watermark support", WM rules; wmlab's own reading of a recording.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from wmlab.dataflow.model.join import StreamJoin
+from wmlab.dataflow.model.session import SessionWindow
+from wmlab.dataflow.model.window import Window as WindowRule
+
+INSTANCE: Final = ("stream", "execution", "vertex", "instance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedRule:
+    """A window or a join of a dataflow: what it is called in the tables, and the rule by which it ran.
+
+    `entry` is the vertex that took its rows: `vertex` itself, or the first of two stages. `inputs` are the columns on
+    each input edge, `columns` those of its results. Source: as the module.
+    """
+
+    vertex: str
+    entry: str
+    rule: WindowRule | SessionWindow | StreamJoin
+    inputs: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...]
+
+    @property
+    def one_stage(self) -> bool:
+        """Whether each instance makes its own results of the rows that it takes."""
+        return self.vertex == self.entry
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The columns that tell apart what makes results on its own."""
+        return ("stream", "execution", "instance") if self.one_stage else ("stream", "execution")
+
+    @property
+    def limit(self) -> int | None:
+        """How many rows or accumulators an instance may hold; None: any number."""
+        return None if isinstance(self.rule, SessionWindow) else self.rule.limit
+
+
+def field(column: str, row: str = "row") -> Column:
+    """A value of a JSON row, as text; null where it is missing or null."""
+    return F.get_json_object(row, f"$['{column}']")
+
+
+def taken_items(items: DataFrame, queues: DataFrame) -> DataFrame:
+    """The items that were taken, with the `vertex` and `instance` that took them, `edge` and `time_key`."""
+    places = queues.select(
+        "stream",
+        "queue",
+        F.col("target").alias("vertex"),
+        F.col("target_instance").alias("instance"),
+        "edge",
+        F.col("source").alias("sender"),
+        _time_key().alias("time_key"),
+    )
+    return items.where("taken is not null").join(F.broadcast(places), ["stream", "queue"])
+
+
+def put_items(items: DataFrame, queues: DataFrame) -> DataFrame:
+    """The items that were put, with the `vertex` and `instance` that put them, and `time_key`.
+
+    A vertex with several edges puts the same on each; `first` marks the items of one of them, each item once.
+    """
+    sender = Window.partitionBy("stream", "source", "source_instance")
+    way = F.struct("target", "edge")
+    # Of a broadcast edge one queue has all rows; of any other a row is on one of them.
+    own = (F.col("routing") != "broadcast") | (F.col("target_instance") == 0)
+    places = queues.withColumn("_first", F.min(way).over(sender)).select(
+        "stream",
+        "queue",
+        F.col("source").alias("vertex"),
+        F.col("source_instance").alias("instance"),
+        ((way == F.col("_first")) & own).alias("first"),
+        _time_key().alias("time_key"),
+    )
+    return items.join(F.broadcast(places), ["stream", "queue"])
+
+
+def _time_key() -> Column:
+    """The key of the column that is the time of the rows on a queue."""
+    return F.array_min(F.map_keys(F.map_filter("keys", lambda _, column: column.isNotNull())))
+
+
+def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, entry: str) -> DataFrame:
+    """The rows that vertex `entry` took and did not drop.
+
+    Columns: stream, execution, instance, edge, taken, taken_ms, time, row. A dropped row is known by its text. Of
+    several with the same text as many are left out as were dropped.
+    """
+    rows = taken_items(items, queues).where((F.col("kind") == "event") & (F.col("vertex") == entry))
+    same = ["stream", "execution", "instance", "edge", "row"]
+    gone = drops.where(F.col("vertex") == entry).groupBy(*same).agg(F.count("*").alias("_gone"))
+    place = F.row_number().over(Window.partitionBy(*same).orderBy("taken"))
+    kept = rows.withColumn("_place", place).join(gone, same, "left")
+    return kept.where(F.col("_gone").isNull() | (F.col("_place") > F.col("_gone"))).select(
+        "stream", "execution", "instance", "edge", "taken", "taken_ms", "time", "row"
+    )
+
+
+def progress_of(items: DataFrame, queues: DataFrame, executions: DataFrame, rule: RecordedRule, key: int) -> DataFrame:
+    """How far each instance of a window or join is that began without a snapshot; by `rule.place`, with
+
+    - completed: whether its execution came to its end, so that all results are out;
+    - busy_ms: when it took something last; what it took then may still wait for its turn, all else is done with;
+    - released: the watermark of `key` that had left before `busy_ms`; null: none.
+
+    Of a window in two stages the instance counts that is behind the others. Source: as the module.
+    """
+    fresh = executions.where("snapshot is null").select(
+        "stream", "execution", (F.col("outcome") == "completed").alias("completed")
+    )
+    took = taken_items(items, queues).where(F.col("vertex") == rule.entry)
+    busy = took.groupBy("stream", "execution", "instance").agg(F.max("taken_ms").alias("busy_ms"))
+    left = put_items(items, queues).where((F.col("vertex") == rule.vertex) & (F.col("key") == key))
+    if rule.one_stage:
+        released = _released(left, busy, rule.place)
+    else:
+        busy = busy.groupBy(*rule.place).agg(F.min("busy_ms").alias("busy_ms"))
+        each = _released(left, busy, rule.place, "instance")
+        copies = F.count_distinct("source_instance").alias("_copies")
+        all_of_them = queues.where(F.col("source") == rule.vertex).groupBy("stream").agg(copies)
+        lowest = each.groupBy(*rule.place).agg(F.min("released").alias("released"), F.count("*").alias("_heard"))
+        released = lowest.join(F.broadcast(all_of_them), "stream").where("_heard = _copies").drop("_heard", "_copies")
+    known = busy.join(F.broadcast(fresh), ["stream", "execution"])
+    return known.join(F.broadcast(released), list(rule.place), "left")
+
+
+def _released(left: DataFrame, busy: DataFrame, place: tuple[str, ...], *by: str) -> DataFrame:
+    before = left.join(F.broadcast(busy), list(place)).where("put_ms < busy_ms")
+    return before.groupBy(*place, *by).agg(F.max("value").alias("released"))

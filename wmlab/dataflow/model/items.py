@@ -1,0 +1,75 @@
+"""What flows through a dataflow: events, keyed watermarks, idle messages, barriers, and the end.
+
+A watermark `(key, value)` says that no later item on this stream has a time strictly below `value` in the field that
+carries `key`; an item at the value is on time. That is already the exclusive normal form. An idle message says that
+the stream takes no part in merging until its next event or watermark; it belongs to no key.
+
+Source: "Keyed watermark support", Terminology and Idle message; upstream classes `Watermark`, `SnapshotBarrier`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from wmlab.core.errors import ModelError
+
+MIN: Final = -(2**63)
+"""The lowest time; no watermark carries it, since a stream without one already stands there."""
+MAX: Final = 2**63 - 1
+"""The highest time; no watermark carries it, since upstream says idle with it."""
+KEYS: Final = range(-128, 128)
+"""The watermark keys: signed bytes."""
+
+Value = int | float | str | bool | None | tuple["Value", ...]
+"""One field of an event; a tuple is a list of values or a partial result on its way between two stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One row; the dataflow says which column is which, and which of them carry a watermark key."""
+
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """No later item has a time below `value` in the field of `key`. `value` has the unit of that field."""
+
+    key: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The stream is left out of merging until its next event or watermark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """What comes before it belongs to the snapshot, what comes behind does not. `terminal`: the job stops there."""
+
+    snapshot: int
+    terminal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The stream has ended."""
+
+
+IDLE: Final = Idle()
+DONE: Final = Done()
+Item = Event | Watermark | Idle | Barrier | Done
+
+
+def require_watermark(key: int, value: int) -> Watermark:
+    """The watermark `(key, value)`; raises `ModelError` for a key that is no signed byte, or a time beyond the ends."""
+    if key not in KEYS:
+        raise ModelError(f"watermark key {key} is no signed byte", remedy="Use a key from -128 to 127.")
+    if not MIN < value < MAX:
+        raise ModelError(
+            f"watermark {value} of key {key} is outside the times a watermark can carry",
+            remedy="Use a time above -2^63 and below 2^63 - 1; to say that a stream is idle, send an idle message.",
+        )
+    return Watermark(key, value)

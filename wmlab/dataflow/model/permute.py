@@ -1,0 +1,242 @@
+"""Every order in which the items of several inputs can be merged, and the distinct outputs that come of it.
+
+The order within an input is kept. A rule takes one item at a time: `step(state, input, item)` gives the next state and
+what leaves. Two orders that lead to the same state with the same output have the same future, so they are followed
+together, each output with the number of its orders; far fewer states than orders have to be visited. Where even these
+are too many, orders are drawn, each with the same chance.
+
+A program that asks who is next (`Choose`) is explored by answering every question in every way.
+
+Source: "Keyed watermark support", Handling of keyed idle messages (the result must not depend on the order in which
+inputs become idle); upstream class `WatermarkCoalescer`, and as it was before its maximum was let through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Generic, TypeVar
+
+from wmlab.dataflow.model import keyed
+from wmlab.dataflow.model.deviations import DESIGN, Deviations
+from wmlab.dataflow.model.items import IDLE, MIN, Done, Idle, Item, Watermark
+from wmlab.dataflow.model.keyed import Emitted, Keyed
+from wmlab.dataflow.model.processor import JobFailedError
+
+S = TypeVar("S", bound=Hashable)
+T = TypeVar("T")
+Inputs = Sequence[Sequence[Item]]
+Order = tuple[int, ...]
+"""Which input each item is taken from, one after the other."""
+Choose = Callable[[Sequence[str]], int]
+Draw = Callable[[int], int]
+"""A number from 0 up to the given one, exclusive, each with the same chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[S]):
+    """A state to begin with, and what an item on an input does to it; equal states have equal futures.
+
+    `step` may raise `JobFailedError`, which ends the order. Source: as the module.
+    """
+
+    start: S
+    step: Callable[[S, int, Item], tuple[S, Emitted]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One output, in how many orders it comes about, and one of them; `failure` says why it ended early.
+
+    Source: as the module.
+    """
+
+    output: Emitted
+    failure: str | None
+    count: int
+    example: Order
+
+    @property
+    def final(self) -> tuple[tuple[int, int], ...]:
+        """The last watermark of every key that left, by ascending key. Source: as the module."""
+        return tuple(sorted({item.key: item.value for item in self.output if isinstance(item, Watermark)}.items()))
+
+    @property
+    def idle(self) -> bool:
+        """Whether the output is idle at the end. Source: as the module."""
+        return bool(self.output) and isinstance(self.output[-1], Idle)
+
+
+def merging(inputs: int, deviations: Deviations = DESIGN) -> Rule[Keyed]:
+    """The coalescer of all keys. Source: upstream class `KeyedWatermarkCoalescer`."""
+    return Rule(Keyed.start(inputs), lambda state, place, item: keyed.step(state, place, item, deviations))
+
+
+def orders(inputs: Inputs) -> int:
+    """In how many ways the inputs can be merged. Source: as the module."""
+    found, together = 1, 0
+    for items in inputs:
+        together += len(items)
+        found *= comb(together, len(items))
+    return found
+
+
+def explore(rule: Rule[S], inputs: Inputs, *, limit: int) -> tuple[Outcome, ...] | None:
+    """All distinct outputs, the most frequent first; None if more than `limit` states stand side by side.
+
+    Source: as the module.
+    """
+    ended: dict[tuple[Emitted, str | None], tuple[int, Order]] = {}
+    standing: dict[tuple[Order, S, Emitted], tuple[int, Order]] = {((0,) * len(inputs), rule.start, ()): (1, ())}
+    for _ in range(sum(map(len, inputs))):
+        following: dict[tuple[Order, S, Emitted], tuple[int, Order]] = {}
+        for (taken, state, output), (count, order) in standing.items():
+            for place, items in enumerate(inputs):
+                if taken[place] == len(items):
+                    continue
+                after = (*taken[:place], taken[place] + 1, *taken[place + 1 :])
+                try:
+                    moved, left = rule.step(state, place, items[taken[place]])
+                except JobFailedError as failed:
+                    rest = orders([items[n:] for items, n in zip(inputs, after, strict=True)])
+                    _add(ended, (output, failed.problem), count * rest, (*order, place))
+                    continue
+                _add(following, (after, moved, output + left), count, (*order, place))
+        if len(following) > limit:
+            return None
+        standing = following
+    for (_, _, output), (count, order) in standing.items():
+        _add(ended, (output, None), count, order)
+    return _outcomes(ended)
+
+
+def sample(rule: Rule[S], inputs: Inputs, *, samples: int, draw: Draw) -> tuple[Outcome, ...]:
+    """The distinct outputs of `samples` orders, each drawn with the same chance. Source: as the module."""
+    found: dict[tuple[Emitted, str | None], tuple[int, Order]] = {}
+    for _ in range(samples):
+        order = _drawn([len(items) for items in inputs], draw)
+        output, failure, taken = _followed(rule, inputs, order)
+        _add(found, (output, failure), 1, order[:taken])
+    return _outcomes(found)
+
+
+def follow(rule: Rule[S], inputs: Inputs, order: Order) -> Outcome:
+    """What one order leads to. Source: as the module."""
+    output, failure, taken = _followed(rule, inputs, order)
+    return Outcome(output, failure, 1, order[:taken])
+
+
+def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
+    """Run a program with every sequence of answers to its questions; each result with its answers.
+
+    The program must ask the same as long as it gets the same answers. Source: as the module.
+    """
+    wanted: list[int] = []
+    while True:
+        made: list[tuple[int, int]] = []
+        result = run(_answering(wanted, made))
+        yield result, tuple(pick for pick, _ in made)
+        while made and made[-1][0] + 1 == made[-1][1]:
+            made.pop()
+        if not made:
+            return
+        wanted = [pick for pick, _ in made[:-1]] + [made[-1][0] + 1]
+
+
+def _answering(wanted: Sequence[int], made: list[tuple[int, int]]) -> Choose:
+    def choose(names: Sequence[str]) -> int:
+        pick = wanted[len(made)] if len(made) < len(wanted) else 0
+        made.append((pick, len(names)))
+        return pick
+
+    return choose
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def _add(found: dict[K, tuple[int, Order]], key: K, count: int, order: Order) -> None:
+    before, example = found.get(key, (0, order))
+    found[key] = before + count, example
+
+
+def _outcomes(found: dict[tuple[Emitted, str | None], tuple[int, Order]]) -> tuple[Outcome, ...]:
+    outcomes = [Outcome(output, failure, count, order) for (output, failure), (count, order) in found.items()]
+    return tuple(sorted(outcomes, key=lambda one: (-one.count, one.example)))
+
+
+def _drawn(left: list[int], draw: Draw) -> Order:
+    """An order, drawn by picking one of all items that are left, and taking the next of its input."""
+    order = []
+    for together in range(sum(left), 0, -1):
+        pick = draw(together)
+        place = 0
+        while pick >= left[place]:
+            pick -= left[place]
+            place += 1
+        left[place] -= 1
+        order.append(place)
+    return tuple(order)
+
+
+def _followed(rule: Rule[S], inputs: Inputs, order: Order) -> tuple[Emitted, str | None, int]:
+    taken = [0] * len(inputs)
+    state = rule.start
+    output: Emitted = ()
+    for number, place in enumerate(order):
+        item = inputs[place][taken[place]]
+        taken[place] += 1
+        try:
+            state, left = rule.step(state, place, item)
+        except JobFailedError as failed:
+            return output, failed.problem, number + 1
+        output = (*output, *left)
+    return output, None, len(order)
+
+
+@dataclass(frozen=True, slots=True)
+class Unflushed:
+    """Merging that lets nothing through when the last active input becomes idle.
+
+    `marks` has the last watermark of every input by key, `last` what was let through by key. Source: as the module.
+    """
+
+    inputs: int
+    marks: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    last: tuple[tuple[int, int], ...] = ()
+    idle: frozenset[int] = frozenset()
+    done: frozenset[int] = frozenset()
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """The inputs that count. Source: as the module."""
+        return tuple(place for place in range(self.inputs) if place not in self.idle | self.done)
+
+
+def unflushed(inputs: int) -> Rule[Unflushed]:
+    """Merging as it was before the highest watermark was let through when all inputs are idle.
+
+    The result then depends on which input becomes idle last. Source: FLINK-7728; upstream pull request 22156.
+    """
+    return Rule(Unflushed(inputs), _unflushed_step)
+
+
+def _unflushed_step(state: Unflushed, place: int, item: Item) -> tuple[Unflushed, Emitted]:
+    marks = dict(state.marks)
+    if isinstance(item, Watermark):
+        known = marks.get(item.key, (MIN,) * state.inputs)
+        marks[item.key] = (*known[:place], item.value, *known[place + 1 :])
+    idle = state.idle | {place} if isinstance(item, Idle) else state.idle - {place}
+    done = state.done | {place} if isinstance(item, Done) else state.done
+    after = replace(state, marks=tuple(sorted(marks.items())), idle=idle - done, done=done)
+    last = dict(state.last)
+    out: list[Watermark | Idle] = []
+    for key, values in after.marks:
+        low = min((values[active] for active in after.active), default=MIN)
+        if low > last.get(key, MIN):
+            last[key] = low
+            out.append(Watermark(key, low))
+    if not after.active and state.active and after.idle:
+        out.append(IDLE)
+    return replace(after, last=tuple(sorted(last.items()))), tuple(out)

@@ -1,0 +1,193 @@
+"""The watermarks of one source instance: a policy per partition, merged over those that are not idle.
+
+An event moves the watermark before it leaves, and no further than to its own time, so that it is never late by its own
+doing. A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the
+highest watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them
+is a step of its own.
+
+Source: "Keyed watermark support", WM generation and Handling of keyed idle messages; upstream class `EventTimeMapper`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.deviations import DESIGN, Deviations
+from wmlab.dataflow.model.frames import Frames
+from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Watermark
+from wmlab.dataflow.model.lag import LagPolicy
+
+T = TypeVar("T")
+
+IDLE_TIMEOUT_MS = 60_000
+"""The idle timeout of upstream's pipelines, in milliseconds of clock time."""
+EVERY_TIME = Frames(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition(Generic[T]):
+    """One partition: the state of its policy, its watermark (`MIN`: none yet), and when it is idle (None: never).
+
+    Source: as the module.
+    """
+
+    policy: T
+    mark: int
+    deadline_ms: int | None
+
+    def idle(self, now_ms: int) -> bool:
+        """Whether it is idle at this clock time; at the deadline it is. Source: as the module."""
+        return self.deadline_ms is not None and self.deadline_ms <= now_ms
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState(Generic[T]):
+    """A source between two events: `last` is the watermark sent, `top` the highest of any partition, `MIN` at first.
+
+    `announced`: the idle message was sent since the last event. Source: as the module.
+    """
+
+    partitions: tuple[Partition[T], ...] = ()
+    last: int = MIN
+    top: int = MIN
+    announced: bool = False
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """The clock time after `now_ms` at which the next partition turns idle if nothing comes; None: never.
+
+        Source: as the module.
+        """
+        return min((d for p in self.partitions if (d := p.deadline_ms) is not None and d > now_ms), default=None)
+
+    def marks(self) -> tuple[int | None, ...]:
+        """The watermark of each partition, None: none yet; what a snapshot stores. Source: as the module."""
+        return tuple(None if p.mark == MIN else p.mark for p in self.partitions)
+
+    def holders(self, now_ms: int) -> tuple[int, ...]:
+        """The partitions that hold the watermark: the lowest of those that are not idle. Source: as the module."""
+        active = {n: p.mark for n, p in enumerate(self.partitions) if not p.idle(now_ms)}
+        low = min(active.values(), default=MIN)
+        return tuple(n for n, mark in active.items() if mark == low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTimeMapper(Generic[T]):
+    """The rules of one source instance. It holds no state: `start` gives one, every other method the next one.
+
+    `key` is that of its watermarks. `frames` are the times a watermark may have (None: no watermark is sent at all).
+    `idle_timeout_ms` is clock time (None: a partition is never idle). Source: as the module.
+    """
+
+    policy: LagPolicy[T]
+    key: int = 0
+    frames: Frames | None = EVERY_TIME
+    idle_timeout_ms: int | None = IDLE_TIMEOUT_MS
+    deviations: Deviations = DESIGN
+
+    def __post_init__(self) -> None:
+        if self.idle_timeout_ms is not None and self.idle_timeout_ms < 1:
+            raise ModelError(
+                f"idle timeout {self.idle_timeout_ms} ms is not positive",
+                remedy="Use a positive timeout, or None for partitions that are never idle.",
+            )
+
+    def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState[T]:
+        """A source of so many partitions that have brought nothing. Source: as the module."""
+        return self.add(SourceState(), partitions, now_ms=now_ms)
+
+    def add(self, state: SourceState[T], partitions: int = 1, *, now_ms: int) -> SourceState[T]:
+        """New partitions, which hold the watermark until they have data or turn idle. Source: as the module."""
+        fresh = Partition(self.policy.start(), MIN, self._deadline(now_ms))
+        return replace(state, partitions=state.partitions + (fresh,) * partitions)
+
+    def remove(self, state: SourceState[T], partition: int, *, now_ms: int) -> tuple[SourceState[T], tuple[Item, ...]]:
+        """Without one partition; those behind it move down by one. What it held back is released.
+
+        Source: as the module.
+        """
+        self._require(state, partition)
+        left = state.partitions[:partition] + state.partitions[partition + 1 :]
+        return self._tick(replace(state, partitions=left), now_ms, MAX)
+
+    def event(
+        self, state: SourceState[T], event: Event, *, partition: int, time: int, now_ms: int
+    ) -> tuple[SourceState[T], tuple[Item, ...]]:
+        """An event of this event time; what leaves ends with it. Source: as the module."""
+        after, items = self._reported(state, partition, time, now_ms)
+        return after, (*items, event)
+
+    def rejected(
+        self, state: SourceState[T], *, partition: int, time: int, now_ms: int
+    ) -> tuple[SourceState[T], tuple[Item, ...]]:
+        """An event that a filter within the source swallows; it counts as any other, unless `rejected_rows_silent`.
+
+        Source: as the module.
+        """
+        if self.deviations.rejected_rows_silent:
+            return state, ()
+        return self._reported(state, partition, time, now_ms)
+
+    def tick(self, state: SourceState[T], *, now_ms: int) -> tuple[SourceState[T], tuple[Item, ...]]:
+        """No event came up to this clock time. Source: as the module."""
+        return self._tick(state, now_ms, MAX)
+
+    def restore(self, state: SourceState[T], marks: Mapping[int, int | None]) -> SourceState[T]:
+        """The source with the watermarks that a snapshot stored for some of its partitions.
+
+        The first watermark sent is above the lowest one of all partitions. Source: as the module.
+        """
+        for partition in marks:
+            self._require(state, partition)
+        restored = {n: mark for n, mark in marks.items() if mark is not None}
+        partitions = tuple(replace(p, mark=restored[n]) if n in restored else p for n, p in enumerate(state.partitions))
+        return replace(state, partitions=partitions, last=min((p.mark for p in partitions), default=MIN))
+
+    def _deadline(self, now_ms: int) -> int | None:
+        return None if self.idle_timeout_ms is None else now_ms + self.idle_timeout_ms
+
+    def _require(self, state: SourceState[T], partition: int) -> None:
+        if not 0 <= partition < len(state.partitions):
+            raise ModelError(
+                f"there is no partition {partition}, only {len(state.partitions)} of them",
+                remedy="Add the partition, and count from 0.",
+            )
+
+    def _reported(
+        self, state: SourceState[T], partition: int, time: int, now_ms: int
+    ) -> tuple[SourceState[T], tuple[Item, ...]]:
+        self._require(state, partition)
+        before = state.partitions[partition]
+        after = Partition(self.policy.report(before.policy, time), before.mark, self._deadline(now_ms))
+        partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
+        return self._tick(SourceState(partitions, state.last, state.top, announced=False), now_ms, time)
+
+    def _tick(self, state: SourceState[T], now_ms: int, cap: int) -> tuple[SourceState[T], tuple[Item, ...]]:
+        """Ask the policies of all partitions that are not idle; `cap` is as far as the watermark may get by it."""
+        partitions, active = list(state.partitions), []
+        for number, partition in enumerate(partitions):
+            if not partition.idle(now_ms):
+                mark = self._mark(partition, now_ms, cap)
+                active.append(mark)
+                if mark != partition.mark:
+                    partitions[number] = Partition(partition.policy, mark, partition.deadline_ms)
+        if not active and state.announced:
+            return state, ()
+        top = max(state.top, *active) if active else state.top
+        sent = self._sent(min(active) if active else top, state.last)
+        items: tuple[Item, ...] = () if sent is None else (Watermark(self.key, sent),)
+        after = SourceState(tuple(partitions), state.last if sent is None else sent, top, state.announced or not active)
+        return after, items if active else (*items, IDLE)
+
+    def _mark(self, partition: Partition[T], now_ms: int, cap: int) -> int:
+        current = self.policy.current(partition.policy, now_ms)
+        return partition.mark if current is None else max(partition.mark, min(current, cap))
+
+    def _sent(self, mark: int, last: int) -> int | None:
+        """The watermark to send, on the grid; None: not above the last one, or beyond what a watermark can carry."""
+        if self.frames is None or mark <= last:
+            return None
+        framed = self.frames.floor(mark)
+        return framed if last < framed < MAX else None

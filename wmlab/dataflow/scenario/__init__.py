@@ -1,0 +1,1 @@
+"""The dataflow as a validated value: vertices, edges, faults."""

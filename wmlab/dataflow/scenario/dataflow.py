@@ -1,0 +1,146 @@
+"""The dataflow: what to run, as one validated value with YAML both ways, that draws itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from wmlab.core.errors import ScenarioError
+from wmlab.core.scenario_file import ScenarioFile
+from wmlab.core.units import Period
+from wmlab.core.values import Problems, plain, value
+from wmlab.dataflow.model import deviations as model
+from wmlab.dataflow.scenario.checks import problems_across
+from wmlab.dataflow.scenario.edges import Edges
+from wmlab.dataflow.scenario.faults import Fault
+from wmlab.dataflow.scenario.mermaid import MIME, keys_text, mermaid
+from wmlab.dataflow.scenario.parts import Size, is_function, without_functions
+from wmlab.dataflow.scenario.plan import Plan, plan
+from wmlab.dataflow.scenario.source import Source
+from wmlab.dataflow.scenario.vertices import AsyncMap, Filter, FlatMap, LateDrop, Map, Merge, Sink, StatefulMap
+from wmlab.dataflow.scenario.windows import Join, SessionWindow, Window
+
+Vertex = Annotated[
+    Source | Map | Filter | FlatMap | Merge | AsyncMap | LateDrop | StatefulMap | Window | SessionWindow | Join | Sink,
+    Field(discriminator="kind"),
+]
+"""Any vertex of a dataflow."""
+
+OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
+"""The deviations of the implementation that can be switched on one by one."""
+
+
+def _options(offered: object) -> object:
+    if isinstance(offered, model.Deviations):
+        return tuple(name for name in OPTIONS if getattr(offered, name))
+    return offered
+
+
+def _known_option(name: str) -> str:
+    if name not in OPTIONS:
+        raise ValueError(f"is no deviation; there are: {', '.join(OPTIONS)}")
+    return name
+
+
+Option = Annotated[str, BeforeValidator(_known_option)]
+
+
+@value
+class DataflowScenario(ScenarioFile):
+    """Vertices, the edges between them, and what goes wrong.
+
+    `mode` is `design`, as the documents have it, or `hz`, as the shipped code does; `deviations` replaces it by the
+    named differences. `guarantee` says what a restart keeps, snapshots are taken every `snapshot_every_ms`. A queue
+    holds `queue_size` items, then its producer waits. Every turn of an instance begins up to `jitter_ms` after there
+    is something to do, drawn from `seed`; with 0 those that can run do so in a random order. `duration_ms` is
+    simulated time after `start_ms`, zero or, for a real trace, a moment in milliseconds since 1970. The same dataflow
+    always gives the same recording.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    _: dataclasses.KW_ONLY
+    vertices: Annotated[tuple[Vertex, ...], Field(min_length=1, max_length=10_000)]
+    edges: Edges
+    mode: Literal["design", "hz"] = "design"
+    deviations: Annotated[tuple[Option, ...] | None, BeforeValidator(_options)] = None
+    guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
+    snapshot_every_ms: Period | None = None
+    faults: tuple[Fault, ...] = ()
+    duration_ms: Period = 120_000
+    start_ms: Annotated[int, Field(ge=0, strict=True)] = 0
+    queue_size: Size = 1_024
+    jitter_ms: Annotated[float, Field(ge=0, strict=True)] = 2.0
+    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+
+    def __post_init__(self) -> None:
+        problems = tuple(problems_across(self, self.plan))
+        if problems:
+            raise Problems(f"the dataflow {self.name!r}", problems)
+
+    @property
+    def plan(self) -> Plan:
+        """The columns and watermark keys on every edge, and the keys that can get stuck."""
+        return plan(self.vertices, self.edges)
+
+    @property
+    def rules(self) -> model.Deviations:
+        """The deviations from the design that are on."""
+        if self.deviations is None:
+            return model.deviations(self.mode)
+        return model.Deviations(**dict.fromkeys(self.deviations, True))
+
+    def vertex(self, name: str) -> Any:
+        """The vertex with that name; raises `ScenarioError` if there is none."""
+        for vertex in self.vertices:
+            if vertex.name == name:
+                return vertex
+        known = ", ".join(vertex.name for vertex in self.vertices)
+        raise ScenarioError(f"no vertex is called {name!r}.", remedy=f"name one of: {known}.")
+
+    def mermaid(self) -> str:
+        """The dataflow as the text of a Mermaid flowchart, with the watermark keys on its edges."""
+        return mermaid(self, self.plan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The dataflow as dicts, lists and scalars; defaults are left out, a Python function is its name."""
+        made: dict[str, Any] = dict(without_functions(plain(self)))  # type: ignore[call-overload]
+        made["edges"] = [
+            f"{edge['source']} -> {edge['target']}" if edge.keys() == {"source", "target"} else edge
+            for edge in made["edges"]
+        ]
+        return made
+
+    def to_yaml(self) -> str:
+        """The dataflow as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
+        for vertex in self.vertices:
+            held = [name for name in ("function", "where") if is_function(getattr(vertex, name, None))]
+            if held:
+                raise ScenarioError(
+                    f"{vertex.name!r} has a Python function as {held[0]}, which no file can hold.",
+                    remedy="write it as an expression over the columns.",
+                )
+        return super().to_yaml()
+
+    def __repr__(self) -> str:
+        rules = self.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
+        lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {self.duration_ms:,} ms)"]
+        found = self.plan
+        for vertex in self.vertices:
+            inputs = ", ".join(edge.source for edge in found.inputs[vertex.name])
+            copies = f" x{vertex.parallelism}" if vertex.parallelism > 1 else ""
+            keys = keys_text(found.outputs[vertex.name])
+            says = f"; {keys}" if keys and not isinstance(vertex, Sink) else ""
+            kind = vertex.kind.replace("_", " ")
+            lines.append(f"  {vertex.name}{copies}: {kind}{f' of {inputs}' if inputs else ''} ({vertex.detail}){says}")
+        for name, key, without in found.stuck:
+            who = ", ".join(without)
+            lines.append(
+                f"  note: key {key} is stuck at {name} while {who}, which has it not, is neither idle nor done"
+            )
+        lines += [f"  fault: {fault!r}" for fault in self.faults]
+        return "\n".join(lines)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        return {"text/plain": repr(self), MIME: self.mermaid()}

@@ -1,0 +1,216 @@
+"""Where rows come from: a list, a real trace, or a recorded stream; and how a source makes watermarks of their times.
+
+Names and defaults follow upstream class `EventTimeMapper`. Durations are in milliseconds; so are event times, in all
+that wmlab brings with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Discriminator, Tag
+
+from wmlab.core.units import Ms, Name, Period
+from wmlab.core.values import Problem, Problems, value
+from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Key, Rows
+from wmlab.streams.scenario.scenario import StreamScenario
+
+TRACE_COLUMNS: Final = ("event_time", "writer", "key")
+"""The columns of a source that replays a trace."""
+STREAM_COLUMNS: Final = ("event_time", "writer", "segment", "offset")
+"""The columns of a source that reads a recorded stream; the segment is written as `number@epoch`."""
+
+
+@value
+class EventTime:
+    """The column that carries watermark key `key`, and how the watermark follows it.
+
+    `lag`: the highest time seen so far less `lag_ms`. `real_time`: the clock less `lag_ms`, whatever was seen.
+    `lower_bound`: the lower bound that a recorded Pravega stream promised its readers, less `lag_ms`.
+    Source: upstream class `WatermarkPolicy`; "Stream-to-stream join", on lag.
+    """
+
+    column: Column
+    _: KW_ONLY
+    key: Key = 0
+    policy: Literal["lag", "real_time", "lower_bound"] = "lag"
+    lag_ms: Ms = 0
+
+
+def _times(offered: object) -> object:
+    """A column alone stands for its key 0 without a lag."""
+    if isinstance(offered, str):
+        return ({"column": offered},)
+    return (offered,) if isinstance(offered, EventTime | Mapping) else offered
+
+
+def _stream(offered: Any) -> Any:
+    """A recording as the directory it was kept in, or as the scenario that makes it again."""
+    if isinstance(offered, Path):
+        return str(offered)
+    if not isinstance(offered, StreamScenario) and hasattr(offered, "scenario") and hasattr(offered, "path"):
+        return str(offered.path) if offered.path is not None else offered.scenario
+    if not isinstance(offered, StreamScenario | Mapping | str | None):
+        raise ValueError("give a Scenario, a Recording, or the directory of a recording")
+    return offered
+
+
+def _frame(offered: object) -> object:
+    if offered in ("pipeline", "sql") or (type(offered) is int and offered >= 0):
+        return offered
+    raise ValueError("give a number of ms from 0 on, 'pipeline' or 'sql'")
+
+
+def _stream_kind(offered: object) -> str:
+    return "none" if offered is None else "kept" if isinstance(offered, str) else "one"
+
+
+Stream = Annotated[
+    Annotated[StreamScenario, Tag("one")] | Annotated[str, Tag("kept")] | Annotated[None, Tag("none")],
+    Discriminator(_stream_kind),
+    BeforeValidator(_stream),
+]
+"""A recorded stream: the scenario that makes it, or the directory of its recording."""
+
+
+@value
+class Source:
+    """Rows in the order of their arrival, in `partitions` that are dealt out to `parallelism` instances.
+
+    One of `rows` (with `columns`), `trace` (a name or a file; columns event_time, writer, key) and `stream` (a
+    StreamScenario, or the directory of a Recording; columns event_time, writer, segment, offset) says what they are.
+    Listed rows arrive `every_ms` apart from `starts_ms` on, or when their column `arrival` says, in milliseconds after
+    the start of the dataflow. `partition_by` chooses the partition: a whole number is its number, anything else is
+    hashed; None: in turn. A trace, or only its `writers`, has its writers dealt out to the partitions; a stream that a
+    reader group read has one partition per reader.
+
+    `times` are the columns that carry watermarks; a column alone has key 0. Each partition has a watermark of its own,
+    the source emits their minimum, before the row that raised it. A partition without rows for `idle_timeout_ms` is
+    left out (0: never), by default after a minute as upstream. Watermarks are throttled to multiples of `frame_ms`
+    above `frame_offset_ms`: 1 lets each through, 0 none, `pipeline` and `sql` choose as the two interfaces of upstream
+    do. `where` is a filter pushed into the source. With `ends` the source ends after its last row.
+    """
+
+    name: Name
+    _: KW_ONLY
+    columns: Columns = ()
+    rows: Rows | None = None
+    trace: str | None = None
+    writers: tuple[str, ...] = ()
+    stream: Stream = None
+    times: Annotated[tuple[EventTime, ...], BeforeValidator(_times)] = ()
+    partitions: Copies = 1
+    partition_by: Column | None = None
+    parallelism: Copies = 1
+    arrival: Column | None = None
+    every_ms: Ms = 10
+    starts_ms: Ms = 0
+    where: Condition | None = None
+    idle_timeout_ms: Ms = 60_000
+    frame_ms: Annotated[int | str, BeforeValidator(_frame)] = 1
+    frame_offset_ms: Ms = 0
+    poll_ms: Period = 100
+    ends: bool = False
+    kind: Literal["source"] = "source"
+
+    def __post_init__(self) -> None:
+        problems = tuple(_problems(self))
+        if problems:
+            raise Problems(f"Source {self.name!r}", problems)
+
+    @property
+    def row_columns(self) -> tuple[str, ...]:
+        """The columns of its rows, wherever they come from."""
+        if self.trace is not None:
+            return TRACE_COLUMNS
+        return STREAM_COLUMNS if self.stream is not None else self.columns
+
+    @property
+    def detail(self) -> str:
+        """What it reads, in one line."""
+        if self.trace is not None:
+            return f"trace {self.trace}"
+        if self.stream is not None:
+            return f"stream {self.stream if isinstance(self.stream, str) else self.stream.name}"
+        return f"{len(self.rows or ()):,} rows"
+
+    def __repr__(self) -> str:
+        times = ", ".join(f"{time.column} (key {time.key})" for time in self.times) or "no event time"
+        return f"Source({self.name!r}: {self.detail}, {times}, {self.partitions} partitions)"
+
+
+def _problems(source: Source) -> Iterator[Problem]:
+    given = [name for name in ("rows", "trace", "stream") if getattr(source, name) is not None]
+    if len(given) != 1:
+        yield Problem(("rows",), f"give one of rows, trace and stream (got {' and '.join(given) or 'none'})")
+        return
+    if source.rows is None and source.columns:
+        known = ", ".join(source.row_columns)
+        yield Problem(("columns",), f"a {given[0]} has columns of its own: {known}; leave columns out")
+    if source.trace is None and source.writers:
+        yield Problem(("writers",), "only a trace has writers to choose from")
+    if source.rows is None and source.arrival is not None:
+        yield Problem(("arrival",), f"a {given[0]} has its own arrivals; leave arrival out")
+    yield from _column_problems(source)
+    yield from _time_problems(source)
+    if isinstance(source.frame_ms, int) and 0 < source.frame_ms <= source.frame_offset_ms:
+        message = f"must be below frame_ms, {source.frame_ms} (got {source.frame_offset_ms})"
+        yield Problem(("frame_offset_ms",), message)
+    if source.rows is not None:
+        yield from _row_problems(source)
+
+
+def _column_problems(source: Source) -> Iterator[Problem]:
+    known = source.row_columns
+    doubled = [name for name in dict.fromkeys(known) if known.count(name) > 1]
+    if doubled:
+        yield Problem(("columns",), f"{doubled[0]!r} is there twice")
+    named: list[tuple[tuple[str | int, ...], str | None]] = [
+        (("partition_by",), source.partition_by),
+        (("arrival",), source.arrival),
+        *((("times", number, "column"), time.column) for number, time in enumerate(source.times)),
+    ]
+    for location, column in named:
+        if column is not None and column not in known:
+            yield Problem(location, f"no column is called {column!r}; there are: {', '.join(known) or 'none'}")
+
+
+def _time_problems(source: Source) -> Iterator[Problem]:
+    for number, time in enumerate(source.times):
+        if any(time.key == other.key for other in source.times[:number]):
+            yield Problem(("times", number, "key"), f"another column has watermark key {time.key} too")
+        if time.policy == "lower_bound" and source.stream is None:
+            yield Problem(("times", number, "policy"), "only a stream has a lower bound; give stream=, or use 'lag'")
+
+
+def _row_problems(source: Source) -> Iterator[Problem]:
+    width = len(source.columns)
+    timed = [column for column in (*(time.column for time in source.times), source.arrival) if column]
+    places = [(column, source.columns.index(column)) for column in timed if column in source.columns]
+    for number, row in enumerate(source.rows or ()):
+        if len(row) != width:
+            yield Problem(("rows", number), f"has {len(row)} values for {width} columns (got {row!r})")
+            return
+        for column, place in places:
+            if type(row[place]) is not int:
+                yield Problem(("rows", number), f"has no whole number as {column!r} (got {row[place]!r})")
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a source reads when it is no list: rows with their arrival, and promised lower bounds.
+
+    `rows`: (arrival in ms of the clock, partition or None, values). `bounds`: (clock ms, partition or None for all,
+    lower bound). Both in the order of the clock.
+    """
+
+    rows: tuple[tuple[int, int | None, tuple[Any, ...]], ...]
+    bounds: tuple[tuple[int, int | None, int], ...] = ()
+    partitions: int = 1
+
+    def __repr__(self) -> str:
+        return f"Reading({len(self.rows):,} rows in {self.partitions} partitions, {len(self.bounds):,} bounds)"

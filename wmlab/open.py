@@ -1,0 +1,40 @@
+"""What was kept, of whatever kind: recordings, scenario files, and the logs of `wm.trace`.
+
+Each kind has a line here, and only here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from wmlab.core.recording import Recording
+from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, names
+from wmlab.core.yamlfile import parse, read_text
+from wmlab.dataflow.recording import Dataflow
+from wmlab.progress.recording import PlanScenario
+from wmlab.streams.api import Scenario
+
+__all__ = ["DIRECTORY", "TRACE_SCHEMA", "Recording", "Trace", "TraceEvent", "load", "names"]
+
+_SCENARIOS: Final[dict[str, Any]] = {
+    "vertices": Dataflow,
+    "queries": PlanScenario,
+}
+"""The scenario by the field that only it has; any other is one of streams."""
+
+
+def load_scenario(path: str | Path) -> Any:
+    """The scenario in a YAML file: query plans if it has queries, a dataflow if it has vertices, else streams.
+
+    Raises `ScenarioError` with every mistake, its location and line.
+    """
+    text, source = read_text(path), str(path)
+    data, _ = parse(text, source)
+    made = next((scenario for field, scenario in _SCENARIOS.items() if field in data), Scenario)
+    return made.from_yaml(text, source=source)
+
+
+def read_recording(path: str | Path) -> Any:
+    """The recording at `path`, as the class of its kind; see `Recording.read`."""
+    return Recording.read(path)

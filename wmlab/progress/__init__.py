@@ -1,0 +1,27 @@
+"""Progress by origin, sequence and chunk numbers, as in NebulaStream: all that query plans are made of, charts, Spark.
+
+`chart` holds the charts, `spark` the functions from DataFrame to DataFrame.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wmlab.core.lazy import lazy
+
+_HOMES: Final = {
+    "chart": "wmlab.progress.charts",
+    "spark": "wmlab.progress.spark",
+    "PlanScenario": "wmlab.progress.recording:PlanScenario",
+    **{
+        name: f"wmlab.progress.scenario.{module}:{name}"
+        for module, names in {
+            "operators": "Emit Filter InOrder Map Renumber Scan",
+            "parts": "Aggregate DelayBuffer EmptyBuffer Join LoseBuffer Query SilenceSource Source StallWorker Workers",
+        }.items()
+        for name in names.split()
+    },
+}
+
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,1 @@
+"""What holds the watermark of a query, and who held it."""

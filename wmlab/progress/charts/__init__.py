@@ -1,0 +1,6 @@
+"""Charts of progress by origin, sequence and chunk: a table in, a picture with its answer as a sentence out."""
+
+from wmlab.progress.charts.firing import windows_firing
+from wmlab.progress.charts.progress import prefix, progress
+
+__all__ = ["prefix", "progress", "windows_firing"]

@@ -1,0 +1,232 @@
+"""Progress by origin, sequence and chunk, for every arrival of a recorded buffer.
+
+What a tracker knows after an arrival is decided by what has not come yet. Of one origin, let a buffer of sequence s
+stand for the prefix s - 1, where time stands until it comes. Then the longest complete prefix after an arrival is the
+smallest prefix among the buffers that arrive later, and the local watermark is the one of that prefix; if nothing that
+counts is still to come, it is the final one. As running maxima only grow along the prefix, the global watermark is the
+smallest local watermark among the later buffers of all origins at once. So three passes of window functions answer for
+all origins together: along the sequences of an origin, back along its arrivals, and back along all arrivals.
+
+The value at the head of the prefix may fall. Then the third pass is another one: `wmlab.progress.checks.falling`.
+
+When a sequence is complete is a matter of the rule, and of the arrivals of that sequence alone.
+
+Source: "Watermarking and Progress", Reasoning about progress; `wmlab.progress.model.tracker`, which gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, get_args
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from wmlab.core.errors import ModelError
+from wmlab.core.spark.inputs import refuse, require
+from wmlab.progress.checks.falling import smallest_of_all
+from wmlab.progress.model.chunks import CompletenessRule
+from wmlab.progress.model.tracker import LocalRule
+
+BUFFER_COLUMNS: Final = (
+    "stream", "operator", "arrival", "origins", "origin", "sequence", "chunk", "last", "chunk_base", "watermark",
+)  # fmt: skip
+PROGRESS_COLUMNS: Final = ("completes", "prefix", "local_watermark", "global_watermark")
+_OPERATOR: Final = ("stream", "operator")
+_LANE: Final = (*_OPERATOR, "origin")
+_UNKNOWN: Final = -(2**63)
+"""Stands below every watermark while a minimum is taken; it is null before and after."""
+_BLOCK_BITS: Final = 16
+"""Arrivals of one operator that one task sees, as a power of two."""
+
+
+def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: CompletenessRule = "set") -> DataFrame:
+    """How far time has come after every arrival, as the tracker with these rules finds it.
+
+    `buffers` needs the columns of `BUFFER_COLUMNS`: one row per arrival at an operator, `arrival` unique and increasing
+    within (stream, operator). All its columns and rows are kept. Added are
+
+    - completes: whether this arrival completes its sequence by the rule `complete`;
+    - prefix: length of the origin's longest complete prefix after it;
+    - local_watermark: of the origin after it, null while there is no prefix;
+    - global_watermark: the smallest of all declared origins after it, null while one of them has none.
+
+    Under the set rule repeated buffers change nothing, and a sequence with two different last chunks breaks the
+    protocol and is outside of this; the other rules count what they are given. Nothing is executed here. Raises
+    `ModelError` for a missing column, for one that is there already under an added name, and for an unknown rule; a
+    chunk below the base and an operator with two chunk bases fail when the answer is asked for.
+    Source: "Watermarking and Progress", Reasoning about progress.
+    """
+    require(buffers, "buffers", BUFFER_COLUMNS)
+    refuse(buffers, "buffers", PROGRESS_COLUMNS)
+    if local not in get_args(LocalRule):
+        raise ModelError(f"There is no local watermark {local!r}.", remedy="Ask for 'running_max' or 'head'.")
+    if complete not in get_args(CompletenessRule):
+        known = ", ".join(map(repr, get_args(CompletenessRule)))
+        raise ModelError(f"There is no rule {complete!r} for a complete sequence.", remedy=f"Ask for one of {known}.")
+    based = buffers.withColumn("chunk", _from_the_base())
+    done = _by_set(based) if complete == "set" else _by_count(based, complete)
+    followed = _along_arrivals(_along_sequences(done, buffers.columns, local))
+    operators = _operators(based)
+    if local == "running_max":
+        found = _over_all_origins(followed, operators)
+    else:
+        found = smallest_of_all(followed.drop("before", "after"), operators, bits=_BLOCK_BITS)
+    return found.select(*buffers.columns, *PROGRESS_COLUMNS)
+
+
+def _from_the_base() -> Column:
+    """The chunk number, refused where it is below the base, as `wmlab.progress.model.identifiers` does."""
+    place = F.concat_ws(" of origin ", F.concat(F.lit("Sequence "), F.col("sequence")), F.col("origin"))
+    told = F.concat(place, F.lit(" has a chunk "), F.col("chunk"), F.lit(" in a trace whose chunks start at "))
+    wrong = F.raise_error(F.concat(told, F.col("chunk_base"), F.lit(": give the whole trace one base.")))
+    return F.when(F.col("chunk") < F.col("chunk_base"), wrong).otherwise(F.col("chunk"))
+
+
+def _by_set(buffers: DataFrame) -> DataFrame:
+    """Adds `completes` and `_top`, the largest watermark of the sequence, by the set of its chunks."""
+    ordered = Window.partitionBy(*_LANE).orderBy("sequence", "chunk", "arrival")
+    whole = Window.partitionBy(*_LANE, "sequence")
+    same = (F.lag("sequence").over(ordered) == F.col("sequence")) & (F.lag("chunk").over(ordered) == F.col("chunk"))
+    marked = buffers.withColumn("_once", ~F.coalesce(same, F.lit(False)))
+    last_chunk = F.max(F.when(F.col("last"), F.col("chunk"))).over(whole)
+    chunks = F.sum(F.col("_once").cast("long")).over(whole)
+    all_here = F.coalesce(chunks == last_chunk - F.col("chunk_base") + 1, F.lit(False))
+    final = F.max(F.when(F.col("_once"), F.col("arrival"))).over(whole)
+    return marked.withColumns(
+        {
+            "_top": F.max(F.when(F.col("_once"), F.col("watermark"))).over(whole),
+            "completes": all_here & (F.col("arrival") == final),
+        }
+    )
+
+
+def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
+    """Adds `completes` and `_top` as `_by_set`, by a rule that counts; what comes after that is left out."""
+    whole = Window.partitionBy(*_LANE, "sequence")
+    so_far = whole.orderBy("arrival").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    last_chunk = F.last(F.when(F.col("last"), F.col("chunk")), ignorenulls=True).over(so_far)
+    if rule == "balance":
+        hit = F.sum(F.when(F.col("last"), F.col("chunk") - F.col("chunk_base")).otherwise(-1)).over(so_far) == 0
+    else:
+        needed = last_chunk if rule == "literal" else last_chunk - F.col("chunk_base") + 1
+        hit = F.count("*").over(so_far) == needed
+    first = buffers.withColumn("_hit", F.when(hit, F.col("arrival"))).withColumn("_done", F.min("_hit").over(whole))
+    counted = F.when(F.col("arrival") <= F.col("_done"), F.col("watermark"))
+    return first.withColumns(
+        {
+            "_top": F.max(counted).over(whole),
+            "completes": F.coalesce(F.col("arrival") == F.col("_done"), F.lit(False)),
+        }
+    )
+
+
+def _along_sequences(done: DataFrame, columns: Sequence[str], local: LocalRule) -> DataFrame:
+    """Adds `before`, what stands until this buffer completes its sequence, and `after`, what that brings.
+
+    Both are (prefix, watermark), null where a gap that never closes comes first, and for all other buffers.
+    """
+    earlier = Window.partitionBy(*_LANE).orderBy("sequence").rangeBetween(Window.unboundedPreceding, -1)
+    complete = F.sum(F.col("completes").cast("long")).over(earlier)
+    head = F.max(F.struct("sequence", "_top")).over(earlier)["_top"]
+    seen = done.withColumns(
+        {
+            "_counts": F.col("completes") & (F.coalesce(complete, F.lit(0)) == F.col("sequence") - 1),
+            "_before": F.max("_top").over(earlier) if local == "running_max" else head,
+        }
+    )
+    own = F.greatest("_before", "_top") if local == "running_max" else F.col("_top")
+    return seen.select(
+        *columns,
+        "completes",
+        F.when(F.col("_counts"), _state(F.col("sequence") - 1, F.col("_before"))).alias("before"),
+        F.when(F.col("_counts"), _state(F.col("sequence"), own)).alias("after"),
+    )
+
+
+def _state(prefix: Column, watermark: Column) -> Column:
+    return F.struct(prefix.alias("prefix"), watermark.alias("watermark"))
+
+
+def _along_arrivals(rows: DataFrame) -> DataFrame:
+    """Adds `prefix` and `local_watermark`, and `next`, the origin's next arrival (null after its last one)."""
+    back = Window.partitionBy(*_LANE).orderBy(F.desc("arrival"))
+    later = back.rowsBetween(Window.unboundedPreceding, -1)
+    whole = back.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    seen = rows.withColumns(
+        {
+            "_ahead": F.min("before").over(later),
+            "_final": F.max("after").over(whole),
+            "next": F.lag("arrival").over(back),
+            "begins": F.lead("arrival").over(back).isNull(),
+        }
+    )
+    state = F.coalesce("_ahead", "_final")
+    return seen.select(
+        *rows.columns,
+        "next",
+        "begins",
+        F.coalesce(state["prefix"], F.lit(0)).alias("prefix"),
+        state["watermark"].alias("local_watermark"),
+    )
+
+
+def _over_all_origins(rows: DataFrame, operators: DataFrame) -> DataFrame:
+    """Adds `global_watermark` where local watermarks never fall.
+
+    The arrivals are cut into blocks, so that no task sees a whole operator. What later blocks hold against a block is
+    each origin's local watermark at the end of it, which one more row per origin and block carries; it goes with the
+    origin's last row up to there, and an origin that has not sent yet carries the unknown.
+    """
+    size = F.lit(1 << _BLOCK_BITS)
+    block, until = _block("arrival"), F.coalesce(_block("next") - 1, _block("end"))
+    after = F.when(until >= block, F.sequence(block, until))
+    before = F.when(F.col("begins") & (block > 0), F.sequence(F.lit(0), block - 1))
+    itself = F.array(F.struct(F.lit(None).cast("long").alias("block"), F.lit(None).cast("long").alias("low")))
+    placed = rows.join(F.broadcast(operators), list(_OPERATOR)).withColumn(
+        "_for", F.explode(F.concat(itself, _carried(after, _low("local_watermark")), _carried(before, F.lit(_UNKNOWN))))
+    )
+    is_row = F.col("_for.block").isNull()
+    own = F.when(F.col("before").isNotNull(), _low("before.watermark"))
+    blocked = placed.withColumns(
+        {
+            "_block": F.coalesce("_for.block", block),
+            "_low": F.when(is_row, own).otherwise(F.col("_for.low")),
+            "_place": F.when(is_row, F.col("arrival")).otherwise((F.col("_for.block") + 1) * size),
+        }
+    )
+    back = Window.partitionBy("_block", *_OPERATOR).orderBy(F.desc("_place"))
+    smallest = F.min("_low").over(back.rowsBetween(Window.unboundedPreceding, -1))
+    known = (F.col("heard") == F.col("origins")) & (F.col("_smallest") > _UNKNOWN)
+    seen = blocked.withColumn("_smallest", smallest).where(F.col("_for.block").isNull())
+    return seen.withColumn("global_watermark", F.when(known, F.col("_smallest")))
+
+
+def _operators(buffers: DataFrame) -> DataFrame:
+    """Per operator the last arrival (`end`) and how many origins have sent anything (`heard`).
+
+    Two chunk bases in one operator fail here.
+    """
+    lanes = buffers.groupBy(*_LANE).agg(
+        F.max("arrival").alias("end"), F.min("chunk_base").alias("low"), F.max("chunk_base").alias("high")
+    )
+    told = F.concat(
+        F.lit("The trace has no single chunk base: operator "), F.col("operator"), F.lit(" of "), F.col("stream"),
+        F.lit(" has "), F.min("low"), F.lit(" and "), F.max("high"), F.lit("; give the whole trace one base."),
+    )  # fmt: skip
+    end = F.when(F.min("low") < F.max("high"), F.raise_error(told)).otherwise(F.max("end"))
+    return lanes.groupBy(*_OPERATOR).agg(end.alias("end"), F.count("*").alias("heard"))
+
+
+def _carried(blocks: Column, low: Column) -> Column:
+    """One entry per block, none if `blocks` is null."""
+    entries = F.transform(blocks, lambda number: F.struct(number.alias("block"), low.alias("low")))
+    return F.coalesce(entries, F.expr("cast(array() as array<struct<block: bigint, low: bigint>>)"))
+
+
+def _low(watermark: str) -> Column:
+    return F.coalesce(watermark, F.lit(_UNKNOWN))
+
+
+def _block(arrival: str) -> Column:
+    return F.shiftright(arrival, _BLOCK_BITS)

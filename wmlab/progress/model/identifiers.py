@@ -1,0 +1,99 @@
+"""The identifiers on a tuple buffer: origin, sequence, chunk with its last flag, and watermark timestamp.
+
+Every source and every blocking operator of a query plan is an origin, numbered from 1 inside its plan, so that other
+plans use the same numbers. An origin numbers its buffers from 1 without a gap. A pipeline whose output outgrows its
+input keeps origin and sequence and numbers chunks. The design text counts chunks from 0, the engine from 1: the base is
+part of a trace, and one trace has one base.
+
+Source: "Watermarking and Progress", OriginId, SequenceNumber and ChunkNumber; upstream type `ChunkNumber` (INITIAL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from wmlab.core.errors import ModelError
+
+ChunkBase = Literal[0, 1]
+"""The number of a sequence's first chunk: 0 as documented, 1 as in the engine."""
+
+FIRST_ORIGIN: Final = 1
+FIRST_SEQUENCE: Final = 1
+
+INITIAL: Final = 0
+"""The watermark that NebulaStream writes while it knows none. Source: upstream type `Timestamp` (INITIAL_VALUE)."""
+UNBOUNDED: Final = 2**64 - 1
+"""The watermark of an operator that has no origins: nothing can come. Source: upstream `Timestamp` (INVALID_VALUE)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TupleBuffer:
+    """The identifiers of one buffer; `watermark` is in the unit of the event times.
+
+    Raises `ModelError` for an origin or a sequence below 1, and for a negative chunk.
+    Source: "Watermarking and Progress", the identifiers on each tuple buffer.
+    """
+
+    origin: int
+    sequence: int
+    chunk: int
+    last: bool
+    watermark: int
+
+    def __post_init__(self) -> None:
+        if self.origin < FIRST_ORIGIN or self.sequence < FIRST_SEQUENCE or self.chunk < 0:
+            raise ModelError(
+                f"No buffer has origin {self.origin}, sequence {self.sequence}, chunk {self.chunk}.",
+                remedy="Number origins and sequences from 1, chunks from 0 or 1.",
+            )
+
+
+def assign_origins(emitters: Sequence[str]) -> Mapping[str, int]:
+    """The origin id of each emitter of one query plan: 1, 2, ... in the order of registration.
+
+    Sources come first, blocking operators after them. Raises `ModelError` if a name occurs twice.
+    Source: "Watermarking and Progress", OriginId.
+    """
+    twice = sorted({name for name in emitters if emitters.count(name) > 1})
+    if twice:
+        raise ModelError(f"Two emitters are called {twice[0]!r}.", remedy="Give each emitter a name of its own.")
+    return {name: FIRST_ORIGIN + place for place, name in enumerate(emitters)}
+
+
+def require_chunk(buffer: TupleBuffer, base: ChunkBase) -> None:
+    """Refuse a chunk number below the trace's base. Raises `ModelError`. Source: upstream type `ChunkNumber`."""
+    if buffer.chunk < base:
+        raise ModelError(
+            f"Sequence {buffer.sequence} of origin {buffer.origin} has a chunk {buffer.chunk} in a trace "
+            f"whose chunks start at {base}.",
+            remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
+        )
+
+
+def chunk_base(buffers: Iterable[TupleBuffer]) -> ChunkBase:
+    """The base of a whole trace: the smallest chunk number of every sequence.
+
+    Raises `ModelError` for a mixture, naming a sequence of each kind, for a sequence that starts beyond 1, and for an
+    empty trace. Source: "Watermarking and Progress", ChunkNumber (0); upstream type `ChunkNumber` (1).
+    """
+    smallest: dict[tuple[int, int], int] = {}
+    for buffer in buffers:
+        key = (buffer.origin, buffer.sequence)
+        smallest[key] = min(smallest.get(key, buffer.chunk), buffer.chunk)
+    example = {chunk: key for key, chunk in reversed(smallest.items())}
+    if example.keys() == {0}:
+        return 0
+    if example.keys() == {1}:
+        return 1
+    found = ", ".join(f"sequence {key[1]} of origin {key[0]} at {chunk}" for chunk, key in sorted(example.items()))
+    raise ModelError(
+        f"The trace has no single chunk base: {found or 'it is empty'}.",
+        remedy="Give a trace whose sequences all start at chunk 0, or all at chunk 1.",
+    )
+
+
+def native(watermark: int | None) -> int:
+    """The watermark as NebulaStream writes it: 0 for unknown. Source: upstream type `Timestamp` (INITIAL_VALUE)."""
+    return INITIAL if watermark is None else watermark

@@ -1,0 +1,87 @@
+"""Restoring the order of buffers: one at a time, in the order of sequence and chunk.
+
+A worker takes the sequencer's word for whether the buffer it holds is next. `keep` parks what comes too early until
+its turn; `drop` parks only the newest and forgets whatever is older than what was handled, so that a slow operator
+sees the present rather than everything.
+
+    call    keep                                   drop
+    take    released if it is the next and nobody  released if it is new and nobody is busy, else parked in place
+            is busy, else parked                   of an older one
+    ack     the next one, if parked, is released   the parked one, if any, is released
+    defer   handed back: it has to be taken again  as keep
+
+Source: upstream class `Sequencer` (ordering of tasks; "Watermarking and Progress", SequenceNumber).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.progress.model.identifiers import FIRST_SEQUENCE, ChunkBase
+
+Policy = Literal["keep", "drop"]
+Place = tuple[int, int]
+"""Sequence and chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequencer:
+    """Who is next, who is being handled (`busy`), and who is parked, with the last flag of each.
+
+    Source: as the module.
+    """
+
+    policy: Policy = "keep"
+    chunk_base: ChunkBase = 1
+    expected: Place | None = None
+    busy: tuple[Place, bool] | None = None
+    parked: tuple[tuple[Place, bool], ...] = field(default=())
+
+    @property
+    def next(self) -> Place:
+        """The earliest place that is still to be handled. Source: as the module."""
+        return self.expected or (FIRST_SEQUENCE, self.chunk_base)
+
+    def take(self, place: Place, last: bool) -> tuple[Sequencer, Place | None]:
+        """Offer a buffer: its place if it is released now, None if it is parked, known or too old.
+
+        Source: as the module.
+        """
+        if place < self.next or (self.busy is not None and place <= self.busy[0] and self.policy == "drop"):
+            return self, None
+        if self.busy is None and (self.policy == "drop" or place == self.next):
+            return replace(self, busy=(place, last)), place
+        if self.busy is not None and self.busy[0] == place:
+            return self, None
+        return replace(self, parked=self._park(place, last)), None
+
+    def ack(self, place: Place) -> tuple[Sequencer, Place | None]:
+        """The buffer in hand is done: the place that is released next, None if there is none.
+
+        Raises `ModelError` if it was not in hand. Source: as the module.
+        """
+        last = self._in_hand(place)
+        following = (place[0] + 1, self.chunk_base) if last else (place[0], place[1] + 1)
+        waiting = tuple(entry for entry in self.parked if entry[0] >= following)
+        free = replace(self, expected=following, busy=None, parked=waiting)
+        if waiting and (self.policy == "drop" or waiting[0][0] == following):
+            return replace(free, busy=waiting[0], parked=waiting[1:]), waiting[0][0]
+        return free, None
+
+    def defer(self, place: Place) -> Sequencer:
+        """The buffer in hand was not handled: it has to be taken again. Raises as `ack`. Source: as the module."""
+        self._in_hand(place)
+        return replace(self, busy=None)
+
+    def _in_hand(self, place: Place) -> bool:
+        if self.busy is None or self.busy[0] != place:
+            held = "nothing" if self.busy is None else f"{self.busy[0]}"
+            raise ModelError(f"{place} is not in hand, {held} is.", remedy="Acknowledge what was released.")
+        return self.busy[1]
+
+    def _park(self, place: Place, last: bool) -> tuple[tuple[Place, bool], ...]:
+        if self.policy == "drop":
+            return (max((*self.parked, (place, last)), key=lambda entry: entry[0]),)
+        return tuple(sorted({**dict(self.parked), place: last}.items()))

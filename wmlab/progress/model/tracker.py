@@ -1,0 +1,174 @@
+"""How far time has come: the local watermark of every origin and the global one, buffer by buffer.
+
+The local watermark is read off the longest complete prefix 1..k of an origin's sequences: the value of k (`head`, as
+the engine does) or the largest value in the prefix (`running_max`). They differ only if values go back. The global
+watermark is the smallest local one of the declared origins; it is unknown while one of them has no prefix. There is no
+idleness and no timeout: an origin that never sends holds it for ever.
+
+A step costs O(log n) in the number of buffers that wait beyond a gap, and the state holds nothing else.
+
+Source: "Watermarking and Progress", Reasoning about progress; upstream class `MultiOriginWatermarkProcessor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.progress.model.chunks import Chunks, CompletenessRule
+from wmlab.progress.model.findings import Breach, Completed, Effect, Finding, Moved, breach
+from wmlab.progress.model.identifiers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer, require_chunk
+from wmlab.progress.model.number_map import NumberMap
+
+LocalRule = Literal["running_max", "head"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressRules:
+    """How progress is read: the trace's chunk base, when a sequence is complete, and the local watermark.
+
+    Source: "Watermarking and Progress", ChunkNumber and Reasoning about progress.
+    """
+
+    chunk_base: ChunkBase = 0
+    complete: CompletenessRule = "set"
+    local: LocalRule = "running_max"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A complete sequence beyond a gap: its watermark and how many buffers it took. Source: as the module."""
+
+    watermark: int
+    buffers: int
+
+
+@dataclass(frozen=True, slots=True)
+class OriginProgress:
+    """One origin: the longest complete prefix, its local watermark, and what has come beyond it.
+
+    `local` is None before the first complete sequence, `waiting` counts the buffers in `beyond`, and `moved_ms` is the
+    clock time at which the prefix last grew (None: never, or no clock). Source: as the module.
+    """
+
+    prefix: int = 0
+    local: int | None = None
+    beyond: NumberMap[Chunks | Done] = field(default_factory=NumberMap)
+    waiting: int = 0
+    moved_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress at one operator over its declared origins; `watermark` is the global one, None: unknown.
+
+    `moved_ms` is the clock time at which the global watermark last changed. Source: as the module.
+    """
+
+    rules: ProgressRules
+    origins: tuple[int, ...]
+    locals: tuple[OriginProgress, ...]
+    watermark: int | None = None
+    moved_ms: int | None = None
+
+    @classmethod
+    def start(cls, origins: Sequence[int], rules: ProgressRules | None = None) -> Progress:
+        """An operator that has seen nothing. Without origins nothing can come and the watermark is unbounded.
+
+        Raises `ModelError` for an origin below 1 or one that is declared twice. Source: as the module.
+        """
+        declared = tuple(origins)
+        if len(set(declared)) < len(declared) or any(origin < FIRST_ORIGIN for origin in declared):
+            raise ModelError(
+                f"The origins {list(declared)} are not distinct numbers from {FIRST_ORIGIN}.",
+                remedy="Declare each origin of the plan once.",
+            )
+        watermark = None if declared else UNBOUNDED
+        return cls(rules or ProgressRules(), declared, (OriginProgress(),) * len(declared), watermark)
+
+    def of(self, origin: int) -> OriginProgress:
+        """The progress of one declared origin. Raises `ModelError` for any other. Source: as the module."""
+        return self.locals[self._place(origin)]
+
+    def _place(self, origin: int) -> int:
+        try:
+            return self.origins.index(origin)
+        except ValueError:
+            known = ", ".join(map(str, self.origins)) or "none"
+            raise ModelError(
+                f"Origin {origin} is not declared; declared are: {known}.",
+                remedy="Declare all origins of the plan before the first buffer comes.",
+            ) from None
+
+
+def step(state: Progress, buffer: TupleBuffer, at_ms: int | None = None) -> tuple[Progress, tuple[Effect, ...]]:
+    """The progress after one buffer, and what it brought about.
+
+    `at_ms` is the clock time of its arrival; None if there is no clock. Raises `ModelError` for an origin that is not
+    declared and for a chunk below the base; a buffer that breaks the protocol is a `Finding`. Source: as the module.
+    """
+    require_chunk(buffer, state.rules.chunk_base)
+    place = state._place(buffer.origin)
+    before = state.locals[place]
+    after, effects = take(before, buffer, state.rules, at_ms)
+    if after is before:
+        return state, effects
+    local = (*state.locals[:place], after, *state.locals[place + 1 :])
+    if after.local == before.local:
+        return replace(state, locals=local), effects
+    watermark = _watermark(local, state.watermark, before.local, after.local)
+    moved_ms = state.moved_ms if watermark == state.watermark else at_ms
+    return Progress(state.rules, state.origins, local, watermark, moved_ms), effects
+
+
+def take(
+    state: OriginProgress, buffer: TupleBuffer, rules: ProgressRules, at_ms: int | None = None
+) -> tuple[OriginProgress, tuple[Effect, ...]]:
+    """The progress of one origin after one of its buffers; see `step`. Source: as the module."""
+    known = state.beyond.get(buffer.sequence)
+    if buffer.sequence <= state.prefix or isinstance(known, Done):
+        return state, (Finding(Breach.FINISHED, buffer),)
+    chunks = known or Chunks.none(rules.chunk_base)
+    broken = breach(chunks, buffer, rules.complete)
+    if broken is not None:
+        return state, (Finding(broken, buffer),)
+    chunks = chunks.add(buffer.chunk, buffer.last, buffer.watermark)
+    waiting = state.waiting + 1
+    if not chunks.complete(rules.complete):
+        return replace(state, beyond=state.beyond.put(buffer.sequence, chunks), waiting=waiting), ()
+    done = Done(chunks.watermark, chunks.buffers)
+    completed = Completed(buffer.origin, buffer.sequence, done.watermark)
+    if buffer.sequence != state.prefix + 1:
+        return replace(state, beyond=state.beyond.put(buffer.sequence, done), waiting=waiting), (completed,)
+    beyond = state.beyond if known is None else state.beyond.without(buffer.sequence)
+    grown = _grow(replace(state, beyond=beyond, waiting=waiting, moved_ms=at_ms), done, rules.local)
+    return grown, (
+        completed,
+        Moved(buffer.origin, grown.prefix, grown.local),
+    )
+
+
+def _grow(state: OriginProgress, done: Done, rule: LocalRule) -> OriginProgress:
+    """The prefix over the next sequence, which is complete, and over all complete ones that follow it."""
+    prefix, local, beyond, waiting = state.prefix, state.local, state.beyond, state.waiting
+    following: Chunks | Done | None = done
+    while isinstance(following, Done):
+        prefix += 1
+        beyond = beyond.without(prefix)
+        waiting -= following.buffers
+        regresses = rule == "running_max" and local is not None and local > following.watermark
+        local = local if regresses else following.watermark
+        following = beyond.get(prefix + 1) if beyond else None
+    return OriginProgress(prefix, local, beyond, waiting, state.moved_ms)
+
+
+def _watermark(
+    states: Sequence[OriginProgress], watermark: int | None, before: int | None, after: int | None
+) -> int | None:
+    """The smallest local watermark, when one of them has changed from `before` to `after`."""
+    if watermark is not None and before != watermark and after is not None:
+        return min(watermark, after)
+    known = [state.local for state in states if state.local is not None]
+    return min(known) if len(known) == len(states) else None

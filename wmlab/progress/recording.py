@@ -1,0 +1,50 @@
+"""The recording of query plans, and their scenario with its verbs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from wmlab.core.answers.holders import Holders
+from wmlab.core.recording import Recording
+from wmlab.core.values import value
+from wmlab.progress.answers.ask import explain_plan, holds
+from wmlab.progress.answers.progress import ProgressExplanation
+from wmlab.progress.scenario.scenario import ProgressScenario
+from wmlab.progress.simulate import simulate
+from wmlab.progress.tables import PROGRESS_TABLES
+
+
+class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
+    """Everything that happened to the buffers of query plans."""
+
+    __slots__ = ()
+
+    progress_at = holds
+
+    def explain(
+        self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
+    ) -> ProgressExplanation | Holders:
+        """What holds the global watermark of a query; see `wmlab.progress.answers.ask.explain_plan`."""
+        return explain_plan(self, at_ms=at_ms, reader=reader, stream=stream)
+
+    def check(self, spark: Any) -> Any:
+        """One verdict per invariant, N1 to N12; see `wmlab.progress.checks.checks.check`."""
+        from wmlab.progress.checks.checks import check
+
+        return check(self, spark)
+
+
+def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:
+    """Run a scenario of query plans and return everything that happened; with `path`, keep it there."""
+    recording = ProgressRecording.from_tables(
+        simulate(scenario), name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed
+    )
+    return recording if path is None else recording.save(path)
+
+
+@value
+class PlanScenario(ProgressScenario):
+    """Queries, the workers that execute them, and what goes wrong; the fields are those of `ProgressScenario`."""
+
+    record = record

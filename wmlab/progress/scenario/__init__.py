@@ -1,0 +1,1 @@
+"""Query plans as validated values: queries, sources, operators, workers."""

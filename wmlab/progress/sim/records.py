@@ -1,0 +1,137 @@
+"""What a source receives, and the buffers it cuts from it.
+
+Everything that chance decides about a source is drawn here, in the order of its records, so that neither the workers
+nor the other sources have a part in it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wmlab.core.draws import generator
+from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL
+from wmlab.progress.model.stamping import by_event_time, by_ingestion_time
+from wmlab.progress.scenario.parts import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wmlab.progress.scenario.scenario import ProgressScenario
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """The records of a source in the order received: event time and clock time of each in ms, and its key from 0."""
+
+    event_time: NDArray[np.int64]
+    received_ms: NDArray[np.int64]
+    key: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.received_ms)
+
+    def __repr__(self) -> str:
+        return f"Records({len(self):,})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The records in a buffer: event time in ms, key, and `number`, which is another one for every record of a plan."""
+
+    time: NDArray[np.int64]
+    key: NDArray[np.int64]
+    number: NDArray[np.uint64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Several after each other."""
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in ("time", "key", "number")]
+        return cls(*columns)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, which: slice | NDArray[np.bool_]) -> Rows:
+        return Rows(self.time[which], self.key[which], self.number[which])
+
+    def __repr__(self) -> str:
+        return f"Rows({len(self):,})"
+
+
+@dataclass(frozen=True, slots=True)
+class CutBuffer:
+    """A buffer as its source sends it: number, clock times in ms, records, and the watermark stamped at the source."""
+
+    sequence: int
+    created_ms: int
+    sent_ms: int
+    rows: Rows
+    watermark: int
+
+
+def received(source: Source, scenario: ProgressScenario, traced: Records | None = None) -> Records:
+    """The records of a source before any fault; `traced` holds those of a source that replays a trace."""
+    start, end = scenario.start_ms, scenario.start_ms + scenario.duration_ms
+    draws = generator(scenario.seed, f"records of {source.name}")
+    if traced is not None:
+        happens, arrives = traced.event_time, traced.received_ms
+    elif source.times_ms is not None:
+        happens = start + np.sort(np.array(source.times_ms, np.int64))
+        arrives = happens
+    else:
+        count = int(draws.poisson((source.rate_per_s or 0.0) * scenario.duration_ms / 1_000))
+        happens = start + np.sort(draws.integers(0, scenario.duration_ms, size=count, dtype=np.int64))
+        arrives = happens
+    delays = (draws.exponential(size=len(happens)) * source.delay_mean_ms).astype(np.int64)
+    arrives = np.maximum.accumulate(arrives + delays) + source.lag_ms
+    if source.disorder_ms:
+        happens = np.maximum(0, happens - draws.integers(0, source.disorder_ms + 1, size=len(happens), dtype=np.int64))
+    keys = generator(scenario.seed, f"keys of {source.name}").integers(0, source.keys, len(happens), dtype=np.int64)
+    inside = (arrives >= start) & (arrives < end)
+    return Records(happens[inside], arrives[inside], (keys if traced is None else traced.key)[inside])
+
+
+def cut(
+    records: Records, source: Source, scenario: ProgressScenario, *, silent_ms: int | None, empty: frozenset[int]
+) -> Iterator[CutBuffer]:
+    """The buffers of a source, in order.
+
+    `silent_ms` is the clock time from which it receives nothing and does not end either; `empty` has the sequences of
+    which the first pipeline leaves nothing.
+    """
+    count = len(records) if silent_ms is None else int(np.searchsorted(records.received_ms, silent_ms))
+    first = np.uint64(zlib.crc32(source.name.encode()) << 32)
+    rows = Rows(records.event_time, records.key, first + np.arange(len(records), dtype=np.uint64))
+    end_ms = scenario.start_ms + scenario.duration_ms
+    sequence, begin = FIRST_SEQUENCE, 0
+    while begin < count:
+        created = int(records.received_ms[begin])
+        stop, sent = _close(records.received_ms[:count], begin, source)
+        if sent is None and silent_ms is not None:
+            return
+        sent = end_ms if sent is None else min(sent, end_ms)
+        inside = rows[begin:stop]
+        at_source = source.stamped == "source"
+        watermark = stamped(source, created, inside.time) if at_source else INITIAL
+        yield CutBuffer(sequence, created, sent, inside[:0] if sequence in empty else inside, watermark)
+        sequence, begin = sequence + 1, stop
+
+
+def stamped(source: Source, created_ms: int, times: NDArray[np.int64]) -> int:
+    """The watermark of a buffer of a source, from its creation or from the event times in it."""
+    return by_ingestion_time(created_ms) if source.stamp == "ingestion_time" else by_event_time(times.tolist())
+
+
+def _close(received_ms: NDArray[np.int64], begin: int, source: Source) -> tuple[int, int | None]:
+    """Where the buffer that begins at a record ends, and when it is sent; None: not before the stream ends."""
+    full = begin + source.buffer_records
+    if source.flush_every_ms is None:
+        return (full, int(received_ms[full - 1])) if full <= len(received_ms) else (len(received_ms), None)
+    due = int(received_ms[begin]) + source.flush_every_ms
+    before = begin + int(np.searchsorted(received_ms[begin:full], due))
+    return (full, int(received_ms[full - 1])) if before == full else (before, due)

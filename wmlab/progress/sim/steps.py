@@ -1,0 +1,182 @@
+"""The operators of a chain in motion: each takes a buffer and says which ones go on.
+
+A `Change` happens inside a pipeline. An `End` ends one: what it hands on is another task. A sequencer is also told when
+that task is `done`.
+
+Source: "Watermarking and Progress", ChunkNumber; the rules are those of `wmlab.progress.model`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wmlab.progress.model.identifiers import FIRST_SEQUENCE, TupleBuffer
+from wmlab.progress.model.outputs import Rechunking, Renumbering
+from wmlab.progress.model.sequencer import Place, Sequencer
+from wmlab.progress.model.tracker import ProgressRules
+from wmlab.progress.scenario.operators import Emit, InOrder, Renumber
+from wmlab.progress.scenario.parts import Source
+from wmlab.progress.sim.records import Rows, stamped
+
+_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A tuple buffer with what it holds.
+
+    `rows` are its records, None behind windows, where only their number counts. `size` is how large a record has
+    become, in records as they were at the source; `capacity` is how many of these a buffer holds, None: any number.
+    """
+
+    stamp: TupleBuffer
+    created_ms: int
+    records: int
+    rows: Rows | None = None
+    size: float = 1.0
+    capacity: int | None = None
+
+    def holding(self, rows: Rows) -> Filled:
+        """The buffer with other records."""
+        return replace(self, rows=rows, records=len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Filtering:
+    """Keeps records by a number that is drawn from each record's own."""
+
+    keep: float
+    salt: int
+
+    def change(self, buffer: Filled) -> Filled:
+        """The buffer without the records that are left out."""
+        if buffer.rows is None:
+            return buffer
+        return buffer.holding(buffer.rows[luck(buffer.rows.number, self.salt) < self.keep])
+
+
+def luck(numbers: NDArray[np.uint64], salt: int) -> NDArray[np.float64]:
+    """Of each number one from [0, 1), as if at random: the finisher of SplitMix64 (Steele, Lea, Flood 2014)."""
+    step, first, second = _MIX
+    with np.errstate(over="ignore"):
+        mixed = (numbers ^ np.uint64(salt)) * step + step
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * first
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * second
+    return (mixed ^ (mixed >> np.uint64(31))) / 2.0**64
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """Makes each record larger."""
+
+    growth: float
+
+    def change(self, buffer: Filled) -> Filled:
+        """The buffer with larger records."""
+        return replace(buffer, size=buffer.size * self.growth)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamping:
+    """Sets the watermark to what is left of a buffer at the end of its first pipeline."""
+
+    source: Source
+
+    def change(self, buffer: Filled) -> Filled:
+        """The buffer with the watermark of the records it still has."""
+        times = np.empty(0, np.int64) if buffer.rows is None else buffer.rows.time
+        mark = stamped(self.source, buffer.created_ms, times)
+        return replace(buffer, stamp=replace(buffer.stamp, watermark=mark))
+
+
+class Emitting:
+    """Cuts what has outgrown a buffer into chunks, for each origin on its own."""
+
+    name: str | None = None
+
+    def __init__(self, part: Emit, rules: ProgressRules) -> None:
+        self._part = part
+        # Whatever the trackers believe, the emission closes a sequence on its true last chunk.
+        self._start = Rechunking(ProgressRules(chunk_base=rules.chunk_base))
+        self._states: dict[int, Rechunking] = {}
+
+    def take(self, buffer: Filled) -> list[Filled]:
+        """The chunks that a buffer becomes, at least one."""
+        capacity = self._part.buffer_records or buffer.capacity
+        # Rounded, so that ten records of size 1.1 fill a buffer of eleven.
+        volume = round(buffer.records * buffer.size, 6)
+        count = 1 if capacity is None else max(1, math.ceil(volume / capacity))
+        origin = buffer.stamp.origin
+        self._states[origin], made, _ = self._states.get(origin, self._start).emit(buffer.stamp, count)
+        edges = [place * buffer.records // count for place in range(count + 1)]
+        parts = []
+        for stamp, begin, end in zip(made, edges, edges[1:], strict=False):
+            part = replace(buffer, stamp=stamp, records=end - begin)
+            parts.append(part if buffer.rows is None else part.holding(buffer.rows[begin:end]))
+        return parts
+
+
+class Blocking:
+    """Gives new numbers to what lies in the longest complete prefixes, a whole sequence in one buffer."""
+
+    def __init__(self, part: Renumber, origin: int, inputs: tuple[int, ...], rules: ProgressRules) -> None:
+        self.name: str | None = part.name
+        self._state = Renumbering.start(origin, inputs, rules)
+        self._waiting: dict[tuple[int, int], list[Filled]] = {}
+
+    def take(self, buffer: Filled) -> list[Filled]:
+        """The sequences that go on because a buffer has come."""
+        self._waiting.setdefault((buffer.stamp.origin, buffer.stamp.sequence), []).append(buffer)
+        self._state, made, _ = self._state.emit(buffer.stamp)
+        return [_whole(self._waiting.pop((one.origin, one.sequence)), one.buffer) for one in made]
+
+
+def _whole(chunks: list[Filled], stamp: TupleBuffer) -> Filled:
+    """The chunks of a sequence as one buffer, in the order of their numbers."""
+    chunks = sorted(chunks, key=lambda chunk: chunk.stamp.chunk)
+    parts = [chunk.rows for chunk in chunks if chunk.rows is not None]
+    records = sum(chunk.records for chunk in chunks)
+    created_ms = min(chunk.created_ms for chunk in chunks)
+    rows = Rows.joined(parts) if parts else None
+    return replace(chunks[0], stamp=stamp, created_ms=created_ms, records=records, rows=rows)
+
+
+class Ordering:
+    """Releases the buffers of each origin one at a time, in the order of sequence and chunk."""
+
+    def __init__(self, part: InOrder, rules: ProgressRules) -> None:
+        self.name: str | None = part.name
+        self._start = Sequencer(part.policy, rules.chunk_base, (FIRST_SEQUENCE, rules.chunk_base))
+        self._states: dict[int, Sequencer] = {}
+        self._parked: dict[tuple[int, Place], Filled] = {}
+
+    def take(self, buffer: Filled) -> list[Filled]:
+        """The buffer that is released because this one has come, if any."""
+        stamp = buffer.stamp
+        place = (stamp.sequence, stamp.chunk)
+        self._parked[stamp.origin, place] = buffer
+        state = self._states.get(stamp.origin, self._start)
+        return self._released(stamp.origin, *state.take(place, stamp.last))
+
+    def done(self, buffer: Filled) -> list[Filled]:
+        """The buffer that is released because one in hand has been executed, if any."""
+        stamp = buffer.stamp
+        return self._released(stamp.origin, *self._states[stamp.origin].ack((stamp.sequence, stamp.chunk)))
+
+    def _released(self, origin: int, state: Sequencer, place: Place | None) -> list[Filled]:
+        self._states[origin] = state
+        released = [] if place is None else [self._parked.pop((origin, place))]
+        if state.policy == "drop":
+            kept = {(origin, parked) for parked, _ in state.parked}
+            self._parked = {key: held for key, held in self._parked.items() if key[0] != origin or key in kept}
+        return released
+
+
+Change = Filtering | Growing | Stamping
+"""An operator inside a pipeline."""
+End = Emitting | Blocking | Ordering
+"""An operator that ends a pipeline; `name` is under which it follows progress, None if it does not."""

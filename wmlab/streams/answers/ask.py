@@ -1,0 +1,39 @@
+"""The one question "why?", asked of a moment, of a reader at a moment, or of a whole run."""
+
+from __future__ import annotations
+
+from wmlab.core.answers.holders import Holders
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+from wmlab.streams.answers.explain import explain_log
+from wmlab.streams.answers.explain_reader import explain_reader
+from wmlab.streams.answers.explanation import Explanation
+from wmlab.streams.answers.holders import holders_of
+from wmlab.streams.answers.rules import Rules
+
+
+def explain(
+    recording: Recording,
+    *,
+    at_ms: int | None = None,
+    reader: str | None = None,
+    stream: str | None = None,
+    rules: Rules | None = None,
+) -> Explanation | Holders:
+    """What holds the lower bound at `at_ms` (clock, ms), of the stream or as `reader` sees it; or who held it in all.
+
+    Without `at_ms` the answer is a table over the whole run: `Holders`. `stream` is needed when there are several,
+    `rules` for predictions. Raises `RecordingError` for a stream or reader that the recording does not have, for a
+    reader without a moment, and for a moment that is not a whole number.
+    """
+    if at_ms is None:
+        if reader is not None:
+            raise RecordingError(
+                f"Reader {reader!r} is named, but no moment.", remedy="give at_ms=..., or leave the reader out."
+            )
+        return holders_of(recording, stream=stream)
+    if isinstance(at_ms, bool) or not isinstance(at_ms, int):
+        raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    if reader is None:
+        return explain_log(recording, at_ms=at_ms, rules=rules, stream=stream)
+    return explain_reader(recording, at_ms=at_ms, reader=reader, rules=rules, stream=stream)

@@ -1,0 +1,153 @@
+"""Why a reader's lower bound stands where it does: a segment that is still before a cut, or no newer watermark.
+
+Source: PDP-33, Watermarking in the Reader; upstream classes `WatermarkReaderImpl` and `ReaderGroupStateManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+from wmlab.core.words import grouped, listed, moment, span
+from wmlab.streams.answers.explain import explain_log
+from wmlab.streams.answers.explanation import Explanation, HoldingSegment
+from wmlab.streams.answers.known import Row, of_stream, the_stream
+from wmlab.streams.answers.rules import Rules
+from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.segment import Segment, segment_name, split_id
+from wmlab.streams.model.window import compare
+
+_NAMED = 3
+
+
+def explain_reader(
+    recording: Recording, *, at_ms: int, reader: str, rules: Rules | None = None, stream: str | None = None
+) -> Explanation:
+    """What holds the lower bound that `reader` sees at `at_ms` (clock, ms).
+
+    Raises `RecordingError` for a reader that never looked at a window of the stream, and as `explain_log`.
+    """
+    name = the_stream(recording, stream)
+    group = _group_of(recording, name, reader)
+    looks = _rows(recording, "windows", name, "at_ms", at_ms, group=group, reader=reader)
+    log = _rows(recording, "watermarks", name, "emitted_ms", at_ms)
+    if not looks:
+        cause = "not looked"
+        sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
+        return Explanation(at_ms=at_ms, stream=name, reader=reader, lower=None, cause=cause, sentence=sentence)
+    lower = looks[-1]["lower"]
+    newer = [row for row in log if lower is None or row["lower"] > lower]
+    if not newer:
+        return _at_the_end(recording, at_ms, name, reader, lower, rules)
+    state = _position(_rows(recording, "positions", name, "at_ms", at_ms, group=group))
+    behind = _behind(state, newer[0], _segments(recording, name))
+    since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
+    by_ms = None if lower is None else log[-1]["lower"] - lower
+    release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules and rules.look_every_ms and not behind else None
+    return Explanation(
+        at_ms=at_ms,
+        stream=name,
+        reader=reader,
+        lower=lower,
+        cause="segment" if behind else "not looked since",
+        segments=behind,
+        since_ms=since_ms,
+        by_ms=by_ms,
+        release_ms=release_ms,
+        sentence=_sees(reader, lower, since_ms) + _why(behind, newer[0], looks[-1], by_ms, release_ms),
+    )
+
+
+def _group_of(recording: Recording, stream: str, reader: str) -> str:
+    rows = recording.table("windows").select(["stream", "reader", "group"]).to_pylist()
+    groups = {row["reader"]: row["group"] for row in rows if row["stream"] == stream}
+    if reader not in groups:
+        known = ", ".join(sorted(groups)) or "none"
+        raise RecordingError(
+            f"The recording {recording.name!r} has no reader {reader!r} of {stream}; its readers: {known}.",
+            remedy="name one of them, or leave the reader out to explain the stream's own bound.",
+        )
+    return str(groups[reader])
+
+
+def _rows(recording: Recording, table: str, stream: str, when: str, until_ms: int, **where: str) -> list[Row]:
+    found = of_stream(recording.table(table), stream, when, until_ms).to_pylist(maps_as_pydicts="strict")
+    return [row for row in found if all(row[column] == value for column, value in where.items())]
+
+
+def _at_the_end(
+    recording: Recording, at_ms: int, stream: str, reader: str, lower: int | None, rules: Rules | None
+) -> Explanation:
+    log = explain_log(recording, at_ms=at_ms, rules=rules, stream=stream)
+    sees = f"reader {reader} sees the newest lower bound there is: " if lower is not None else f"reader {reader}: "
+    return Explanation(
+        at_ms=at_ms,
+        stream=stream,
+        reader=reader,
+        lower=lower,
+        cause="no newer mark",
+        since_ms=log.since_ms,
+        by_ms=log.by_ms,
+        release_ms=log.release_ms,
+        sentence=f"{sees}{log.sentence}",
+        log=log,
+    )
+
+
+def _position(rows: Sequence[Row]) -> Mapping[int, Row]:
+    """The group's open segments, each with the row that says how far it is read and by whom."""
+    state: dict[int, Row] = {}
+    for row in sorted(rows, key=lambda row: int(row["version"])):
+        if row["finished"]:
+            state.pop(row["segment_id"], None)
+        else:
+            state[row["segment_id"]] = row
+    return state
+
+
+def _segments(recording: Recording, stream: str) -> Mapping[int, Segment]:
+    rows = recording.table("segments").select(["stream", "segment_id", "keys"]).to_pylist()
+    mine = [row for row in rows if row["stream"] == stream]
+    return {row["segment_id"]: Segment(*split_id(row["segment_id"]), KeyRange.parse(row["keys"])) for row in mine}
+
+
+def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Segment]) -> tuple[HoldingSegment, ...]:
+    """The open segments that stand before a watermark's cut, ascending."""
+    cut = Position(watermark["cut"])
+    found = []
+    for segment, row in sorted(state.items()):
+        if compare(ReaderPosition({segment: row["offset"]}), cut, segments) < 1:
+            place = HoldingSegment(
+                segment=segment_name(segment), reader=row["reader"], offset=row["offset"], needed=cut.get(segment)
+            )
+            found.append(place)
+    return tuple(found)
+
+
+def _sees(reader: str, lower: int | None, since_ms: int) -> str:
+    if lower is None:
+        return f"reader {reader} knows no lower bound, "
+    return f"reader {reader} sees lower bound {moment(lower)} since {moment(since_ms)}, "
+
+
+def _why(
+    behind: tuple[HoldingSegment, ...], watermark: Row, look: Row, by_ms: int | None, release_ms: int | None
+) -> str:
+    newest = "" if by_ms is None else f", {span(by_ms)} behind the log"
+    mark = f"the watermark {moment(watermark['lower'])}, emitted at {moment(watermark['emitted_ms'])}"
+    if not behind:
+        again = "" if release_ms is None else f"; it looks again at {moment(release_ms)}"
+        return f"for it has not looked since {moment(look['at_ms'])}{newest}: its group has passed {mark}{again}"
+    told = [_place(segment) for segment in behind[:_NAMED]]
+    told += [f"{len(behind) - _NAMED} more segments"] if len(behind) > _NAMED else []
+    first = "the first cut" if look["lower"] is None else "the next cut"
+    return f"held before {first} by {listed(told)}{newest}; {mark}, is passed when that is read"
+
+
+def _place(segment: HoldingSegment) -> str:
+    who = f"last read by {segment.reader}" if segment.reader else "read by nobody yet"
+    if segment.needed is None:
+        return f"segment {segment.segment} ({who}), which has to be finished"
+    return f"segment {segment.segment} ({who}) at {grouped(segment.offset)} of {grouped(segment.needed)} bytes"

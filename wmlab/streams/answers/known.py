@@ -1,0 +1,178 @@
+"""What was known about a stream's lower bound at a moment: marks, cycles and watermarks up to then, and no later.
+
+`walk` goes through a recording once and gives the knowledge after every moment at which it changed. Rows of one
+millisecond belong together: marks first, then the cycle that read them, then what it appended.
+
+Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+
+Row = Mapping[str, Any]
+
+_WHEN: Final = {"faults": "at_ms", "marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
+BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
+"""What a writer is from a fault of that kind on; of several states the first one here is told."""
+ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
+"""What a writer is no longer after a fault of that kind."""
+PASSING: Final = frozenset({"note", "commit", "write", "duplicate"})
+"""What a script lets a writer do once, which is no state. Of any other kind the detail is told as the state."""
+UNTIL_HEARD: Final = frozenset({"hold", "abort"})
+"""What explains why a writer is not heard: the detail is told until its next mark is accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """A writer on record: the time it last had accepted, when it noted it, and when that arrived.
+
+    `refused` is the outcome of a later note that was not accepted, None if there was none.
+    """
+
+    time: int
+    noted_ms: int
+    received_ms: int
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The knowledge at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
+
+    `on_record` are the writers that a cycle would read; `behind_since` when the present leader first found each
+    lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same cause;
+    `woken_ms` when the first mark arrived after nobody was on record; `states` what befell writers;
+    `unheard` what explains why a writer has noted nothing since.
+    """
+
+    at_ms: int
+    bound: Row | None = None
+    cycle: Row | None = None
+    on_record: Mapping[str, Noted] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    behind_since: Mapping[str, int] = field(default_factory=dict)
+    held_since: int | None = None
+    woken_ms: int | None = None
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unheard: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lower(self) -> int | None:
+        """The lower bound of the last watermark."""
+        return None if self.bound is None else int(self.bound["lower"])
+
+    def after(self, table: str, row: Row) -> Known:
+        """The knowledge after one more row."""
+        match table:
+            case "faults":
+                return self._after_fault(row)
+            case "marks":
+                return self._after_mark(row)
+            case "cycles":
+                return self._after_cycle(row)
+        return replace(self, bound=row)
+
+    def state_of(self, writer: str) -> str:
+        """What befell a writer and still lasts: "crashed", "silent" and so on; "" for nothing known."""
+        lasting = self.states.get(writer, ())
+        told = lasting[-1] if lasting else self.unheard.get(writer, "")
+        return next((state for state in BEGINS.values() if state in lasting), told)
+
+    def _after_fault(self, row: Row) -> Known:
+        target, kind = row["target"], row["kind"]
+        # A script may ask something of a writer that is not there; that changes nothing.
+        if kind in PASSING or row["detail"] == f"{target} is not running":
+            return self
+        if kind in UNTIL_HEARD:
+            return replace(self, unheard={**self.unheard, target: row["detail"]})
+        begun = "" if kind in ENDS else BEGINS.get(kind, row["detail"])
+        over = (begun, *ENDS.get(kind, ()))
+        lasting = tuple(state for state in self.states.get(target, ()) if state not in over)
+        return replace(self, states={**self.states, target: (*lasting, begun) if begun else lasting})
+
+    def _after_mark(self, row: Row) -> Known:
+        writer = row["writer"]
+        if row["outcome"] != "success":
+            if writer not in self.on_record:
+                return replace(self, refused={**self.refused, writer: row["outcome"]})
+            noted = replace(self.on_record[writer], refused=row["outcome"])
+            return replace(self, on_record={**self.on_record, writer: noted})
+        noted = Noted(time=row["time"], noted_ms=row["noted_ms"], received_ms=row["received_ms"])
+        woken_ms = self.woken_ms if self.on_record else row["received_ms"]
+        unheard = {name: why for name, why in self.unheard.items() if name != writer}
+        return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
+
+    def _after_cycle(self, row: Row) -> Known:
+        same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]
+        before = self.behind_since if same_leader else {}
+        goes_on = self.cycle is not None and _cause(self.cycle) == _cause(row)
+        return replace(
+            self,
+            cycle=row,
+            on_record={name: noted for name, noted in self.on_record.items() if name not in row["removed"]},
+            behind_since={name: before.get(name, row["at_ms"]) for name in row["lagging"]},
+            held_since=self.held_since if goes_on else row["at_ms"],
+        )
+
+
+def _cause(cycle: Row) -> tuple[object, ...]:
+    reason = "" if cycle["lagging"] else cycle["reason"]
+    return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
+
+
+def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> Iterator[Known]:
+    """The knowledge after every moment at which it changed, up to and including `until_ms`."""
+    rows: list[tuple[int, int, str, Row]] = []
+    for order, (table, when) in enumerate(_WHEN.items()):
+        found = of_stream(recording.table(table), stream, when, until_ms)
+        rows += [(row[when], order, table, row) for row in found.to_pylist(maps_as_pydicts="strict")]
+    rows.sort(key=lambda entry: entry[:2])
+    known = Known(at_ms=0)
+    for at_ms, together in groupby(rows, key=lambda entry: entry[0]):
+        for _, _, table, row in together:
+            known = known.after(table, row)
+        known = replace(known, at_ms=at_ms)
+        yield known
+
+
+def known_at(recording: Recording, stream: str, at_ms: int) -> Known:
+    """The knowledge at a moment."""
+    *_, last = (Known(at_ms=at_ms), *walk(recording, stream, until_ms=at_ms))
+    return replace(last, at_ms=at_ms)
+
+
+def of_stream(table: pa.Table, stream: str, when: str, until_ms: int | None = None) -> pa.Table:
+    """The rows of one stream, up to and including `until_ms` in the column `when`, in their order."""
+    wanted = pc.equal(table["stream"], stream)
+    if until_ms is not None:
+        wanted = pc.and_(wanted, pc.less_equal(table[when], until_ms))
+    return table.filter(wanted)
+
+
+def the_stream(recording: Recording, stream: str | None) -> str:
+    """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one."""
+    names: list[str] = sorted(
+        set().union(*(recording.table(name)["stream"].unique().to_pylist() for name in ("segments", "events", "marks")))
+    )
+    if stream is None and len(names) == 1:
+        return names[0]
+    if stream is not None and stream in names:
+        return stream
+    shown = ", ".join(names) or "none"
+    asked = (
+        "several streams" if stream is None and names else "no stream" if stream is None else f"no stream {stream!r}"
+    )
+    raise RecordingError(
+        f"The recording {recording.name!r} has {asked}; its streams: {shown}.",
+        remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
+    )

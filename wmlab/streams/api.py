@@ -1,0 +1,16 @@
+"""What a user reaches of streams: the scenario with its verbs."""
+
+from __future__ import annotations
+
+from wmlab.core.values import value
+from wmlab.streams.panel import panel
+from wmlab.streams.recording import record
+from wmlab.streams.scenario.scenario import StreamScenario
+
+
+@value
+class Scenario(StreamScenario):
+    """A stream or several, who writes and reads them, and what happens to them; the fields are those of `StreamScenario`."""
+
+    record = record
+    panel = panel

@@ -1,0 +1,126 @@
+"""The clairvoyant's bound: the smallest event time still to come, and how far the bounds are from it.
+
+What is still to come after an offset of a segment is the rest of the segment and everything in its descendants.
+Minima are taken per cell of a segment first, then over the cells that follow, then inside the position's own cell,
+so that no task sees a whole segment.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from wmlab.core.spark.inputs import refuse, require
+from wmlab.streams.bounds.snapshots import VERSION_COLUMNS, snapshots, versions
+
+_SEGMENT: Final = ("stream", "segment_id")
+_EVENTS_PER_CELL: Final = 10_000
+_LATER: Final = pa.schema([("stream", pa.string()), ("segment_id", pa.int64()), ("after_segment", pa.int64())])
+
+
+def true_bound(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
+    """Add `true_bound` to every position: the smallest event time still to come, null when nothing comes.
+
+    `positions` needs stream, segment_id and offset (bytes read) and keeps its rows and columns; `events` and
+    `segments` are the tables of a recording. An event is still to come if it ends beyond the offset in the same
+    segment, or lies in a segment that descends from it. Raises `ModelError` for a missing column and for one that is
+    there already.
+    """
+    require(positions, "positions", (*_SEGMENT, "offset"))
+    require(events, "events", (*_SEGMENT, "offset", "event_time"))
+    require(segments, "segments", (*_SEGMENT, "low", "high"))
+    refuse(positions, "positions", ("true_bound",))
+    cells = _cells(events)
+    asked = positions.select(*_SEGMENT, F.col("offset").alias("_offset"), F.struct("*").alias("_row"))
+    answered = _within_cells(asked, events, cells).join(
+        F.broadcast(_after_segments(events, segments)), list(_SEGMENT), "left"
+    )
+    return answered.select("_row.*", F.least("in_cell", "after_cell", "after_segment").alias("true_bound"))
+
+
+def group_true_bound(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
+    """The true bound of a reader group at every version of its state: the smallest over its open segments.
+
+    `positions` is the table of a recording. One row per stream, group, version and at_ms, with `true_bound`; null
+    when nothing is still to come.
+    """
+    bounded = snapshots(true_bound(positions, events, segments))
+    smallest = bounded.groupBy(*VERSION_COLUMNS).agg(F.min("true_bound").alias("true_bound"))
+    return versions(positions).join(smallest, list(VERSION_COLUMNS), "left")
+
+
+def tightness(bounds: DataFrame) -> DataFrame:
+    """Add how far the bounds are from the truth, in ms: `slack_lower`, `slack_upper`, and whether lower is `safe`.
+
+    `slack_lower` is true_bound - lower, negative when the lower bound promised too much; `slack_upper` is
+    upper - true_bound. Both are null when one side is unknown. An unknown lower bound promises nothing and is safe,
+    and so is any when nothing is still to come. Raises `ModelError` for a missing column.
+    """
+    require(bounds, "bounds", ("lower", "upper", "true_bound"))
+    return bounds.withColumns(
+        {
+            "slack_lower": F.col("true_bound") - F.col("lower"),
+            "slack_upper": F.col("upper") - F.col("true_bound"),
+            "safe": F.coalesce(F.col("lower") <= F.col("true_bound"), F.lit(True)),
+        }
+    )
+
+
+def _cells(events: DataFrame) -> DataFrame:
+    """Per segment: `cells`, their number, and `top`, the largest offset; cells are equally wide."""
+    count = F.ceil(F.count("*") / _EVENTS_PER_CELL).cast("long")
+    return events.groupBy(*_SEGMENT).agg(count.alias("cells"), F.max("offset").alias("top"))
+
+
+def _within_cells(asked: DataFrame, events: DataFrame, cells: DataFrame) -> DataFrame:
+    """`asked` with the smallest event time beyond the offset in its own cell, and in the cells after it."""
+    cell = F.floor(F.least("_offset", "top") / (F.col("top") + 1) * F.col("cells")).cast("long").alias("cell")
+    told = events.select(*_SEGMENT, F.col("offset").alias("_offset"), "event_time")
+    placed = told.join(F.broadcast(cells), list(_SEGMENT)).select(*_SEGMENT, "_offset", "event_time", cell)
+    questions = asked.join(F.broadcast(cells), list(_SEGMENT), "left").select(*_SEGMENT, "_offset", cell, "_row")
+    # From the cell's end downwards, a position comes before an event that ends exactly there: it is read already.
+    downwards = Window.partitionBy(*_SEGMENT, "cell").orderBy(F.desc("_offset"), "is_event")
+    both = questions.withColumn("is_event", F.lit(0)).unionByName(
+        placed.withColumn("is_event", F.lit(1)), allowMissingColumns=True
+    )
+    in_cell = both.withColumn("in_cell", F.min("event_time").over(downwards)).where("is_event = 0")
+    return in_cell.drop("event_time", "is_event").join(
+        F.broadcast(_after_cells(placed, cells)), [*_SEGMENT, "cell"], "left"
+    )
+
+
+def _after_cells(placed: DataFrame, cells: DataFrame) -> DataFrame:
+    """For every cell of every segment, the smallest event time in the cells after it."""
+    every = cells.select(*_SEGMENT, F.explode(F.sequence(F.lit(0), F.col("cells") - 1)).alias("cell"))
+    minima = placed.groupBy(*_SEGMENT, "cell").agg(F.min("event_time").alias("smallest"))
+    after = Window.partitionBy(*_SEGMENT).orderBy("cell").rowsBetween(1, Window.unboundedFollowing)
+    known = every.join(minima, [*_SEGMENT, "cell"], "left")
+    return known.select(*_SEGMENT, "cell", F.min("smallest").over(after).alias("after_cell"))
+
+
+def _after_segments(events: DataFrame, segments: DataFrame) -> DataFrame:
+    """For every segment, the smallest event time in its descendants."""
+    minima = events.groupBy(*_SEGMENT).agg(F.min("event_time").alias("smallest"))
+    lineage = segments.select(*_SEGMENT, "low", "high").join(minima, list(_SEGMENT), "left")
+    return lineage.groupBy("stream").applyInArrow(_descendants, "stream string, segment_id long, after_segment long")
+
+
+def _descendants(rows: pa.Table) -> pa.Table:
+    """Minima over the descendants of each segment of one stream; runs on an executor.
+
+    Whatever overlaps a segment and has a larger id came to be, at the keys they share, out of that segment.
+    """
+    later: dict[int, int | None] = {}
+    found: list[tuple[int, float, float, int | None]] = []
+    for row in sorted(rows.to_pylist(), key=lambda row: row["segment_id"], reverse=True):
+        segment, low, high = row["segment_id"], row["low"], row["high"]
+        below = [least for _, its_low, its_high, least in found if its_low < high and low < its_high]
+        later[segment] = min((least for least in below if least is not None), default=None)
+        own = [least for least in (later[segment], row["smallest"]) if least is not None]
+        found.append((segment, low, high, min(own, default=None)))
+    stream = rows["stream"][0].as_py() if rows.num_rows else None
+    made = [{"stream": stream, "segment_id": segment, "after_segment": least} for segment, least in later.items()]
+    return pa.Table.from_pylist(made, schema=_LATER)

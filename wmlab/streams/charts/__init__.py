@@ -1,0 +1,30 @@
+"""Charts: a table in, a picture with its answer as a sentence out. `wmlab.chart` is another name of this package."""
+
+from wmlab.core.charts.chart import Chart
+from wmlab.streams.charts.bounds import time_bounds
+from wmlab.streams.charts.buckets import bucket_ownership
+from wmlab.streams.charts.cycles import watermark_cycles
+from wmlab.streams.charts.diagram import Diagram, lineage, topology
+from wmlab.streams.charts.holders import holder_costs
+from wmlab.streams.charts.key_space import key_space
+from wmlab.streams.charts.lag import lag, lag_distribution
+from wmlab.streams.charts.messages import space_time
+from wmlab.streams.charts.plane import event_time_plane
+from wmlab.streams.charts.writer_marks import writer_marks
+
+__all__ = [
+    "Chart",
+    "Diagram",
+    "bucket_ownership",
+    "event_time_plane",
+    "holder_costs",
+    "key_space",
+    "lag",
+    "lag_distribution",
+    "lineage",
+    "space_time",
+    "time_bounds",
+    "topology",
+    "watermark_cycles",
+    "writer_marks",
+]

@@ -1,0 +1,129 @@
+"""Drawings in Mermaid: who talks to whom in a run, and how the segments of a stream descend from each other.
+
+JupyterLab draws the text itself. Every other viewer shows the text, which reads well as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from wmlab.core.charts.mime import asked_for
+from wmlab.core.charts.rows import one_stream, stream_rows
+from wmlab.core.errors import ChartError
+from wmlab.core.recording import Recording
+from wmlab.core.words import segment_name
+
+
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    """A drawing as Mermaid text, with the sentence that says what it shows."""
+
+    sentence: str
+    mermaid: str
+
+    def __repr__(self) -> str:
+        return f"{self.sentence}\n{self.mermaid}"
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """The text for JupyterLab to draw, and the text as it is."""
+        bundle = {"text/vnd.mermaid": self.mermaid, "text/plain": repr(self)}
+        return asked_for(bundle, include, exclude)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the Mermaid text to `path`, a `.mmd` file, and return it; raises `ChartError` for another suffix."""
+        target = Path(path)
+        if target.suffix != ".mmd":
+            raise ChartError(f"A diagram cannot be saved as {target.name!r}.", remedy="Choose the suffix .mmd.")
+        target.write_text(self.mermaid, encoding="utf-8")
+        return target
+
+
+def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
+    """Which segment came out of which, by overlap of their keys at a seal.
+
+    Raises `ChartError` if there are several streams and none is chosen.
+    """
+    name = one_stream(recording, stream, "segments")
+    rows = sorted(stream_rows(recording, "segments", name), key=lambda row: row["segment_id"])
+    lines = ["flowchart LR"]
+    for row in rows:
+        until = "open" if row["sealed_ms"] is None else f"sealed at {row['sealed_ms']:,} ms"
+        lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
+    lines += [f"  s{old} --> s{new}" for old, new in _successions(recording, name, {r["segment_id"]: r for r in rows})]
+    sealed = sum(row["sealed_ms"] is not None for row in rows)
+    return Diagram(f"Stream {name}: {len(rows)} segments, {sealed} of them sealed and succeeded.", "\n".join(lines))
+
+
+def _successions(recording: Recording, name: str, rows: Mapping[int, Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Pairs (old, new): the keys of a segment that an epoch left out overlap those of one that it brought in."""
+    epochs = sorted(stream_rows(recording, "epochs", name), key=lambda row: row["epoch"])
+    found = []
+    for before, after in pairwise(set(row["segment_ids"]) for row in epochs):
+        for old in sorted(before - after):
+            for new in sorted(after - before):
+                (old_low, old_high), (new_low, new_high) = _keys(rows[old]), _keys(rows[new])
+                if old_low < new_high and new_low < old_high:
+                    found.append((old, new))
+    return found
+
+
+def _keys(row: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+    low, high = row["keys"].split("..")
+    return Fraction(low), Fraction(high)
+
+
+def topology(recording: Recording) -> Diagram:
+    """Who wrote, which controllers combined the marks of which stream, and who read.
+
+    Raises `ChartError` for a recording without streams.
+    """
+    streams = sorted(set(recording.table("segments")["stream"].to_pylist()))
+    if not streams:
+        raise ChartError(
+            f"Recording {recording.name!r} has no stream to draw.",
+            remedy="Draw the plan or the dataflow that was recorded instead.",
+        )
+    writers = _pairs(recording, "marks", "writer") | _pairs(recording, "events", "writer")
+    controllers = _pairs(recording, "cycles", "controller")
+    readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
+    lines = ["flowchart LR"]
+    lines += [f'  {_id(stream)}[("{stream}")]' for stream in streams]
+    lines += _links(writers, "{party} -- events and marks --> {stream}", "([{name}])")
+    lines += _links(controllers, "{party} -. watermarks .-> {stream}", "{{{{{name}}}}}")
+    lines += _links(readers, "{stream} -- events and bounds --> {party}", "([{name}])")
+    counts = [len({party for _, party in pairs}) for pairs in (writers, controllers, readers)]
+    sentence = ", ".join(
+        _count(number, noun)
+        for number, noun in zip([len(streams), *counts], ("stream", "writer", "controller", "reader"), strict=True)
+    )
+    return Diagram(f"{sentence}.", "\n".join(lines))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _pairs(recording: Recording, table: str, column: str) -> set[tuple[str, str]]:
+    found = recording.table(table).select(["stream", column]).group_by(["stream", column]).aggregate([])
+    return {(row["stream"], row[column]) for row in found.to_pylist() if row[column] is not None}
+
+
+def _links(pairs: set[tuple[str, str]], link: str, shape: str) -> Sequence[str]:
+    names = sorted({party for _, party in pairs})
+    nodes = [f"  {_id(party)}{shape.format(name=party)}" for party in names]
+    return [
+        *nodes,
+        *("  " + link.format(party=_id(party), stream=_id(stream)) for stream, party in sorted(pairs)),
+    ]
+
+
+def _id(name: str) -> str:
+    """A name that Mermaid takes as an identifier."""
+    return "n_" + "".join(letter if letter.isalnum() else f"_{ord(letter):x}_" for letter in name)

@@ -1,0 +1,171 @@
+"""The messages around a moment, chosen from a table: who sent what to whom, when it arrived, or that it was lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wmlab.core.charts.frames import plain_columns
+from wmlab.core.charts.ticks import format_duration, format_instant, is_instant
+from wmlab.core.errors import ChartError
+
+COLUMNS: Final = ("stream", "sent_ms", "received_ms", "sender", "receiver", "kind", "content")
+MOST: Final = 240
+"""Messages drawn at most: more arrows cannot be told apart."""
+_NAMED: Final = 4
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Message:
+    """One message of the protocol; `received_ms` is None if it was lost, or still on its way at the end.
+
+    `stream` is the stream it is about, None: about none, such as what controllers and coordinator say to each other.
+    """
+
+    sent_ms: int
+    sender: str
+    receiver: str
+    kind: str
+    content: str
+    received_ms: int | None
+    stream: str | None
+
+    @property
+    def end_ms(self) -> int:
+        """When it left the network, as far as known."""
+        return self.sent_ms if self.received_ms is None else self.received_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The messages of one stream, and those about none, between two times, ascending; without a stream it is None.
+
+    `near` are those drawn, the nearest to the middle.
+    """
+
+    stream: str | None
+    around_ms: int
+    from_ms: int
+    to_ms: int
+    messages: tuple[Message, ...]
+    near: tuple[Message, ...]
+    parties: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """What the messages are about, in words."""
+        return "no stream" if self.stream is None else self.stream
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the drawn messages, the most frequent first."""
+        counts = {kind: sum(m.kind == kind for m in self.near) for kind in {m.kind for m in self.near}}
+        return sorted(counts, key=lambda kind: (-counts[kind], kind))
+
+
+def read_moment(table: Any, around_ms: int, span_ms: int, parties: Sequence[str] | None) -> Moment:
+    """The messages that were on their way within `span_ms` / 2 of `around_ms`, between `parties` if given.
+
+    Raises `ChartError` for a missing column, several streams, a span that is not positive, or when there is nothing.
+    """
+    if span_ms <= 0:
+        raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")
+    columns = plain_columns(table, COLUMNS, chart="A space-time diagram", example="recording.to_pandas('messages')")
+    from_ms, to_ms = around_ms - span_ms // 2, around_ms + (span_ms + 1) // 2
+    found = []
+    for row in zip(*(columns[name] for name in COLUMNS), strict=True):
+        stream, sent_ms, received_ms, sender, receiver, kind, content = row
+        message = Message(sent_ms, sender, receiver, kind, content or "", received_ms, stream)
+        between = parties is None or {sender, receiver} <= set(parties)
+        if between and message.sent_ms <= to_ms and message.end_ms >= from_ms:
+            found.append(message)
+    streams = {message.stream for message in found if message.stream is not None}
+    _refuse(found, streams, around_ms, span_ms)
+    found.sort(key=lambda m: (m.sent_ms, m.end_ms, m.sender, m.receiver, m.kind, m.content))
+    near = sorted(sorted(found, key=lambda m: abs(m.sent_ms - around_ms))[:MOST], key=found.index)
+    lanes = tuple(dict.fromkeys(parties or _lanes(near)))
+    return Moment(
+        stream=next(iter(streams), None),
+        around_ms=around_ms,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        messages=tuple(found),
+        near=tuple(near),
+        parties=lanes,
+    )
+
+
+def _refuse(found: Sequence[Message], streams: set[str], around_ms: int, span_ms: int) -> None:
+    if not found:
+        raise ChartError(
+            f"No message was on its way within {format_duration(span_ms // 2)} of {clock_words(around_ms, span_ms)}.",
+            remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
+        )
+    if len(streams) > 1:
+        raise ChartError(
+            f"One diagram shows the messages of one stream, but the table has {len(streams)}: "
+            f"{', '.join(sorted(streams)[:6])}.",
+            remedy="Keep the rows of one stream.",
+        )
+
+
+def _lanes(messages: Sequence[Message]) -> list[str]:
+    """The parties from top to bottom: whoever talks much to each other stands side by side."""
+    weight: dict[frozenset[str], int] = {}
+    for m in messages:
+        pair = frozenset((m.sender, m.receiver))
+        weight[pair] = weight.get(pair, 0) + 1
+    waiting = sorted({party for pair in weight for party in pair})
+    lanes = waiting[:1]
+    for _ in waiting[1:]:
+        rest = [party for party in waiting if party not in lanes]
+        lanes.append(min(rest, key=lambda party: (-weight.get(frozenset((lanes[-1], party)), 0), party)))
+    return lanes
+
+
+def clock_words(at_ms: int, span_ms: int) -> str:
+    """A time on the clock, exact to the millisecond, or as an instant in UTC as fine as the span shows."""
+    return format_instant(at_ms, span_ms=span_ms) if is_instant([at_ms]) else f"{at_ms:,} ms".replace(",", " ")
+
+
+def describe(moment: Moment) -> str:
+    """The answer in one or two sentences."""
+    messages = moment.messages
+    parties = {party for m in messages for party in (m.sender, m.receiver)}
+    number = f"{len(messages):,} message{'' if len(messages) == 1 else 's'}"
+    begin, end = (clock_words(at_ms, moment.to_ms - moment.from_ms) for at_ms in (moment.from_ms, moment.to_ms))
+    where = f"passed between {len(parties)} parties from {begin} to {end}"
+    first = f"{number} of {moment.subject} {where}: {_kinds(messages)}."
+    return " ".join(part for part in (first, _slowest(messages), _lost(messages)) if part)
+
+
+def _kinds(messages: Sequence[Message]) -> str:
+    """How many messages of which kind, the most frequent first; the rare ones of many kinds are only counted."""
+    counts = sorted(Counter(m.kind for m in messages).items(), key=lambda item: (-item[1], item[0]))
+    named = counts if len(counts) <= _NAMED + 1 else counts[:_NAMED]
+    listed = ", ".join(f"{n} {kind}" for kind, n in named)
+    rest = counts[len(named) :]
+    return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other kinds" if rest else listed
+
+
+def _one(message: Message) -> str:
+    article = "an" if message.kind[:1] in "aeiou" else "a"
+    return f"{article} {message.kind} from {message.sender} to {message.receiver}"
+
+
+def _slowest(messages: Sequence[Message]) -> str:
+    arrived = [m for m in messages if m.received_ms is not None]
+    if not arrived:
+        return ""
+    slow = max(arrived, key=lambda m: m.end_ms - m.sent_ms)
+    took = format_duration(slow.end_ms - slow.sent_ms)
+    return f"The slowest, {_one(slow)}, took {took}."
+
+
+def _lost(messages: Sequence[Message]) -> str:
+    lost = [m for m in messages if m.received_ms is None]
+    if not lost:
+        return ""
+    return f"{len(lost)} did not arrive, {'first ' if len(lost) > 1 else ''}{_one(lost[0])}."

@@ -1,0 +1,106 @@
+"""The picture of the field: when events happened against when they arrived, with both bounds as steps."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
+from wmlab.core.charts.scene import Dots, Panel, Scene, Steps, time_axis
+from wmlab.core.charts.scene_plotly import draw_plotly
+from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.steps import thin
+from wmlab.core.charts.ticks import format_duration
+from wmlab.core.recording import Recording
+
+_MOST_EVENTS: Final = 700
+_MOST_STEPS: Final = 400
+
+
+def event_time_plane(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
+    """Draw every event at its arrival and its event time, and the bounds that watermarks had given by then.
+
+    An event below the lower step broke the promise of a watermark and is marked with a cross. Of many events 700 are
+    drawn, evenly spread, and all that broke a promise. Raises `ChartError` if there are several streams and none is
+    chosen, or no events.
+    """
+    name = one_stream(recording, stream, "events")
+    events = sorted(
+        stream_rows(recording, "events", name, ("append_ms", "event_time")), key=lambda row: row["append_ms"]
+    )
+    marks = sorted(stream_rows(recording, "watermarks", name), key=lambda row: row["emitted_ms"])
+    early = _below(events, marks)
+    drawn = share_of(events, _MOST_EVENTS)
+    sentence = _sentence(name, events, len(early))
+    fewer = f" Drawn are {len(drawn):,} of {len(events):,} events." if len(drawn) < len(events) else ""
+    kept = [*drawn, *early]
+    scene = Scene(
+        title=title or f"When did the events of {name} happen, and when did they arrive?",
+        subtitle=sentence + fewer,
+        across=time_axis("arrival", [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]),
+        panels=[
+            Panel(
+                up=time_axis("event time", [*_times(kept, marks)], pad_percent=4),
+                height=320.0,
+                layers=[
+                    _dots("event", "text", drawn, 1.6),
+                    *_bounds(marks, events[-1]["append_ms"]),
+                    _dots("event below the lower bound", "alarm", early, 4.0),
+                ],
+            )
+        ],
+        rules=faults(recording, name),
+    )
+    data = {column: [row[column] for row in events] for column in ("append_ms", "event_time")}
+    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+
+
+def _times(events: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [row["event_time"] for row in events] + [mark[side] for mark in marks for side in ("lower", "upper")]
+
+
+def _below(events: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The events that were appended after a watermark with a lower bound above their time."""
+    emitted = [mark["emitted_ms"] for mark in marks]
+    found = []
+    for row in events:
+        before = bisect_right(emitted, row["append_ms"] - 1)
+        if before and marks[before - 1]["lower"] > row["event_time"]:
+            found.append(row)
+    return found
+
+
+def _dots(name: str, role: str, events: Sequence[Mapping[str, Any]], size: float) -> Dots:
+    return Dots(
+        name=name,
+        role=role,
+        shape="cross" if role == "alarm" else "circle",
+        xs=[row["append_ms"] for row in events],
+        ys=[row["event_time"] for row in events],
+        size=size,
+    )
+
+
+def _bounds(marks: Sequence[Mapping[str, Any]], end_ms: int) -> list[Steps]:
+    """Both steps; the last ones hold to the end of the run."""
+    if not marks:
+        return []
+    xs = [*(mark["emitted_ms"] for mark in marks), max(end_ms, marks[-1]["emitted_ms"])]
+    curves = {side: [*(mark[side] for mark in marks), marks[-1][side]] for side in ("upper", "lower")}
+    rows = thin([curves["upper"], curves["lower"]], _MOST_STEPS)
+    return [
+        Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
+        for side, values in curves.items()
+    ]
+
+
+def _sentence(name: str, events: Sequence[Mapping[str, Any]], early: int) -> str:
+    delays = sorted(row["append_ms"] - row["event_time"] for row in events)
+    half, most = delays[len(delays) // 2], delays[-1]
+    kept = "none arrived below a lower bound" if not early else f"{early:,} arrived below the lower bound"
+    return (
+        f"Half of the {len(events):,} events of {name} arrived within {format_duration(half)} of their time, "
+        f"the slowest after {format_duration(most)}; {kept} that a watermark had given before."
+    )

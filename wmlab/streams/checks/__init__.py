@@ -1,0 +1,1 @@
+"""The check of a recording of streams: invariants I1 to I9, judged by Spark."""

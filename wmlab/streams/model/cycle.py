@@ -1,0 +1,244 @@
+"""One run of the watermark cycle: who counts, who is waited for, who is dropped, and what is emitted.
+
+The barrier is the lower bound of the previous watermark. Every recorded writer is in one of four states:
+
+    state          condition                                    effect
+    participating  no previous watermark, or time > barrier     counts; being alive and age do not matter
+    lagging        time <= barrier, alive, age < timeout        no watermark is emitted
+    shut down      time <= barrier, not alive                   removed, does not hold anything
+    timed out      time <= barrier, alive, age >= timeout       removed, does not hold anything
+
+The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
+(as designed). The leader's only memory is when it first found each writer behind: a new leader starts without.
+
+Source: PDP-33, Periodic Watermark Workflow; upstream classes `PeriodicWatermarking` and `WatermarkClient`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.cut import CutAlgorithm, CutError, VisitOrder, stream_cut
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.marks import WriterMark
+
+TimeoutFrom = Literal["first_behind", "last_note"]
+Outcome = Literal["emitted", "held"]
+
+MIN_TIME: Final = -(2**63)
+"""The smallest time. It cannot be emitted: without a previous watermark it stands in for the barrier."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleRules:
+    """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`.
+
+    Source: PDP-33, Config Changes (timestampAggregationTimeout); upstream class `PeriodicWatermarking`.
+    """
+
+    timeout_ms: int = 60_000
+    timeout_from: TimeoutFrom = "first_behind"
+    algorithm: CutAlgorithm = "sound"
+    visit_order: VisitOrder = "as_noted"
+    bug_6510: bool = False
+
+    def __post_init__(self) -> None:
+        if self.timeout_ms < 0:
+            raise ModelError(f"A timeout of {self.timeout_ms} ms is negative.", remedy="Give 0 or more milliseconds.")
+
+
+@dataclass(frozen=True, slots=True)
+class CycleState:
+    """A leader's memory: for each writer behind the barrier, the clock time in ms of the first cycle that saw it.
+
+    Source: upstream class `WatermarkClient` (inactive writers).
+    """
+
+    behind_since: Mapping[str, int] = field(default_factory=dict)
+
+    def forget(self, writer: str) -> CycleState:
+        """The memory without one writer. Source: upstream class `WatermarkClient` (untrackWriterInactivity)."""
+        return CycleState({name: since for name, since in self.behind_since.items() if name != writer})
+
+
+class WriterStatus(StrEnum):
+    """What a writer is to a cycle. Source: PDP-33, Periodic Watermark Workflow (generation)."""
+
+    PARTICIPATING = "participating"
+    LAGGING = "lagging"
+    SHUT_DOWN = "shut down"
+    TIMED_OUT = "timed out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observe:
+    """Event: a cycle has read the marks (in the order noted) and the previous watermark.
+
+    `noted_ms`, the clock time of each writer's last note, is needed for a timeout counted from there.
+    Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarking`.
+    """
+
+    now_ms: int
+    marks: Mapping[str, WriterMark]
+    previous: Watermark | None
+    history: StreamHistory
+    noted_ms: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalDone:
+    """Event: the store has removed the writer, or refused because its mark had changed. Source: as `Observe`."""
+
+    writer: str
+    removed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveWriter:
+    """Effect: remove the writer from the store if its mark is still this one. Source: as `Observe`."""
+
+    writer: str
+    mark: WriterMark
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveBucket:
+    """Effect: remove the stream from its watermark bucket, for nobody notes time in it. Source: as `Observe`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Effect: append the watermark if the log has not grown. Source: as `Observe`."""
+
+    watermark: Watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Effect: what the cycle found; `reason` says why nothing was emitted and is empty when something was.
+
+    Source: as `Observe`; Pravega only logs it.
+    """
+
+    barrier: int | None
+    participating: tuple[str, ...] = ()
+    lagging: tuple[str, ...] = ()
+    shut_down: tuple[str, ...] = ()
+    timed_out: tuple[str, ...] = ()
+    outcome: Outcome
+    reason: str
+
+
+Effect = RemoveWriter | LeaveBucket | Append | Decision
+
+
+def classify(mark: WriterMark, barrier: int | None, age_ms: int, timeout_ms: int) -> WriterStatus:
+    """The writer's state by the table above; `barrier` is None before the first watermark.
+
+    Source: upstream class `WatermarkClient` (isWriterParticipating, isWriterActive).
+    """
+    if barrier is None or mark.time > barrier:
+        return WriterStatus.PARTICIPATING
+    if not mark.alive:
+        return WriterStatus.SHUT_DOWN
+    return WriterStatus.LAGGING if age_ms < timeout_ms else WriterStatus.TIMED_OUT
+
+
+def track(
+    state: CycleState,
+    writer: str,
+    mark: WriterMark,
+    *,
+    barrier: int | None,
+    now_ms: int,
+    rules: CycleRules,
+    noted_ms: Mapping[str, int] | None = None,
+) -> tuple[CycleState, WriterStatus]:
+    """The memory and the state of one writer: its clock starts when it is first behind, and is forgotten beyond.
+
+    Raises `ModelError` when the timeout runs from the last note and that is not given.
+    Source: upstream class `WatermarkClient` (isWriterActive).
+    """
+    if classify(mark, barrier, 0, 1) is WriterStatus.PARTICIPATING:
+        return state.forget(writer), WriterStatus.PARTICIPATING
+    since = state.behind_since.get(writer, now_ms)
+    state = CycleState({**state.behind_since, writer: since})
+    start_ms = since if rules.timeout_from == "first_behind" else _last_note(writer, noted_ms)
+    return state, classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)
+
+
+def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> tuple[CycleState, tuple[Effect, ...]]:
+    """The leader's next state and what it wants done; for `Observe` exactly one effect is a `Decision`.
+
+    Raises `ModelError` as `track`. Source: PDP-33, Periodic Watermark Workflow; upstream `PeriodicWatermarking`.
+    """
+    if isinstance(event, RemovalDone):
+        return (state.forget(event.writer) if event.removed else state), ()
+    barrier = None if event.previous is None else event.previous.lower
+    found: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
+    for writer, mark in event.marks.items():
+        state, status = track(
+            state, writer, mark, barrier=barrier, now_ms=event.now_ms, rules=rules, noted_ms=event.noted_ms
+        )
+        found[status][writer] = mark
+    inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
+    removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
+    verdict, reason = _verdict(event, found, rules)
+    decision = Decision(
+        barrier=barrier,
+        participating=tuple(found[WriterStatus.PARTICIPATING]),
+        lagging=tuple(found[WriterStatus.LAGGING]),
+        shut_down=tuple(found[WriterStatus.SHUT_DOWN]),
+        timed_out=tuple(found[WriterStatus.TIMED_OUT]),
+        outcome="emitted" if isinstance(verdict, Append) else "held",
+        reason=reason,
+    )
+    return state, (*removals, decision, *((verdict,) if verdict else ()))
+
+
+def _verdict(
+    event: Observe, found: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules
+) -> tuple[Append | LeaveBucket | None, str]:
+    counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
+    if not counted and not lagging:
+        return LeaveBucket(), "no active writer"
+    if lagging:
+        return None, "waits for " + ", ".join(_held_by(w, m, event.previous) for w, m in lagging.items())
+    times = {writer: mark.time for writer, mark in counted.items()}
+    if event.previous is None and min(times.values()) <= MIN_TIME:
+        return None, "time not advanced"
+    try:
+        cut = stream_cut(
+            [mark.position for mark in counted.values()],
+            event.previous.cut if event.previous else None,
+            event.history,
+            algorithm=rules.algorithm,
+            visit_order=rules.visit_order,
+            bug_6510=rules.bug_6510,
+        )
+    except CutError as error:
+        return None, f"cut failed: {error.reason}"
+    return Append(Watermark(min(times.values()), max(times.values()), cut, times)), ""
+
+
+def _held_by(writer: str, mark: WriterMark, previous: Watermark | None) -> str:
+    barrier = "" if previous is None else f", barrier {_grouped(previous.lower)}"
+    return f"{writer} (last noted {_grouped(mark.time)}{barrier})"
+
+
+def _grouped(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+def _last_note(writer: str, noted_ms: Mapping[str, int] | None) -> int:
+    if noted_ms is None or writer not in noted_ms:
+        raise ModelError(
+            f"When {writer} last noted a time is not known.",
+            remedy="Pass noted_ms with the clock time of every writer.",
+        )
+    return noted_ms[writer]

@@ -1,0 +1,174 @@
+"""The index of the marks segment: from a time to the stream cut there, and from a stream cut to its time.
+
+Beside the marks segment lies an index segment of fixed records of 16 bytes: a time and an offset in the marks
+segment, each a signed 64-bit number. The time is the lower bound of a watermark; the offset is where its entry begins,
+so that reading the log after it gives the entry first. Lower bounds grow along the log, so both questions are binary
+searches over the records.
+
+The log is written first, so the index may be shorter: after a crash between the two appends, or while another leader
+is about to write. Whoever appends next writes what is missing from the tail of the log, and only if the index still
+ends where it was read to end. The questions look at the tail of the log themselves, so they never miss an entry.
+
+Source: PDP-33, Future Possibilities (index segment); Pravega has no index (issue 4098).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.log import MarksLog, Watermark
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.window import TimeWindow, compare
+
+RECORD_BYTES: Final = 16
+"""Length of a record. Source: PDP-33, Future Possibilities."""
+
+_RECORD: Final = struct.Struct(">qq")
+
+
+class IndexRecord(NamedTuple):
+    """The lower bound of a watermark, and where its entry begins in the marks segment, in bytes.
+
+    Source: PDP-33, Future Possibilities.
+    """
+
+    time: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MarksIndex:
+    """An index segment, immutable: `content` is its bytes.
+
+    Raises `ModelError` when they are no whole number of records. Source: PDP-33, Future Possibilities.
+    """
+
+    content: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(self.content) % RECORD_BYTES:
+            raise ModelError(
+                f"An index of {len(self.content)} bytes ends within a record.",
+                remedy=f"Give a multiple of {RECORD_BYTES} bytes.",
+            )
+
+    def __len__(self) -> int:
+        return len(self.content) // RECORD_BYTES
+
+    def __getitem__(self, place: int) -> IndexRecord:
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        return IndexRecord(*_RECORD.unpack_from(self.content, place * RECORD_BYTES))
+
+    @property
+    def last(self) -> IndexRecord | None:
+        """The newest record. Source: as the class."""
+        return self[len(self) - 1] if self.content else None
+
+    def append(self, records: Iterable[IndexRecord]) -> MarksIndex:
+        """The index with more records. Raises `ModelError` unless times and offsets grow. Source: as the class."""
+        content, last = bytearray(self.content), self.last
+        for record in records:
+            if last is not None and not (last.time < record.time and last.offset < record.offset):
+                raise ModelError(
+                    f"Record ({record.time}, {record.offset}) does not follow ({last.time}, {last.offset}).",
+                    remedy="Append the watermarks in the order of the log.",
+                )
+            content += _RECORD.pack(*record)
+            last = record
+        return MarksIndex(bytes(content))
+
+    def append_if(self, expected_bytes: int, records: Iterable[IndexRecord]) -> tuple[MarksIndex, bool]:
+        """Append only if the index is still that long; else the same index and False.
+
+        Raises `ModelError` as `append`. Source: as the class; upstream `RevisionedStreamClient` (conditional append).
+        """
+        return (self.append(records), True) if len(self.content) == expected_bytes else (self, False)
+
+    def place_of(self, time: int) -> int | None:
+        """The place of the record with the largest time not beyond `time`, or None. Source: as the class."""
+        place = _first(0, len(self), lambda p: self[p].time > time)
+        return place - 1 if place else None
+
+    def __repr__(self) -> str:
+        last = self.last
+        return f"MarksIndex({len(self)} records{'' if last is None else f', last {tuple(last)}'})"
+
+
+def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, ...]:
+    """The records of the log's entries that the index does not have yet, oldest first.
+
+    Source: PDP-33, Future Possibilities; recovery is wmlab's.
+    """
+    last = index.last
+    known = last is not None and last.offset >= log.oldest
+    begin = last.offset if last is not None and known else log.oldest
+    entries = log.read_after(begin)
+    starts = (begin, *(revision for revision, _ in entries))
+    records = tuple(IndexRecord(mark.lower, start) for start, (_, mark) in zip(starts, entries, strict=False))
+    return records[1:] if known else records
+
+
+def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:
+    """The index with a record for every entry of the log. Source: as `missing`."""
+    records = missing(index, log)
+    return index.append(records) if records else index
+
+
+def stream_cut_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> Position | None:
+    """The closest stream cut for a time: that of the last watermark not beyond it, None before the first.
+
+    As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
+    Raises `TruncatedError` when the entry was truncated. Source: PDP-33, Future Possibilities; issue 4098.
+    """
+    index = caught_up(index, log)
+    place = index.place_of(time)
+    return None if place is None else log.first_after(index[place].offset)[1].cut
+
+
+def window_at(
+    index: MarksIndex, log: MarksLog[Watermark], position: ReaderPosition, segments: Mapping[int, Segment]
+) -> TimeWindow:
+    """The time at a stream cut or reader position: what a reader that stands there can know.
+
+    `lower` is that of the last watermark passed there, `upper` that of the first one ahead everywhere; None: there is
+    no such watermark. The search relies on cuts that never move back, as the sound algorithm makes them; among others
+    it still finds a watermark that is passed. Source: PDP-33, Future Possibilities; upstream `WatermarkReaderImpl`.
+    """
+    index = caught_up(index, log)
+
+    def mark(place: int) -> Watermark:
+        return log.first_after(index[place].offset)[1]
+
+    oldest = _first(0, len(index), lambda place: index[place].offset >= log.oldest)
+    passed = _first(oldest, len(index), lambda place: compare(position, mark(place).cut, segments) != 1)
+    ahead = _first(passed, len(index), lambda place: compare(position, mark(place).cut, segments) == -1)
+    return TimeWindow(
+        mark(passed - 1).lower if passed > oldest else None,
+        mark(ahead).upper if ahead < len(index) else None,
+    )
+
+
+def start_of(log: MarksLog[Watermark], lower: int | None) -> int:
+    """Where the entry with this lower bound begins in the log; its oldest revision when there is none.
+
+    Source: PDP-33, Client Changes (the offset of readers in the special segment).
+    """
+    place = 0 if lower is None else _first(0, len(log.entries), lambda p: log.entries[p][1].lower >= lower)
+    return log.entries[place - 1][0] if 0 < place < len(log.entries) else log.oldest
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The first place in [low, high) for which a monotone condition holds; `high` if there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low

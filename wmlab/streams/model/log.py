@@ -1,0 +1,210 @@
+"""The marks segment: the log of watermarks that controllers append to and readers follow.
+
+A revision is the number of bytes up to the END of an entry, so reading "from" a revision gives the entries after it.
+A conditional append names the revision it expects at the end. One more revision, the mark pointer, is kept beside the
+log and moved by compare-and-set only; it tells the next cycle where to start reading.
+
+Source: PDP-33, Internal Changes (marks segment); upstream classes `RevisionedStreamClientImpl` and `WatermarkClient`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.position import Position
+
+T = TypeVar("T")
+_FIXED_BYTES = 16
+_BYTES_PER_SEGMENT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """An entry of the log: time bounds, stream cut, and the counted writers with the time each had noted.
+
+    Raises `ModelError` when lower > upper. Pravega stores no writers; the design promises them.
+    Source: PDP-33, Internal Changes; upstream class `Watermark`.
+    """
+
+    lower: int
+    upper: int
+    cut: Position
+    writers: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.lower > self.upper:
+            raise ModelError(
+                f"A watermark cannot have lower {self.lower} above upper {self.upper}.",
+                remedy="Give the smaller time first.",
+            )
+
+
+class TruncatedError(ModelError):
+    """Reading from before the start of a truncated log. Source: upstream class `TruncatedDataException`."""
+
+
+class NoSuchLogError(ModelError):
+    """Using the marks segment of a stream that was deleted. Source: upstream class `NoSuchSegmentException`."""
+
+
+# Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as MarksLog[Watermark]().
+@dataclass(frozen=True)
+class MarksLog(Generic[T]):
+    """An append-only log with end-of-entry revisions, immutable: every change returns a new log.
+
+    `number` is that of its only segment; a stream that is deleted and created again gets a log with the next number.
+    Source: upstream class `RevisionedStreamClientImpl`.
+    """
+
+    entries: tuple[tuple[int, T], ...] = ()
+    oldest: int = 0
+    end: int = 0
+    pointer: int | None = None
+    number: int = 0
+
+    def append(self, entry: T) -> tuple[MarksLog[T], int]:
+        """The log with one more entry, and the entry's revision. Source: upstream `RevisionedStreamClientImpl`."""
+        revision = self.end + entry_bytes(entry)
+        return replace(self, entries=(*self.entries, (revision, entry)), end=revision), revision
+
+    def append_if(self, expected: int, entry: T) -> tuple[MarksLog[T], int | None]:
+        """Append only if the log still ends at `expected`; else the same log and None. Source: as `append`."""
+        return self.append(entry) if expected == self.end else (self, None)
+
+    def read_after(self, revision: int) -> tuple[tuple[int, T], ...]:
+        """The entries after a revision, each with its own revision.
+
+        Raises `TruncatedError` before the start, `ModelError` inside an entry or beyond the end. Source: as `append`.
+        """
+        return self.entries[self._index(revision) :]
+
+    def first_after(self, revision: int) -> tuple[int, T]:
+        """The entry right after a revision, with its own revision.
+
+        Raises `ModelError` at the end of the log, and as `read_after`. Source: as `append`.
+        """
+        place = self._index(revision)
+        if place == len(self.entries):
+            raise ModelError(f"Nothing follows revision {revision}.", remedy="Give a revision before the end.")
+        return self.entries[place]
+
+    def read_range(self, start: int, stop: int) -> tuple[tuple[int, T], ...]:
+        """The entries after `start` up to and including the one that ends at `stop`.
+
+        Raises `ModelError` when `stop` < `start`, and as `read_after`. Source: as `append`.
+        """
+        if stop < start:
+            raise ModelError(f"Revision {stop} lies before {start}.", remedy="Give the earlier revision first.")
+        return self.entries[self._index(start) : self._index(stop)]
+
+    def cursor(self, revision: int) -> LogCursor:
+        """An iterator from a revision to the present end. Raises as `read_after`. Source: as `append`."""
+        self._index(revision)
+        return LogCursor(revision, self.end)
+
+    def truncate(self, revision: int) -> MarksLog[T]:
+        """The log without the entries up to a revision; never moves the start back.
+
+        Raises `ModelError` inside an entry. Source: as `append`.
+        """
+        if revision <= self.oldest:
+            return self
+        return replace(self, entries=self.entries[self._index(revision) :], oldest=revision)
+
+    def move_pointer(self, expected: int | None, new: int | None) -> tuple[MarksLog[T], bool]:
+        """Set the mark pointer if it still is `expected`: forward, back, or to None. Source: as `append`."""
+        return (replace(self, pointer=new), True) if self.pointer == expected else (self, False)
+
+    def _index(self, revision: int) -> int:
+        if revision < self.oldest:
+            raise TruncatedError(
+                f"Revision {revision} lies before the start of the log, {self.oldest}.",
+                remedy="Start reading at the oldest revision.",
+            )
+        index = bisect_right(self.entries, revision, key=lambda entry: entry[0])
+        if revision != self.oldest and (index == 0 or self.entries[index - 1][0] != revision):
+            raise ModelError(
+                f"{revision} is not a revision of this log.", remedy="Use revisions that the log returned."
+            )
+        return index
+
+
+@dataclass(frozen=True, slots=True)
+class LogCursor:
+    """An iterator over a log, bounded by the log's end at its creation. Source: as `MarksLog`."""
+
+    revision: int
+    stop: int
+
+    def next(self, log: MarksLog[T]) -> tuple[LogCursor, tuple[int, T] | None]:
+        """The moved cursor and the next (revision, entry), or None when it is exhausted.
+
+        Raises `TruncatedError` when the log was truncated past it. Source: as `MarksLog`.
+        """
+        found = log.read_after(self.revision)
+        if self.revision >= self.stop or not found:
+            return self, None
+        return LogCursor(found[0][0], self.stop), found[0]
+
+
+@dataclass(frozen=True)
+class LeaderView(Generic[T]):
+    """The log as one cycle of a leader sees it: mark pointer, last entry after it, expected end.
+
+    Source: upstream class `WatermarkClient` (reinitialize).
+    """
+
+    pointer: int
+    previous: tuple[int, T] | None
+
+    @property
+    def expected_end(self) -> int:
+        """The revision at which the cycle may append. Source: upstream class `WatermarkClient`."""
+        return self.pointer if self.previous is None else self.previous[0]
+
+
+def open_view(log: MarksLog[T], *, number: int | None = None) -> tuple[MarksLog[T], LeaderView[T]]:
+    """What a cycle reads first: sets an unset mark pointer to the oldest revision, reads the entries after it.
+
+    `number` is the marks segment that the leader remembers. Raises `NoSuchLogError` when that was deleted, and
+    `TruncatedError` when the pointer lies before the start. Source: upstream class `WatermarkClient` (reinitialize).
+    """
+    if number is not None and number != log.number:
+        raise NoSuchLogError(
+            f"Marks segment {number} was deleted.", remedy=f"Forget it and start again with segment {log.number}."
+        )
+    if log.pointer is None:
+        log, _ = log.move_pointer(None, log.oldest)
+    pointer = log.oldest if log.pointer is None else log.pointer
+    after = log.read_after(pointer)
+    return log, LeaderView(pointer, after[-1] if after else None)
+
+
+def settle_pointer(log: MarksLog[T], view: LeaderView[T]) -> MarksLog[T]:
+    """The log after a leader that has appended moved the mark pointer to the entry before; nothing if another did.
+
+    Source: upstream class `WatermarkClient` (completeIteration).
+    """
+    return log if view.previous is None else log.move_pointer(view.pointer, view.previous[0])[0]
+
+
+def emit(log: MarksLog[T], view: LeaderView[T], entry: T) -> tuple[MarksLog[T], int | None]:
+    """What a cycle does last: append if nobody else has; then move the pointer to the previous entry.
+
+    Gives the new revision, or None when another leader was first. The pointer may be left behind: then the next cycle
+    reads a few more entries. Source: upstream class `WatermarkClient` (completeIteration).
+    """
+    log, revision = log.append_if(view.expected_end, entry)
+    return log if revision is None else settle_pointer(log, view), revision
+
+
+def entry_bytes(entry: object) -> int:
+    """Length of an entry in the log: 16 bytes, and 16 for each segment of a watermark's cut.
+
+    Source: wmlab's own figure; upstream serialises a `Watermark` in a variable-length format.
+    """
+    return _FIXED_BYTES + (_BYTES_PER_SEGMENT * len(entry.cut) if isinstance(entry, Watermark) else 0)

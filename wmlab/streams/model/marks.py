@@ -1,0 +1,233 @@
+"""Writer marks: what each writer last noted, and when a new note is accepted.
+
+A writer notes a time together with its position. The metadata store keeps one record per writer, with a version for
+compare-and-set, because any controller may take the note and two processes may use one writer id.
+
+Two rules judge a note. "implementation" is what Pravega does: the time must not be smaller, and no segment common to
+both positions may have a smaller offset. "design" is what the design text asks for: the time must be larger, and the
+position must not lie behind the recorded one at any key, compared as `behind_at_a_key` states.
+
+Source: PDP-33, Metadata, and PDP-33, Writer Marks; upstream class `PersistentStreamBase` (writer marks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, StrEnum
+from typing import Final, Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import Segment
+
+NoteRule = Literal["implementation", "design"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriterMark:
+    """What a writer last noted: time, position, and whether it is alive (not shut down).
+
+    Source: PDP-33, Metadata; upstream class `WriterMark`.
+    """
+
+    time: int
+    position: Position
+    alive: bool = True
+
+
+class NoteOutcome(StrEnum):
+    """The answer to a note. Source: upstream classes `WriterTimestampResult` and `StoreException`."""
+
+    SUCCESS = "success"
+    INVALID_TIME = "invalid time"
+    INVALID_POSITION = "invalid position"
+    WRITE_CONFLICT = "write conflict"
+    DATA_NOT_FOUND = "data not found"
+
+
+class StoreOutcome(StrEnum):
+    """The answer of the metadata store. Source: upstream class `StoreException`."""
+
+    OK = "ok"
+    DATA_EXISTS = "data exists"
+    WRITE_CONFLICT = "write conflict"
+    DATA_NOT_FOUND = "data not found"
+    UNKNOWN_WRITER = "unknown writer"
+
+
+class _Unread(Enum):
+    UNREAD = "unread"
+
+
+UNREAD: Final = _Unread.UNREAD
+"""In place of a record read earlier: read it now."""
+
+
+def judge_note(
+    stored: WriterMark | None,
+    time: int,
+    position: Position,
+    *,
+    rule: NoteRule = "implementation",
+    segments: Mapping[int, Segment] | None = None,
+) -> NoteOutcome:
+    """SUCCESS, INVALID_TIME or INVALID_POSITION, tested in this order; a first note is always accepted.
+
+    `segments` (the stream's, by id) is needed for the rule "design" only, which compares across epochs. Raises
+    `ModelError` when it is missing there. Source: PDP-33, Metadata; upstream class `PersistentStreamBase`.
+    """
+    if stored is None:
+        return NoteOutcome.SUCCESS
+    if time < stored.time or (rule == "design" and time == stored.time):
+        return NoteOutcome.INVALID_TIME
+    if not positions_ordered(stored.position, position):
+        return NoteOutcome.INVALID_POSITION
+    if rule == "design" and behind_at_a_key(stored.position, position, _required(segments)):
+        return NoteOutcome.INVALID_POSITION
+    return NoteOutcome.SUCCESS
+
+
+def positions_ordered(first: Position, second: Position) -> bool:
+    """Whether `second` is acceptable after `first`: no segment common to both has a smaller offset in `second`.
+
+    None is smaller than every offset. Positions without a common segment are always ordered, even if the second one
+    lies before the first. Source: upstream class `PersistentStreamBase` (compareWriterPositions).
+    """
+    recorded = dict(first.items())
+    for segment, offset in second.items():
+        before = recorded.get(segment)
+        if before is not None and (offset is None or offset < before):
+            return False
+    return True
+
+
+def behind_at_a_key(first: Position, second: Position, segments: Mapping[int, Segment]) -> bool:
+    """Whether `second` lies behind `first` at any key that both cover.
+
+    At each key the latest segment of either position counts, together with its offset: an older segment, or the same
+    one with a smaller offset, is behind. Keys that only one position covers are not compared. A segment that the
+    stream never had is behind everything. Source: PDP-33, Metadata ("position greater than or equal").
+    """
+    if any(segment not in segments for segment in second):
+        return True
+    known = [segment for segment in first if segment in segments]
+    for key in {segments[s].keys.low for s in (*known, *second)}:
+        before = max((s for s in known if segments[s].keys.contains(key)), default=None)
+        after = max((s for s in second if segments[s].keys.contains(key)), default=None)
+        if (
+            before is not None
+            and after is not None
+            and (after, _order(second[after])) < (before, _order(first[before]))
+        ):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A stored mark with the version that a compare-and-set has to name. Source: upstream `VersionedMetadata`."""
+
+    mark: WriterMark
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTable:
+    """The writer marks of one stream: an immutable, versioned store. Versions are never used twice.
+
+    Source: PDP-33, Metadata; upstream class `PersistentStreamBase` (writer marks).
+    """
+
+    records: Mapping[str, Versioned] = field(default_factory=dict)
+    next_version: int = 0
+
+    def note(
+        self,
+        writer: str,
+        time: int,
+        position: Position,
+        *,
+        rule: NoteRule = "implementation",
+        read: Versioned | Literal[_Unread.UNREAD] | None = UNREAD,
+        segments: Mapping[int, Segment] | None = None,
+    ) -> tuple[MarkTable, NoteOutcome]:
+        """The table after a note, and its outcome; an accepted note makes the writer alive and replaces its position.
+
+        `read` is the record as the controller read it; by default it reads now. If the record has changed since,
+        the outcome is WRITE_CONFLICT, if it has gone DATA_NOT_FOUND. Raises `ModelError` as `judge_note`.
+        Source: upstream class `PersistentStreamBase` (noteWriterMark).
+        """
+        seen = self.records.get(writer) if read is UNREAD else read
+        outcome = judge_note(seen.mark if seen else None, time, position, rule=rule, segments=segments)
+        if outcome is not NoteOutcome.SUCCESS:
+            return self, outcome
+        mark = WriterMark(time, position)
+        if seen is None:
+            table, stored = self.create(writer, mark)
+        else:
+            table, stored = self.update(writer, mark, seen.version)
+        return table, _NOTE_OUTCOMES[stored]
+
+    def create(self, writer: str, mark: WriterMark) -> tuple[MarkTable, StoreOutcome]:
+        """Store a first mark: OK, or DATA_EXISTS. Source: upstream class `PersistentStreamBase`."""
+        if writer in self.records:
+            return self, StoreOutcome.DATA_EXISTS
+        return self._put(writer, mark), StoreOutcome.OK
+
+    def update(self, writer: str, mark: WriterMark, version: int) -> tuple[MarkTable, StoreOutcome]:
+        """Replace a mark of that version: OK, WRITE_CONFLICT or DATA_NOT_FOUND. Source: as `create`."""
+        if writer not in self.records:
+            return self, StoreOutcome.DATA_NOT_FOUND
+        if self.records[writer].version != version:
+            return self, StoreOutcome.WRITE_CONFLICT
+        return self._put(writer, mark), StoreOutcome.OK
+
+    def shutdown(self, writer: str, *, version: int | None = None) -> tuple[MarkTable, StoreOutcome]:
+        """Mark the writer as no longer alive, keeping time and position: OK or UNKNOWN_WRITER.
+
+        With the `version` that the controller read it may also be WRITE_CONFLICT. Source: PDP-33, Controller Changes
+        (writerShutdown); upstream class `PersistentStreamBase` (shutdownWriter).
+        """
+        record = self.records.get(writer)
+        if record is None:
+            return self, StoreOutcome.UNKNOWN_WRITER
+        return self.update(writer, replace(record.mark, alive=False), record.version if version is None else version)
+
+    def remove(self, writer: str, mark: WriterMark) -> tuple[MarkTable, StoreOutcome]:
+        """Delete a record if its whole mark still equals `mark`: OK, WRITE_CONFLICT or DATA_NOT_FOUND.
+
+        Source: upstream class `PersistentStreamBase` (removeWriter).
+        """
+        if writer not in self.records:
+            return self, StoreOutcome.DATA_NOT_FOUND
+        if self.records[writer].mark != mark:
+            return self, StoreOutcome.WRITE_CONFLICT
+        kept = {name: record for name, record in self.records.items() if name != writer}
+        return replace(self, records=kept), StoreOutcome.OK
+
+    @property
+    def marks(self) -> Mapping[str, WriterMark]:
+        """The marks without versions, in the order in which the writers were first noted. Source: as `create`."""
+        return {writer: record.mark for writer, record in self.records.items()}
+
+    def _put(self, writer: str, mark: WriterMark) -> MarkTable:
+        return MarkTable({**self.records, writer: Versioned(mark, self.next_version)}, self.next_version + 1)
+
+
+_NOTE_OUTCOMES: Final = {
+    StoreOutcome.OK: NoteOutcome.SUCCESS,
+    StoreOutcome.DATA_EXISTS: NoteOutcome.WRITE_CONFLICT,
+    StoreOutcome.WRITE_CONFLICT: NoteOutcome.WRITE_CONFLICT,
+    StoreOutcome.DATA_NOT_FOUND: NoteOutcome.DATA_NOT_FOUND,
+}
+
+
+def _order(offset: int | None) -> int:
+    return -1 if offset is None else offset
+
+
+def _required(segments: Mapping[int, Segment] | None) -> Mapping[int, Segment]:
+    if segments is None:
+        raise ModelError("The rule 'design' compares positions by key.", remedy="Pass the segments of the stream.")
+    return segments

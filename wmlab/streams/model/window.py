@@ -1,0 +1,153 @@
+"""Time windows: what a reader knows about event time from the position of its group.
+
+A watermark is passed when every open segment of the group is at or beyond its cut. The lower bound is that of the
+last watermark passed. The upper bound is that of the first one that is ahead everywhere it can be compared. Either is
+None while no such watermark is known.
+
+Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wmlab.streams.model.log import MarksLog, Watermark
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.segment import Segment
+
+
+def compare(position: ReaderPosition, cut: Position, segments: Mapping[int, Segment]) -> int:
+    """1 when the group is at or past the cut, -1 when it is before, 0 when it is past in places and before in others.
+
+    Each segment of the position is compared with the same segment of the cut, or else with all segments of the cut
+    over some of its keys: by id, and by offset in the same segment, where the end is beyond every offset. A segment
+    whose key range is unknown (not in `segments`) is taken to overlap everything. None in a cut is the end of the
+    segment. Nothing to compare gives 1. Source: upstream class `WatermarkReaderImpl` (compare).
+    """
+    ahead = behind = False
+    for segment, place in _places(position):
+        for other in (segment,) if segment in cut else _overlapping(segment, cut, segments):
+            theirs = (other, _place(cut[other]))
+            ahead, behind = ahead or (segment, place) > theirs, behind or (segment, place) < theirs
+    if ahead and behind:
+        return 0
+    return -1 if behind else 1
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events.
+
+    Source: PDP-33, Event Reader API Changes; upstream class `TimeWindow`.
+    """
+
+    lower: int | None
+    upper: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tracker:
+    """A reader's place in the log of watermarks: the last one passed, those in flight, and the read revision.
+
+    It never moves back, even if positions do. `cursor` is None before the first read, `fetched` counts the watermarks
+    read so far, `lower_seq` is the place in the log (from 0) of the last one passed.
+    Source: upstream class `WatermarkReaderImpl`.
+    """
+
+    passed: int | None = None
+    lower_seq: int | None = None
+    pending: tuple[tuple[int, Watermark], ...] = ()
+    cursor: int | None = None
+    fetched: int = 0
+
+    @classmethod
+    def start(cls) -> Tracker:
+        """A tracker that has read nothing; it will begin at the oldest watermark. Source: as the class."""
+        return cls()
+
+    @classmethod
+    def resume(cls, log: MarksLog[Watermark], revision: int) -> Tracker:
+        """A tracker that will begin with the entry after a revision. Source: PDP-33, Client Changes (checkpoint)."""
+        before = bisect_right(log.entries, revision, key=lambda entry: entry[0])
+        return cls(cursor=revision, fetched=before)
+
+    def advance(
+        self,
+        position: ReaderPosition,
+        log: MarksLog[Watermark] | Sequence[tuple[int, Watermark]],
+        segments: Mapping[int, Segment],
+    ) -> Tracker:
+        """The tracker after the group has come to `position`.
+
+        `log` is the marks log, or the (revision, watermark) pairs after the cursor. Raises `TruncatedError` when the
+        log was truncated past the cursor. Source: upstream class `WatermarkReaderImpl` (advanceTo).
+        """
+        tracker = self
+        while tracker.pending and compare(position, tracker.pending[0][1].cut, segments) == 1:
+            first, *rest = tracker.pending
+            tracker = replace(tracker._passing(*first), pending=tuple(rest))
+        for revision, watermark in self._unread(log):
+            if tracker.pending and compare(position, tracker.pending[-1][1].cut, segments) < 0:
+                break
+            seq = tracker.fetched
+            tracker = replace(tracker, cursor=revision, fetched=seq + 1)
+            if compare(position, watermark.cut, segments) == 1:
+                tracker = tracker._passing(seq, watermark)
+            else:
+                tracker = replace(tracker, pending=(*tracker.pending, (seq, watermark)))
+        return tracker
+
+    def skip_truncated(self, log: MarksLog[Watermark]) -> Tracker:
+        """The tracker that goes on at the oldest watermark left, if the log was truncated past its cursor.
+
+        Source: upstream class `WatermarkReaderImpl` (fetch after a truncation).
+        """
+        if self.cursor is None or self.cursor >= log.oldest:
+            return self
+        return replace(self, cursor=log.oldest)
+
+    @property
+    def inflight(self) -> tuple[Watermark, ...]:
+        """The watermarks read but not passed, oldest first. Source: as the class."""
+        return tuple(watermark for _, watermark in self.pending)
+
+    @property
+    def window(self) -> TimeWindow:
+        """Lower bound of the last watermark passed, upper bound of the last one in flight. Source: as the class."""
+        return TimeWindow(self.passed, self.pending[-1][1].upper if self.pending else None)
+
+    @property
+    def upper_seq(self) -> int | None:
+        """The place in the log of the watermark that gives the upper bound. Source: as the class."""
+        return self.pending[-1][0] if self.pending else None
+
+    def _passing(self, seq: int, watermark: Watermark) -> Tracker:
+        return replace(self, passed=watermark.lower, lower_seq=seq)
+
+    def _unread(self, log: MarksLog[Watermark] | Sequence[tuple[int, Watermark]]) -> Sequence[tuple[int, Watermark]]:
+        if isinstance(log, MarksLog):
+            return log.read_after(log.oldest if self.cursor is None else self.cursor)
+        return log
+
+
+_END = (1, 0)
+
+
+def _place(offset: int | None) -> tuple[int, int]:
+    """An offset that can be compared with the end of the segment."""
+    return _END if offset is None else (0, offset)
+
+
+def _places(position: ReaderPosition) -> Iterable[tuple[int, tuple[int, int]]]:
+    yield from ((segment, _place(offset)) for segment, offset in position.offsets.items())
+    yield from ((segment, _END) for segment in position.finished)
+
+
+def _overlapping(segment: int, cut: Position, segments: Mapping[int, Segment]) -> Iterable[int]:
+    mine = segments.get(segment)
+    for other in cut:
+        theirs = segments.get(other)
+        if mine is None or theirs is None or mine.keys.overlaps(theirs.keys):
+            yield other

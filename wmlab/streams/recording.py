@@ -1,0 +1,76 @@
+"""The recording of streams: its verbs, and the run of a scenario that makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Never
+
+from tqdm.auto import tqdm
+
+from wmlab.core.answers.holders import Holders
+from wmlab.core.recording import Recording
+from wmlab.streams import answers, places, simulate
+from wmlab.streams.answers.explanation import Explanation
+from wmlab.streams.answers.rules import recorded_rules
+from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.tables import TABLES
+
+_PROGRESS_AFTER_S = 5
+
+
+class StreamRecording(Recording, kind="streams", schemas=TABLES):
+    """Everything that happened to the streams of a scenario, or of a log of the outside world."""
+
+    __slots__ = ()
+
+    stream_cut_at = places.stream_cut_at
+    time_at = places.time_at
+    timeline = answers.timeline
+
+    def explain(
+        self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
+    ) -> Explanation | Holders:
+        """What holds the lower bound, see `wmlab.streams.answers.explain`, with the rules of the recorded scenario."""
+        return answers.explain(self, at_ms=at_ms, reader=reader, stream=stream, rules=recorded_rules(self, stream))
+
+    def time_bounds(self, spark: Any, **options: Any) -> Any:
+        """The time bounds of every published position; see `wmlab.streams.bounds.recorded.time_bounds`."""
+        from wmlab.streams.bounds.recorded import time_bounds
+
+        return time_bounds(self, spark, **options)
+
+    def check(self, spark: Any) -> Any:
+        """One verdict per invariant, I1 to I9; see `wmlab.streams.checks.checks.check`."""
+        from wmlab.streams.checks.checks import check
+
+        return check(self, spark)
+
+    def scrub(self, **options: Any) -> Any:
+        """Step through what happened, both ways; see `wmlab.streams.scrubber.scrubber.scrub`."""
+        from wmlab.streams.scrubber.scrubber import scrub
+
+        return scrub(self, **options)
+
+
+def record(
+    scenario: StreamScenario, path: str | Path | None = None, *, progress: bool | Callable[[int], None] = True
+) -> StreamRecording:
+    """Run a scenario and return everything that happened; with `path`, keep it there.
+
+    Runs of more than five seconds show a progress bar unless `progress` is False; a function is told the percentage
+    instead, and stops the run by raising.
+    """
+    if callable(progress):
+        tables = simulate.simulate(scenario, progress)
+    else:
+        with tqdm(
+            total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=not progress
+        ) as bar:
+            tables = simulate.simulate(scenario, lambda percent: _advance(bar, percent))
+    recording = StreamRecording.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
+    return recording if path is None else recording.save(path)
+
+
+def _advance(bar: tqdm[Never], percent: int) -> None:
+    bar.update(percent - bar.n)

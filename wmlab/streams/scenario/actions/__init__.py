@@ -1,0 +1,1 @@
+"""What a script can make happen, by what it happens to."""

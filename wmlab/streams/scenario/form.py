@@ -1,0 +1,177 @@
+"""A scenario as a form: its fields as data, with units, bounds and choices, and the scenario that a changed form gives.
+
+Whoever shows a form needs no idea of scenarios: each field says what it is called, what may stand in it and where it
+belongs. What has no simple widget (a noting policy, a list) is a piece of YAML. Changes are checked as a whole, by
+the same rules as a file.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from wmlab.core.errors import ScenarioError
+from wmlab.core.values import Problem, Problems, plain, problems_of
+from wmlab.core.yamlfile import dump_fragment, parse_fragment
+from wmlab.streams.scenario.scenario import StreamScenario
+
+Kind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
+Path = tuple[str | int, ...]
+Scenario = TypeVar("Scenario", bound=StreamScenario)
+
+_UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
+_PARTS: Final = ("stream", "streams", "writers", "readers", "controllers", "network", "script")
+_LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers", "script": "script"}
+_OMITTED: Final = {"kind"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """One field: where it is, how it is called, what it holds, and what may stand in it.
+
+    `unit` is "" for plain numbers and texts. `low` and `high` bound a number, inclusive; None is no bound. `optional`
+    fields may be empty, which is None. A value of kind `yaml` is text.
+    """
+
+    path: Path
+    group: str
+    label: str
+    unit: str
+    kind: Kind
+    value: Any
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+
+def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
+    """All fields of a scenario, part by part: the run, its streams, writers, readers, controllers, network, script."""
+    found = _of_part(scenario, (), "run", without=_PARTS)
+    for name in _PARTS:
+        part = getattr(scenario, name)
+        if name == "stream" and scenario.streams:
+            continue
+        if isinstance(part, tuple):
+            for place, entry in enumerate(part):
+                found += _of_part(entry, (name, place), _heading(_LISTS[name], entry, place))
+        elif part is not None:
+            found += _of_part(part, (name,), name)
+    return tuple(found)
+
+
+def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
+    """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
+    data = copy.deepcopy(scenario.to_dict())
+    problems: list[Problem] = []
+    kinds = {field.path: field.kind for field in fields_of(scenario)}
+    for path, offered in changes.items():
+        try:
+            _put(data, path, parse_fragment(offered) if kinds.get(path) == "yaml" else offered)
+        except ScenarioError as wrong:
+            problems.append(Problem(path, wrong.problem))
+    if problems:
+        raise Problems("the form", problems)
+    return _checked(scenario, data)
+
+
+def with_part(scenario: Scenario, name: Literal["writers", "script"], text: str) -> Scenario:
+    """The scenario with one more writer or one more act, given as YAML."""
+    data = copy.deepcopy(scenario.to_dict())
+    data.setdefault(name, []).append(parse_fragment(text))
+    return _checked(scenario, data)
+
+
+def without_part(scenario: Scenario, path: Path) -> Scenario:
+    """The scenario without the writer or the act at `path`, for example ("script", 0)."""
+    data = copy.deepcopy(scenario.to_dict())
+    name, place = path
+    del data[str(name)][place]
+    return _checked(scenario, data)
+
+
+def part_text(scenario: StreamScenario, path: Path) -> str:
+    """The part at `path` as YAML, to be copied and changed."""
+    name, place = path
+    return dump_fragment(plain(getattr(scenario, str(name))[place]), one_line=False)
+
+
+def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
+    try:
+        return TypeAdapter(type(scenario)).validate_python(data)
+    except ValidationError as error:
+        raise Problems("the form", problems_of(error, data)) from None
+
+
+def _put(data: dict[str, Any], path: Path, offered: Any) -> None:
+    place: Any = data
+    for step in path[:-1]:
+        place = place.setdefault(step, {}) if isinstance(place, dict) else place[step]
+    place[path[-1]] = offered
+
+
+def _heading(noun: str, entry: Any, place: int) -> str:
+    if noun == "script":
+        return f"script {place}: {entry.kind.replace('_', ' ')}"
+    return f"{noun} {entry.name}"
+
+
+def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
+    schema = TypeAdapter(type(part)).json_schema()
+    properties = schema.get("properties", {})
+    return [
+        _field((*path, entry.name), group, getattr(part, entry.name), properties.get(entry.name, {}), schema)
+        for entry in dataclasses.fields(part)
+        if entry.name not in _OMITTED and entry.name not in without
+    ]
+
+
+def _field(path: Path, group: str, held: Any, described: Mapping[str, Any], schema: Mapping[str, Any]) -> FormField:
+    name = str(path[-1])
+    ending, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
+    optional, kind, rules = _kind(described, schema)
+    label = name.removesuffix(ending).replace("_", " ")
+    return FormField(
+        path=path,
+        group=group,
+        label=label,
+        unit=unit,
+        kind=kind,
+        value=dump_fragment(plain(held), one_line=True) if kind == "yaml" else held,
+        low=_bound(rules, "minimum", "exclusiveMinimum", kind, 1),
+        high=_bound(rules, "maximum", "exclusiveMaximum", kind, -1),
+        choices=tuple(rules.get("enum", ())) or ((rules["const"],) if "const" in rules else ()),
+        optional=optional,
+    )
+
+
+def _kind(described: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[bool, Kind, Mapping[str, Any]]:
+    """Whether a field may be empty, which kind it is, and the rules for its value."""
+    options = [_resolved(option, schema) for option in described.get("anyOf", [described])]
+    known = [option for option in options if option.get("type") != "null"]
+    optional = len(known) < len(options)
+    if len(known) != 1:
+        return optional, "yaml", {}
+    rules = known[0]
+    if "enum" in rules:
+        return optional, "choice", rules
+    kinds: dict[str, Kind] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
+    return optional, kinds.get(str(rules.get("type")), "yaml"), rules
+
+
+def _resolved(option: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = option.get("$ref", "")
+    return schema.get("$defs", {}).get(reference.rpartition("/")[2], option) if reference else option
+
+
+def _bound(rules: Mapping[str, Any], inclusive: str, exclusive: str, kind: Kind, step: int) -> float | None:
+    """A bound as an inclusive one; an exclusive bound of a real number is kept as it is and checked later."""
+    if inclusive in rules:
+        return rules[inclusive]  # type: ignore[no-any-return]
+    if exclusive in rules:
+        return rules[exclusive] + (step if kind == "whole" else 0)  # type: ignore[no-any-return]
+    return None

@@ -1,0 +1,96 @@
+"""The scenario: what to run, as one validated value with YAML both ways."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from html import escape
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag
+
+from wmlab.core.scenario_file import ScenarioFile
+from wmlab.core.units import Ms, Period
+from wmlab.core.values import UNNAMED_KIND, Problems, value
+from wmlab.streams.scenario.checks import problems_across
+from wmlab.streams.scenario.controllers import Controllers
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.script import Action
+from wmlab.streams.scenario.transactional import TransactionalWriter
+
+
+def _how_many(offered: object) -> str:
+    return "several" if isinstance(offered, list | tuple) else "none" if offered is None else "one"
+
+
+def _writer_kind(offered: object) -> str:
+    """Which writer a value is; plain data that does not say so is an event writer."""
+    named = offered.get("kind") if isinstance(offered, Mapping) else getattr(offered, "kind", None)
+    return "transactional" if named == "transactional" else UNNAMED_KIND
+
+
+_Readers = Annotated[
+    Annotated[ReaderGroup, Tag("one")]
+    | Annotated[tuple[ReaderGroup, ...], Tag("several")]
+    | Annotated[None, Tag("none")],
+    Discriminator(_how_many),
+]
+_Writer = Annotated[
+    Annotated[EventWriter, Tag(UNNAMED_KIND)] | Annotated[TransactionalWriter, Tag("transactional")],
+    Discriminator(_writer_kind),
+]
+
+
+@value
+class StreamScenario(ScenarioFile):
+    """A stream or several, who writes and reads them, and what happens to them.
+
+    Give `stream` for one or `streams` for several; then every writer and every reader group names its own.
+    `duration_ms` is simulated time; `start_ms` is the clock at the start, zero or, for a real trace, a moment in
+    milliseconds since 1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message
+    to or from a writer, unless `network` has another. The same scenario always gives the same recording.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    _: dataclasses.KW_ONLY
+    stream: Stream = Stream()
+    streams: Annotated[tuple[Stream, ...], Field(max_length=10_000)] = ()
+    writers: Annotated[tuple[_Writer, ...], Field(min_length=1, max_length=10_000)]
+    readers: _Readers = None
+    controllers: Controllers = Controllers()
+    network: Network = Network()
+    script: tuple[Action, ...] = ()
+    duration_ms: Period
+    start_ms: Annotated[int, Field(strict=True)] = 0
+    latency_ms: Ms = 5
+    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+
+    def __post_init__(self) -> None:
+        problems = tuple(problems_across(self))
+        if problems:
+            raise Problems(f"the scenario {self.name!r}", problems)
+
+    @property
+    def all_streams(self) -> tuple[Stream, ...]:
+        """The streams, in whichever of the two ways they were given."""
+        return self.streams or (self.stream,)
+
+    @property
+    def groups(self) -> tuple[ReaderGroup, ...]:
+        """The reader groups: none, one, or several."""
+        if self.readers is None:
+            return ()
+        return self.readers if isinstance(self.readers, tuple) else (self.readers,)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("stream", "; ".join(f"{stream.name}, {stream.segments} segments" for stream in self.all_streams)),
+            ("writers", ", ".join(writer.name for writer in self.writers)),
+            ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
+            ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
+            ("duration", f"{self.duration_ms:,} ms, seed {self.seed}"),
+        ]
+        cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
+        return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"

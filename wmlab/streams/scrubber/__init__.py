@@ -1,0 +1,1 @@
+"""Step through a recording of streams, both ways."""

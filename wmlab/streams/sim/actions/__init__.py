@@ -1,0 +1,1 @@
+"""The actions of a script, carried out in a simulated run."""

@@ -1,0 +1,233 @@
+"""A reader group in motion: its shared state, changed by compare-and-set, and everything written down about it.
+
+Source: PDP-33, "Client Changes"; upstream `ReaderGroupStateManager` and `StateSynchronizerImpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import TYPE_CHECKING
+
+import simpy
+
+from wmlab.core.errors import ScenarioError
+from wmlab.streams.model.group import GroupState
+from wmlab.streams.model.membership import Membership, Place
+from wmlab.streams.model.position import Position, is_valid_cut
+from wmlab.streams.model.segment import parse_segment
+from wmlab.streams.model.shared import Shared
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.units import SEGMENT_STORE
+from wmlab.streams.sim.balance import Balance
+from wmlab.streams.sim.reader import Reader
+
+if TYPE_CHECKING:
+    from wmlab.streams.sim.stream import StreamWorld
+    from wmlab.streams.sim.world import World
+
+State = Shared[Membership]
+Change = Callable[[Membership], Membership | None]
+Update = Generator[simpy.Event, None, State]
+
+
+class Group:
+    """The group's shared state over its streams (`feeds`), its readers, and how far each segment was ever read.
+
+    The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
+    asks for checkpoints and resets does so under the name of the group.
+    """
+
+    def __init__(self, world: World, part: ReaderGroup, feeds: Iterable[StreamWorld]) -> None:
+        self.world = world
+        self.part = part
+        self.feeds = {feed.name: feed for feed in feeds}
+        self.shared: State = Shared(Membership({}))
+        self.readers: dict[str, Reader] = {}
+        self.balance = Balance(self)
+        self.read_up_to: dict[Place, int] = {}
+        self.requested: dict[str, int] = {}
+        self._completed: dict[str, int] = {}
+        self._version = -1
+
+    def start(self) -> None:
+        """Bring the group to life: its starting position, then its readers."""
+        empty = Membership({name: GroupState.create({}) for name in self.feeds})
+        begun = Membership({name: self._start_of(feed) for name, feed in self.feeds.items()})
+        self._write_positions(empty, begun, None, finished_at={})
+        for name in self.part.reader_names():
+            begun = begun.add_reader(name)
+        self.shared = Shared(begun)
+        for name in self.part.reader_names():
+            self.add(name)
+        if self.part.automatic_checkpoint_every_ms is not None:
+            self.world.env.process(self._checkpointing(self.part.automatic_checkpoint_every_ms))
+
+    def _start_of(self, feed: StreamWorld) -> GroupState:
+        ends = {parse_segment(name): offset for name, offset in (self.part.ending_cut or {}).items()}
+        if self.part.starting_cut is None:
+            return GroupState.create(feed.head, ends=ends)
+        cut = Position(self.part.starting_cut)
+        exists = is_valid_cut(cut, feed.history)
+        if not exists or any((offset or 0) > feed.store[segment].length for segment, offset in cut.items()):
+            raise ScenarioError(
+                f"Group {self.part.name!r} cannot start at {cut}: it is no place in {feed.name!r} at that time.",
+                remedy="Give one offset at each key, in what is written by the time the readers start.",
+            )
+        return GroupState.create({segment: offset or 0 for segment, offset in cut.items()}, ends=ends)
+
+    def happened(self, kind: str, target: str, detail: str) -> None:
+        """Write down something that was made to happen to the group: a row for each of its streams."""
+        for feed in self.feeds.values():
+            feed.happened(kind, target, detail)
+
+    def add(self, name: str, *, join: bool = False) -> None:
+        """A reader object comes to life; with `join` it still has to become a member."""
+        reader = self.readers[name] = Reader(self, name)
+        reader.process = self.world.env.process(reader.running(join=join))
+
+    def fetch(self, reader: str) -> Update:
+        """The present state, one round trip later."""
+        yield from self._travel(reader, SEGMENT_STORE, "fetch state")
+        newest = self.shared
+        yield from self._travel(SEGMENT_STORE, reader, "state")
+        return newest
+
+    def update(self, seen: State, reader: str | None, operation: str, change: Change) -> Update:
+        """Change the shared state from what was `seen`, and again from what is there when somebody was faster.
+
+        `change` gives None, or the state itself, when there is nothing to do. Returns the newest state.
+        """
+        party = reader or self.part.name
+        if self.part.state_latency_ms == 0:
+            seen = self.shared
+        while True:
+            before, wanted = seen.value, change(seen.value)
+            if wanted is None or wanted is before:
+                return seen
+            yield from self._travel(party, SEGMENT_STORE, operation)
+            self.shared, applied = self.shared.replace_if(seen.revision, wanted)
+            self._write_update(before, wanted, reader, operation, applied=applied, revision=seen.revision)
+            if applied:
+                self._applied(before, wanted, reader, operation)
+            newest = self.shared
+            yield from self._travel(SEGMENT_STORE, party, f"{operation}: {'applied' if applied else 'conflict'}")
+            if applied:
+                return newest
+            seen = newest
+
+    def checkpoint(self, name: str) -> Generator[simpy.Event]:
+        """Ask for a checkpoint, once no other is under way; of several that wait one comes first."""
+
+        def begun(value: Membership) -> Membership | None:
+            return value.begin_checkpoint(name) if value.pending is None else None
+
+        while True:
+            while self.shared.value.pending is not None:
+                yield self.world.env.timeout(self.part.publish_every_ms)
+            self.requested[name] = self.world.now_ms
+            newest = (yield from self.update(self.shared, None, "checkpoint", begun)).value
+            if name in newest.checkpoints or (newest.pending is not None and newest.pending.name == name):
+                return
+
+    def remove(self, name: str, operation: str, at: dict[Place, int] | None = None) -> Generator[simpy.Event]:
+        """Take a reader out of the group, with what it says about where it is, or without."""
+
+        def removed(value: Membership) -> Membership | None:
+            return value.remove_reader(name, at) if name in value.readers else None
+
+        self.balance.members_changed = True
+        yield from self.update(self.shared, name if at is not None else None, operation, removed)
+
+    def write_checkpoints(self) -> None:
+        """Write down every checkpoint that was asked for, at the end of the run."""
+        for name, requested_ms in self.requested.items():
+            found = self.shared.value.checkpoints.get(name)
+            for stream, feed in self.feeds.items():
+                place = None if found is None else found.places[stream]
+                feed.journal.write(
+                    "checkpoints",
+                    group=self.part.name,
+                    checkpoint=name,
+                    requested_ms=requested_ms,
+                    completed_ms=self._completed.get(name),
+                    cut=None if place is None else dict(place.offsets),
+                    marks_offset=None if place is None else place.marks_offset,
+                )
+
+    def _checkpointing(self, every_ms: int) -> Generator[simpy.Event]:
+        count = 0
+        while True:
+            yield self.world.env.timeout(every_ms)
+            count += 1
+            yield from self.checkpoint(f"automatic {count}")
+
+    def _travel(self, sender: str, receiver: str, what: str) -> Generator[simpy.Event]:
+        only = next(iter(self.feeds.values())).title if len(self.feeds) == 1 else None
+        delay_ms = self.part.state_latency_ms
+        arrival = self.world.network.passage(only, sender, receiver, what, self.part.name, delay_ms=delay_ms)
+        if arrival is not None:
+            yield arrival
+
+    def _applied(self, before: Membership, after: Membership, reader: str | None, operation: str) -> None:
+        self.balance.note(before, after)
+        for name in after.checkpoints.keys() - before.checkpoints.keys():
+            self._completed[name] = self.world.now_ms
+        ends: dict[Place, int] = {}
+        if operation == "complete":
+            for name, state in before.streams.items():
+                gone = state.offsets.keys() - after.streams[name].offsets.keys()
+                store = self.feeds[name].store
+                ends |= {(name, segment): state.ends.get(segment, store[segment].length) for segment in gone}
+        self._write_positions(before, after, reader, finished_at=ends)
+
+    def _write_positions(
+        self, before: Membership, after: Membership, reader: str | None, finished_at: dict[Place, int]
+    ) -> None:
+        """Write down what left the open position, and what is new or moved in it, under the next version."""
+        version = self._version + 1
+        for name, state in after.streams.items():
+            old = before.streams[name].offsets
+            if state.offsets is old:
+                continue
+            for segment in sorted(old.keys() - state.offsets.keys()):
+                self._write(name, version, reader, segment, finished_at.get((name, segment), old[segment]), True)
+            for segment in sorted(state.offsets):
+                if segment not in old:
+                    self._write(name, version, None, segment, state.offsets[segment], False)
+                elif state.offsets[segment] != old[segment]:
+                    self._write(name, version, reader, segment, state.offsets[segment], False)
+
+    def _write(self, stream: str, version: int, reader: str | None, segment: int, offset: int, finished: bool) -> None:
+        self._version = version
+        self.feeds[stream].journal.write(
+            "positions",
+            group=self.part.name,
+            version=version,
+            reader=reader,
+            segment_id=segment,
+            offset=offset,
+            finished=finished,
+            at_ms=self.world.now_ms,
+        )
+
+    def _write_update(
+        self,
+        before: Membership,
+        wanted: Membership,
+        reader: str | None,
+        operation: str,
+        *,
+        applied: bool,
+        revision: int,
+    ) -> None:
+        changed = [name for name in self.feeds if wanted.streams[name] is not before.streams[name]]
+        for name in changed or self.feeds:
+            self.feeds[name].journal.write(
+                "group_updates",
+                group=self.part.name,
+                reader=reader,
+                operation=operation,
+                outcome="applied" if applied else "conflict",
+                revision=revision,
+                at_ms=self.world.now_ms,
+            )

@@ -1,0 +1,293 @@
+"""One reader of a group: it reads what it owns, publishes how far, and looks at its time windows.
+
+Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl` and `ReaderGroupStateManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import simpy
+
+from wmlab.streams.model.membership import Membership, Place
+from wmlab.streams.model.window import TimeWindow
+from wmlab.streams.scenario.units import SEGMENT_STORE
+from wmlab.streams.sim.reader_timers import Timers
+from wmlab.streams.sim.windows import Windows
+
+if TYPE_CHECKING:
+    from wmlab.streams.sim.group import Change, Group, State
+
+Steps = Generator[simpy.Event]
+Verdict = Generator[simpy.Event, None, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """How far a reader has read in a segment: the events before that place, and its offset."""
+
+    events: int
+    offset: int
+
+
+class Reader:
+    """A reader object: what it owns and has read, its copy of the shared state, and its windows."""
+
+    def __init__(self, group: Group, name: str) -> None:
+        self.group = group
+        self.name = name
+        self.process: simpy.Process | None = None
+        self.paused_until: float = -1
+        self._world = group.world
+        self._part = group.part
+        self._seen = group.shared
+        self._generation = self._seen.value.generation
+        self._timers = Timers(group.part, group.world.now_ms)
+        self._allowance = 0.0
+        self._progress: dict[Place, _Progress] = {}
+        self._leaving: set[Place] = set()
+        self._windows = Windows(group, name, self._seen.value)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the reader is running."""
+        return self.process is not None and self.process.is_alive
+
+    @property
+    def places(self) -> dict[Place, int]:
+        """The offset that it has reached in each segment it owns."""
+        return {place: progress.offset for place, progress in self._progress.items()}
+
+    def current_time_window(self, stream: str) -> TimeWindow:
+        """The window of one stream (upstream `EventStreamReader`). Raises `ModelError` for one it does not read."""
+        return self._windows.current(stream)
+
+    def stop(self) -> None:
+        """End at once, without a word to anybody."""
+        if self.process is None or not self.process.is_alive:
+            return
+        if isinstance(self.process.target, simpy.events.Initialize):
+            # A process that is about to start cannot be interrupted yet.
+            self._world.after(0, self.stop)
+        else:
+            self.process.interrupt()
+
+    def running(self, *, join: bool) -> Steps:
+        """Read until stopped or taken out of the group: a turn at every step of the timers."""
+        step, begun = self._timers.step_ms, self._world.now_ms
+        try:
+            if join:
+                yield from self._change("join", lambda value: value.add_reader(self.name))
+            while True:
+                yield self._world.env.timeout(step - (self._world.now_ms - begun) % step)
+                if all(feed.deleted for feed in self.group.feeds.values()):
+                    return
+                if self._is_at_work() and not (yield from self._turn()):
+                    return
+        except simpy.Interrupt:
+            return
+
+    def _is_at_work(self) -> bool:
+        """Whether it is neither paused nor cut off from the segment store, where everything is that it needs."""
+        return self._world.now_ms >= self.paused_until and not self._world.network.is_cut(self.name, SEGMENT_STORE)
+
+    def give_back(self, place: Place) -> Steps:
+        """Release a segment where it stands, if it is owned."""
+        progress = self._progress.pop(place, None)
+        if progress is None:
+            return
+
+        def released(value: Membership) -> Membership | None:
+            owner = value.streams[place[0]].owners.get(place[1])
+            return value.release(self.name, place, progress.offset) if owner == self.name else None
+
+        self._leaving.add(place)
+        yield from self._change("release", released)
+        self._leaving.discard(place)
+
+    def _turn(self) -> Verdict:
+        """Read what is there and do what is due; False when somebody has taken the reader out of the group."""
+        if self._part.rate_per_s is not None:
+            # What was not used lapses, but for the fraction of an event.
+            self._allowance = self._allowance % 1 + self._part.rate_per_s * self._timers.step_ms / 1_000
+        due = self._timers.check_due(self._world.now_ms, free=self._seen.value.has_unassigned)
+        if due:
+            self._learn((yield from self.group.fetch(self.name)))
+            if self.name not in self._seen.value.readers:
+                return False
+        yield from self._report()
+        more = True
+        while more:
+            acquired = due and (yield from self._acquire())
+            self._read()
+            readers = len(self._seen.value.readers)
+            if due and self._timers.publish_due(self._world.now_ms, readers, acquired=acquired):
+                yield from self._publish()
+            more = yield from self._complete()
+        if due:
+            yield from self._rebalance()
+        self._windows.look(self._seen.value, self.places, due=due)
+        return True
+
+    def _change(self, operation: str, change: Change) -> Steps:
+        self._learn((yield from self.group.update(self._seen, self.name, operation, change)))
+
+    def _learn(self, state: State) -> None:
+        """Take over a newer state: begin anew after a reset, hold what is owned and nothing else."""
+        self._seen = state
+        value = state.value
+        if value.generation != self._generation:
+            self._generation = value.generation
+            self._progress = {}
+            self._windows = Windows(self.group, self.name, value)
+            self.group.happened("anew", self.name, f"{self.name} begins anew")
+        owned = tuple(place for place in value.owned(self.name) if place not in self._leaving)
+        if tuple(self._progress) != owned:
+            self._progress = {place: self._progress.get(place) or self._resumed(value, place) for place in owned}
+
+    def _resumed(self, value: Membership, place: Place) -> _Progress:
+        stream, segment = place
+        offset = value.streams[stream].resume[segment]
+        return _Progress(self.group.feeds[stream].store[segment].events_at(offset), offset)
+
+    def _is_bound(self) -> bool:
+        """Whether it has reported for a checkpoint that others have yet to report for: then segments stay put."""
+        pending = self._seen.value.pending
+        return pending is not None and self.name not in pending.waiting
+
+    def _acquire(self) -> Verdict:
+        """Take free segments; whether there were any."""
+        if self._is_bound() or not self._seen.value.has_unassigned:
+            return False
+        before = len(self._progress)
+        yield from self._change("acquire", lambda value: self.group.balance.acquired(value, self.name))
+        return len(self._progress) > before
+
+    def _read(self) -> None:
+        """Read every owned segment as far as there are events and the allowance goes."""
+        for place in self._progress:
+            self._skip_truncated(place)
+        waiting = {place: self._limit(place) - progress.events for place, progress in self._progress.items()}
+        if self._part.rate_per_s is not None:
+            waiting = _shared_out(waiting, int(self._allowance))
+            self._allowance -= sum(waiting.values())
+        for place, count in waiting.items():
+            if count > 0:
+                before = self._progress[place]
+                events = before.events + count
+                offset = self.group.feeds[place[0]].store[place[1]].end_of(events)
+                self._progress[place] = _Progress(events, offset)
+                self._write(place, before.offset, offset)
+
+    def _skip_truncated(self, place: Place) -> None:
+        """Go on where a truncated segment begins now."""
+        feed = self.group.feeds[place[0]]
+        if feed.deleted:
+            return
+        stored = feed.store[place[1]]
+        if self._progress[place].events < stored.truncated_events:
+            self._progress[place] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
+
+    def _limit(self, place: Place) -> int:
+        """How many events of a segment there are for the group."""
+        stream, segment = place
+        if self.group.feeds[stream].deleted:
+            return self._progress[place].events
+        stored, end = self.group.feeds[stream].store[segment], self._seen.value.streams[stream].ends.get(segment)
+        return stored.events if end is None else stored.events_at(end)
+
+    def _publish(self) -> Steps:
+        offsets = self.places
+        yield from self._change("publish", lambda value: value.publish(self.name, offsets))
+        if self._part.read_side == "document" and self._part.time_windows:
+            for stream, time in self._windows.pass_marks(self._seen.value).items():
+                yield from self._note(stream, time)
+
+    def _note(self, stream: str, time: int | None) -> Steps:
+        """Put the time passed into the map, if it is another one."""
+
+        def noted(value: Membership) -> Membership | None:
+            state = value.streams[stream]
+            if self.name not in state.times or state.times[self.name] == time:
+                return None
+            return value.note_time(self.name, stream, time)
+
+        yield from self._change("time", noted)
+
+    def _complete(self) -> Verdict:
+        """Record the segments that are read to their end; whether there were any."""
+        done = [] if self._is_bound() else [place for place in self._progress if self._is_at_end(place)]
+        for stream, segment in done:
+            history = self.group.feeds[stream].history
+            following = {
+                successor.id: frozenset(before.id for before in history.predecessors(successor.id))
+                for successor in history.successors(segment)
+            }
+
+            def completed(value: Membership, place: Place = (stream, segment)) -> Membership | None:
+                owner = value.streams[place[0]].owners.get(place[1])
+                return value.complete(self.name, place, following) if owner == self.name else None  # noqa: B023
+
+            yield from self._change("complete", completed)
+        return bool(done)
+
+    def _is_at_end(self, place: Place) -> bool:
+        stream, segment = place
+        if self.group.feeds[stream].deleted:
+            return False
+        stored, progress = self.group.feeds[stream].store[segment], self._progress[place]
+        end = self._seen.value.streams[stream].ends.get(segment)
+        if end is not None and stored.length >= end:
+            return progress.events == self._limit(place)
+        return stored.sealed and progress.offset == stored.length
+
+    def _report(self) -> Steps:
+        """Report for a checkpoint that waits for it; in the document's design with the place in the marks."""
+        pending = self._seen.value.pending
+        if pending is None or self.name not in pending.waiting:
+            return
+        offsets = self.places
+        by_time = self._part.read_side == "document" and self._part.time_windows
+        marks = self._windows.marks_offsets(self._seen.value) if by_time else None
+
+        def reported(value: Membership) -> Membership | None:
+            asked = value.pending is not None and self.name in value.pending.waiting
+            return value.report(self.name, offsets, marks) if asked else None
+
+        yield from self._change("report", reported)
+        self._timers.expire()
+
+    def _rebalance(self) -> Steps:
+        place = None if self._is_bound() else self.group.balance.to_release(self._seen.value, self.name)
+        if place is not None:
+            yield from self.give_back(place)
+
+    def _write(self, place: Place, start: int, end: int) -> None:
+        """Write down what was read, first what the group had read before."""
+        known = self.group.read_up_to.get(place, 0)
+        middle = min(max(known, start), end)
+        for begin, stop, again in ((start, middle, True), (middle, end, False)):
+            if begin < stop:
+                self.group.feeds[place[0]].journal.write(
+                    "reads",
+                    group=self._part.name,
+                    reader=self.name,
+                    segment_id=place[1],
+                    from_offset=begin,
+                    to_offset=stop,
+                    again=again,
+                    lower=self._windows.current(place[0]).lower,
+                    at_ms=self._world.now_ms,
+                )
+        self.group.read_up_to[place] = max(known, end)
+
+
+def _shared_out(waiting: dict[Place, int], allowance: int) -> dict[Place, int]:
+    """As many events of each segment as wait there, and together not more than the allowance, evenly."""
+    counts = dict.fromkeys(waiting, 0)
+    for done, place in enumerate(sorted(waiting, key=lambda place: (waiting[place], place))):
+        counts[place] = min(waiting[place], allowance // (len(waiting) - done))
+        allowance -= counts[place]
+    return counts

@@ -1,0 +1,299 @@
+"""A transactional writer in motion: begin, write, commit with or without a time, abort, crash and close.
+
+Source: PDP-33, "Event Writer API Changes"; upstream class `TransactionalEventStreamWriterImpl`. A commit first waits
+until everything written in the transaction is acknowledged, as the client's flush does. Nothing is promised any more
+about the events of a transaction once its commit is called, since commits happen in the order of their requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import simpy
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.txn import TxnState, refuse_unless_open
+from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.units import SEGMENT_STORE
+from wmlab.streams.sim.backlog import Backlog
+from wmlab.streams.sim.client import ControllerClient
+from wmlab.streams.sim.clock import LocalClock
+from wmlab.streams.sim.load import Load
+from wmlab.streams.sim.noting import time_to_note
+from wmlab.streams.sim.routes import Routes
+from wmlab.streams.sim.txn_handle import NO_EVENTS, TxnHandle
+from wmlab.streams.sim.txn_schedule import Schedule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wmlab.streams.sim.stream import StreamWorld
+    from wmlab.streams.sim.transactions import Txn
+
+_NO_ID = "The writer has no id under which a time could be kept."
+CommitTime = int | Literal["policy"] | None
+
+
+class TxnWriter:
+    """One transactional writer process; `life` numbers its incarnations as in `wmlab.streams.sim.writer.Writer`."""
+
+    def __init__(self, world: StreamWorld, part: TransactionalWriter, index: int, load: Load) -> None:
+        self.world = world
+        self.part = part
+        self.index = index
+        self.party = part.name
+        self.life: int = 0
+        self.closed = False
+        self.silent_until: float = -1
+        clock = LocalClock.of(world.scenario, part.name, part.clock)
+        self.backlog = Backlog(load, clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms)
+        self._begun = 0
+        self._pending: list[NDArray[np.int64]] = []
+        self._leaving: Callable[[], None] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """What a process knows when it starts."""
+        self.client = ControllerClient(self.world, self.party)
+        self._schedule = Schedule(self)
+        self.handles: dict[str, TxnHandle] = {}
+        self._open: list[TxnHandle] = []
+        self._to_request: list[TxnHandle] = []
+        self._asked = False
+        self.requested: dict[str, simpy.Event] = {}
+        self._unfinished: dict[str, None] = {}
+
+    def start(self) -> None:
+        """Begin a life: send what comes, and begin and commit transactions. There is none without a stream."""
+        if self.world.deleted:
+            return
+        self.life += 1
+        self.closed = False
+        self.client.stop()
+        self._forget()
+        self.world.env.process(self._sending(self.life))
+        self.world.env.process(self._schedule.working())
+
+    def crash(self) -> None:
+        """End the life at once; nobody keeps its open transactions alive any more."""
+        self.life += 1
+        self.client.stop()
+        for name in self._unfinished:
+            if name in self.handles:
+                self.world.after(self.part.lease_ms, self.world.transactions.expire, self.handles[name].txn)
+
+    def move(self, world: StreamWorld) -> None:
+        """Begin a life on a stream that was created anew; what was not committed is lost."""
+        self.world = world
+        self.restart("lost")
+
+    def restart(self, backlog: str) -> None:
+        """Begin a new life; what was not committed is lost, or kept to be written once more."""
+        keep = backlog == "kept"
+        never_seen = [*self._pending, *(handle.events for handle in (*self._open, *self._to_request))]
+        self._pending = []
+        self.backlog.start_over(self.world.now_ms, keep=keep)
+        for events in never_seen if keep else ():
+            self.backlog.reopen(events)
+            self._pending.append(events)
+        self.start()
+
+    def close(self, then: Callable[[], None]) -> None:
+        """Commit what is open, wait until all commits are done, then do what comes `then`."""
+        self.closed = True
+        self._leaving = then
+        self._take(self.backlog.take_arrived(self.world.now_ms))
+        beginning = any(name not in self.handles for name in self._unfinished)
+        if any(map(len, self._pending)) and not beginning:
+            self.begin()
+        for handle in list(self._open):
+            self.commit_open(handle)
+        self._leave_when_done()
+
+    def silence(self, until_ms: float) -> None:
+        """Commit without a time until then."""
+        self.silent_until = until_ms
+
+    def _leave_when_done(self) -> None:
+        if self._leaving is not None and not self._unfinished:
+            then, self._leaving = self._leaving, None
+            then()
+
+    def say_goodbye(self, call: str) -> None:
+        """Tell a controller that the writer need not be waited for any more."""
+        if self.part.id is None:
+            self.world.refuse(self.party, call, _NO_ID)
+        else:
+            self.client.leave(self.part.id, call)
+
+    def _sending(self, life: int) -> Generator[simpy.Event]:
+        env = self.world.env
+        while (due := self.backlog.next_tick) is not None:
+            tick = max(due, int(env.now))
+            if tick >= self.world.end_ms:
+                return
+            yield env.timeout(tick - env.now)
+            if life != self.life or self.closed:
+                return
+            self._take(self.backlog.take(tick))
+
+    def _take(self, batch: NDArray[np.int64], into: TxnHandle | None = None) -> None:
+        """Write a batch in a given or the newest open transaction, or keep it until there is one."""
+        self._pending.append(batch)
+        if not self._open:
+            return
+        handle, events = into or self._open[-1], np.concatenate(self._pending)
+        self._pending = []
+        handle.written.append(events)
+        for segment_id, part in handle.routes.split(self.backlog.key[events], events) if len(events) else ():
+            handle.unanswered += 1
+            self.world.carry(
+                self.party, SEGMENT_STORE, "append", handle.txn, self._arrive, self.life, handle, segment_id, part
+            )
+
+    def _arrive(self, life: int, handle: TxnHandle, segment_id: int, events: NDArray[np.int64]) -> None:
+        """At the segment store: kept beside the segment until the transaction is merged."""
+        if self.world.deleted:
+            return
+        handle.txn.stored.write(segment_id, self.backlog.event_time[events])
+        self.world.carry(SEGMENT_STORE, self.party, "acknowledge", handle.txn, self._on_acknowledged, life, handle)
+
+    def _on_acknowledged(self, life: int, handle: TxnHandle) -> None:
+        handle.unanswered -= 1
+        if life == self.life:
+            self._request_next()
+
+    def begin(self) -> str:
+        """Ask for a new transaction; returns its name."""
+        self._begun += 1
+        name = f"{self.part.name}-{self._begun}"
+        self._unfinished[name] = None
+        self.requested[name] = self.world.env.event()
+        transactions = self.world.transactions
+        self.client.ask(
+            "begin transaction",
+            "transaction begun",
+            name,
+            lambda controller: transactions.begin(controller, self, name),
+            partial(self._on_begun, self.life),
+        )
+        return name
+
+    def _on_begun(self, life: int, txn: Txn | Literal[False]) -> None:
+        """The controller has begun a transaction, or says that the stream takes none any more."""
+        if not txn:
+            if life == self.life:
+                self.crash()
+            return
+        if life != self.life:
+            self.world.after(self.part.lease_ms, self.world.transactions.expire, txn)
+            return
+        handle = TxnHandle(txn, Routes.of(self.world.history.epoch(txn.epoch).segments))
+        self.handles[txn.name] = handle
+        self._open.append(handle)
+        if self._pending:
+            self._take(NO_EVENTS)
+        if self.closed:
+            self.commit_open(handle)
+
+    def _on_requested(self, life: int, txn: Txn) -> None:
+        """The controller has heard that a transaction is to be committed: `commit` returns."""
+        if life == self.life:
+            self._to_request.pop(0).written.clear()
+            self._asked = False
+            self.requested[txn.name].succeed()
+            self._request_next()
+
+    def on_done(self, txn: Txn) -> None:
+        """The controller says that a transaction is committed or aborted."""
+        self._unfinished.pop(txn.name, None)
+        if txn.name in self.handles:
+            self.handles[txn.name].state = txn.state
+        self._leave_when_done()
+
+    def hold(self, hold_ms: int) -> None:
+        """Hold the oldest open transaction for longer than planned."""
+        for handle in self._open[:1]:
+            self._schedule.hold(handle.txn.name, hold_ms)
+
+    def commit(self, name: str | None, time: CommitTime) -> None:
+        """Commit the named or the oldest open transaction, if that is open."""
+        handle = self._named(name, "commit")
+        if handle is not None:
+            self.commit_open(handle, time)
+
+    def write(self, name: str | None) -> None:
+        """Write what was given so far in the named or the oldest open transaction, if that is open."""
+        handle = self._named(name, "write in")
+        if handle is not None:
+            self._take(self.backlog.take_arrived(self.world.now_ms), handle)
+
+    def abort(self, name: str | None, backlog: str) -> None:
+        """Abort the named or the oldest open transaction, if that is open."""
+        handle = self._named(name, "abort")
+        if handle is None:
+            return
+        handle.state = TxnState.ABORTING
+        self._open.remove(handle)
+        self.requested[handle.txn.name].succeed()
+        events, transactions = handle.events, self.world.transactions
+        self.backlog.settle(events)
+        self.client.ask(
+            "abort transaction",
+            "aborted",
+            handle.txn,
+            lambda controller: transactions.abort(controller, handle.txn),
+            lambda _: self.on_done(handle.txn),
+        )
+        if backlog == "kept":
+            self.backlog.reopen(events)
+            self._take(events)
+
+    def _named(self, name: str | None, call: str) -> TxnHandle | None:
+        handle = self.handles.get(name) if name is not None else next(iter(self._open), None)
+        if handle is None:
+            what = "no transaction is open" if name is None else f"there is no transaction {name}"
+            self.world.refuse(self.party, call, f"{what[0].upper()}{what[1:]}.")
+            return None
+        try:
+            refuse_unless_open(handle.state, call)
+        except ModelError as error:
+            self.world.refuse(self.party, call, f"{handle.txn.name}: {error.problem}")
+            return None
+        return handle
+
+    def commit_open(self, handle: TxnHandle, given: CommitTime = "policy") -> None:
+        """Settle the events, choose the time, and queue the request behind those of earlier commits."""
+        handle.state = TxnState.COMMITTING
+        self._open.remove(handle)
+        self._to_request.append(handle)
+        self.backlog.acknowledge(handle.events)
+        handle.time = self._chosen() if given == "policy" else given
+        if handle.time is not None and self.part.id is None:
+            self.world.refuse(self.party, "commit", _NO_ID)
+            handle.time = None
+        self._request_next()
+
+    def _request_next(self) -> None:
+        """Ask for the earliest commit that was called, once its writes are acknowledged; one request at a time."""
+        if self._to_request and not self._asked and self._to_request[0].unanswered == 0:
+            handle = self._to_request[0]
+            self._asked = True
+            life, txn, time, transactions = self.life, handle.txn, handle.time, self.world.transactions
+            self.client.ask(
+                "commit transaction",
+                "commit requested",
+                txn,
+                lambda controller: transactions.commit(controller, txn, time),
+                lambda _: self._on_requested(life, txn),
+            )
+
+    def _chosen(self) -> int | None:
+        """The time that the policy chooses for a commit; None while the writer is silent."""
+        now = self.world.now_ms
+        if now < self.silent_until:
+            return None
+        return time_to_note(self.part.noting, self.backlog.view(now))

@@ -1,0 +1,162 @@
+"""The simulated world: a clock, the parties of a scenario, and the messages between them.
+
+SimPy holds the clock and the queue of what is to come; the rules are in `wmlab.streams.model`, the parties carry them
+out. Nothing here depends on wall time or on hash order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import simpy
+
+from wmlab.core.journal import Journal
+from wmlab.core.timer import Timer
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.scenario.checks import controllers_of, readers_of
+from wmlab.streams.scenario.checks_writers import process_names
+from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.sim.actions.director import Director
+from wmlab.streams.sim.coordinator import Coordinator
+from wmlab.streams.sim.fleet import Fleet
+from wmlab.streams.sim.group import Group
+from wmlab.streams.sim.load import Load, synthetic
+from wmlab.streams.sim.metadata import MetadataStore
+from wmlab.streams.sim.network import Network
+from wmlab.streams.sim.stream import StreamWorld
+from wmlab.streams.sim.txn_writer import TxnWriter
+from wmlab.streams.sim.writer import Writer
+
+AnyWriter = Writer | TxnWriter
+_STEPS = 100
+
+
+class World:
+    """One run of one scenario; `traces` gives the load of every writer that replays a real trace."""
+
+    def __init__(self, scenario: StreamScenario, traces: Mapping[str, Load]) -> None:
+        self.scenario = scenario
+        self.env = simpy.Environment(initial_time=scenario.start_ms)
+        self.end_ms = scenario.start_ms + scenario.duration_ms
+        self.shared = Journal()
+        self.network = Network(self)
+        self.metadata = MetadataStore(self)
+        self.coordinator = Coordinator(self)
+        self.fleet = Fleet(self)
+        self.past: list[StreamWorld] = []
+        self.groups: dict[str, Group] = {}
+        self._begun_groups: list[Group] = []
+        self.streams = {part.name: StreamWorld(self, part) for part in scenario.all_streams}
+        self.writers = [
+            process
+            for index, part in enumerate(scenario.writers)
+            for process in self._processes(part, index, traces[part.name] if part.trace else synthetic(part, scenario))
+        ]
+        self._by_name = {writer.party: writer for writer in self.writers}
+
+    @property
+    def now_ms(self) -> int:
+        """The simulated clock."""
+        return int(self.env.now)
+
+    def stream(self, name: str | None) -> StreamWorld:
+        """The stream called `name`; the first one for None."""
+        return self.streams[self.scenario.all_streams[0].name if name is None else name]
+
+    @property
+    def journal(self) -> Journal:
+        """The rows of the first stream."""
+        return self.stream(None).journal
+
+    @property
+    def history(self) -> StreamHistory:
+        """The history of the first stream."""
+        return self.stream(None).history
+
+    def journals(self) -> dict[str | None, Journal]:
+        """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
+        return {**{stream.title: stream.journal for stream in self._all_streams()}, None: self.shared}
+
+    def happened(self, kind: str, target: str, detail: str) -> None:
+        """Write down something that was made to happen to all streams: a row for each."""
+        for stream in self.streams.values():
+            stream.happened(kind, target, detail)
+
+    def _processes(self, part: EventWriter | TransactionalWriter, index: int, load: Load) -> list[AnyWriter]:
+        """All processes of a writer; several share its load event by event in turn."""
+        stream = self.stream(part.stream)
+        if isinstance(part, TransactionalWriter):
+            return [TxnWriter(stream, part, index, load)]
+        count = part.processes
+        shares = [Load(load.happens_ms[n::count], load.arrives_ms[n::count], load.key[n::count]) for n in range(count)]
+        return [Writer(stream, part, index, share, number) for number, share in enumerate(shares, start=1)]
+
+    def writer(self, name: str) -> AnyWriter:
+        """The writer process called `name`; the first one of a writer is called like it."""
+        return self._by_name[name]
+
+    def processes_of(self, part_name: str) -> int:
+        """How many processes of a writer there are."""
+        return sum(writer.part.name == part_name for writer in self.writers)
+
+    def join(self, process: Writer) -> None:
+        """One more process of a writer, which starts now."""
+        self.writers.append(process)
+        self._by_name[process.party] = process
+        process.start()
+
+    def parties(self, named: str) -> frozenset[str]:
+        """The parties that a script means by a name: itself, or all of a kind."""
+        kinds = {
+            "writers": tuple(process_names(self.scenario.writers, self.scenario.script)),
+            "readers": readers_of(self.scenario),
+            "controllers": controllers_of(self.scenario),
+        }
+        return frozenset(kinds.get(named, (named,)))
+
+    def after(self, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
+        """Call `act` after a delay."""
+        Timer(self.env, delay_ms, act, args)
+
+    def later(self, act: Callable[..., None], *args: Any) -> None:
+        """Call `act` one message later."""
+        self.after(self.scenario.latency_ms, act, *args)
+
+    def run(self, progress: Callable[[int], None] | None = None) -> None:
+        """Run to the end of the scenario; `progress` hears the percentage done."""
+        for stream in self.streams.values():
+            stream.open()
+        self.fleet.start()
+        Director(self).start(self.scenario.script)
+        for writer in self.writers:
+            self.after(writer.part.starts_ms, writer.start)
+        for group in self.scenario.groups:
+            self.after(group.starts_ms, self.start_group, group)
+        for step in range(1, _STEPS + 1):
+            until = self.scenario.start_ms + self.scenario.duration_ms * step // _STEPS
+            if until > self.env.now:
+                self.env.run(until=until)
+            if progress is not None:
+                progress(step)
+        self.coordinator.finish()
+        for stream in self._all_streams():
+            stream.write_segments()
+            stream.transactions.write()
+        for begun in self._begun_groups:
+            begun.write_checkpoints()
+
+    def start_group(self, part: ReaderGroup) -> None:
+        """Bring a reader group to life on its streams as they are now, if they are there."""
+        streams = [self.stream(name) for name in part.streams or (part.stream,)]
+        feeds = [stream for stream in streams if not stream.deleted]
+        if feeds:
+            group = self.groups[part.name] = Group(self, part, feeds)
+            self._begun_groups.append(group)
+            group.start()
+
+    def _all_streams(self) -> list[StreamWorld]:
+        return [*self.past, *(stream for stream in self.streams.values() if not stream.deleted)]

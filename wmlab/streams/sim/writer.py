@@ -1,0 +1,253 @@
+"""An event writer in motion: batched appends, acknowledged offsets, seals, crash, close and restart.
+
+Source: PDP-33, "Client Changes": the writer collects the offsets of the acknowledgements it receives, and
+`noteTime` sends the latest of them with the time. When it notes is the matter of `wmlab.streams.sim.note_taking`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import simpy
+
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import Segment, segment_name
+from wmlab.streams.model.writer import acknowledge, hold, let_go
+from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario.units import SEGMENT_STORE, process_name
+from wmlab.streams.sim.backlog import Backlog
+from wmlab.streams.sim.client import ControllerClient
+from wmlab.streams.sim.clock import LocalClock
+from wmlab.streams.sim.load import Load
+from wmlab.streams.sim.note_taking import NoteTaking
+from wmlab.streams.sim.routes import Routes
+from wmlab.streams.sim.store import EVENT_HEADER_BYTES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wmlab.streams.sim.stream import StreamWorld
+
+_NOTHING = np.empty(0, np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class _Append:
+    """A batch on its way to a segment; `resent_from` is the sealed segment that refused it before."""
+
+    life: int
+    segment_id: int
+    events: NDArray[np.int64]
+    resent_from: int | None
+
+    def __str__(self) -> str:
+        return f"{len(self.events)} events for {segment_name(self.segment_id)}"
+
+
+@dataclass(slots=True)
+class _Seal:
+    """A sealed segment as its writer handles it: successors once known, refused batches that wait, resent ones open."""
+
+    successors: tuple[Segment, ...] | None = None
+    waiting: list[NDArray[np.int64]] = field(default_factory=list)
+    outstanding: int = 0
+
+
+class Writer:
+    """One writer process and the load it has to write; `party` is its name.
+
+    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home.
+    """
+
+    def __init__(self, world: StreamWorld, part: EventWriter, index: int, load: Load, number: int = 1) -> None:
+        self.world = world
+        self.part = part
+        self.index = index
+        self.party = process_name(part.name, number)
+        self.clock = LocalClock.of(world.scenario, part.name, part.clock)
+        self.life = 0
+        self.closed = False
+        self.backlog = Backlog(load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms)
+        self.notes = NoteTaking(self)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.client = ControllerClient(self.world, self.party)
+        self.position = Position({})
+        self.routes = Routes(())
+        self._seals: dict[int, _Seal] = {}
+        self._flushes: list[tuple[NDArray[np.int64], Callable[[], None]]] = []
+
+    def start(self) -> None:
+        """Begin a life: learn the open segments, send, and note. There is none without a stream."""
+        if self.world.deleted:
+            return
+        self.life += 1
+        self.closed = False
+        self.client.stop()
+        self._connect()
+        active = self.world.history.active.segments
+        for segment in active:
+            self.position = hold(self.position, segment.id)
+        self.routes = Routes.of(active)
+        self.world.env.process(self._sending(self.life))
+        self.notes.start(self.life)
+
+    def crash(self) -> None:
+        """End the life at once, without a word to anybody."""
+        self.life += 1
+        self.client.stop()
+
+    def move(self, world: StreamWorld) -> None:
+        """Begin a life on a stream that was created anew; what happened meanwhile is lost."""
+        self.world = world
+        self.restart("lost")
+
+    def restart(self, backlog: str) -> None:
+        """Begin a new life; events that happened meanwhile are lost, or kept to be sent at once."""
+        self.backlog.start_over(self.world.now_ms, keep=backlog == "kept")
+        self.start()
+
+    def silence(self, until_ms: float) -> None:
+        """Note no time until then."""
+        self.notes.silent_until = until_ms
+
+    def say_goodbye(self, call: str) -> None:
+        """Tell a controller that the writer need not be waited for any more."""
+        self.notes.say_goodbye(call)
+
+    def close(self, then: Callable[[], None]) -> None:
+        """End the life in order: write what is there, wait for the acknowledgements, then do what comes `then`."""
+        self.closed = True
+        self.flush(then)
+
+    def flush(self, then: Callable[[], None]) -> None:
+        """Send what the application has handed over so far, and go on once all of it is acknowledged."""
+        self._send(self.backlog.take_arrived(self.world.now_ms))
+        self._flushes.append((self.backlog.unanswered(), then))
+        self._end_flushes()
+
+    def _end_flushes(self) -> None:
+        while self._flushes and self.backlog.all_settled(self._flushes[0][0]):
+            self._flushes.pop(0)[1]()
+
+    def _sending(self, life: int) -> Generator[simpy.Event]:
+        env = self.world.env
+        while (due := self.backlog.next_tick) is not None:
+            tick = max(due, int(env.now))
+            if tick >= self.world.end_ms:
+                return
+            yield env.timeout(tick - env.now)
+            if life != self.life or self.closed:
+                return
+            self._send(self.backlog.take(tick))
+
+    def _send(self, batch: NDArray[np.int64]) -> None:
+        for segment_id, events in self.routes.split(self.backlog.key[batch], batch) if len(batch) else ():
+            self._append(segment_id, events)
+
+    def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
+        append = _Append(self.life, segment_id, events, resent_from)
+        self.world.carry(self.party, SEGMENT_STORE, "append", append, self._arrive, append)
+
+    def _arrive(self, append: _Append) -> None:
+        """At the segment store: take the append, or refuse it because the segment is sealed."""
+        world = self.world
+        segment = None if world.deleted else world.store.get(append.segment_id)
+        if segment is None:
+            return
+        if segment.sealed:
+            world.carry(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
+            return
+        if len(append.events):
+            size = EVENT_HEADER_BYTES + self.part.event_bytes
+            before = segment.append(len(append.events), size)
+            times = self.backlog.event_time[append.events]
+            world.journal.append(append.segment_id, before, size, times, world.now_ms, self.index)
+        carried = segment.length if world.part.acks_carry_offset else None
+        world.carry(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, carried)
+
+    def _on_acknowledged(self, append: _Append, length: int | None) -> None:
+        """An answer with the segment's length; from an older server without it, and then it has to be asked for.
+
+        Only with a length is the append done: its events are not covered by the position before that.
+        """
+        if append.life != self.life:
+            return
+        if length is None:
+            self.world.carry(self.party, SEGMENT_STORE, "get length", append, self._tell_length, append)
+            return
+        if append.segment_id in self.position:
+            self.position = acknowledge(self.position, append.segment_id, length)
+        self.backlog.acknowledge(append.events)
+        if append.resent_from is not None:
+            self._account(append.resent_from)
+        if self._flushes:
+            self._end_flushes()
+
+    def _tell_length(self, append: _Append) -> None:
+        """At the segment store: a length that is asked for may have grown since, which is safe.
+
+        A segment that is gone went with its stream, and nobody waits for its length any more.
+        """
+        segment = self.world.store.get(append.segment_id)
+        if segment is not None:
+            self.world.carry(SEGMENT_STORE, self.party, "length", append, self._on_acknowledged, append, segment.length)
+
+    def _on_sealed(self, append: _Append) -> None:
+        """The store refused an append: ask for the successors once, then send the events again."""
+        if append.life != self.life:
+            return
+        sealed_id = append.segment_id
+        if sealed_id not in self._seals:
+            self._seals[sealed_id] = _Seal()
+            self.client.successors(sealed_id, partial(self._on_successors, self.life, sealed_id))
+        if self._seals[sealed_id].successors is not None:
+            self._resend(sealed_id, append.events)
+        else:
+            self._seals[sealed_id].waiting.append(append.events)
+        if append.resent_from is not None:
+            self._account(append.resent_from)
+
+    def _on_successors(self, life: int, sealed_id: int) -> None:
+        if life != self.life:
+            return
+        seal = self._seals[sealed_id]
+        seal.successors = self.world.history.successors(sealed_id)
+        if not seal.successors:
+            # The whole stream is sealed; there is nothing left to write to (upstream: the writer fails).
+            self.crash()
+            return
+        self._reroute()
+        for successor in seal.successors:
+            if successor.id not in self._seals:
+                self.position = hold(self.position, successor.id)
+        self._resend(sealed_id, np.concatenate(seal.waiting))
+        for segment_id in [held for held in self.position if held not in self._seals]:
+            self._append(segment_id, _NOTHING)
+        self._leave(sealed_id)
+
+    def _reroute(self) -> None:
+        """Send no key to a segment known to be sealed; after a rolling transaction a successor may be sealed too."""
+        for sealed_id in sorted(self._seals):
+            successors = self._seals[sealed_id].successors
+            if successors is not None:
+                self.routes = self.routes.replace(sealed_id, successors)
+
+    def _resend(self, sealed_id: int, events: NDArray[np.int64]) -> None:
+        for segment_id, part in self.routes.split(self.backlog.key[events], events) if len(events) else ():
+            self._seals[sealed_id].outstanding += 1
+            self._append(segment_id, part, sealed_id)
+
+    def _account(self, sealed_id: int) -> None:
+        """A resent append was answered; once all of a sealed segment's are, it leaves the position."""
+        self._seals[sealed_id].outstanding -= 1
+        self._leave(sealed_id)
+
+    def _leave(self, sealed_id: int) -> None:
+        if self._seals[sealed_id].outstanding == 0:
+            self.position = let_go(self.position, sealed_id)

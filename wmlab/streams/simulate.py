@@ -1,0 +1,95 @@
+"""A scenario through the simulator: its writers' traces in, the tables of a recording out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from wmlab.core import traces
+from wmlab.core.journal import EventColumns, Journal
+from wmlab.core.values import Problem, Problems
+from wmlab.streams.model.routing import key_of
+from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.sim.load import Load
+from wmlab.streams.sim.world import World
+from wmlab.streams.tables import TABLES
+
+_KEYS = 2**64
+
+
+def simulate(scenario: StreamScenario, progress: Callable[[int], None]) -> dict[str, pa.Table]:
+    """Run a scenario; `progress` is told the percentage, and stops the run by raising."""
+    world = World(scenario, _trace_loads(scenario))
+    world.run(progress=progress)
+    return tables_of(scenario, world.journals())
+
+
+def tables_of(scenario: StreamScenario, journals: Mapping[str | None, Journal]) -> dict[str, pa.Table]:
+    """The rows of a run, given by stream and under None for those of no stream, as the tables of a recording."""
+    writers = tuple(writer.name for writer in scenario.writers)
+    return {
+        name: pa.concat_tables(
+            _events(stream or "", journal.events(writers))
+            if name == "events"
+            else _table(stream, name, journal.rows.get(name, []))
+            for stream, journal in journals.items()
+        ).combine_chunks()
+        for name in TABLES
+    }
+
+
+def _table(stream: str | None, name: str, rows: list[Mapping[str, object]]) -> pa.Table:
+    columns = [pa.array(_entries(stream, rows, f), f.type) for f in TABLES[name]]
+    return pa.Table.from_arrays(columns, schema=TABLES[name])
+
+
+def _entries(stream: str | None, rows: list[Mapping[str, object]], field: pa.Field) -> list[object]:
+    """One column of the rows; Arrow takes a map as the list of its pairs."""
+    if field.name == "stream":
+        return [row.get("stream", stream) for row in rows]
+    name = field.name
+    found = [row[name] for row in rows]
+    if not pa.types.is_map(field.type):
+        return found
+    return [list(offered.items()) if isinstance(offered, Mapping) else offered for offered in found]
+
+
+def _events(stream: str, events: EventColumns) -> pa.Table:
+    names = pa.array(events.writer_names or [""], pa.string())
+    columns = {
+        "stream": pa.repeat(pa.scalar(stream, pa.string()), len(events.offset)),
+        "segment_id": events.segment_id,
+        "offset": events.offset,
+        "event_time": events.event_time,
+        "append_ms": events.append_ms,
+        "writer": pa.DictionaryArray.from_arrays(pa.array(events.writer), names).cast(pa.string()),
+    }
+    return pa.table([columns[name] for name in TABLES["events"].names], schema=TABLES["events"])
+
+
+def _trace_loads(scenario: StreamScenario) -> dict[str, Load]:
+    """The load of every writer that replays a trace: what is under way at the start or departs until the end."""
+    loaded = {part.trace: traces.load(part.trace) for part in scenario.writers if part.trace is not None}
+    loads: dict[str, Load] = {}
+    problems: list[Problem] = []
+    end_ms = scenario.start_ms + scenario.duration_ms
+    for index, part in enumerate(scenario.writers):
+        if part.trace is None:
+            continue
+        trace = loaded[part.trace]
+        if part.name not in trace.writer_names:
+            known = ", ".join(trace.writer_names)
+            message = f"trace {part.trace!r} has no writer {part.name!r}; it has: {known}"
+            problems.append(Problem(("writers", index, "name"), message))
+            continue
+        columns = trace.writers(part.name).columns()
+        happens, arrives = columns["event_time"], columns["arrival_ms"]
+        inside = (arrives >= scenario.start_ms + part.starts_ms) & (happens < end_ms)
+        keys, place = np.unique(columns["key"][inside].astype(str), return_inverse=True)
+        numbers = np.array([int(key_of(str(key)) * _KEYS) for key in keys], np.uint64)
+        loads[part.name] = Load.of(happens[inside], arrives[inside], numbers[place])
+    if problems:
+        raise Problems(f"the scenario {scenario.name!r}", problems)
+    return loads
