@@ -20,7 +20,7 @@ def test_record_and_bounds(spark: SparkSession, tmp_path: Path, capsys: pytest.C
     assert main(["bounds", target, "--output", str(tmp_path / "bounds.csv")]) == 0
     with (tmp_path / "bounds.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert {"stream", "group", "version", "at_ms", "lower", "upper", "true_bound"} <= set(rows[0])
+    assert {"stream", "group", "version", "at_ms", "lower", "upper", "perfect_watermark"} <= set(rows[0])
     assert [row["lower"] for row in rows if row["version"] == "0"] == [""]
     assert all("." not in row["lower"] for row in rows)
 

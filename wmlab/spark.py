@@ -9,19 +9,19 @@ from wmlab.core.spark.session import log_path, spark_session
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.bounds.happenings import with_happenings
-from wmlab.streams.bounds.truth import group_true_bound, tightness, true_bound
+from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, tightness
 from wmlab.streams.tables import TABLES
 
 __all__ = [
     "SCHEMAS",
     "dataframe",
+    "group_perfect_watermark",
     "group_time_bounds",
-    "group_true_bound",
     "log_path",
+    "perfect_watermark",
     "spark_session",
     "tightness",
     "time_bounds",
-    "true_bound",
     "with_happenings",
 ]
 

@@ -37,7 +37,7 @@ def frame(*, start_ms: int = 0, crowded: bool = False, unsafe: bool = False) -> 
         lower = None if at_ms < 3_000 else 30_000 if 32_000 <= at_ms < 55_000 else at_ms - 2_000
         lower = at_ms + 500 if unsafe and 40_000 <= at_ms < 45_000 else lower
         upper = None if at_ms > 58_000 else at_ms + 1_000
-        rows.append({"at_ms": at_ms, "lower": lower, "upper": upper, "true_bound": max(at_ms - 500, 0)})
+        rows.append({"at_ms": at_ms, "lower": lower, "upper": upper, "perfect_watermark": max(at_ms - 500, 0)})
     times = pd.DataFrame(rows).astype("Int64") + start_ms
     return times.assign(stream="orders", group="billing", happened=[happened] * len(times))
 
@@ -47,11 +47,11 @@ CASES = {
     "dates": frame(start_ms=1_388_757_600_000),
     "crowded": frame(crowded=True),
     "unsafe": frame(unsafe=True),
-    "no truth": frame().drop(columns="true_bound"),
+    "no truth": frame().drop(columns="perfect_watermark"),
     "clock of its own": frame(start_ms=1_388_757_600_000)
-    .drop(columns=["true_bound", "happened"])
+    .drop(columns=["perfect_watermark", "happened"])
     .assign(at_ms=range(0, 61_000, 1_000)),
-    "nothing known": frame().drop(columns="true_bound").assign(lower=pd.NA, upper=pd.NA),
+    "nothing known": frame().drop(columns="perfect_watermark").assign(lower=pd.NA, upper=pd.NA),
     "one position": frame()[20:21],
 }
 

@@ -44,12 +44,12 @@ TABLES: Final = (
     "segments",
     "epochs",
     "events",
-    "marks",
+    "writer_marks",
     "cycles",
     "watermarks",
     "windows",
     "reads",
-    "faults",
+    "incidents",
 )
 
 

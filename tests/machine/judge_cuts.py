@@ -63,7 +63,7 @@ def counted_positions(rows: Rows, entry: Row, writer: str) -> Iterator[dict[int,
     time, read_ms = entry["writers"][writer], read_at(rows, entry)
     marks = [
         mark
-        for mark in rows["marks"]
+        for mark in rows["writer_marks"]
         if (mark["writer"], mark["time"], mark["outcome"]) == (writer, time, "success")
         and mark["received_ms"] <= entry["emitted_ms"]
     ]

@@ -49,7 +49,7 @@ def deliveries(rows: Rows) -> Iterator[tuple[Row, int, int]]:
 
 def _is_wrong(rows: Rows, event: Row, promised: int, overlaps: Mapping[int, set[int]]) -> bool:
     """Whether one of the bounds above the event that were shown was wrong about its writer."""
-    marks = [mark for mark in rows["marks"] if (mark["writer"], mark["outcome"]) == (event["writer"], "success")]
+    marks = [mark for mark in rows["writer_marks"] if (mark["writer"], mark["outcome"]) == (event["writer"], "success")]
     if not marks:
         return False
     bounds = [entry for entry in rows["watermarks"] if event["event_time"] < entry["lower"] <= promised]

@@ -62,7 +62,7 @@ def windows_monotone(rows: Rows) -> Answer:
     lives: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
     for row in rows["windows"]:
         who = (row["group"], row["reader"])
-        faults = sum(fault["target"] in who and fault["at_ms"] <= row["at_ms"] for fault in rows["faults"])
+        faults = sum(fault["target"] in who and fault["at_ms"] <= row["at_ms"] for fault in rows["incidents"])
         lives[*who, faults].append(row)
     judged, broken = 0, []
     for seen in lives.values():

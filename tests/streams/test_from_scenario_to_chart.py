@@ -71,14 +71,16 @@ def test_spark_and_the_reader_model_agree_on_every_version(spark: SparkSession, 
     bounds = recording.time_bounds(spark).orderBy("version").collect()
     assert [(row.lower, row.upper) for row in bounds] == reader_model(recording)
     assert [row.version for row in bounds] == list(range(len(bounds)))
-    assert all(row.lower is None or row.true_bound is None or row.lower <= row.true_bound for row in bounds)
+    assert all(
+        row.lower is None or row.perfect_watermark is None or row.lower <= row.perfect_watermark for row in bounds
+    )
 
 
 def test_what_happened_is_told_once_beside_the_rows(spark: SparkSession) -> None:
     recording = first_bounds().record()
     rows = recording.time_bounds(spark).collect()
     told = sorted((entry.at_ms, entry.kind, entry.what) for row in rows for entry in row.happened or ())
-    faults = recording.table("faults").to_pylist()
+    faults = recording.table("incidents").to_pylist()
     assert told == [(row["at_ms"], row["kind"], row["detail"]) for row in faults]
 
 
@@ -105,7 +107,7 @@ def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> No
     recording = scenario.record()
     bounds = recording.time_bounds(spark)
     assert bounds.count() == recording.counts["events"]
-    assert {"event_time", "writer", "lower", "upper", "true_bound"} <= set(bounds.columns)
+    assert {"event_time", "writer", "lower", "upper", "perfect_watermark"} <= set(bounds.columns)
 
 
 def test_the_picture_of_the_readme_is_made_by_the_code_beside_it(

@@ -52,10 +52,10 @@ def test_the_heir_of_a_controller_counts_the_timeout_from_its_own_first_cycle() 
 
 def test_a_replaced_writer_is_refused_when_it_is_back_and_its_last_events_are_late() -> None:
     run = recording("days/partitioned_writer")
-    back = [row for row in rows(run, "marks", process="w1") if row["received_ms"] >= 18_000]
+    back = [row for row in rows(run, "writer_marks", process="w1") if row["received_ms"] >= 18_000]
     assert back
     assert {row["outcome"] for row in back} == {"invalid time", "invalid position"}
-    assert {row["outcome"] for row in rows(run, "marks", process="w1/2")} == {"success"}
+    assert {row["outcome"] for row in rows(run, "writer_marks", process="w1/2")} == {"success"}
     waits = [row["at_ms"] for row in rows(run, "cycles") if row["lagging"] == ["w1"]]
     assert 8_000 < min(waits) <= max(waits) < 12_000
     late = [row for row in rows(run, "events", writer="w1") if row["event_time"] < 10_000 <= row["append_ms"]]
@@ -73,7 +73,7 @@ def test_the_slowest_clock_is_the_lower_bound() -> None:
 def test_a_rolling_transaction_adds_two_epochs_of_copies() -> None:
     run = recording("days/rolling_transaction")
     assert [row["kind"] for row in rows(run, "epochs")] == ["create", "scale", "rolling", "rolling"]
-    (mark,) = rows(run, "marks", txn="t1-1")
+    (mark,) = rows(run, "writer_marks", txn="t1-1")
     assert {segment >> 32 for segment, _ in mark["position"]} == {2}
     assert {segment >> 32 for segment, _ in rows(run, "watermarks")[-1]["cut"]} == {3}
 
@@ -123,7 +123,7 @@ def test_of_many_streams_only_those_of_the_crashed_controller_wait() -> None:
 
 def test_a_flaky_network_costs_notes_and_time_but_nobody_is_dropped() -> None:
     run = recording("days/flaky_network")
-    marks = rows(run, "marks")
+    marks = rows(run, "writer_marks")
     assert {row["outcome"] for row in marks} == {"success", "invalid time"}
     heard = {(row["writer"], row["noted_ms"]) for row in marks}
     assert len(heard) < len(marks)
@@ -137,5 +137,5 @@ def test_while_the_marks_are_out_of_reach_nothing_happens_and_then_time_goes_on(
     failed = rows(run, "cycles", reason="cycle failed: writer marks unavailable")
     assert [row["at_ms"] for row in failed] == list(range(8_005, 14_000, 1_000))
     assert not [at for at in emitted("store_outage") if 8_000 <= at < 14_000]
-    assert rows(run, "marks", outcome="unavailable")
+    assert rows(run, "writer_marks", outcome="unavailable")
     assert rows(run, "watermarks")[-1]["lower"] > 20_000

@@ -104,9 +104,9 @@ def test_4291_a_commit_without_a_time_makes_a_watermark_at_zero_only_with_the_op
     faulty = recording("reports/pravega_4291")
     sound = recording("reports/pravega_4291", stream={"commit_without_time": "no_mark"})
     assert {row["time"] for row in rows(faulty, "transactions")} == {None}
-    assert {row["time"] for row in rows(faulty, "marks", writer="t1")} == {0}
+    assert {row["time"] for row in rows(faulty, "writer_marks", writer="t1")} == {0}
     assert rows(faulty, "watermarks")[0]["lower"] == 0
-    assert not rows(sound, "marks", writer="t1")
+    assert not rows(sound, "writer_marks", writer="t1")
     assert rows(sound, "watermarks")[0]["lower"] > 0
     assert sound.counts["watermarks"] > 2 * faulty.counts["watermarks"]
 
@@ -162,7 +162,7 @@ def test_a_cut_is_unsound_only_as_implemented(name: str, unsound: Position, expe
 def test_the_order_of_the_visits_leaves_the_cut_behind_a_writer() -> None:
     run = recording("reports/cut_order")
     (mark,) = rows(run, "watermarks")
-    (middle,) = [Position(dict(row["position"])) for row in rows(run, "marks", writer="middle")]
+    (middle,) = [Position(dict(row["position"])) for row in rows(run, "writer_marks", writer="middle")]
     behind = MERGED_AND_SPLIT.ancestors(next(iter(middle)))
     assert {segment.id for segment in behind} & set(dict(mark["cut"]))
 

@@ -19,7 +19,7 @@ def column(name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable
     return pa.field(name, kind, nullable=nullable, metadata=metadata)
 
 
-FAULTS: Final = pa.schema(
+INCIDENTS: Final = pa.schema(
     [
         column("stream", TEXT, "the stream's name"),
         column("at_ms", LONG, "when it happened", unit="ms"),
@@ -28,4 +28,4 @@ FAULTS: Final = pa.schema(
         column("detail", TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
     ]
 )
-"""The table `faults`, which recordings of all kinds have."""
+"""The table `incidents`, which recordings of all kinds have."""

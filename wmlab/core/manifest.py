@@ -23,6 +23,15 @@ Source = Literal["simulation", "trace"]
 SCHEMA_VERSION: Final = 2
 """Raised whenever a column changes meaning, type or name. Version 1 had the tables of all kinds in each recording."""
 
+VERSION_1: Final = {
+    "incidents": "faults",
+    "writer_marks": "marks",
+    "watermark_index": "marks_index",
+    "writer_shutdowns": "departures",
+    "previous_lower": "barrier",
+}
+"""Tables and columns that schema version 1 called otherwise: what it called them."""
+
 _FORMAT: Final = "wmlab recording"
 
 
@@ -126,6 +135,8 @@ class Manifest:
         `RecordingError` if the count of one is missing, or there is another.
         """
         counts = dict(self.rows)
+        if self.schema_version == 1:
+            counts |= {new: counts.pop(old) for new, old in VERSION_1.items() if old in counts}
         found = tuple((name, counts.pop(name)) for name in names if name in counts)
         others = counts.values() if self.schema_version == 1 else counts
         if len(found) < len(names) or any(others):

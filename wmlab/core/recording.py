@@ -161,7 +161,7 @@ class Recording:
         """The table `name` as a Spark DataFrame; the table of a recording on disk is read by Spark itself."""
         from wmlab.core.spark import schemas
 
-        if self.path is not None and name in self.schemas:
+        if self.path is not None and (self.path / name).is_dir() and name in self.schemas:
             return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(self.path / name))
         return schemas.dataframe(spark, self.table(name))
 

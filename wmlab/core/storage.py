@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.manifest import MANIFEST_FILE, Manifest
+from wmlab.core.manifest import MANIFEST_FILE, VERSION_1, Manifest
 
 PART_FILE: Final = "part-0.parquet"
 """The one file of a table's dataset."""
@@ -54,7 +54,7 @@ class StoredTable:
                     remedy="read the recording again with Recording.read.",
                 )
             with pq.ParquetFile(self.file, page_checksum_verification=True) as parquet:
-                return parquet.read().cast(self.schema)
+                return parquet.read().rename_columns(self.schema.names).cast(self.schema)
         except (OSError, pa.ArrowException) as damage:
             raise RecordingError(
                 f"table {self.name!r} cannot be read from {self.file}: {damage}.", remedy=_RECORD_AGAIN
@@ -129,15 +129,18 @@ def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]
     A recording of schema version 1 has the tables of all kinds, those of others empty, which are left out. Raises
     `RecordingError` for damage to tables, gathered, one line per table.
     """
+    former = VERSION_1 if manifest.schema_version == 1 else {}
     manifest = manifest.of_tables(schemas, where=str(target / MANIFEST_FILE))
     stored: dict[str, StoredTable] = {}
     damage: list[str] = []
     for name, rows in manifest.rows:
-        problem = _table_damage(target / name, schemas[name], rows)
+        dataset = target / former.get(name, name)
+        written = pa.schema([column.with_name(former.get(column.name, column.name)) for column in schemas[name]])
+        problem = _table_damage(dataset, written, rows)
         if problem:
             damage.append(f"table {name!r} {problem}")
         else:
-            stored[name] = StoredTable.at(name, target / name / PART_FILE, schemas[name])
+            stored[name] = StoredTable.at(name, dataset / PART_FILE, schemas[name])
     if damage:
         raise RecordingError(f"the recording at {target} is damaged: " + "; ".join(damage) + ".", remedy=_RECORD_AGAIN)
     return manifest, Tables({}, stored)

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FAULTS, FLAG, LONG, TEXT, column
+from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column
 
 _STREAM = column("stream", TEXT, "the dataflow's name")
 _EXECUTION = column("execution", LONG, "the execution, from 1; a restart begins the next")
@@ -190,4 +190,4 @@ _MOTION: Final[dict[str, pa.Schema]] = {
     ),
 }
 
-DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = _TOPOLOGY | _MOTION | {"faults": FAULTS}
+DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = _TOPOLOGY | _MOTION | {"incidents": INCIDENTS}

@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FAULTS, FLAG, LONG, TEXT, column
+from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column
 
 _STREAM = column("stream", TEXT, "the query's name")
 _OPERATOR = column("operator", TEXT, "where: 'build' or 'probe' of windows, 'sink', or the name of an operator")
@@ -71,5 +71,5 @@ PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
             column("reached", LONG, "the probe's watermark then; null: unknown", unit="ms", nullable=True),
         ]
     ),
-    "faults": FAULTS,
+    "incidents": INCIDENTS,
 }

@@ -10,7 +10,7 @@ from wmlab.streams.scenario.scenario import StreamScenario
 
 @value
 class Scenario(StreamScenario):
-    """A stream or several, who writes and reads them, and what happens to them; the fields are those of `StreamScenario`."""
+    """A stream or several, and what happens to them; the fields are those of `StreamScenario`."""
 
     record = record
     panel = panel

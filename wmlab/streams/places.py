@@ -51,7 +51,7 @@ def _marks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksL
     """The index, the marks log and the segments of one stream of a recording."""
     segments = _rows(recording, "segments", stream := _stream(recording, stream), "segment_id")
     marks = _rows(recording, "watermarks", stream, "seq")
-    records = _rows(recording, "marks_index", stream, "place")
+    records = _rows(recording, "watermark_index", stream, "place")
     entries = tuple(
         (row["revision"], Watermark(row["lower"], row["upper"], Position(dict(row["cut"])), dict(row["writers"])))
         for row in marks

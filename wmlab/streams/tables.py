@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FAULTS, FLAG, LONG, OFFSETS, REAL, TEXT, column
+from wmlab.core.columns import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column
 
 _STREAM = column("stream", TEXT, "the stream's name")
 
@@ -56,7 +56,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             column("writer", TEXT, "who wrote it"),
         ]
     ),
-    "marks": pa.schema(
+    "writer_marks": pa.schema(
         [
             _STREAM,
             column("writer", TEXT, "the writer id under which the time was noted"),
@@ -70,7 +70,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             column("outcome", TEXT, "success, or why it was refused"),
         ]
     ),
-    "departures": pa.schema(
+    "writer_shutdowns": pa.schema(
         [
             _STREAM,
             column("writer", TEXT, "the writer id that need not be waited for any more"),
@@ -134,7 +134,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             column("revision", LONG, "end of the entry in the marks segment", unit="bytes"),
         ]
     ),
-    "marks_index": pa.schema(
+    "watermark_index": pa.schema(
         [
             _STREAM,
             column("place", LONG, "place of the record in the index segment, from 0; a record has 16 bytes"),
@@ -208,7 +208,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             ),
         ]
     ),
-    "faults": FAULTS,
+    "incidents": INCIDENTS,
     "ownership": pa.schema(
         [
             column("bucket", LONG, "the bucket"),

@@ -128,8 +128,8 @@ def test_a_manifest_that_lacks_fields(saved):
 
 
 def test_a_missing_table(saved):
-    shutil.rmtree(saved / "marks")
-    assert "table 'marks' is missing" in problem_of(saved)
+    shutil.rmtree(saved / "writer_marks")
+    assert "table 'writer_marks' is missing" in problem_of(saved)
 
 
 def test_a_truncated_parquet_file(saved):
@@ -165,10 +165,10 @@ def test_a_second_part_that_spark_would_read_as_well(saved):
 
 
 def test_the_damage_of_all_tables_is_gathered(saved):
-    shutil.rmtree(saved / "marks")
+    shutil.rmtree(saved / "writer_marks")
     (saved / "events" / "part-0.parquet").write_bytes(b"no")
     problem = problem_of(saved)
-    assert "'marks' is missing" in problem
+    assert "'writer_marks' is missing" in problem
     assert "'events' is truncated" in problem
 
 

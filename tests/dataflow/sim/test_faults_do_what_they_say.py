@@ -40,7 +40,7 @@ def test_a_vertex_that_stands_still_catches_up() -> None:
     run = recorded(vertices, ["s -> m -> out"], faults=[flow.Stall("m", at_ms=200, for_ms=500)], queue_size=16)
     assert not [row for row in rows(run, "sunk") if 205 < row["at_ms"] < 700]
     assert [row["t"] for row in results(run)] == list(range(0, 1_000, 10))
-    stood = [row for row in rows(run, "faults") if row["kind"] == "stall"]
+    stood = [row for row in rows(run, "incidents") if row["kind"] == "stall"]
     assert [(row["at_ms"], row["target"], row["detail"]) for row in stood] == [(200, "m", "for 500 ms")]
 
 
@@ -95,7 +95,7 @@ def test_a_call_that_fails_ends_the_job() -> None:
     assert outcome(run) == "failed"
     assert [row["outcome"] for row in rows(run, "calls")].count("failed") == 1
     assert "call" in rows(run, "executions")[0]["reason"]
-    assert [row["kind"] for row in rows(run, "faults")] == ["fail call", "call fails", "failure"]
+    assert [row["kind"] for row in rows(run, "incidents")] == ["fail call", "call fails", "failure"]
 
 
 def test_an_expression_without_a_value_ends_the_job() -> None:

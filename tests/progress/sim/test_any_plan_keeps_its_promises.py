@@ -54,7 +54,7 @@ def windows(world: PlanWorld) -> list[tuple[int, ...]]:
 def test_windows_do_not_depend_on_the_workers_and_nothing_is_late(plan: Query, base: int) -> None:
     one, many = (played(plan, Workers(count, service_mean_ms=30), base) for count in (1, 7))
     assert windows(one) == windows(many)
-    assert rows(many, "faults") == rows(one, "faults") == []
+    assert rows(many, "incidents") == rows(one, "incidents") == []
 
 
 @settings(max_examples=60, deadline=None)

@@ -32,7 +32,7 @@ def test_a_lost_buffer_stops_time_until_the_end() -> None:
     marks = watermarks(world)
     assert max(mark for mark in marks if mark is not None) < 1_100
     assert (fired(world, "watermark"), fired(world, "end of stream")) == (0, 10)
-    (fault,) = rows(world, "faults")
+    (fault,) = rows(world, "incidents")
     assert (fault["kind"], fault["target"], fault["detail"]) == ("loss", "a 20", "10 records")
     sequences = {row["sequence"] for row in rows(world, "buffers", emitter="a")}
     assert 20 not in sequences
@@ -83,7 +83,7 @@ def test_stamped_at_the_source_an_empty_buffer_keeps_its_watermark() -> None:
 
 def test_disorder_at_the_source_makes_records_late() -> None:
     world = run(queries=[query(source("a", disorder_ms=2_500), source("b"))])
-    late = rows(world, "faults", kind="late")
+    late = rows(world, "incidents", kind="late")
     assert late
     assert {row["target"] for row in late} == {"a"}
     assert late[0]["detail"].startswith(tuple("123456789"))
@@ -93,7 +93,7 @@ def test_an_engine_that_forgets_fires_a_window_twice() -> None:
     window = Aggregate(1_000, forget_fired=True)
     world = run(queries=[query(source("a", disorder_ms=2_500), source("b"), window=window)])
     twice = rows(world, "windows_fired", again=True)
-    assert len(twice) == len(rows(world, "faults", kind="double fire")) > 0
+    assert len(twice) == len(rows(world, "incidents", kind="double fire")) > 0
     assert rows(run(queries=[query(source("a", disorder_ms=2_500), source("b"))]), "windows_fired", again=True) == []
 
 
@@ -123,7 +123,7 @@ def test_the_literal_rule_never_completes_a_single_chunk() -> None:
     world = run(complete="literal")
     assert fired(world, "watermark") == 0
     wrong = run(complete="literal", queries=[query(growing("a", 3), growing("b", 3))])
-    assert rows(wrong, "faults", kind="breach")
+    assert rows(wrong, "incidents", kind="breach")
 
 
 def test_a_trace_is_replayed_as_it_arrived() -> None:

@@ -64,7 +64,7 @@ def test_every_sequence_has_one_last_chunk_with_the_highest_number_however_often
     assert max(len(mine) for mine in sequences.values()) >= 6
     for mine in sequences.values():
         assert mine == [(base + place, place == len(mine) - 1) for place in range(len(mine))]
-    assert rows(world, "faults") == []
+    assert rows(world, "incidents") == []
 
 
 def test_a_renumbering_numbers_only_what_is_in_a_prefix() -> None:

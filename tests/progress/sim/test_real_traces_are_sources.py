@@ -24,7 +24,7 @@ def test_a_trace_runs_through_a_plan(name: str, late: bool) -> None:
     arrivals = rows(world, "buffers", operator="build")
     assert {row["emitter"] for row in arrivals} == {source.name for source in scenario.queries[0].sources}
     missed = sum(row["records"] for row in arrivals) - sum(row["records"] for row in rows(world, "windows_fired"))
-    assert (missed > 0) == bool(rows(world, "faults", kind="late")) == late
+    assert (missed > 0) == bool(rows(world, "incidents", kind="late")) == late
 
 
 def test_a_source_that_is_no_writer_of_its_trace_is_refused() -> None:

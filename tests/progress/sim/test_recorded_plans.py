@@ -26,7 +26,7 @@ def test_the_tables_have_the_columns_of_their_schemas() -> None:
     tables = plan_tables(run(queries=[query(window=Join(1_000))]).journal)
     for name, schema in PROGRESS_TABLES.items():
         assert tables[name].schema == schema
-        assert tables[name].num_rows or name == "faults"
+        assert tables[name].num_rows or name == "incidents"
         assert all(b"about" in field.metadata for field in schema)
 
 

@@ -61,7 +61,7 @@ def test_a_stalled_worker_holds_the_buffer_in_its_hand() -> None:
     inside = [r for r in rows(stalled, "buffers", worker=2) if 2_000 < r["arrived_ms"] < 5_000]
     assert inside == []
     assert windows(stalled) == windows(run())
-    assert [row["kind"] for row in rows(stalled, "faults")] == ["stall"]
+    assert [row["kind"] for row in rows(stalled, "incidents")] == ["stall"]
 
 
 def test_every_window_fires_at_the_arrival_that_lets_it() -> None:

@@ -18,12 +18,12 @@ TIMES = {
     "segments": "created_ms",
     "epochs": "at_ms",
     "events": "append_ms",
-    "marks": "received_ms",
+    "writer_marks": "received_ms",
     "cycles": "at_ms",
     "watermarks": "emitted_ms",
     "positions": "at_ms",
     "windows": "at_ms",
-    "faults": "at_ms",
+    "incidents": "at_ms",
 }
 
 

@@ -77,7 +77,7 @@ def test_no_bound_and_a_moving_bound_are_explained_too(run: Recording, at_ms: in
 
 
 def test_refused_notes_leave_no_bound() -> None:
-    found = at(written(marks=[mark("w1", 5, 100, "invalid position")]), 200)
+    found = at(written(writer_marks=[mark("w1", 5, 100, "invalid position")]), 200)
     assert found.sentence == (
         "no lower bound yet: no noted time was accepted, those of w1 (invalid position) were refused; "
         "it waits for a noted time"
@@ -91,7 +91,7 @@ def test_a_stream_in_which_nothing_is_written_is_told_so() -> None:
 
 def test_a_failed_cut_is_told_with_its_reason_and_the_next_try() -> None:
     failed = cycle(1_100, None, reason="cut failed: unknown segment 9@4", participating=["w1"])
-    found = at(written(marks=[mark("w1", 5, 100)], cycles=[failed]), 1_500)
+    found = at(written(writer_marks=[mark("w1", 5, 100)], cycles=[failed]), 1_500)
     assert found.cause == "cut failed: unknown segment 9@4"
     assert found.sentence == (
         "no lower bound yet: the cycles end with: cut failed: unknown segment 9@4; "
@@ -103,13 +103,13 @@ def emitted(**rows: Any) -> dict[str, Any]:
     """One watermark of w1 (10), w2 (20) and w3 (30) at 1 100 ms, then the given rows."""
     noted = [mark("w1", 10, 90), mark("w2", 20, 95), mark("w3", 30, 100)]
     first = cycle(1_100, None, outcome="emitted", participating=["w1", "w2", "w3"])
-    tables = {"marks": noted, "cycles": [first], "watermarks": [watermark(0, 1_100, w1=10, w2=20, w3=30)]}
+    tables = {"writer_marks": noted, "cycles": [first], "watermarks": [watermark(0, 1_100, w1=10, w2=20, w3=30)]}
     return {name: [*tables.get(name, []), *rows.get(name, [])] for name in {*tables, *rows}}
 
 
 def test_several_writers_that_lag_are_all_named() -> None:
     held = cycle(2_100, 10, lagging=["w1", "w2"], participating=["w3"], reason="waits")
-    found = at(written(**emitted(cycles=[held], faults=[fault("silence", "w2", 1_500)])), 2_500)
+    found = at(written(**emitted(cycles=[held], incidents=[fault("silence", "w2", 1_500)])), 2_500)
     assert found.sentence == (
         "lower bound held at 10 ms since 2 100 ms by writers w1 (last mark 10 ms noted at 85 ms) and w2 (silent, last "
         "mark 20 ms noted at 90 ms, beyond the bound, not yet seen by a cycle), 20 ms behind the others; the last of "
@@ -119,7 +119,7 @@ def test_several_writers_that_lag_are_all_named() -> None:
 
 def test_a_writer_that_has_caught_up_is_seen_by_the_next_cycle() -> None:
     held = cycle(2_100, 10, lagging=["w1"], participating=["w2", "w3"], reason="waits")
-    found = at(written(**emitted(cycles=[held], marks=[mark("w1", 40, 2_200)])), 2_500)
+    found = at(written(**emitted(cycles=[held], writer_marks=[mark("w1", 40, 2_200)])), 2_500)
     assert found.release_ms == 3_100
     assert found.sentence.endswith("beyond the bound, not yet seen by a cycle, 10 ms behind the others; "
                                    "the next cycle sees it at 3 100 ms")  # fmt: skip
@@ -127,7 +127,7 @@ def test_a_writer_that_has_caught_up_is_seen_by_the_next_cycle() -> None:
 
 def test_a_later_note_that_was_refused_is_part_of_the_story() -> None:
     held = cycle(2_100, 10, lagging=["w1"], participating=["w2", "w3"], reason="waits")
-    found = at(written(**emitted(cycles=[held], marks=[mark("w1", 3, 2_200, "invalid time")])), 2_500)
+    found = at(written(**emitted(cycles=[held], writer_marks=[mark("w1", 3, 2_200, "invalid time")])), 2_500)
     assert "a later note was refused (invalid time)" in found.sentence
 
 
@@ -171,7 +171,7 @@ def test_an_explanation_is_data(run: Recording) -> None:
 
 def test_times_since_1970_are_written_as_dates(run: Recording) -> None:
     start = 1_388_757_600_000
-    found = at(written(marks=[mark("w1", start, start + 100)]), start + 200)
+    found = at(written(writer_marks=[mark("w1", start, start + 100)]), start + 200)
     assert found.sentence.endswith("the first cycle runs at 2014-01-03 14:00:01.100 UTC")
 
 

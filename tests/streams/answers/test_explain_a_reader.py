@@ -61,7 +61,7 @@ def test_a_reader_that_has_not_looked_knows_nothing(slow: Recording) -> None:
 
 def marked(count: int = 2) -> dict[str, list[dict[str, object]]]:
     return {
-        "marks": [mark("w1", 10, 90)],
+        "writer_marks": [mark("w1", 10, 90)],
         "cycles": [cycle(1_100, None, outcome="emitted", participating=["w1"])],
         "watermarks": [watermark(n, 1_100 + 1_000 * n, w1=10 * (n + 1)) for n in range(count)],
     }

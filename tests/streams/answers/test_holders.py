@@ -24,7 +24,7 @@ def over(recording: Recording) -> Holders:
 def test_costs_are_averages_over_the_run() -> None:
     """w1 holds the bound at 0 for 4 of 10 s, where w2 had noted 3 000: 3 000 * 4 / 10 = 1 200 ms of mean lag."""
     recording = written(
-        marks=[mark("w1", 0, 0), mark("w2", 3_000, 0), mark("w1", 3_000, 4_500)],
+        writer_marks=[mark("w1", 0, 0), mark("w2", 3_000, 0), mark("w1", 3_000, 4_500)],
         cycles=[
             cycle(1_000, None, outcome="emitted", participating=["w1", "w2"]),
             cycle(2_000, 0, lagging=["w1"], participating=["w2"], reason="waits"),
@@ -52,7 +52,7 @@ def test_costs_are_averages_over_the_run() -> None:
 
 def test_writers_that_hold_together_share_the_cost() -> None:
     recording = written(
-        marks=[mark("w1", 0, 0), mark("w2", 0, 0), mark("w3", 500, 0)],
+        writer_marks=[mark("w1", 0, 0), mark("w2", 0, 0), mark("w3", 500, 0)],
         cycles=[cycle(0, 0, lagging=["w1", "w2"], reason="waits")],
         watermarks=[watermark(0, 0, w1=0, w2=0, w3=500)],
         positions=[position(0, 0, 1_000)],
@@ -67,7 +67,7 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
     """w1 holds the bound at 0 from 1 000 on, where w2 has noted 3 000; nothing is recorded after 1 000."""
     tables = {
         "segments": [segment()],
-        "marks": [mark("w1", 0, 500), mark("w2", 3_000, 500)],
+        "writer_marks": [mark("w1", 0, 500), mark("w2", 3_000, 500)],
         "cycles": [cycle(1_000, None, outcome="emitted", participating=["w1", "w2"])],
         "watermarks": [watermark(0, 1_000, w1=0, w2=3_000)],
     }
@@ -75,7 +75,7 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
 
     def length(deleted_ms: int | None = None, **given: object) -> int:
         faults = [] if deleted_ms is None else [fault("delete", "orders", deleted_ms)]
-        return over(Recording.from_tables(tables | {"faults": faults}, name="by hand", **given)).run_ms
+        return over(Recording.from_tables(tables | {"incidents": faults}, name="by hand", **given)).run_ms
 
     assert length(scenario=scenario) == 4_000
     assert length(scenario=scenario, deleted_ms=2_500) == 2_500
@@ -86,7 +86,7 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
 
 def test_what_stands_in_the_way_without_a_writer_is_a_holder_too() -> None:
     recording = written(
-        marks=[mark("w1", 5, 400)],
+        writer_marks=[mark("w1", 5, 400)],
         cycles=[cycle(1_400, None, reason="cut failed: no positions")],
         positions=[position(0, 0, 2_000)],
     )

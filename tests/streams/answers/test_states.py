@@ -16,7 +16,7 @@ Fault = tuple[str, int] | tuple[str, int, str]
 
 def state(at_ms: int, *faults: Fault) -> str:
     told = [fault(kind, "w", when, *detail) for kind, when, *detail in faults]
-    return known_at(written(faults=told), "orders", at_ms).state_of("w")
+    return known_at(written(incidents=told), "orders", at_ms).state_of("w")
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ def test_all_that_a_script_does_to_writers_ends_when_it_ends() -> None:
         3_200: "crashed",
         5_200: "shut down",
     }
-    kinds = {row["kind"] for row in recording.table("faults").to_pylist() if row["target"] == "t"}
+    kinds = {row["kind"] for row in recording.table("incidents").to_pylist() if row["target"] == "t"}
     assert kinds == {"hold", "commit", "abort", "write"}
-    heard = [row["received_ms"] for row in recording.table("marks").to_pylist() if row["writer"] == "t"]
-    for row in recording.table("faults").to_pylist():
+    heard = [row["received_ms"] for row in recording.table("writer_marks").to_pylist() if row["writer"] == "t"]
+    for row in recording.table("incidents").to_pylist():
         if row["kind"] in {"hold", "abort"}:
             again_ms = min(at_ms for at_ms in heard if at_ms > row["at_ms"])
             assert known_at(recording, "orders", again_ms - 1).state_of("t") == row["detail"]

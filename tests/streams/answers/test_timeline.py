@@ -63,7 +63,7 @@ def test_a_moment_that_lasts_is_found_anywhere_in_its_span(run: Timeline) -> Non
 
 def test_refused_notes_are_one_row_per_reason() -> None:
     refused = [mark("w1", 5, at, "invalid time") for at in (200, 300)]
-    found = timeline(written(marks=[mark("w1", 10, 100), *refused, mark("w1", 9, 400, "invalid position")]))
+    found = timeline(written(writer_marks=[mark("w1", 10, 100), *refused, mark("w1", 9, 400, "invalid position")]))
     assert [(m.at_ms, m.to_ms, m.what, m.effect) for m in found] == [
         (100, 100, "notes the time 10 ms", "is on record"),
         (200, 300, "notes a time, 2 times", "refused: invalid time"),
@@ -161,5 +161,5 @@ def test_the_scale_is_told_once(run: Timeline) -> None:
 
 
 def test_a_recording_can_hold_rows_of_one_stream_only() -> None:
-    recording: Recording = written(marks=[mark("w1", 10, 100)])
+    recording: Recording = written(writer_marks=[mark("w1", 10, 100)])
     assert timeline(recording, stream="orders") == timeline(recording)

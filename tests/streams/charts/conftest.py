@@ -30,10 +30,10 @@ def bounds() -> Bounds:
                     "at_ms": start_ms + second * 1_000,
                     "lower": None if lower is None else start_ms + lower,
                     "upper": None if second > 58 else start_ms + second * 1_000 + 1_000,
-                    "true_bound": start_ms + max(second * 1_000 - 500, 0),
+                    "perfect_watermark": start_ms + max(second * 1_000 - 500, 0),
                 }
             )
-        frame = pd.DataFrame(rows).astype(dict.fromkeys(("lower", "upper", "true_bound"), "Int64"))
+        frame = pd.DataFrame(rows).astype(dict.fromkeys(("lower", "upper", "perfect_watermark"), "Int64"))
         return frame.assign(**columns)
 
     return build

@@ -79,7 +79,7 @@ _TABLES: dict[str, list[dict[str, Any]]] = {
         _event(BORN_1 + 1, 10, 4_900, 5_000),
         _event(BORN_1 + 2, 10, 5_900, 6_000),
     ],
-    "marks": [
+    "writer_marks": [
         *(_mark("w1", at - 100, at) for at in range(1_000, 9_000, 1_000)),
         *(_mark("w2", at - 200, at) for at in range(1_000, 4_000, 1_000)),
         _mark("w2", 100, 4_000, "time went back"),
@@ -102,7 +102,7 @@ _TABLES: dict[str, list[dict[str, Any]]] = {
         _position(3, BORN_1 + 2, 10, False, 6_500),
     ],
     "windows": [_window(2_600, 800, None), _window(5_500, 2_800, 3_900), _window(6_500, 2_800, 3_900)],
-    "faults": [
+    "incidents": [
         {"stream": "orders", "at_ms": 3_200, "kind": "crash", "target": "w2", "detail": "w2 crashes"},
         {"stream": "orders", "at_ms": 4_000, "kind": "scale", "target": "0@0", "detail": "0@0 → 1@1, 2@1"},
     ],

@@ -20,7 +20,7 @@ def frame(lower: list[int | None], truth: list[int | None] | None = None) -> pd.
     rows = pd.DataFrame({"stream": "s", "at_ms": range(0, 1_000 * len(lower), 1_000)})
     rows["lower"] = pd.array(lower, dtype="Int64")
     rows["upper"] = rows["at_ms"] + 9_000
-    return rows if truth is None else rows.assign(true_bound=pd.array(truth, dtype="Int64"))
+    return rows if truth is None else rows.assign(perfect_watermark=pd.array(truth, dtype="Int64"))
 
 
 def test_a_standstill_lasts_until_the_row_that_changes_it() -> None:

@@ -93,14 +93,14 @@ def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds,
 
 @pytest.mark.parametrize("missing", ["stream", "at_ms", "lower", "upper"])
 def test_a_missing_column_is_named(bounds: Bounds, missing: str) -> None:
-    with pytest.raises(ChartError, match=f"has no column {missing}; it has .*true_bound") as caught:
+    with pytest.raises(ChartError, match=f"has no column {missing}; it has .*perfect_watermark") as caught:
         read_bounds(bounds().drop(columns=missing))
     assert "recording.time_bounds(spark)" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
     ("column", "values"),
-    [("lower", 1.5), ("upper", "soon"), ("at_ms", None), ("lower", float("inf")), ("true_bound", "7")],
+    [("lower", 1.5), ("upper", "soon"), ("at_ms", None), ("lower", float("inf")), ("perfect_watermark", "7")],
 )
 def test_a_time_that_is_none_is_shown(bounds: Bounds, column: str, values: object) -> None:
     frame = bounds().astype({column: object})

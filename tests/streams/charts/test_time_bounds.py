@@ -95,12 +95,12 @@ def test_the_lower_panel_shows_the_distance_from_the_truth(bounds: Bounds) -> No
 
 
 def test_without_truth_the_lower_panel_shows_the_distance_from_the_clock(bounds: Bounds) -> None:
-    frame = bounds().drop(columns="true_bound")
+    frame = bounds().drop(columns="perfect_watermark")
     assert traces(time_bounds(frame).figure, "y2")["lower − clock"]["y"][40] == -10
 
 
 def test_without_truth_or_common_clock_there_is_one_panel(bounds: Bounds) -> None:
-    frame = bounds(start_ms=1_388_757_600_000).drop(columns="true_bound")
+    frame = bounds(start_ms=1_388_757_600_000).drop(columns="perfect_watermark")
     chart = time_bounds(frame.assign(at_ms=frame["at_ms"] - 1_388_757_600_000))
     assert traces(chart.figure, "y2") == {}
     assert chart.figure.layout.yaxis.type == "date"
@@ -124,12 +124,12 @@ def test_the_unknown_is_drawn_as_unknown(bounds: Bounds) -> None:
     assert sorted(strips) == [(0, 3), (59, 60)]
     assert ">lower unknown<" in chart.svg
     assert ">upper unknown<" in chart.svg
-    assert ">no bound is known<" in time_bounds(bounds(lower=pd.NA, upper=pd.NA, true_bound=pd.NA)).svg
+    assert ">no bound is known<" in time_bounds(bounds(lower=pd.NA, upper=pd.NA, perfect_watermark=pd.NA)).svg
 
 
 def test_a_broken_promise_is_marked_where_it_begins(bounds: Bounds) -> None:
     frame = bounds()
-    frame.loc[40:43, "lower"] = frame["true_bound"] + 200
+    frame.loc[40:43, "lower"] = frame["perfect_watermark"] + 200
     chart = time_bounds(frame)
     marked = traces(chart.figure, "y")["not safe"]
     assert (marked["x"], marked["y"]) == ([40], [39.7])
@@ -156,7 +156,7 @@ def test_the_title_can_be_replaced(bounds: Bounds) -> None:
 def test_a_long_run_is_thinned_in_the_picture_and_whole_in_the_data() -> None:
     rows = 20_000
     frame = pd.DataFrame({"stream": "s", "at_ms": range(rows), "lower": range(rows), "upper": range(9, rows + 9)})
-    frame = frame.assign(true_bound=frame["lower"] + 3)
+    frame = frame.assign(perfect_watermark=frame["lower"] + 3)
     frame.loc[12_345, "lower"] = 40_000
     chart = time_bounds(frame)
     curves = traces(chart.figure, "y")
@@ -176,7 +176,7 @@ def test_a_single_position_is_a_point(bounds: Bounds) -> None:
 
 def test_the_data_are_plain_lists(bounds: Bounds, happened: list[object]) -> None:
     data = time_bounds(bounds(happened=happened)).data
-    assert list(data) == ["at_ms", "lower", "upper", "true_bound", "happened"]
+    assert list(data) == ["at_ms", "lower", "upper", "perfect_watermark", "happened"]
     assert data["happened"][1] == {"at_ms": 30_000, "kind": "crash", "what": "w2"}
     assert json.loads(json.dumps(data)) == data
 

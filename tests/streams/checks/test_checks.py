@@ -157,7 +157,7 @@ def test_i4_finds_a_cut_behind_a_counted_writer(spark: SparkSession, sound: Reco
     (_, cut), (table, mark), (_, segment) = proof(found)
     assert cut["cut"] == {"1": 1}
     assert cut["writers"] == {mark["writer"]: mark["time"]}
-    assert table == "marks"
+    assert table == "writer_marks"
     assert mark["position"]["1"] > 1
     assert mark["received_ms"] <= cut["emitted_ms"]
     assert segment["segment_id"] == 1

@@ -108,7 +108,7 @@ def test_the_writers_lanes_show_their_marks(at_ms: int) -> None:
     newest, accepted = lane(TIMES, at_ms, "newest mark"), lane(TIMES, at_ms, "mark")
     refused, values = lane(TIMES, at_ms, "refused"), lane(TIMES, at_ms, "value", "alarm")
     for writer in ("t1", "w1", "w2"):
-        marks = [row for row in rows("marks", "received_ms", at_ms) if row["writer"] == writer]
+        marks = [row for row in rows("writer_marks", "received_ms", at_ms) if row["writer"] == writer]
         good = [row["time"] for row in marks if row["outcome"] == "success"]
         assert sorted(item.low for item in accepted[writer]) == sorted(good)
         assert len(refused[writer]) == len(marks) - len(good)
@@ -145,11 +145,11 @@ def happened(kind: str) -> list[int]:
 
 
 def test_what_happened_is_what_the_tables_say() -> None:
-    tables = {name: everything().table(name).to_pylist() for name in ("epochs", "faults", "cycles", "watermarks")}
+    tables = {name: everything().table(name).to_pylist() for name in ("epochs", "incidents", "cycles", "watermarks")}
     assert happened("watermark") == [row["emitted_ms"] for row in tables["watermarks"]]
     assert happened("held cycle") == [row["at_ms"] for row in tables["cycles"] if row["outcome"] != "emitted"]
     assert happened("dropped writer") == [row["at_ms"] for row in tables["cycles"] for _ in row["removed"]]
-    assert happened("fault") == [row["at_ms"] for row in tables["faults"] if row["kind"] != "scale"]
+    assert happened("fault") == [row["at_ms"] for row in tables["incidents"] if row["kind"] != "scale"]
     # The rolling transaction makes two epochs in one moment.
     assert happened("scale") == sorted({row["at_ms"] for row in tables["epochs"][1:]})
 
@@ -171,7 +171,7 @@ def test_every_item_comes_and_goes_at_a_change() -> None:
 def test_the_true_bound_is_that_of_the_bounds() -> None:
     bounds = pd.DataFrame(
         {"stream": "orders", "group": "billing", "at_ms": [1_000, 2_000, 3_000], "lower": 0, "upper": 5_000}
-    ).assign(true_bound=pd.array([700, 1_700, None], dtype="Int64"))
+    ).assign(perfect_watermark=pd.array([700, 1_700, None], dtype="Int64"))
     times = film_of(everything(), stream="orders", bounds=bounds).panels[2]
     shown = {at: [i.low for i in lane(times, at, "truth")["billing-1 sees"]] for at in (999, 1_000, 2_500, 3_000)}
     assert shown == {999: [], 1_000: [700], 2_500: [1_700], 3_000: []}

@@ -42,7 +42,7 @@ def bounds(world: World) -> list[tuple[int, int]]:
 
 def outcomes(world: World, writer: str) -> list[str]:
     """What became of every mark of a writer."""
-    return [row["outcome"] for row in rows(world, "marks", writer=writer)]
+    return [row["outcome"] for row in rows(world, "writer_marks", writer=writer)]
 
 
 def held(world: World) -> list[str]:

@@ -28,10 +28,10 @@ def test_a_writer_that_does_not_run_does_nothing(action, begins):
     writer = EventWriter("w1", rate_per_s=100, starts_ms=0 if begins else 9_000)
     crash = [script.CrashWriter(at_ms=5_000, writer="w1")] if begins else []
     world = run(writers=[writer, EventWriter("w2", rate_per_s=10)], script=[*crash, action])
-    assert rows(world, "faults")[-1]["detail"] == "w1 is not running"
-    assert not rows(world, "departures")
-    assert not [row for row in rows(world, "marks", writer="w1") if 5_100 < row["received_ms"] < 9_000]
-    assert bool([row for row in rows(world, "marks", writer="w1") if row["received_ms"] > 9_000]) is not begins
+    assert rows(world, "incidents")[-1]["detail"] == "w1 is not running"
+    assert not rows(world, "writer_shutdowns")
+    assert not [row for row in rows(world, "writer_marks", writer="w1") if 5_100 < row["received_ms"] < 9_000]
+    assert bool([row for row in rows(world, "writer_marks", writer="w1") if row["received_ms"] > 9_000]) is not begins
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_writer_that_has_crashed_leaves_its_transaction_to_the_lease(action):
     writers = [TransactionalWriter("t", rate_per_s=50, lease_ms=3_000)]
     crash = script.CrashWriter(at_ms=6_300, writer="t")
     world = run(writers=writers, script=[crash, action])
-    assert rows(world, "faults")[-1]["detail"] == "t is not running"
+    assert rows(world, "incidents")[-1]["detail"] == "t is not running"
     assert rows(world, "transactions")[-1]["aborted_ms"] == 6_300 + 3_000
 
 
@@ -55,7 +55,7 @@ def test_a_writer_of_a_deleted_stream_cannot_shut_down():
     actions = [script.DeleteStream(at_ms=1_000), script.ShutDownWriter(at_ms=4_000, writer="late")]
     late = EventWriter("late", rate_per_s=100, starts_ms=2_000)
     world = run(writers=[EventWriter("w1", rate_per_s=10), late], script=actions)
-    assert world.past[0].journal.rows["faults"][-1]["detail"] == "late is not running"
+    assert world.past[0].journal.rows["incidents"][-1]["detail"] == "late is not running"
 
 
 def test_nobody_begins_before_its_time_on_a_stream_that_is_created_again():
@@ -63,7 +63,7 @@ def test_nobody_begins_before_its_time_on_a_stream_that_is_created_again():
     late = EventWriter("late", rate_per_s=100, starts_ms=5_000)
     group = ReaderGroup(starts_ms=8_000)
     world = run(writers=[EventWriter("w1", rate_per_s=10), late], readers=group, script=[again])
-    assert min(row["noted_ms"] for row in rows(world, "marks", writer="late")) == 6_000
+    assert min(row["noted_ms"] for row in rows(world, "writer_marks", writer="late")) == 6_000
     assert min(row["at_ms"] for row in rows(world, "positions")) == 8_000
     assert [row["version"] for row in rows(world, "positions")].count(0) == 2
 
@@ -84,7 +84,7 @@ def test_a_reader_says_when_it_begins_anew_after_a_reset():
                         group_refresh_ms=700)  # fmt: skip
     actions = [script.Checkpoint(at_ms=6_000, name="a"), script.ResetToCheckpoint(at_ms=9_050)]
     world = run(readers=group, script=actions)
-    anew = rows(world, "faults", kind="anew")
+    anew = rows(world, "incidents", kind="anew")
     assert {row["target"] for row in anew} == {"readers-0", "readers-1"}
     assert all(9_050 < row["at_ms"] <= 9_050 + 760 for row in anew)
     judged, broken = windows_monotone(world.journal.rows)
@@ -95,7 +95,7 @@ def test_a_reader_says_when_it_begins_anew_after_a_reset():
 def test_a_mark_counts_as_judged_when_the_store_has_it():
     """A cycle can read a mark from `received_ms` on, however long the controller's way to the store is."""
     world = run(network=Network(inside=network.Fixed(20)), script=[])
-    marks = rows(world, "marks", outcome="success")
+    marks = rows(world, "writer_marks", outcome="success")
     # To the controller 5 ms; to the store and back twice, and once more to write.
     assert {row["received_ms"] - row["noted_ms"] for row in marks} == {5 + 5 * 20}
 
@@ -118,7 +118,7 @@ def test_two_jobs_that_come_to_a_place_at_which_their_controller_is_paused():
         duration_ms=6_000,
         seed=376,
     )
-    assert len(rows(world, "faults", kind="pause")) == 5
+    assert len(rows(world, "incidents", kind="pause")) == 5
     assert rows(world, "watermarks")[-1]["emitted_ms"] > 5_000
 
 
@@ -134,4 +134,4 @@ def test_a_length_that_is_asked_for_when_the_stream_is_deleted_is_never_told():
                 script.DeleteStream(at_ms=deleted_ms, recreate_after_ms=10),
             ],
         )
-        assert rows(world, "marks")[-1]["received_ms"] > deleted_ms
+        assert rows(world, "writer_marks")[-1]["received_ms"] > deleted_ms

@@ -82,9 +82,9 @@ def test_a_reset_to_the_last_checkpoint_or_to_one_that_is_missing():
     last = script.ResetToCheckpoint(at_ms=12_200)
     later = script.Checkpoint(at_ms=9_200, name="d")
     world = run(readers=group(), script=[TAKEN, later, last])
-    assert rows(world, "faults", kind="reset")[-1]["detail"] == "back to checkpoint d"
+    assert rows(world, "incidents", kind="reset")[-1]["detail"] == "back to checkpoint d"
     none = run(readers=group(), script=[last])
-    assert rows(none, "faults")[-1]["detail"] == "no checkpoint is complete"
+    assert rows(none, "incidents")[-1]["detail"] == "no checkpoint is complete"
     assert not rows(none, "reads", again=True)
 
 

@@ -44,16 +44,16 @@ def test_w20_the_slowest_clock_gives_the_lower_bound():
 
 def test_a_drifting_writer_falls_behind():
     slow = EventWriter("w", rate_per_s=10, noting=noting.WallClock(), clock=Clock(drift_ppm=-100_000))
-    marks = rows(run(writers=[slow]), "marks")
+    marks = rows(run(writers=[slow]), "writer_marks")
     assert [row["time"] for row in marks[:3]] == [900, 1_800, 2_700]
 
 
 def test_a_writer_whose_clock_is_set_back_is_refused_until_it_has_caught_up():
     writer = EventWriter("w", rate_per_s=10, noting=noting.WallClock())
     world = run(writers=[writer], script=[script.StepClock(at_ms=5_500, party="w", by_ms=-3_000)])
-    refused = [row["noted_ms"] for row in rows(world, "marks", outcome="invalid time")]
+    refused = [row["noted_ms"] for row in rows(world, "writer_marks", outcome="invalid time")]
     assert refused == [6_000, 7_000]
-    assert rows(world, "faults")[0]["detail"] == "clock of w set back by 3000 ms"
+    assert rows(world, "incidents")[0]["detail"] == "clock of w set back by 3000 ms"
 
 
 @pytest.mark.parametrize(("by_ms", "waited_ms"), [(0, 5_000), (2_500, 2_500), (-6_000, 11_000)])

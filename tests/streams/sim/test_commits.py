@@ -49,8 +49,8 @@ def assert_merged_once(world):
 
 def test_the_controller_that_commits_stays_the_same_while_its_session_lasts():
     world = run(writers=[txn_writer(), BUSY], stream=STREAM, controllers=THREE)
-    assert len({row["controller"] for row in rows(world, "marks", writer="t")}) == 1
-    assert len({row["controller"] for row in rows(world, "marks", writer="w")}) == 3
+    assert len({row["controller"] for row in rows(world, "writer_marks", writer="t")}) == 1
+    assert len({row["controller"] for row in rows(world, "writer_marks", writer="w")}) == 3
 
 
 @pytest.mark.parametrize("point", ["before_merge", "after_merge", "after_noting"])
@@ -59,18 +59,18 @@ def test_another_controller_finishes_the_batch_when_the_session_of_the_first_has
     calm, world = (
         run(writers=[txn_writer(), BUSY], stream=STREAM, controllers=THREE, script=actions) for actions in ([], [crash])
     )
-    (fault,) = rows(world, "faults", kind="crash")
+    (fault,) = rows(world, "incidents", kind="crash")
     assert fault["detail"].endswith(f"crashes {point.replace('_', ' ')}")
     batch = [row for row in txns(world).values() if row["commit_requested_ms"] and row["committed_ms"]]
     late = [row for row in batch if row["committed_ms"] == fault["at_ms"] + 2_000]
     assert late
     assert not [row for row in batch if fault["at_ms"] <= row["committed_ms"] < fault["at_ms"] + 2_000]
     before, after = (
-        {row["controller"] for row in rows(world, "marks", writer="t") if when(row["received_ms"])}
+        {row["controller"] for row in rows(world, "writer_marks", writer="t") if when(row["received_ms"])}
         for when in (lambda at: at < fault["at_ms"], lambda at: at > fault["at_ms"])
     )
     assert before == {fault["target"]} != after
-    noted = Counter(row["txn"] for row in rows(world, "marks", writer="t"))
+    noted = Counter(row["txn"] for row in rows(world, "writer_marks", writer="t"))
     assert max(noted[row["txn"]] for row in late) == (2 if point == "after_noting" else 1)
     assert len(txns(world, state="committed")) == len(txns(calm, state="committed"))
     assert late_events(world) == 0
@@ -87,7 +87,7 @@ def test_a_rolling_transaction_survives_a_crash_after_its_merge():
     world = run(writers=[txn_writer(), BUSY], stream=STREAM, controllers=THREE, script=actions)
     kinds = [row["kind"] for row in rows(world, "epochs")]
     assert kinds[:4] == ["create", "scale", "rolling", "rolling"]
-    second = rows(world, "faults", kind="scale")[1]
+    second = rows(world, "incidents", kind="scale")[1]
     rolled = next(row for row in txns(world).values() if set(row["position"] or ()) and row["epoch"] == 0 and
                   row["committed_ms"] > 6_000)  # fmt: skip
     assert second["at_ms"] == rolled["committed_ms"]
@@ -103,9 +103,9 @@ def test_a_controller_without_session_stops_when_it_finds_its_batch_done():
         script.Scale(at_ms=9_500, seal=["0@0"]),
     ]
     world = run(writers=[txn_writer(), BUSY], stream=STREAM, controllers=THREE, script=actions)
-    paused = rows(world, "faults", kind="pause")[0]
-    resumed = rows(world, "faults", kind="resume")[0]["at_ms"]
-    stale = rows(world, "marks", writer="t", controller=paused["target"])
+    paused = rows(world, "incidents", kind="pause")[0]
+    resumed = rows(world, "incidents", kind="resume")[0]["at_ms"]
+    stale = rows(world, "writer_marks", writer="t", controller=paused["target"])
     assert not [row for row in stale if row["received_ms"] >= resumed]
     done = [row["committed_ms"] for row in txns(world, state="committed").values()]
     assert done == sorted(done)

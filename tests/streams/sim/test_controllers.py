@@ -47,7 +47,7 @@ def owners(world):
 
 def test_every_controller_takes_notes_and_one_runs_the_cycle():
     world = run(controllers=Controllers(3, **FAST))
-    takers = Counter(row["controller"] for row in rows(world, "marks"))
+    takers = Counter(row["controller"] for row in rows(world, "writer_marks"))
     assert set(takers) == {"controller-0", "controller-1", "controller-2"}
     assert max(takers.values()) - min(takers.values()) <= 2
     assert len({row["controller"] for row in rows(world, "cycles")}) == 1
@@ -60,14 +60,14 @@ def test_the_number_of_controllers_does_not_change_the_bounds():
 
 def test_the_first_cycle_waits_for_the_start_delay():
     world = run(controllers=Controllers(period_ms=500, start_delay_ms=3_000))
-    assert cycles(world)[0]["at_ms"] == rows(world, "marks")[0]["received_ms"] + 3_000
+    assert cycles(world)[0]["at_ms"] == rows(world, "writer_marks")[0]["received_ms"] + 3_000
 
 
 @pytest.mark.parametrize("point", ["before_append", "after_append"])
 def test_c1_a_leader_crashes_around_its_append(point):
     """Row C1: the entry is there or not, the next leader continues."""
     world = run(controllers=TWO, script=[script.CrashController(at_ms=5_000, point=point)])
-    crash = rows(world, "faults", kind="crash")[0]
+    crash = rows(world, "incidents", kind="crash")[0]
     at, victim = crash["at_ms"], crash["target"]
     assert bool([row for row in emitted(world) if row["emitted_ms"] == at]) is (point == "after_append")
     assert not cycles(world, at - 1, controller=victim)
@@ -88,7 +88,7 @@ def test_c1_the_pointer_stays_one_behind_until_somebody_moves_it():
 
 def test_a_crashed_controller_refuses_notes_and_the_writers_try_another():
     world = run(controllers=TWO, script=[script.CrashController(at_ms=5_000, controller="controller-1")])
-    late = [row for row in rows(world, "marks") if row["received_ms"] > 5_000]
+    late = [row for row in rows(world, "writer_marks") if row["received_ms"] > 5_000]
     assert {row["controller"] for row in late} == {"controller-0"}
     assert {row["noted_ms"] for row in late if row["writer"] == "w1"} == set(range(5_000, 20_000, 1_000))
 
@@ -105,7 +105,7 @@ def test_c2_two_leaders_for_a_while_are_safe():
 def test_c2_of_two_leaders_one_append_wins_and_the_other_gets_nothing():
     pause = script.PauseController(at_ms=5_000, for_ms=6_000, point="before_append")
     world = run(controllers=TWO, script=[pause])
-    paused = rows(world, "faults", kind="pause")[0]
+    paused = rows(world, "incidents", kind="pause")[0]
     lost = rows(world, "cycles", reason="conflict: another leader appended first")
     assert [row["controller"] for row in lost] == [paused["target"]]
     assert lost[0]["outcome"] == "held"
@@ -137,7 +137,9 @@ def test_c3_a_stale_reader_of_marks_leaves_a_live_writer_out():
     )
     alone = [row for row in rows(world, "watermarks") if set(row["writers"]) == {"fast"}]
     assert [row for row in emitted(world) if set(row["writers"]) == {"fast", "slow"}]
-    real = max(row["time"] for row in rows(world, "marks", writer="slow") if row["noted_ms"] < alone[0]["emitted_ms"])
+    real = max(
+        row["time"] for row in rows(world, "writer_marks", writer="slow") if row["noted_ms"] < alone[0]["emitted_ms"]
+    )
     assert alone[0]["lower"] > real
     stale = next(row for row in cycles(world) if row["participating"] == ["fast"])
     assert stale["removed"] == []
@@ -165,7 +167,7 @@ def test_c5_a_bucket_without_owner_stops_time_and_loses_no_mark():
     assert not [row for row in cycles(world) if 6_000 < row["at_ms"] < 11_000]
     first = emitted(world, 6_000)[0]
     assert first["emitted_ms"] == 11_500
-    latest = {row["writer"]: row["time"] for row in rows(world, "marks") if row["received_ms"] < 11_500}
+    latest = {row["writer"]: row["time"] for row in rows(world, "writer_marks") if row["received_ms"] < 11_500}
     assert first["writers"] == latest
     gap = [(to, later) for (_, _, to), (_, later, _) in pairwise(owners(world))]
     assert gap == [(6_000, 11_000)]
@@ -217,9 +219,11 @@ def test_c8_an_unavailable_store_fails_cycles_and_notes_until_it_is_back():
     world = run(script=[script.StoreUnavailable(at_ms=5_000, for_ms=2_200)])
     failed = rows(world, "cycles", reason="cycle failed: writer marks unavailable")
     assert {row["at_ms"] // 1_000 for row in failed} == {5, 6, 7}
-    refused = [row for row in rows(world, "marks") if row["outcome"] == "unavailable"]
+    refused = [row for row in rows(world, "writer_marks") if row["outcome"] == "unavailable"]
     assert {row["noted_ms"] for row in refused} == {5_000, 6_000, 7_000}
-    by_note = {at: [row["outcome"] for row in rows(world, "marks", writer="w1", noted_ms=at)] for at in (6_000, 7_000)}
+    by_note = {
+        at: [row["outcome"] for row in rows(world, "writer_marks", writer="w1", noted_ms=at)] for at in (6_000, 7_000)
+    }
     assert set(by_note[7_000][:-1]) == {"unavailable"}
     assert {outcomes[-1] for outcomes in by_note.values()} <= {"success", "invalid time"}
     assert emitted(world, 7_300)
@@ -302,8 +306,8 @@ def test_c12_a_new_reader_of_a_long_log_reads_all_of_it():
 
 def test_a_paused_controller_answers_when_it_goes_on():
     world = run(script=[script.PauseController(at_ms=5_500, for_ms=2_000, controller="controller-0")])
-    assert not [row for row in rows(world, "marks") if 5_500 < row["received_ms"] < 7_500]
-    late = {row["noted_ms"] for row in rows(world, "marks") if row["received_ms"] == 7_500}
+    assert not [row for row in rows(world, "writer_marks") if 5_500 < row["received_ms"] < 7_500]
+    late = {row["noted_ms"] for row in rows(world, "writer_marks") if row["received_ms"] == 7_500}
     assert late == {6_000, 7_000}
     assert not [row for row in cycles(world) if 5_500 < row["at_ms"] < 7_500]
 
@@ -331,7 +335,7 @@ def test_a_restarted_controller_waits_for_its_own_old_session_to_end():
     world = run(controllers=Controllers(**FAST), script=[script.CrashController(at_ms=5_000, restart_after_ms=300)])
     assert owners(world) == [("controller-0", 0, 7_000), ("controller-0", 7_000, None)]
     assert not [row for row in cycles(world) if 5_000 < row["at_ms"] < 7_500]
-    assert rows(world, "marks", controller="controller-0", noted_ms=6_000)
+    assert rows(world, "writer_marks", controller="controller-0", noted_ms=6_000)
 
 
 def test_a_session_that_ends_during_a_pause_is_noticed_after_it():
@@ -347,7 +351,7 @@ def test_a_controller_that_has_left_does_not_come_back():
         script.RemoveController(at_ms=6_000, controller="controller-1"),
     ]
     world = run(controllers=TWO, script=actions)
-    assert not rows(world, "faults", kind="restart")
+    assert not rows(world, "incidents", kind="restart")
     assert "controller-1" not in at(world, 12_000)
 
 

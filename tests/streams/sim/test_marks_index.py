@@ -20,7 +20,7 @@ def recording():
 
 def test_every_watermark_has_a_record_of_where_it_begins():
     world = run(script=[SPLIT])
-    marks, records = rows(world, "watermarks"), rows(world, "marks_index")
+    marks, records = rows(world, "watermarks"), rows(world, "watermark_index")
     assert [record["time"] for record in records] == [mark["lower"] for mark in marks]
     assert [record["offset"] for record in records] == [0, *(mark["revision"] for mark in marks)][:-1]
     assert not any(record["recovered"] for record in records)
@@ -30,8 +30,8 @@ def test_every_watermark_has_a_record_of_where_it_begins():
 def test_a_crash_between_the_appends_leaves_the_index_short_until_the_next_leader_repairs_it():
     fleet = Controllers(3, period_ms=500, session_timeout_ms=2_000, redistribute_every_ms=500)
     world = run(controllers=fleet, script=[script.CrashController(at_ms=7_000, point="after_append")])
-    (crash,) = rows(world, "faults", kind="crash")
-    marks, records = rows(world, "watermarks"), rows(world, "marks_index")
+    (crash,) = rows(world, "incidents", kind="crash")
+    marks, records = rows(world, "watermarks"), rows(world, "watermark_index")
     (late,) = [record for record in records if record["recovered"]]
     (lost,) = [mark for mark in marks if mark["emitted_ms"] == crash["at_ms"]]
     assert late["time"] == lost["lower"]
@@ -46,7 +46,7 @@ def test_two_leaders_write_every_record_once():
     fleet = Controllers(2, period_ms=500, session_timeout_ms=2_000, redistribute_every_ms=500)
     world = run(controllers=fleet, network=Network(inside=network.Fixed(3)), script=[expire])
     assert len({row["controller"] for row in rows(world, "watermarks")}) == 2
-    marks, records = rows(world, "watermarks"), rows(world, "marks_index")
+    marks, records = rows(world, "watermarks"), rows(world, "watermark_index")
     assert [record["time"] for record in records] == [mark["lower"] for mark in marks]
     assert [record["place"] for record in records] == list(range(len(marks)))
 
@@ -76,7 +76,7 @@ def test_what_the_index_lacks_is_found_in_the_log():
     crash = script.CrashController(at_ms=7_000, point="after_append")
     recording = scenario(script=[crash]).record(progress=False)
     marks = recording.table("watermarks").to_pylist()
-    assert recording.counts["marks_index"] == len(marks) - 1
+    assert recording.counts["watermark_index"] == len(marks) - 1
     assert dict(recording.stream_cut_at(10**15)) == dict(marks[-1]["cut"])
     assert recording.time_at(dict(marks[-1]["cut"])).lower == marks[-1]["lower"]
 

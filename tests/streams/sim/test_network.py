@@ -85,7 +85,7 @@ def test_a_lost_note_is_as_if_it_had_never_been_called():
     noted = messages(world, kind="note time")
     lost = [row for row in noted if row["received_ms"] is None]
     assert 0.15 < len(lost) / len(noted) < 0.45
-    judged = {(row["writer"], row["noted_ms"]) for row in rows(world, "marks")}
+    judged = {(row["writer"], row["noted_ms"]) for row in rows(world, "writer_marks")}
     assert not judged & {(row["sender"], row["sent_ms"]) for row in lost}
     assert rows(world, "watermarks")
 
@@ -110,27 +110,27 @@ def test_what_is_on_a_connection_arrives_in_order():
 
 def test_a_duplicated_note_succeeds_twice():
     world = run(writers=QUIET, network=Network(duplication=0.999))
-    judged = Counter(row["noted_ms"] for row in rows(world, "marks"))
+    judged = Counter(row["noted_ms"] for row in rows(world, "writer_marks"))
     assert set(judged.values()) == {2}
-    assert {row["outcome"] for row in rows(world, "marks")} == {"success"}
+    assert {row["outcome"] for row in rows(world, "writer_marks")} == {"success"}
 
 
 def test_an_overtaken_note_is_refused_as_older():
     writer = EventWriter("w", rate_per_s=200, noting=noting.WallClock(), note_every_ms=200)
     world = run(writers=[writer], network=Network(reordering=0.3, reordering_ms=900))
-    assert Counter(row["outcome"] for row in rows(world, "marks"))["invalid time"] > 10
-    accepted = [row["time"] for row in rows(world, "marks", outcome="success")]
+    assert Counter(row["outcome"] for row in rows(world, "writer_marks"))["invalid time"] > 10
+    accepted = [row["time"] for row in rows(world, "writer_marks", outcome="success")]
     assert accepted == sorted(accepted)
 
 
 def test_a_partition_from_the_controllers_holds_the_bound_and_loses_the_notes():
     cut = script.Partition(at_ms=5_000, a="w1", b="controllers", for_ms=3_000)
     world = run(script=[cut])
-    assert not [row for row in rows(world, "marks", writer="w1") if 5_000 < row["received_ms"] < 8_000]
+    assert not [row for row in rows(world, "writer_marks", writer="w1") if 5_000 < row["received_ms"] < 8_000]
     assert [at for _, at in events_of(world, "w1") if 5_000 < at < 8_000]
     reasons = [row["reason"] for row in rows(world, "cycles") if 6_500 < row["at_ms"] < 8_000]
     assert all(reason.startswith("waits for w1") for reason in reasons)
-    assert [(row["kind"], row["target"]) for row in rows(world, "faults")] == [
+    assert [(row["kind"], row["target"]) for row in rows(world, "incidents")] == [
         ("partition", "w1 and controllers"),
         ("heal", "w1 and controllers"),
     ]
@@ -139,7 +139,7 @@ def test_a_partition_from_the_controllers_holds_the_bound_and_loses_the_notes():
 def test_held_calls_arrive_when_the_partition_ends():
     cut = script.Partition(at_ms=5_500, a="writers", b="controllers", for_ms=3_000, calls="held")
     world = run(script=[cut])
-    late = [row for row in rows(world, "marks") if row["received_ms"] - row["noted_ms"] > 400]
+    late = [row for row in rows(world, "writer_marks") if row["received_ms"] - row["noted_ms"] > 400]
     assert {row["noted_ms"] for row in late} == {6_000, 7_000, 8_000}
     assert {row["received_ms"] for row in late} == {8_505}
 
@@ -149,7 +149,7 @@ def test_a_partition_from_the_store_delays_events_but_loses_none():
     calm, world = run(), run(script=[cut])
     assert not [at for _, at in events_of(world, "w1") if 5_010 < at < 9_000]
     assert sorted(t for t, _ in events_of(world, "w1")) == sorted(t for t, _ in events_of(calm, "w1"))
-    held = [row["time"] for row in rows(world, "marks", writer="w1") if 6_000 < row["noted_ms"] < 9_000]
+    held = [row["time"] for row in rows(world, "writer_marks", writer="w1") if 6_000 < row["noted_ms"] < 9_000]
     assert max(held) < 5_200
 
 
@@ -166,16 +166,16 @@ def test_retries_back_off_and_give_up():
     gone = script.StoreUnavailable(at_ms=900, for_ms=19_000)
     world = run(writers=[EventWriter("w", rate_per_s=1, note_every_ms=15_000)], script=[gone],
                 network=Network(retry=Retry(attempts=4)))  # fmt: skip
-    tried = [row["received_ms"] - 15_000 for row in rows(world, "marks")]
+    tried = [row["received_ms"] - 15_000 for row in rows(world, "writer_marks")]
     assert tried == [5, 5 + 11, 5 + 11 + 20, 5 + 11 + 20 + 110]
-    assert {row["outcome"] for row in rows(world, "marks")} == {"unavailable"}
+    assert {row["outcome"] for row in rows(world, "writer_marks")} == {"unavailable"}
 
 
 def test_a_writer_that_waits_for_answers_repeats_a_lost_note():
     network = Network(loss=0.4, retry=Retry(answer_within_ms=300))
-    noted = {row["noted_ms"] for row in rows(run(writers=QUIET, network=network), "marks")}
+    noted = {row["noted_ms"] for row in rows(run(writers=QUIET, network=network), "writer_marks")}
     assert set(range(1_000, 18_000, 1_000)) <= noted
-    assert len(rows(run(writers=QUIET, network=Network(loss=0.4)), "marks")) < 17
+    assert len(rows(run(writers=QUIET, network=Network(loss=0.4)), "writer_marks")) < 17
 
 
 def test_another_party_leaves_the_draws_of_a_link_as_they_were():

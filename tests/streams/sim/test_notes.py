@@ -15,7 +15,7 @@ WALL = EventWriter("w", rate_per_s=50, noting=noting.WallClock())
 
 
 def outcomes(world, **where):
-    return [row["outcome"] for row in rows(world, "marks", **where)]
+    return [row["outcome"] for row in rows(world, "writer_marks", **where)]
 
 
 def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused():
@@ -27,10 +27,10 @@ def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused():
             script.DuplicateWriter(at_ms=7_250, writer="w"),
         ],
     )
-    stale = [row for row in rows(world, "marks") if row["noted_ms"] <= 11_000 and row["received_ms"] > 11_000]
+    stale = [row for row in rows(world, "writer_marks") if row["noted_ms"] <= 11_000 and row["received_ms"] > 11_000]
     assert len(stale) == 6
     assert {row["outcome"] for row in stale} == {"invalid time"}
-    accepted = rows(world, "marks", outcome="success")
+    accepted = rows(world, "writer_marks", outcome="success")
     assert [row["time"] for row in accepted] == sorted(row["time"] for row in accepted)
     for watermark in rows(world, "watermarks"):
         latest = [row for row in accepted if row["received_ms"] <= watermark["emitted_ms"]][-1]
@@ -50,7 +50,7 @@ def test_w17_a_process_whose_position_is_behind_is_refused_too():
         ],
     )
     assert "invalid position" in outcomes(world)
-    accepted = [row["position"][0] or 0 for row in rows(world, "marks", outcome="success")]
+    accepted = [row["position"][0] or 0 for row in rows(world, "writer_marks", outcome="success")]
     assert accepted == sorted(accepted)
 
 
@@ -61,9 +61,9 @@ def test_w18_notes_over_two_controllers_may_overtake_each_other():
     calm = run(writers=[writer], controllers=controllers)
     assert set(outcomes(calm)) == {"success"}
     racing = run(writers=[writer], controllers=controllers, network=Network(delay=Uniform(1, 400)))
-    refused = rows(racing, "marks", outcome="invalid time")
+    refused = rows(racing, "writer_marks", outcome="invalid time")
     assert len(refused) > 20
-    judged = [row["time"] for row in rows(racing, "marks", outcome="success")]
+    judged = [row["time"] for row in rows(racing, "writer_marks", outcome="success")]
     assert judged == sorted(judged)
 
 
@@ -84,10 +84,10 @@ def test_w19_a_conflict_of_compare_and_set_is_repeated_by_the_client(inside_ms, 
         script=[script.DuplicateWriter(at_ms=5_000, writer="w")],
     )
     assert ("write conflict" in outcomes(world)) is conflicts
-    for conflict in rows(world, "marks", outcome="write conflict"):
-        again = [row for row in rows(world, "marks", noted_ms=conflict["noted_ms"]) if row is not conflict]
+    for conflict in rows(world, "writer_marks", outcome="write conflict"):
+        again = [row for row in rows(world, "writer_marks", noted_ms=conflict["noted_ms"]) if row is not conflict]
         assert [row for row in again if row["received_ms"] > conflict["received_ms"]]
-    noted = {row["noted_ms"] for row in rows(world, "marks", outcome="success")}
+    noted = {row["noted_ms"] for row in rows(world, "writer_marks", outcome="success")}
     assert set(range(1_000, 19_000, 1_000)) <= noted
 
 

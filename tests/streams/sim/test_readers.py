@@ -80,7 +80,7 @@ def test_r1_a_segment_that_nobody_owns_holds_the_lower_bound(read_side):
 def test_a_release_of_what_is_not_owned_changes_nothing():
     release = script.ReleaseSegment(at_ms=8_000, reader="readers-0", segment="1@0")
     world = run(script=[release])
-    assert [row["detail"] for row in rows(world, "faults")] == ["readers-0 does not own 1@0"]
+    assert [row["detail"] for row in rows(world, "incidents")] == ["readers-0 does not own 1@0"]
     assert rows(world, "positions") == rows(run(), "positions")
 
 
@@ -143,7 +143,7 @@ def test_what_concerns_a_dead_reader_is_written_down_and_does_nothing():
         script.PauseReader(at_ms=6_000, reader="readers-1"),
         script.RemoveReader(at_ms=7_000, reader="readers-1"),
     ]
-    details = [row["detail"] for row in rows(run(script=actions), "faults")]
+    details = [row["detail"] for row in rows(run(script=actions), "incidents")]
     assert details == ["readers-1 crashes", "readers-1 is not running", "readers-1 is not running"]
 
 

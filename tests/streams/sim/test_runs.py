@@ -24,7 +24,7 @@ def held_reasons(world):
 
 def test_no_watermark_before_one_period_after_the_first_mark():
     world = run()
-    assert rows(world, "watermarks")[0]["emitted_ms"] == rows(world, "marks")[0]["received_ms"] + 500
+    assert rows(world, "watermarks")[0]["emitted_ms"] == rows(world, "writer_marks")[0]["received_ms"] + 500
 
 
 def test_a_dead_writer_holds_the_bound_until_it_times_out():
@@ -62,7 +62,7 @@ def test_when_all_writers_are_gone_the_stream_leaves_the_work_list_and_returns()
 
 def test_a_time_that_goes_back_is_refused_and_recorded():
     writer = EventWriter("w", rate_per_s=50, delay_mean_ms=2_000, noting=noting.LastEventTime(), note_every_ms=100)
-    outcomes = {row["outcome"] for row in rows(run(writers=[writer]), "marks")}
+    outcomes = {row["outcome"] for row in rows(run(writers=[writer]), "writer_marks")}
     assert outcomes == {"success", "invalid time"}
 
 

@@ -52,7 +52,7 @@ def test_s3_a_writer_stuck_at_a_sealed_epoch_holds_the_time_but_not_the_cut():
     scale = script.Scale(at_ms=2_000, seal=["0@0"], into=2)
     world = run(writers=[EventWriter("w", rate_per_s=200), stuck], stream=Stream(), script=[scale])
     last = rows(world, "watermarks")[-1]
-    assert set(rows(world, "marks", writer="stuck")[-1]["position"]) == {parse_segment("0@0")}
+    assert set(rows(world, "writer_marks", writer="stuck")[-1]["position"]) == {parse_segment("0@0")}
     assert set(last["cut"]) == {parse_segment("1@1"), parse_segment("2@1")}
     assert last["lower"] == last["writers"]["stuck"] == 18_000
 
@@ -65,7 +65,7 @@ def test_s4_a_rolling_transaction_moves_the_cut_through_both_duplicate_epochs():
     world = run(writers=writers, script=[scale], controllers=Controllers(period_ms=4_300), stream=Stream(segments=2))
     kinds = [(row["epoch"], row["kind"]) for row in rows(world, "epochs")]
     assert kinds == [(0, "create"), (1, "scale"), (2, "rolling"), (3, "rolling")]
-    (mark,) = rows(world, "marks", txn="t-1")
+    (mark,) = rows(world, "writer_marks", txn="t-1")
     assert {segment >> 32 for segment in mark["position"]} == {2}
     seen = [max(segment >> 32 for segment in row["cut"]) for row in rows(world, "watermarks")]
     assert seen == sorted(seen)
@@ -79,7 +79,7 @@ def test_s4_a_scale_after_a_rolling_transaction_means_the_copy_of_the_same_numbe
     txn = TransactionalWriter("t", rate_per_s=60, every_ms=4_000)
     scales = [script.Scale(at_ms=2_500, seal=["0@0"], into=2), script.Scale(at_ms=9_000, seal=["1@0", "3@1"], into=1)]
     world = run(writers=[EventWriter("w", rate_per_s=60), txn], script=scales)
-    sealed = [row["target"] for row in rows(world, "faults", kind="scale")]
+    sealed = [row["target"] for row in rows(world, "incidents", kind="scale")]
     assert sealed == ["0@0", "1@3, 3@3"]
     assert_sound(world)
 
@@ -94,7 +94,7 @@ def test_s5_a_commit_without_a_time_notes_nothing_or_as_implemented_blocks_the_f
     txn = TransactionalWriter("t", rate_per_s=20, noting=noting.Never())
     stream = Stream(commit_without_time=rule)
     world = run(writers=[txn, EventWriter("w", rate_per_s=20, starts_ms=2_500)], stream=stream)
-    assert [row["time"] for row in rows(world, "marks", writer="t")] == noted_times
+    assert [row["time"] for row in rows(world, "writer_marks", writer="t")] == noted_times
     assert bool(rows(world, "watermarks")) is watermarks
     assert ("time not advanced" in held(world)) is not watermarks
     assert all(row["time"] is None for row in rows(world, "transactions"))

@@ -23,7 +23,7 @@ def test_s6_a_cycle_without_segment_metadata_fails_and_the_next_tries_again():
     world = run(script=[script.StoreUnavailable(at_ms=6_000, for_ms=2_000, store="segment_metadata")])
     failed = rows(world, "cycles", reason="cycle failed: segment metadata unavailable")
     assert [row["at_ms"] for row in failed] == [6_005, 6_505, 7_005, 7_505]
-    assert {row["outcome"] for row in rows(world, "marks")} == {"success"}
+    assert {row["outcome"] for row in rows(world, "writer_marks")} == {"success"}
     assert [row for row in rows(world, "watermarks") if row["emitted_ms"] > 8_000]
 
 
@@ -63,7 +63,7 @@ def test_s10_of_a_sealed_stream_everything_is_read_and_the_last_watermark_passed
     """Row S10: writers stop; then lower is that of the last watermark and upper is unknown."""
     world = run(script=[script.SealStream(at_ms=9_050)])
     assert not [at for at in world.journal.events(("w1", "w2")).append_ms.tolist() if at > 9_055]
-    assert not [row for row in rows(world, "marks") if row["noted_ms"] > 10_000]
+    assert not [row for row in rows(world, "writer_marks") if row["noted_ms"] > 10_000]
     assert {row["sealed_ms"] for row in rows(world, "segments")} == {9_055}
     last = rows(world, "watermarks")[-1]["lower"]
     assert {(r["lower"], r["upper"]) for r in rows(world, "windows") if r["at_ms"] > 18_000} == {(last, None)}
@@ -97,7 +97,9 @@ def test_s11_a_stream_that_stays_deleted_is_silent():
 
 def test_s11_a_note_that_arrives_after_the_deletion_is_refused():
     world = run(script=[script.DeleteStream(at_ms=9_002)])
-    assert [(row["noted_ms"], row["outcome"]) for row in rows(world, "marks")[-2:]] == [(9_000, "no such stream")] * 2
+    assert [(row["noted_ms"], row["outcome"]) for row in rows(world, "writer_marks")[-2:]] == [
+        (9_000, "no such stream")
+    ] * 2
 
 
 def test_s12_a_note_in_the_instant_of_leaving_the_bucket_wakes_nobody():
@@ -113,7 +115,7 @@ def test_s12_a_note_in_the_instant_of_leaving_the_bucket_wakes_nobody():
     left_ms, note = next(
         (cycle["at_ms"], note)
         for cycle in rows(calm, "cycles", reason="no active writer")
-        for note in rows(calm, "marks")
+        for note in rows(calm, "writer_marks")
         if 0 < note["received_ms"] - cycle["at_ms"] < 500 and note["controller"] != leader
     )
     resumes_ms = note["received_ms"] + 100
@@ -124,8 +126,8 @@ def test_s12_a_note_in_the_instant_of_leaving_the_bucket_wakes_nobody():
         ],
         **case,
     )
-    assert rows(world, "marks", noted_ms=note["noted_ms"])[0]["outcome"] == "success"
-    following = next(row["received_ms"] for row in rows(world, "marks") if row["received_ms"] > resumes_ms)
+    assert rows(world, "writer_marks", noted_ms=note["noted_ms"])[0]["outcome"] == "success"
+    following = next(row["received_ms"] for row in rows(world, "writer_marks") if row["received_ms"] > resumes_ms)
     assert following > note["received_ms"] + 3_000
     assert not [row for row in rows(world, "cycles") if resumes_ms < row["at_ms"] < following + 400]
     assert [row for row in rows(world, "watermarks") if row["emitted_ms"] > following]
@@ -151,7 +153,7 @@ def test_many_streams_have_their_own_marks_cycles_and_owners():
     tables = {name: recording.to_pandas(name) for name in TABLES}
     for stream, writers in {"a": {"wa"}, "b": {"wb", "wc"}}.items():
         of = {name: frame[frame["stream"] == stream] for name, frame in tables.items() if "stream" in frame}
-        assert set(of["marks"]["writer"]) == set(of["events"]["writer"]) == writers
+        assert set(of["writer_marks"]["writer"]) == set(of["events"]["writer"]) == writers
         lowers = of["watermarks"]["lower"].tolist()
         assert len(lowers) > 15
         assert all(earlier < later for earlier, later in pairwise(lowers))

@@ -35,7 +35,7 @@ def test_t1_a_transaction_open_beyond_the_timeout_arrives_behind_the_watermark_w
     merged_ms = txns(late)["t-5"]["committed_ms"]
     lower = max(row["lower"] for row in rows(late, "watermarks") if row["emitted_ms"] < merged_ms)
     assert lower > 10_000
-    (mark,) = rows(late, "marks", txn="t-5")
+    (mark,) = rows(late, "writer_marks", txn="t-5")
     assert (mark["outcome"], mark["time"]) == ("success", 4_000)
     assert late_events(late) - late_events(calm) > 200
     # Its mark is a first mark again: it lies behind the barrier and holds the next watermark.
@@ -49,7 +49,7 @@ def test_t2_of_overlapping_commits_with_inverted_times_the_smaller_time_is_refus
     world = run(writers=[writer], stream=STREAM, script=actions)
     found = txns(world)
     assert found["t-2"]["committed_ms"] < found["t-1"]["committed_ms"]
-    assert [(row["txn"], row["outcome"]) for row in rows(world, "marks")[:2]] == [
+    assert [(row["txn"], row["outcome"]) for row in rows(world, "writer_marks")[:2]] == [
         ("t-2", "success"),
         ("t-1", "invalid time"),
     ]
@@ -67,11 +67,11 @@ def test_t3_after_a_crash_of_the_handler_the_batch_notes_where_the_segments_end_
     assert after["committed_ms"] >= before["committed_ms"] + 1_500
     assert after["position"][0] > before["position"][0]
     expected = ["success", "success"] if point == "after_noting" else ["success"]
-    assert [row["outcome"] for row in rows(crashed, "marks", txn="t-3")] == expected
+    assert [row["outcome"] for row in rows(crashed, "writer_marks", txn="t-3")] == expected
     written = (crashed.journal.events(("t", "w")).writer == 0).sum()
     assert written == sum(row["events"] for row in txns(crashed, state="committed").values())
     assert_sound(crashed)
-    assert [row["detail"] for row in rows(crashed, "faults")] == [
+    assert [row["detail"] for row in rows(crashed, "incidents")] == [
         f"the commit handler crashes {point.replace('_', ' ')}"
     ]
 
@@ -86,7 +86,7 @@ def test_t3_a_second_attempt_after_a_rolling_transaction_notes_an_empty_position
         script=[scale, crash],
         controllers=Controllers(period_ms=1_000),
     )
-    mark = rows(world, "marks", txn="t-2")[-1]
+    mark = rows(world, "writer_marks", txn="t-2")[-1]
     assert mark["outcome"] == "success"
     assert (mark["position"] == {}) is empty
     assert ("cut failed: no positions" in held(world)) is empty
@@ -99,7 +99,7 @@ def test_t4_an_abort_notes_nothing_and_the_writer_looks_silent():
     aborted = txns(world, state="aborted")
     assert len(aborted) == len(aborts)
     assert all(row["position"] is None and row["commit_requested_ms"] is None for row in aborted.values())
-    assert not [row for row in rows(world, "marks", writer="t") if row["txn"] in aborted]
+    assert not [row for row in rows(world, "writer_marks", writer="t") if row["txn"] in aborted]
     assert "t" in [writer for row in rows(world, "cycles") for writer in row["removed"]]
     events = world.journal.events(("t", "w"))
     assert not [t for t in events.event_time[events.writer == 0].tolist() if 3_000 < t < 8_400]
@@ -120,7 +120,7 @@ def test_t5_of_equal_times_in_a_batch_the_first_in_commit_order_gives_the_mark()
     world = run(writers=[writer, BUSY], stream=STREAM, script=actions)
     found = txns(world)
     assert found["t-1"]["batch"] == found["t-2"]["batch"] == found["t-3"]["batch"] == 0
-    (mark,) = [row for row in rows(world, "marks", writer="t") if row["time"] == 42]
+    (mark,) = [row for row in rows(world, "writer_marks", writer="t") if row["time"] == 42]
     assert mark["txn"] == "t-1"
     assert mark["position"] == found["t-1"]["position"]
 
@@ -151,7 +151,7 @@ def test_t6_event_writers_and_transactional_writers_share_one_table_and_its_rule
     world = run(
         writers=[txn_writer(writer_id="shared"), EventWriter("w", rate_per_s=50, writer_id="shared")], stream=STREAM
     )
-    marks = rows(world, "marks", writer="shared")
+    marks = rows(world, "writer_marks", writer="shared")
     assert {row["process"] for row in marks} == {None, "w"}
     assert set(outcomes(world, "shared")) == {"success", "invalid time"}
     assert list(stored_marks(world)) == ["shared"]

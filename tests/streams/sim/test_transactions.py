@@ -60,7 +60,7 @@ def test_a_transaction_per_period_is_committed_one_latency_after_its_request():
 
 def test_the_mark_of_a_commit_names_its_transaction_and_covers_every_segment():
     world = run(writers=[txn_writer(keys="0..1/2")], stream=Stream(segments=2))
-    for row in rows(world, "marks"):
+    for row in rows(world, "writer_marks"):
         txn = txns(world)[row["txn"]]
         assert row["process"] is None
         assert (row["time"], row["position"]) == (txn["time"], txn["position"])
@@ -98,7 +98,7 @@ def test_a_batch_notes_one_time_for_each_writer_or_one_for_each_transaction(rule
     world = run(writers=[writer], stream=Stream(txn_marks=rule), script=[slow])
     first = [name for name, row in txns(world).items() if row["batch"] == 1]
     assert len(first) == 3
-    noted = [row["txn"] for row in rows(world, "marks") if row["txn"] in first]
+    noted = [row["txn"] for row in rows(world, "writer_marks") if row["txn"] in first]
     assert noted == (first[-1:] if marks_per_batch == 1 else first)
 
 
@@ -115,7 +115,7 @@ def test_committing_what_is_not_open_is_an_error():
 
 def test_a_commit_without_an_id_has_no_time_and_is_recorded():
     world = run(writers=[txn_writer(writer_id=None)])
-    assert not rows(world, "marks")
+    assert not rows(world, "writer_marks")
     assert not rows(world, "watermarks")
     assert {row["state"] for row in txns(world).values()} == {"committed", "open"}
     assert {row["call"] for row in rows(world, "errors")} == {"commit"}
@@ -179,7 +179,7 @@ def test_no_event_is_lost_or_written_twice_by_rolling_and_readers_get_them_all()
 def test_a_scale_waits_for_the_batch_that_is_being_committed():
     scale = script.Scale(at_ms=2_420, seal=["0@0"], into=2)
     world = run(writers=[txn_writer()], script=[scale], network=Network(inside=Fixed(5)))
-    assert rows(world, "faults", kind="scale")[0]["at_ms"] == txns(world)["t-1"]["committed_ms"] > 2_440
+    assert rows(world, "incidents", kind="scale")[0]["at_ms"] == txns(world)["t-1"]["committed_ms"] > 2_440
 
 
 def test_what_a_dead_writer_left_open_is_aborted_when_its_lease_ends():
@@ -210,7 +210,7 @@ def test_a_graceful_shutdown_commits_what_is_open_and_says_goodbye_when_that_is_
     )
     found = txns(world)
     assert {row["state"] for row in found.values()} == {"committed"}
-    (departure,) = rows(world, "departures")
+    (departure,) = rows(world, "writer_shutdowns")
     assert departure["sent_ms"] == found["t-3"]["committed_ms"] + 5
     assert departure["outcome"] == "ok"
     assert "t" not in stored_marks(world)

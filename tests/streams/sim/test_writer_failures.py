@@ -53,7 +53,7 @@ def test_w3_a_writer_that_shuts_down_beyond_the_barrier_counts_once_more_and_is_
     assert emitted(world)[:3] == [(1_505, 10), (2_005, 20), (2_505, 40)]
     assert rows(world, "watermarks")[1]["writers"] == {"a": 30, "b": 20}
     assert removals(world)[0] == (2_505, ["b"])
-    assert [row["outcome"] for row in rows(world, "departures")] == ["ok"]
+    assert [row["outcome"] for row in rows(world, "writer_shutdowns")] == ["ok"]
 
 
 def test_w3_a_writer_that_shuts_down_behind_the_barrier_is_removed_without_a_wait():
@@ -65,14 +65,14 @@ def test_w3_a_writer_that_shuts_down_behind_the_barrier_is_removed_without_a_wai
 def test_w3_a_client_that_says_no_goodbye_is_waited_for():
     close = script.ShutDownWriter(at_ms=1_600, writer="b", tell_controller=False)
     world = scripted(*BOTH_AT_10, close, noted(1_700, "a", 20))
-    assert not rows(world, "departures")
+    assert not rows(world, "writer_shutdowns")
     assert removals(world)[0] == (3_005, ["b"])
     assert emitted(world)[:2] == [(1_505, 10), (3_005, 20)]
 
 
 def test_w4_shutting_down_an_unknown_writer_changes_nothing():
     world = scripted(script.ShutDownWriter(at_ms=500, writer="b"), noted(1_000, "a", 10))
-    assert [row["outcome"] for row in rows(world, "departures")] == ["unknown writer"]
+    assert [row["outcome"] for row in rows(world, "writer_shutdowns")] == ["unknown writer"]
     assert list(rows(world, "watermarks")[0]["writers"]) == ["a"]
 
 
@@ -201,7 +201,7 @@ def test_w16_noting_the_clock_without_a_flush_leaves_events_in_flight_behind_the
 def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused_and_no_mark_mixes_them(load):
     twin = script.DuplicateWriter(at_ms=5_000, writer="w1", load=load)
     world = run(writers=[EventWriter("w1", rate_per_s=80), EventWriter("w2", rate_per_s=80)], script=[twin])
-    marks = rows(world, "marks", writer="w1")
+    marks = rows(world, "writer_marks", writer="w1")
     after = {(row["process"], row["outcome"]) for row in marks if row["noted_ms"] > 5_000}
     assert {process for process, _ in after} == {"w1", "w1/2"}
     assert ("w1", "invalid position") in after or load == "copied"

@@ -57,7 +57,7 @@ def trace(*events):
 def replay(load, *actions, latency_ms=5, **fields):
     writer = EventWriter("w", trace="log", batch_ms=1, note_every_ms=1_000, **fields)
     world = run({"w": load}, writers=[writer], stream=Stream(), script=actions, latency_ms=latency_ms)
-    return world, {row["noted_ms"]: row for row in rows(world, "marks")}
+    return world, {row["noted_ms"]: row for row in rows(world, "writer_marks")}
 
 
 def test_a_position_covers_only_what_is_acknowledged():
@@ -84,14 +84,14 @@ def test_nothing_acknowledged_is_unknown_not_zero():
 
 def test_a_skewed_clock_stamps_events_and_notes():
     world = run(writers=[EventWriter("w", rate_per_s=100, clock=Clock(skew_ms=-700), noting=noting.WallClock())])
-    assert rows(world, "marks")[0]["time"] == 1_000 - 700
+    assert rows(world, "writer_marks")[0]["time"] == 1_000 - 700
     assert min(time for time, _ in events_of(world, "w")) < 0
 
 
 def test_a_seal_is_met_by_an_append_and_both_sides_stand_in_the_position_meanwhile():
     split = script.Scale(at_ms=5_000, seal=["0@0"])
     world = run(script=[split], writers=[EventWriter("w", rate_per_s=500, note_every_ms=5)])
-    held = [set(mark["position"]) for mark in rows(world, "marks")]
+    held = [set(mark["position"]) for mark in rows(world, "writer_marks")]
     assert held[0] == {0, 1}
     new = {segment.id for segment in world.history.active.segments} - {0, 1}
     assert {0, 1} | new in held
@@ -116,8 +116,8 @@ def test_a_crashed_writer_writes_and_notes_nothing_and_loses_its_backlog():
     world = run(script=[crash])
     assert not [at for _, at in events_of(world, "w1") if 5_010 < at < 9_000]
     assert not [t for t, _ in events_of(world, "w1") if 5_000 < t < 8_900]
-    assert not [row for row in rows(world, "marks", writer="w1") if 5_000 < row["noted_ms"] < 10_000]
-    assert [row for row in rows(world, "marks", writer="w1") if row["noted_ms"] >= 10_000]
+    assert not [row for row in rows(world, "writer_marks", writer="w1") if 5_000 < row["noted_ms"] < 10_000]
+    assert [row for row in rows(world, "writer_marks", writer="w1") if row["noted_ms"] >= 10_000]
 
 
 def test_a_kept_backlog_is_written_late():
@@ -130,7 +130,7 @@ def test_a_kept_backlog_is_written_late():
 def test_a_silent_writer_goes_on_writing():
     world = run(script=[script.SilenceWriter(at_ms=5_000, writer="w1", for_ms=4_000)])
     assert [at for _, at in events_of(world, "w1") if 5_100 < at < 8_900]
-    noted = [row["noted_ms"] for row in rows(world, "marks", writer="w1")]
+    noted = [row["noted_ms"] for row in rows(world, "writer_marks", writer="w1")]
     assert not [at for at in noted if 5_000 < at < 9_000]
     assert 9_000 in noted
 
@@ -147,5 +147,5 @@ def test_a_sealed_segment_knows_its_end():
 
 def test_positions_are_frozen_copies():
     world = run()
-    assert all(isinstance(row["position"], dict) for row in rows(world, "marks"))
+    assert all(isinstance(row["position"], dict) for row in rows(world, "writer_marks"))
     assert isinstance(world.stream(None).log.entries[0][1].cut, Position)

@@ -75,7 +75,7 @@ def share_of(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
 def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) -> list[Rule]:
     """What happened to a stream, as rules across a chart, but for some kinds; one kind in one instant is one rule."""
     told: dict[tuple[int, str], list[str]] = {}
-    for row in stream_rows(recording, "faults", stream):
+    for row in stream_rows(recording, "incidents", stream):
         if row["kind"] not in without:
             told.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
     return [

@@ -27,7 +27,7 @@ _CLOCKS: Final = {
     "coalescing": "at_ms",
     "state": "at_ms",
     "sunk": "at_ms",
-    "faults": "at_ms",
+    "incidents": "at_ms",
 }
 
 

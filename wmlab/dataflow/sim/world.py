@@ -116,7 +116,7 @@ class DataflowWorld:
 
     def note(self, kind: str, target: str, detail: str) -> None:
         """Write down a fault, or what one has led to."""
-        self.ledger.write("faults", {"at_ms": self.now_ms, "kind": kind, "target": target, "detail": detail})
+        self.ledger.write("incidents", {"at_ms": self.now_ms, "kind": kind, "target": target, "detail": detail})
 
     def swallows(self, vertex: str) -> bool:
         """Whether a filter lets nothing pass now."""

@@ -72,7 +72,7 @@ class PlanWorld:
 
     def note(self, stream: str, kind: str, target: str, detail: str) -> None:
         """Write down a fault, or what one has led to."""
-        self.journal.write("faults", stream=stream, at_ms=self.now_ms, kind=kind, target=target, detail=detail)
+        self.journal.write("incidents", stream=stream, at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
     def _plan(self, query: QueryRun, place: int, source: Source) -> None:
         """Send all buffers of a source in their time, those with a fault as it has it."""

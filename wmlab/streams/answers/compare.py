@@ -54,7 +54,7 @@ def run_of(recording: Recording, label: str, stream: str | None) -> Run:
     marks = of_stream(recording.table("watermarks"), name, "emitted_ms").to_pylist()
     events = of_stream(recording.table("events"), name, "append_ms")
     cycles = of_stream(recording.table("cycles"), name, "at_ms").to_pylist()
-    outcomes = of_stream(recording.table("marks"), name, "received_ms")["outcome"].to_pylist()
+    outcomes = of_stream(recording.table("writer_marks"), name, "received_ms")["outcome"].to_pylist()
     ends = [mark["emitted_ms"] for mark in marks] + events["append_ms"].to_pylist()[-1:]
     ends += [row["at_ms"] for row in cycles[-1:]]
     bounds = [(mark["emitted_ms"], mark["lower"], mark["upper"]) for mark in marks]

@@ -42,7 +42,7 @@ def _run(recording: Recording, stream: str) -> tuple[int, int]:
     for name, when in _TIMED.items():
         found = of_stream(recording.table(name), stream, when)[when]
         times += [pc.min(found).as_py(), pc.max(found).as_py()] if len(found) else []
-    faults = of_stream(recording.table("faults"), stream, "at_ms")
+    faults = of_stream(recording.table("incidents"), stream, "at_ms")
     deleted_ms = pc.max(faults.filter(pc.equal(faults["kind"], "delete"))["at_ms"]).as_py()
     ends = (deleted_ms, _planned_end_ms(recording), max(times, default=0))
     return min(times, default=0), next(at for at in ends if at is not None)
@@ -58,7 +58,7 @@ def _planned_end_ms(recording: Recording) -> int | None:
 
 _TIMED = {
     "segments": "created_ms",
-    "marks": "received_ms",
+    "writer_marks": "received_ms",
     "cycles": "at_ms",
     "events": "append_ms",
     "positions": "at_ms",

@@ -21,7 +21,7 @@ from wmlab.core.recording import Recording
 
 Row = Mapping[str, Any]
 
-_WHEN: Final = {"faults": "at_ms", "marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
+_WHEN: Final = {"incidents": "at_ms", "writer_marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
 BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
 """What a writer is from a fault of that kind on; of several states the first one here is told."""
 ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
@@ -74,9 +74,9 @@ class Known:
     def after(self, table: str, row: Row) -> Known:
         """The knowledge after one more row."""
         match table:
-            case "faults":
+            case "incidents":
                 return self._after_fault(row)
-            case "marks":
+            case "writer_marks":
                 return self._after_mark(row)
             case "cycles":
                 return self._after_cycle(row)
@@ -162,7 +162,9 @@ def of_stream(table: pa.Table, stream: str, when: str, until_ms: int | None = No
 def the_stream(recording: Recording, stream: str | None) -> str:
     """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one."""
     names: list[str] = sorted(
-        set().union(*(recording.table(name)["stream"].unique().to_pylist() for name in ("segments", "events", "marks")))
+        set().union(
+            *(recording.table(name)["stream"].unique().to_pylist() for name in ("segments", "events", "writer_marks"))
+        )
     )
     if stream is None and len(names) == 1:
         return names[0]

@@ -97,10 +97,10 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     told = [
         *moments.of_epochs(rows("epochs")),
         *moments.of_seals(rows("segments")),
-        *moments.of_faults(rows("faults")),
+        *moments.of_faults(rows("incidents")),
         *moments.of_ownership(recording.table("ownership").to_pylist(), name),
         *moments.of_transactions(rows("transactions")),
-        *moments.of_marks(rows("marks"), cycles),
+        *moments.of_marks(rows("writer_marks"), cycles),
         *moments.of_cycles(cycles, rows("watermarks")),
         *moments.of_positions(rows("positions")),
         *moments.of_windows(rows("windows")),

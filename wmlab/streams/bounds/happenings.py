@@ -13,7 +13,7 @@ def with_happenings(bounds: DataFrame, faults: DataFrame) -> DataFrame:
     """Add `happened` to `bounds`: an array of (at_ms, kind, what) since the row before, null when nothing did.
 
     `bounds` needs stream, group, version and at_ms (ms of simulated time) and keeps all its columns and rows;
-    `faults` is the recording's table. What happens after the last row is told with the last row.
+    `incidents` is the recording's table. What happens after the last row is told with the last row.
     """
     by_time = Window.partitionBy("stream", "group").orderBy("version")
     spans = bounds.select("stream", "group", "version", "at_ms").select(

@@ -1,8 +1,8 @@
 """What a table of time bounds says: standstills, distance from the truth, broken promises, and the sentence.
 
-The lower bound promises that no event with a smaller time is still to come; the true bound is the smallest time that
-really was still to come. A lower bound above the truth broke its promise. The upper bound is the largest time a writer
-had noted ahead of the reader; it is a hint and promises nothing about events (pravega/pravega#4182).
+The lower bound promises that no event with a smaller time is still to come; the perfect watermark is the smallest time
+that really was still to come. A lower bound above the truth broke its promise. The upper bound is the largest time a
+writer had noted ahead of the reader; it is a hint and promises nothing about events (pravega/pravega#4182).
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Pause:
 class BoundsFacts:
     """The figures behind the sentence; times in ms, counts in positions (rows).
 
-    `checked` positions have a known lower and a known true bound; `unsafe` of them have lower above truth, the first
-    at `first_unsafe_ms` and by at most `worst_ms`. `mean_slack_ms` is truth minus lower over the checked positions,
-    rounded half up; None if nothing could be checked.
+    `checked` positions have a known lower and a known perfect watermark; `unsafe` of them have lower above truth, the
+    first at `first_unsafe_ms` and by at most `worst_ms`. `mean_slack_ms` is truth minus lower over the checked
+    positions, rounded half up; None if nothing could be checked.
     """
 
     positions: int
@@ -85,7 +85,7 @@ class _Words:
 
 def find_facts(table: BoundsTable) -> BoundsFacts:
     """All figures of a table, in integer arithmetic."""
-    truth = table.true_bound or [None] * len(table.at_ms)
+    truth = table.perfect_watermark or [None] * len(table.at_ms)
     behind = minus(truth, table.lower)
     slacks = [(slack, at) for slack, at in zip(behind, table.at_ms, strict=True) if slack is not None]
     unsafe = [(slack, at) for slack, at in slacks if slack < 0]
@@ -221,7 +221,7 @@ def _clock_words(table: BoundsTable) -> _Words:
 
 
 def _event_words(table: BoundsTable) -> _Words:
-    return _Words([*table.lower, *table.upper, *(table.true_bound or [])])
+    return _Words([*table.lower, *table.upper, *(table.perfect_watermark or [])])
 
 
 def _mean(values: Sequence[int]) -> int | None:

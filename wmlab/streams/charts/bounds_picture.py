@@ -1,8 +1,8 @@
 """What is drawn of a table of time bounds, before any library draws it: rows, ranges, the lower panel, the words.
 
 The main panel is the plane of the field: the reader's clock to the right, event time upwards. There both bounds rise
-along the diagonal and their distance is hard to see, so a second panel shows it: bound minus true bound, or bound minus
-clock if the truth is not known and both are measured alike.
+along the diagonal and their distance is hard to see, so a second panel shows it: bound minus perfect watermark, or
+bound minus clock if the truth is not known and both are measured alike.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CAP: Final = 800
 SYMBOL: Final = {"scale": "diamond", "crash": "cross", "restart": "triangle", "silence": "cross", "speak": "triangle"}
 """Marker shape by kind of happening; any other kind is a circle."""
 
-CURVE_NAMES: Final = {"upper": "upper bound", "truth": "true bound", "lower": "lower bound"}
+CURVE_NAMES: Final = {"upper": "upper bound", "truth": "perfect watermark", "lower": "lower bound"}
 NOTHING: Final = "no bound is known"
 """What the main panel says if it has no curves."""
 
@@ -72,12 +72,12 @@ class BoundsPicture:
 
 def compose(table: BoundsTable, facts: BoundsFacts, sentence: str, title: str | None) -> BoundsPicture:
     """Choose rows, ranges and words."""
-    truth = table.true_bound or [None] * len(table.at_ms)
+    truth = table.perfect_watermark or [None] * len(table.at_ms)
     slack = minus(table.lower, truth)
     rows = thin([table.lower, table.upper, truth, slack, minus(table.upper, truth)], CAP)
     at_ms = [table.at_ms[i] for i in rows]
     curves = {"lower": _pick(table.lower, rows), "upper": _pick(table.upper, rows)}
-    if table.true_bound is not None:
+    if table.perfect_watermark is not None:
         curves["truth"] = _pick(truth, rows)
     clock_axis, event_axis = _axes(table, curves)
     return BoundsPicture(
@@ -143,7 +143,7 @@ def _range(values: Sequence[int], *, pad_percent: int) -> tuple[int, int]:
 def _distance(at_ms: list[int], curves: dict[str, list[Value]], *, comparable: bool) -> Distance | None:
     truth = curves.get("truth", [])
     if any(value is not None for value in truth):
-        name, reference, words = "bound − truth", truth, "true bound"
+        name, reference, words = "bound − truth", truth, "perfect watermark"
     elif comparable:
         name, reference, words = "bound − clock", list(at_ms), "clock"
     else:

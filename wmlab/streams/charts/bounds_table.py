@@ -10,9 +10,9 @@ from wmlab.core.charts.steps import Value
 from wmlab.core.errors import ChartError
 
 REQUIRED: Final[tuple[str, ...]] = ("stream", "at_ms", "lower", "upper")
-_TIMES: Final[tuple[str, ...]] = ("at_ms", "lower", "upper", "true_bound")
+_TIMES: Final[tuple[str, ...]] = ("at_ms", "lower", "upper", "perfect_watermark")
 _KEYS: Final = ("stream", "group", "segment_id")
-_OPTIONAL: Final[tuple[str, ...]] = ("group", "segment_id", "version", "true_bound", "happened")
+_OPTIONAL: Final[tuple[str, ...]] = ("group", "segment_id", "version", "perfect_watermark", "happened")
 _VERBS: Final[dict[str, str]] = {
     "crash": "crashes",
     "restart": "restarts",
@@ -42,7 +42,7 @@ class Happening:
 class BoundsTable:
     """The bounds that one reader or group saw, ascending by `at_ms`; None is unknown.
 
-    `true_bound` is None as a whole if the table has no such column.
+    `perfect_watermark` is None as a whole if the table has no such column.
     """
 
     stream: str
@@ -50,15 +50,15 @@ class BoundsTable:
     at_ms: list[int]
     lower: list[Value]
     upper: list[Value]
-    true_bound: list[Value] | None
+    perfect_watermark: list[Value] | None
     happened: list[Happening]
 
 
 def read_bounds(frame: Any) -> BoundsTable:
     """Read a pandas DataFrame, or a Spark one (anything with `columns`, `[...]` and `toArrow()`).
 
-    Needs `stream`, `at_ms`, `lower`, `upper`; uses `group`, `segment_id`, `version`, `true_bound` and `happened` if
-    they are there. Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several
+    Needs `stream`, `at_ms`, `lower`, `upper`; uses `group`, `segment_id`, `version`, `perfect_watermark` and `happened`
+    if they are there. Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several
     streams, groups or segments.
     """
     columns = _columns(frame)
@@ -80,7 +80,7 @@ def read_bounds(frame: Any) -> BoundsTable:
         at_ms=[value for i in order if (value := times["at_ms"][i]) is not None],
         lower=[times["lower"][i] for i in order],
         upper=[times["upper"][i] for i in order],
-        true_bound=[times["true_bound"][i] for i in order] if "true_bound" in times else None,
+        perfect_watermark=[times["perfect_watermark"][i] for i in order] if "perfect_watermark" in times else None,
         happened=_happenings(cells.get("happened", [])),
     )
 
@@ -151,7 +151,7 @@ def _integer(name: str, value: Any) -> Value:
 def _order(times: Mapping[str, list[Value]], cells: Mapping[str, list[Any]]) -> list[int]:
     """Row numbers by clock, then by version; rows that still tie are ordered by what they say, so the result is one."""
     versions = cells.get("version") or [0] * len(times["at_ms"])
-    names = [name for name in ("lower", "upper", "true_bound") if name in times]
+    names = [name for name in ("lower", "upper", "perfect_watermark") if name in times]
 
     def key(i: int) -> tuple[Any, ...]:
         said = [(value is not None, value or 0) for value in (times[name][i] for name in names)]

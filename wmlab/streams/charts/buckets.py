@@ -95,7 +95,7 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
 
 def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
     seen = {}
-    for row in recording.table("faults").to_pylist():
+    for row in recording.table("incidents").to_pylist():
         if row["target"] in controllers:
             seen[(row["at_ms"], row["detail"])] = Rule(row["at_ms"], row["detail"], SHAPES.get(row["kind"], "circle"))
     return [seen[place] for place in sorted(seen)]

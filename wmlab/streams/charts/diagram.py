@@ -90,7 +90,7 @@ def topology(recording: Recording) -> Diagram:
             f"Recording {recording.name!r} has no stream to draw.",
             remedy="Draw the plan or the dataflow that was recorded instead.",
         )
-    writers = _pairs(recording, "marks", "writer") | _pairs(recording, "events", "writer")
+    writers = _pairs(recording, "writer_marks", "writer") | _pairs(recording, "events", "writer")
     controllers = _pairs(recording, "cycles", "controller")
     readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
     lines = ["flowchart LR"]

@@ -29,8 +29,8 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     `ChartError` if there are several streams and none is chosen, or no marks. Of many marks 500 accepted ones and 500
     refused ones are drawn, evenly spread, and of the stretches the 300 longest.
     """
-    name = one_stream(recording, stream, "marks")
-    marks = sorted(stream_rows(recording, "marks", name), key=lambda row: row["received_ms"])
+    name = one_stream(recording, stream, "writer_marks")
+    marks = sorted(stream_rows(recording, "writer_marks", name), key=lambda row: row["received_ms"])
     cycles = sorted(stream_rows(recording, "cycles", name), key=lambda row: row["at_ms"])
     writers = sorted({row["writer"] for row in marks})
     end_ms = max(row["received_ms"] for row in [*marks, *({"received_ms": c["at_ms"]} for c in cycles)])

@@ -43,7 +43,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I4": Invariant(
         "the cut is at or beyond every counted writer at every key",
         cut_beyond_writers,
-        ("watermarks", "marks", "cycles", "segments", "epochs"),
+        ("watermarks", "writer_marks", "cycles", "segments", "epochs"),
         "the log has no watermarks",
     ),
     "I5": Invariant(
@@ -55,7 +55,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I6": Invariant(
         "no event of a well-behaved writer is read behind a lower bound that was shown",
         nothing_late,
-        ("reads", "windows", "events", "watermarks", "marks", "cycles", "segments"),
+        ("reads", "windows", "events", "watermarks", "writer_marks", "cycles", "segments"),
         "nothing was read after a window had shown a lower bound",
     ),
     "I7": Invariant(
@@ -70,7 +70,7 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I9": Invariant(
         "the windows of a reader only move forward",
         windows_monotone,
-        ("windows", "watermarks", "faults"),
+        ("windows", "watermarks", "incidents"),
         "no reader looked at its window twice",
     ),
 }

@@ -122,7 +122,7 @@ def _behind_writer(entry: Row, lineage: Lineage) -> Row:
         noted = {"stream": entry["stream"], "writer": writer, "time": mark["time"], "received_ms": mark["received_ms"]}
         rows = [
             _cut_row(entry, {back.cut_segment: back.cut_offset}, writers={writer: entry["writers"][writer]}),
-            evidence("marks", **noted, position={back.segment: back.offset}),
+            evidence("writer_marks", **noted, position={back.segment: back.offset}),
             *lineage.rows(entry["stream"], (back.segment, back.cut_segment)),
         ]
         what = f"the cut of watermark {entry['seq']} is behind writer {writer}: {places}"

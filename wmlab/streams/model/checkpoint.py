@@ -38,7 +38,7 @@ class GroupCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """A checkpoint that some readers have not reported for; `offsets` and `marks` are by stream.
+    """A checkpoint that some readers have not reported for; `offsets` and `writer_marks` are by stream.
 
     Source: upstream class `CheckpointState`.
     """

@@ -66,9 +66,9 @@ def film_of(
 ) -> Film:
     """The film of one stream as one group read it, by default the first group by name.
 
-    `bounds` is a table of `recording.time_bounds` for that group; its true bound is drawn in the readers' windows.
-    `violations` are (moment, in words). Raises `ChartError` for a group that did not read the stream, bounds of
-    another stream or group, or a stream in which nothing happened.
+    `bounds` is a table of `recording.time_bounds` for that group; its perfect watermark is drawn in the readers'
+    windows. `violations` are (moment, in words). Raises `ChartError` for a group that did not read the stream, bounds
+    of another stream or group, or a stream in which nothing happened.
     """
     run = read_run(recording, stream=stream, group=group)
     truth = _truth(bounds, run)
@@ -99,7 +99,7 @@ def _truth(bounds: Any, run: Run) -> Truth | None:
             f"the scrubber shows {run.stream!r}, {run.group!r}.",
             remedy="Pass recording.time_bounds(spark) with the rows of that stream and group.",
         )
-    return None if table.true_bound is None else Truth(table.at_ms, table.true_bound)
+    return None if table.perfect_watermark is None else Truth(table.at_ms, table.perfect_watermark)
 
 
 def _frame(run: Run, truth: Truth | None, happened: tuple[Happened, ...]) -> _Frame:

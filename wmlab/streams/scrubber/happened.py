@@ -32,7 +32,7 @@ def happenings(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Happene
     found = [
         *(Happened(at_ms, VIOLATION, text) for at_ms, text in violations),
         *_scales(run),
-        *(Happened(row["at_ms"], "fault", row["detail"]) for row in run.rows["faults"] if row["kind"] != "scale"),
+        *(Happened(row["at_ms"], "fault", row["detail"]) for row in run.rows["incidents"] if row["kind"] != "scale"),
         *_of_writers(run),
         *_of_log(run),
         *_of_calls(run),
@@ -50,7 +50,7 @@ def _scales(run: Run) -> Iterator[Happened]:
 
 
 def _of_writers(run: Run) -> Iterator[Happened]:
-    for row in run.rows["marks"]:
+    for row in run.rows["writer_marks"]:
         if row["outcome"] != "success":
             told = f"a mark of {row['writer']} is refused: {row['outcome']}"
             yield Happened(row["received_ms"], "refused mark", told)

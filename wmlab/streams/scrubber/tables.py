@@ -15,12 +15,12 @@ Row = Mapping[str, Any]
 
 _CLOCK: Final = {
     "epochs": "at_ms",
-    "marks": "received_ms",
+    "writer_marks": "received_ms",
     "cycles": "at_ms",
     "watermarks": "emitted_ms",
     "positions": "at_ms",
     "windows": "at_ms",
-    "faults": "at_ms",
+    "incidents": "at_ms",
     "errors": "at_ms",
     "checkpoints": "requested_ms",
 }
@@ -89,7 +89,7 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
         groups=groups,
         rows=rows,
         segments={row["segment_id"]: row for row in recording.table("segments").to_pylist() if row["stream"] == stream},
-        writers=tuple(sorted({row["writer"] for row in (*rows["marks"], *events)})),
+        writers=tuple(sorted({row["writer"] for row in (*rows["writer_marks"], *events)})),
         written=_written(events),
     )
 

@@ -61,7 +61,7 @@ def readers_of(run: Run) -> list[str]:
 
 def known_times(run: Run, truth: Truth | None) -> list[int]:
     """Every time that is drawn."""
-    times = [row["time"] for row in run.rows["marks"]]
+    times = [row["time"] for row in run.rows["writer_marks"]]
     for row in (*run.rows["watermarks"], *run.rows["windows"]):
         times += [row["lower"], row["upper"]]
     return [time for time in (*times, *(truth.values if truth else ())) if time is not None]
@@ -92,7 +92,7 @@ def _series(run: Run, truth: Truth | None) -> Iterator[list[tuple[int, list[Valu
         shown.setdefault(("watermark", ""), []).append((row["emitted_ms"], [row["lower"], row["upper"]]))
     for row in run.rows["windows"]:
         shown.setdefault(("reader", row["reader"]), []).append((row["at_ms"], [row["lower"], row["upper"]]))
-    for row in run.rows["marks"]:
+    for row in run.rows["writer_marks"]:
         shown.setdefault(("writer", row["writer"]), []).append((row["received_ms"], [row["time"]]))
     if truth is not None and truth.at_ms:
         shown["truth", ""] = [(at_ms, [value]) for at_ms, value in zip(truth.at_ms, truth.values, strict=True)]
@@ -117,7 +117,7 @@ def time_items(run: Run, low_ms: int, truth: Truth | None, words: Words) -> tupl
 
 
 def _marks(run: Run, board: Board, lanes: Mapping[str, int]) -> None:
-    for number, row in enumerate(run.rows["marks"]):
+    for number, row in enumerate(run.rows["writer_marks"]):
         lane = lanes.get(row["writer"]) if row["writer"] in run.writers[:MOST_WRITERS] else None
         if lane is None:
             continue
@@ -141,13 +141,13 @@ def _writer_values(run: Run, board: Board, writer: str, lane: int, low_ms: int, 
 
 
 def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, str, str]]:
-    for row in run.rows["marks"]:
+    for row in run.rows["writer_marks"]:
         if row["writer"] == writer and row["outcome"] == "success":
             yield row["received_ms"], "time", words(row["time"])
     for row in run.rows["cycles"]:
         told = "awaited" if writer in row["lagging"] else "dropped" if writer in row["removed"] else ""
         yield row["at_ms"], "awaited", told
-    for row in run.rows["faults"]:
+    for row in run.rows["incidents"]:
         if row["target"] == writer:
             yield row["at_ms"], "state", _STATES.get(row["kind"], "")
 

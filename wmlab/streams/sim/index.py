@@ -28,7 +28,7 @@ class IndexSegment:
         self.content, _ = self.content.append_if(len(self.content.content), records)
         for count, record in enumerate(records, 1):
             self._journal.write(
-                "marks_index",
+                "watermark_index",
                 place=before + count - 1,
                 time=record.time,
                 offset=record.offset,

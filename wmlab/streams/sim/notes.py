@@ -112,7 +112,7 @@ def _judge_at_once(controller: Controller, note: Note) -> str:
 
 def _conclude(controller: Controller, note: Note, judged_ms: int, outcome: str) -> str:
     controller.world.streams[note.stream].journal.write(
-        "marks",
+        "writer_marks",
         writer=note.writer,
         process=note.process,
         time=note.time,
@@ -141,7 +141,7 @@ def _let_go(controller: Controller, farewell: Farewell) -> Job[str]:
     except UnavailableError:
         outcome = UNAVAILABLE
     stream.journal.write(
-        "departures",
+        "writer_shutdowns",
         writer=farewell.writer,
         process=farewell.process,
         call=farewell.call,

@@ -202,7 +202,7 @@ class StreamWorld:
 
     def happened(self, kind: str, target: str, detail: str) -> None:
         """Write down what happened to whom, in one short phrase."""
-        self.journal.write("faults", at_ms=self.now_ms, kind=kind, target=target, detail=detail)
+        self.journal.write("incidents", at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
     def write_segments(self) -> None:
         """Write down all segments, at the end of the run."""

@@ -21,8 +21,8 @@ _EVENTS_PER_CELL: Final = 10_000
 _LATER: Final = pa.schema([("stream", pa.string()), ("segment_id", pa.int64()), ("after_segment", pa.int64())])
 
 
-def true_bound(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
-    """Add `true_bound` to every position: the smallest event time still to come, null when nothing comes.
+def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
+    """Add `perfect_watermark` to every position: the smallest event time still to come, null when nothing comes.
 
     `positions` needs stream, segment_id and offset (bytes read) and keeps its rows and columns; `events` and
     `segments` are the tables of a recording. An event is still to come if it ends beyond the offset in the same
@@ -32,39 +32,39 @@ def true_bound(positions: DataFrame, events: DataFrame, segments: DataFrame) -> 
     require(positions, "positions", (*_SEGMENT, "offset"))
     require(events, "events", (*_SEGMENT, "offset", "event_time"))
     require(segments, "segments", (*_SEGMENT, "low", "high"))
-    refuse(positions, "positions", ("true_bound",))
+    refuse(positions, "positions", ("perfect_watermark",))
     cells = _cells(events)
     asked = positions.select(*_SEGMENT, F.col("offset").alias("_offset"), F.struct("*").alias("_row"))
     answered = _within_cells(asked, events, cells).join(
         F.broadcast(_after_segments(events, segments)), list(_SEGMENT), "left"
     )
-    return answered.select("_row.*", F.least("in_cell", "after_cell", "after_segment").alias("true_bound"))
+    return answered.select("_row.*", F.least("in_cell", "after_cell", "after_segment").alias("perfect_watermark"))
 
 
-def group_true_bound(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
-    """The true bound of a reader group at every version of its state: the smallest over its open segments.
+def group_perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
+    """The perfect watermark of a reader group at every version of its state: the smallest over its open segments.
 
-    `positions` is the table of a recording. One row per stream, group, version and at_ms, with `true_bound`; null
-    when nothing is still to come.
+    `positions` is the table of a recording. One row per stream, group, version and at_ms, with `perfect_watermark`;
+    null when nothing is still to come.
     """
-    bounded = snapshots(true_bound(positions, events, segments))
-    smallest = bounded.groupBy(*VERSION_COLUMNS).agg(F.min("true_bound").alias("true_bound"))
+    bounded = snapshots(perfect_watermark(positions, events, segments))
+    smallest = bounded.groupBy(*VERSION_COLUMNS).agg(F.min("perfect_watermark").alias("perfect_watermark"))
     return versions(positions).join(smallest, list(VERSION_COLUMNS), "left")
 
 
 def tightness(bounds: DataFrame) -> DataFrame:
     """Add how far the bounds are from the truth, in ms: `slack_lower`, `slack_upper`, and whether lower is `safe`.
 
-    `slack_lower` is true_bound - lower, negative when the lower bound promised too much; `slack_upper` is
-    upper - true_bound. Both are null when one side is unknown. An unknown lower bound promises nothing and is safe,
+    `slack_lower` is perfect_watermark - lower, negative when the lower bound promised too much; `slack_upper` is upper
+    - perfect_watermark. Both are null when one side is unknown. An unknown lower bound promises nothing and is safe,
     and so is any when nothing is still to come. Raises `ModelError` for a missing column.
     """
-    require(bounds, "bounds", ("lower", "upper", "true_bound"))
+    require(bounds, "bounds", ("lower", "upper", "perfect_watermark"))
     return bounds.withColumns(
         {
-            "slack_lower": F.col("true_bound") - F.col("lower"),
-            "slack_upper": F.col("upper") - F.col("true_bound"),
-            "safe": F.coalesce(F.col("lower") <= F.col("true_bound"), F.lit(True)),
+            "slack_lower": F.col("perfect_watermark") - F.col("lower"),
+            "slack_upper": F.col("upper") - F.col("perfect_watermark"),
+            "safe": F.coalesce(F.col("lower") <= F.col("perfect_watermark"), F.lit(True)),
         }
     )
 

@@ -1,4 +1,4 @@
-"""true_bound and group_true_bound against brute force over generated histories, and tightness by hand."""
+"""perfect_watermark and group_perfect_watermark against brute force over generated histories, and tightness by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.streams.bounds.cases import Row, a_history
 from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, rows_of
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds import truth
-from wmlab.streams.bounds.truth import group_true_bound, tightness, true_bound
+from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, tightness
 from wmlab.streams.model.history import StreamHistory
 
 
@@ -74,9 +74,9 @@ def test_every_position_gets_the_smallest_time_to_come(
     rows = [{"stream": told.name, "segment_id": part, "offset": at, "tag": "x"} for told, part, at in asked]
     events, segments = frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
     positions = frame(spark, rows, POSITIONS)
-    found = true_bound(positions, events, segments)
-    assert found.columns == [*positions.columns, "true_bound"]
-    answers = rows_of(found, "stream", "segment_id", "offset", "true_bound")
+    found = perfect_watermark(positions, events, segments)
+    assert found.columns == [*positions.columns, "perfect_watermark"]
+    answers = rows_of(found, "stream", "segment_id", "offset", "perfect_watermark")
     assert sorted(answers, key=itemgetter(0, 1, 2)) == sorted(
         ((told.name, part, at, told.to_come(part, at)) for told, part, at in asked), key=itemgetter(0, 1, 2)
     )
@@ -97,8 +97,10 @@ def test_positions_that_are_nowhere_are_kept(spark: SparkSession) -> None:
         ]
     ]
     positions = frame(spark, rows, POSITIONS)
-    found = true_bound(positions, frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS))
-    assert sorted(rows_of(found, "tag", "true_bound")) == sorted((row["tag"], None) for row in rows)
+    found = perfect_watermark(
+        positions, frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
+    )
+    assert sorted(rows_of(found, "tag", "perfect_watermark")) == sorted((row["tag"], None) for row in rows)
 
 
 def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -> None:
@@ -115,10 +117,12 @@ def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -
             to_come = [one.to_come(part, offset) for part, offset in offsets.items() if offset is not None]
             told.append((one.name, version, min((time for time in to_come if time is not None), default=None)))
     events, segments = frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
-    found = group_true_bound(frame(spark, rows, CHANGES), events, segments)
-    assert found.columns == ["stream", "group", "version", "at_ms", "true_bound"]
+    found = group_perfect_watermark(frame(spark, rows, CHANGES), events, segments)
+    assert found.columns == ["stream", "group", "version", "at_ms", "perfect_watermark"]
     by_version = itemgetter(0, 1)
-    assert sorted(rows_of(found, "stream", "version", "true_bound"), key=by_version) == sorted(told, key=by_version)
+    assert sorted(rows_of(found, "stream", "version", "perfect_watermark"), key=by_version) == sorted(
+        told, key=by_version
+    )
 
 
 def _changes(told: Told, random: Random) -> list[Row]:
@@ -133,7 +137,7 @@ def _changes(told: Told, random: Random) -> list[Row]:
 
 def test_tightness(spark: SparkSession) -> None:
     rows = [(10, 30, 20), (21, 30, 20), (None, 15, 20), (10, None, 20), (10, 30, None), (20, 20, 20)]
-    bounds = spark.createDataFrame(rows, "lower long, upper long, true_bound long")
+    bounds = spark.createDataFrame(rows, "lower long, upper long, perfect_watermark long")
     assert [tuple(row[3:]) for row in tightness(bounds).collect()] == [
         (10, 10, True),
         (-1, 10, False),
@@ -142,11 +146,11 @@ def test_tightness(spark: SparkSession) -> None:
         (None, None, True),
         (0, 0, True),
     ]
-    with pytest.raises(ModelError, match="bounds has no column 'true_bound'"):
-        tightness(bounds.drop("true_bound"))
+    with pytest.raises(ModelError, match="bounds has no column 'perfect_watermark'"):
+        tightness(bounds.drop("perfect_watermark"))
 
 
 def test_a_column_that_would_be_overwritten_is_refused(spark: SparkSession) -> None:
-    positions = frame(spark, [], POSITIONS).withColumn("true_bound", F.lit(1))
-    with pytest.raises(ModelError, match="positions already has a column 'true_bound'"):
-        true_bound(positions, frame(spark, [], EVENTS), frame(spark, [], SEGMENTS))
+    positions = frame(spark, [], POSITIONS).withColumn("perfect_watermark", F.lit(1))
+    with pytest.raises(ModelError, match="positions already has a column 'perfect_watermark'"):
+        perfect_watermark(positions, frame(spark, [], EVENTS), frame(spark, [], SEGMENTS))
