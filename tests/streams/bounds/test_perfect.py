@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tests.streams.bounds.cases import Row, a_history
 from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, rows_of
 from wmlab.core.errors import ModelError
-from wmlab.streams.bounds import truth
+from wmlab.streams.bounds import perfect
 from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, tightness
 from wmlab.streams.model.history import StreamHistory
 
