@@ -68,7 +68,7 @@ def segment_rows(made: list[Told]) -> list[Row]:
 def test_every_position_gets_the_smallest_time_to_come(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, events_per_cell: int
 ) -> None:
-    monkeypatch.setattr(truth, "_EVENTS_PER_CELL", events_per_cell)
+    monkeypatch.setattr(perfect, "_EVENTS_PER_CELL", events_per_cell)
     made = histories(40, seed=1)
     asked = [(told, segment, offset) for told in made for segment in told.events for offset in range(0, 62, 3)]
     rows = [{"stream": told.name, "segment_id": part, "offset": at, "tag": "x"} for told, part, at in asked]
