@@ -96,7 +96,7 @@ def test_a_recording_of_buffers_alone_is_explained_too() -> None:
     run = LOST.record()
     bare = Recording.from_tables({"buffers": run.table("buffers")}, name="bare", source="trace")
     assert bare.explain(at_ms=9_000).sentence == run.explain(at_ms=9_000).sentence
-    assert bare.explain().holders == run.explain().holders
+    assert bare.explain().stragglers == run.explain().stragglers
 
 
 def test_a_plan_has_no_time_bounds(spark: SparkSession) -> None:

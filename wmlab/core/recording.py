@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core import storage
+from wmlab.core.answers.answer import pandas_frame
 from wmlab.core.errors import MissingVerbError, RecordingError
 from wmlab.core.manifest import Manifest, Source, installed_version, scenario_text
 
@@ -152,10 +153,7 @@ class Recording:
 
     def to_pandas(self, name: str) -> Any:
         """The table `name` as a pandas DataFrame: offset maps as dicts, nullable integers as `Int64`."""
-        table = self.table(name)
-        frame = table.to_pandas(maps_as_pydicts="strict", integer_object_nulls=True)
-        # Without this a null would turn the whole column into doubles, which round times beyond 2^53.
-        return frame.astype({c.name: "Int64" for c in table.schema if c.nullable and c.type == pa.int64()})
+        return pandas_frame(self.table(name))
 
     def spark(self, spark: SparkSession, name: str) -> DataFrame:
         """The table `name` as a Spark DataFrame; the table of a recording on disk is read by Spark itself."""

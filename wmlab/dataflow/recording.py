@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.core.values import value
 from wmlab.dataflow.answers.ask import flow_drops
@@ -30,7 +30,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """The dataflow that was recorded; raises `RecordingError` if it had Python functions."""
         return dataflow_of(self, Dataflow)
 
-    def explain(self, **options: Any) -> FlowExplanation | Holders:
+    def explain(self, **options: Any) -> FlowExplanation | Stragglers:
         """Why a vertex, a window or a row waits, or who held the run; see `explain_dataflow`."""
         return explain_dataflow(self, **options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.core.values import value
 from wmlab.progress.answers.ask import explain_plan, holds
@@ -24,7 +24,7 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
     def explain(
         self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
-    ) -> ProgressExplanation | Holders:
+    ) -> ProgressExplanation | Stragglers:
         """What holds the global watermark of a query; see `wmlab.progress.answers.ask.explain_plan`."""
         return explain_plan(self, at_ms=at_ms, reader=reader, stream=stream)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ScenarioError, WmlabError
@@ -205,7 +205,7 @@ class Panel:
         except WmlabError as error:
             svg = notice(None, error.problem, error.remedy)
         holders = recording.explain(stream=stream)
-        self.widget.show_picture(svg, holders.sentence if isinstance(holders, Holders) else repr(holders))
+        self.widget.show_picture(svg, holders.sentence if isinstance(holders, Stragglers) else repr(holders))
 
     def _judged(self, recording: StreamRecording) -> None:
         from wmlab.core.spark.session import spark_session

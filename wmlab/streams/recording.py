@@ -8,7 +8,7 @@ from typing import Any, Never
 
 from tqdm.auto import tqdm
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams import answers, places, simulate
 from wmlab.streams.answers.explanation import Explanation
@@ -30,7 +30,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
     def explain(
         self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
-    ) -> Explanation | Holders:
+    ) -> Explanation | Stragglers:
         """What holds the lower bound, see `wmlab.streams.answers.explain`, with the rules of the recorded scenario."""
         return answers.explain(self, at_ms=at_ms, reader=reader, stream=stream, rules=recorded_rules(self, stream))
 

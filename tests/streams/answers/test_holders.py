@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.streams.answers.runs import crash, cycle, fault, mark, position, segment, watermark, written
-from wmlab.core.answers.holders import Holder, Holders
+from wmlab.core.answers.stragglers import Straggler, Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import explain
 
@@ -15,9 +15,9 @@ def run() -> Recording:
     return crash()
 
 
-def over(recording: Recording) -> Holders:
+def over(recording: Recording) -> Stragglers:
     found = explain(recording)
-    assert isinstance(found, Holders)
+    assert isinstance(found, Stragglers)
     return found
 
 
@@ -36,10 +36,10 @@ def test_costs_are_averages_over_the_run() -> None:
     found = over(recording)
     assert found.run_ms == 10_000
     assert list(found) == [
-        Holder(who="w1", why="lagging", stretches=1, held_ms=3_000, worst_ms=3_000, cost_ms=900.0),
-        Holder(who="w1", why="slowest", stretches=2, held_ms=6_000, worst_ms=3_000, cost_ms=300.0),
-        Holder(who="w2", why="slowest", stretches=1, held_ms=5_000, worst_ms=None, cost_ms=None),
-        Holder(
+        Straggler(who="w1", why="lagging", stretches=1, held_ms=3_000, worst_ms=3_000, cost_ms=900.0),
+        Straggler(who="w1", why="slowest", stretches=2, held_ms=6_000, worst_ms=3_000, cost_ms=300.0),
+        Straggler(who="w2", why="slowest", stretches=1, held_ms=5_000, worst_ms=None, cost_ms=None),
+        Straggler(
             who="the first cycle had not run",
             why="first cycle",
             stretches=1,
@@ -112,7 +112,7 @@ def test_holders_are_a_table_and_data(run: Recording) -> None:
     found = over(run)
     frame = found.to_pandas()
     assert list(frame.columns) == ["stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms"]
-    assert len(frame) == len(found) == len(json.loads(found.to_json())["holders"])
+    assert len(frame) == len(found) == len(json.loads(found.to_json())["stragglers"])
     assert str(frame["worst_ms"].dtype) == "Int64"
     assert "<td style='text-align:left'>w2</td><td>lagging</td><td>1</td><td>10 000</td>" in found._repr_html_()
     assert "  w2                           lagging: 1 × in all 10 000 ms, at worst 12 574 ms, cost 1 320 ms" in repr(

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any, Final, Literal
 
+import pyarrow as pa
+
+from wmlab.core.answers.answer import Cell, Markup, TableAnswer
 from wmlab.core.errors import ModelError
 from wmlab.core.words import counted, grouped, segment_name
 
@@ -61,11 +64,24 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verdicts:
+class Verdicts(TableAnswer[Verdict]):
     """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all."""
 
     name: str
     verdicts: tuple[Verdict, ...]
+
+    heads = ("", "verdict", "judged", "what")
+    left = left_heads = (3,)
+    schema = pa.schema(
+        [
+            ("invariant", pa.string()),
+            ("statement", pa.string()),
+            ("verdict", pa.string()),
+            pa.field("judged", pa.int64(), nullable=False),
+            pa.field("violations", pa.int64(), nullable=False),
+            ("what", pa.string()),
+        ]
+    )
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Verdicts:
@@ -91,19 +107,12 @@ class Verdicts:
             remedy=f"Ask for one of {', '.join(v.invariant for v in self.verdicts)}.",
         )
 
-    def __iter__(self) -> Iterator[Verdict]:
-        return iter(self.verdicts)
-
-    def __len__(self) -> int:
-        return len(self.verdicts)
+    def _entries(self) -> tuple[Verdict, ...]:
+        return self.verdicts
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as dicts, lists and scalars."""
         return {"recording": self.name, "verdicts": [asdict(verdict) for verdict in self.verdicts]}
-
-    def to_json(self) -> str:
-        """The verdicts as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
 
     @property
     def sentence(self) -> str:
@@ -117,11 +126,14 @@ class Verdicts:
     def __repr__(self) -> str:
         return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
 
-    def _repr_html_(self) -> str:
-        rows = "".join(_html_row(verdict) for verdict in self.verdicts)
-        title = f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
-        head = "<tr><th></th><th>verdict</th><th>judged</th><th style='text-align:left'>what</th></tr>"
-        return f"<table><caption>{title}</caption>{head}{rows}</table>"
+    def _caption(self) -> str:
+        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for verdict in self.verdicts:
+            what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
+            lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
+            yield verdict.invariant, verdict.verdict, verdict._count(), Markup("<br>".join(lines))
 
 
 def _verdict(row: Mapping[str, Any]) -> Verdict:
@@ -146,11 +158,3 @@ def _shown(name: str, value: Any) -> str:
         inner = ", ".join(f"{key}: {'end' if item is None else item}" for key, item in value.items())
         return f"{{{inner}}}"
     return str(value)
-
-
-def _html_row(verdict: Verdict) -> str:
-    told = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
-    told += [escape(repr(proof)) for proof in verdict.evidence]
-    words = "<br>".join([escape(verdict.statement), *told])
-    cells = f"<td>{verdict.invariant}</td><td>{verdict.verdict}</td><td>{escape(verdict._count())}</td>"
-    return f"<tr>{cells}<td style='text-align:left'>{words}</td></tr>"

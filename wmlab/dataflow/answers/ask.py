@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.answers.explanation import Drops, FlowExplanation, FlowHolder
@@ -34,7 +34,7 @@ def explain_flow(
     instance: int | None = None,
     window: int | tuple[int, int] | None = None,
     row: Mapping[str, Any] | None = None,
-) -> FlowExplanation | Holders:
+) -> FlowExplanation | Stragglers:
     """Why a vertex, a window or a row of a dataflow waits; without all of these and `at_ms`, who held it over the run.
 
     `vertex` is by default the last one that waits for watermarks, or else the sink; `key` its own, or else the one

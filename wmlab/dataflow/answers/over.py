@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from wmlab.core.answers.holders import Holder, Holders, Stretch, holders_from
+from wmlab.core.answers.stragglers import Straggler, Stragglers, Stretch, stragglers_from
 from wmlab.core.words import span
 from wmlab.dataflow.answers.explanation import FlowHolder
 from wmlab.dataflow.answers.holders import Search
@@ -22,13 +22,13 @@ _MOMENTS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class FlowHolders(Holders):
+class FlowHolders(Stragglers):
     """The holders of the watermark at a vertex over a run. Until every input has one, what it costs is unknown."""
 
     @property
     def sentence(self) -> str:
         """Who held it longest, in one sentence."""
-        if not self.holders:
+        if not self.stragglers:
             return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."
         first, *_ = self.longest
         cost = "" if not first.cost_ms else f", which cost {span(round(first.cost_ms))} of mean lag"
@@ -38,12 +38,14 @@ class FlowHolders(Holders):
         )
 
     @property
-    def longest(self) -> tuple[Holder, ...]:
+    def longest(self) -> tuple[Straggler, ...]:
         """The holders, the longest first; those that still could go on before those that were all idle."""
-        return tuple(sorted(self.holders, key=lambda one: (one.why == "idle", -one.held_ms, one.who)))
+        return tuple(sorted(self.stragglers, key=lambda one: (one.why == "idle", -one.held_ms, one.who)))
 
 
-def flow_holders(run: Run, rules: FlowRules | None, *, vertex: str, key: int | None, instance: int | None) -> Holders:
+def flow_holders(
+    run: Run, rules: FlowRules | None, *, vertex: str, key: int | None, instance: int | None
+) -> Stragglers:
     """The holders of the watermark of `vertex` from the first execution to the end, the most expensive first."""
     begun = run.executions[0]["started_ms"] if run.executions else 0
     end_ms = max(run.end_ms, begun) if rules is None or rules.end_ms is None else rules.end_ms
@@ -52,8 +54,8 @@ def flow_holders(run: Run, rules: FlowRules | None, *, vertex: str, key: int | N
         end_ms = last["ended_ms"]
     stretches = list(_stretches(run, rules, vertex, key, instance, (begun, end_ms)))
     run_ms = max(end_ms - begun, 1)
-    found = holders_from(stretches, stream=run.stream, run_ms=run_ms)
-    return FlowHolders(stream=run.stream, run_ms=run_ms, holders=found.holders, bound=f"watermark at {vertex}")
+    found = stragglers_from(stretches, stream=run.stream, run_ms=run_ms)
+    return FlowHolders(stream=run.stream, run_ms=run_ms, stragglers=found.stragglers, bound=f"watermark at {vertex}")
 
 
 def _stretches(

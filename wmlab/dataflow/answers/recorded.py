@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.answers.ask import explain_flow, flow_drops
@@ -26,7 +26,7 @@ MergeRule = Literal["hazelcast", "no flush"]
 _FREE = {"function": None, "where": None}
 
 
-def explain_dataflow(recording: Recording, **options: Any) -> FlowExplanation | Holders:
+def explain_dataflow(recording: Recording, **options: Any) -> FlowExplanation | Stragglers:
     """Why a vertex, a window or a row of a dataflow waits; see `wmlab.dataflow.answers.ask.explain_flow`.
 
     Raises `RecordingError` for a question that only other recordings answer.

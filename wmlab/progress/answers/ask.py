@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.progress.answers.progress import ProgressExplanation, progress_holders
@@ -21,7 +21,7 @@ from wmlab.progress.scenario.scenario import ProgressScenario, rules_of
 
 def explain_plan(
     recording: Recording, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
-) -> ProgressExplanation | Holders:
+) -> ProgressExplanation | Stragglers:
     """What holds the global watermark of a query at `at_ms` (clock, ms), or who held it over the run and at what cost.
 
     It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when

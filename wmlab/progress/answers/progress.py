@@ -9,14 +9,13 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from html import escape
+from dataclasses import dataclass
 from typing import Any, Final
 
-from wmlab.core.answers.holders import Holders, Stretch, holders_from
+from wmlab.core.answers.answer import Answer
+from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.holding import Hold
 
@@ -42,7 +41,7 @@ class HoldingOrigin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ProgressExplanation:
+class ProgressExplanation(Answer):
     """What holds the global watermark of an operator of a query at `at_ms` (clock, ms).
 
     `watermark` is None while it is unknown; `since_ms` is when it last moved, None: never.
@@ -77,20 +76,6 @@ class ProgressExplanation:
             sentence=f"global watermark of {stream} at {operator} {stands}{since}: {listed(told)}; {behind} behind it",
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The explanation as dicts, lists and scalars."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """The explanation as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
-
-    def __repr__(self) -> str:
-        return self.sentence
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(self.sentence)}</p>"
-
 
 def _origin(hold: Hold, emitters: Mapping[int, str]) -> HoldingOrigin:
     return HoldingOrigin(
@@ -103,14 +88,14 @@ def _origin(hold: Hold, emitters: Mapping[int, str]) -> HoldingOrigin:
     )
 
 
-def progress_holders(rows: Sequence[Mapping[str, Any]], *, stream: str, emitters: Mapping[int, str]) -> Holders:
+def progress_holders(rows: Sequence[Mapping[str, Any]], *, stream: str, emitters: Mapping[int, str]) -> Stragglers:
     """Who held the global watermark of one operator from the first buffer to the last, the most expensive first.
 
     `rows` are those of the table `buffers` at the operator, at least one; `emitters` names its declared origins.
     """
     ordered = sorted(rows, key=lambda row: int(row["arrival"]))
     run_ms = ordered[-1]["arrived_ms"] - ordered[0]["arrived_ms"]
-    return holders_from(_stretches(ordered, emitters), stream=stream, run_ms=run_ms, bound="global watermark")
+    return stragglers_from(_stretches(ordered, emitters), stream=stream, run_ms=run_ms, bound="global watermark")
 
 
 def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -> Iterator[Stretch]:

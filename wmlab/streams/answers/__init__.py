@@ -1,6 +1,6 @@
 """Answers from a recording: verdicts, what held the bounds, what each holder cost, and what happened."""
 
-from wmlab.core.answers.holders import Holder, Holders
+from wmlab.core.answers.stragglers import Straggler, Stragglers
 from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
 from wmlab.streams.answers.ask import explain
 from wmlab.streams.answers.explanation import Explanation, HoldingSegment, HoldingWriter
@@ -10,13 +10,13 @@ from wmlab.streams.answers.timeline import Timeline, timeline
 
 __all__ = [
     "Explanation",
-    "Holder",
-    "Holders",
     "HoldingSegment",
     "HoldingWriter",
     "Moment",
     "Proof",
     "Rules",
+    "Straggler",
+    "Stragglers",
     "Timeline",
     "Verdict",
     "Verdicts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wmlab.core.answers.holders import Holders
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import explain_log
@@ -19,10 +19,10 @@ def explain(
     reader: str | None = None,
     stream: str | None = None,
     rules: Rules | None = None,
-) -> Explanation | Holders:
+) -> Explanation | Stragglers:
     """What holds the lower bound at `at_ms` (clock, ms), of the stream or as `reader` sees it; or who held it in all.
 
-    Without `at_ms` the answer is a table over the whole run: `Holders`. `stream` is needed when there are several,
+    Without `at_ms` the answer is a table over the whole run: `Stragglers`. `stream` is needed when there are several,
     `rules` for predictions. Raises `RecordingError` for a stream or reader that the recording does not have, for a
     reader without a moment, and for a moment that is not a whole number.
     """

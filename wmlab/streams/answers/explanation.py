@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from html import escape
-from typing import Any
+from dataclasses import dataclass
+
+from wmlab.core.answers.answer import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +38,7 @@ class HoldingSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Explanation:
+class Explanation(Answer):
     """What holds a lower bound at `at_ms`.
 
     `lower` is the bound, None if none is known; `cause` names what holds it; `since_ms` when that began; `by_ms` how
@@ -59,17 +58,3 @@ class Explanation:
     release_ms: int | None = None
     sentence: str
     log: Explanation | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The explanation as dicts, lists and scalars."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """The explanation as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
-
-    def __repr__(self) -> str:
-        return self.sentence
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(self.sentence)}</p>"

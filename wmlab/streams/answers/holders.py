@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow.compute as pc
 
-from wmlab.core.answers.holders import Holders, Stretch, holders_from
+from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.cause import Cause, Hold, hold_of
 from wmlab.streams.answers.known import Known, of_stream, the_stream, walk
@@ -24,7 +24,7 @@ _WHO = {
 }
 
 
-def holders_of(recording: Recording, *, stream: str | None = None) -> Holders:
+def holders_of(recording: Recording, *, stream: str | None = None) -> Stragglers:
     """The holders of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
 
     A run ends when its scenario does; one of the outside world, or one that was stopped, with the last thing recorded.
@@ -33,7 +33,7 @@ def holders_of(recording: Recording, *, stream: str | None = None) -> Holders:
     """
     name = the_stream(recording, stream)
     start_ms, end_ms = _run(recording, name)
-    return holders_from(_stretches(recording, name, start_ms, end_ms), stream=name, run_ms=end_ms - start_ms)
+    return stragglers_from(_stretches(recording, name, start_ms, end_ms), stream=name, run_ms=end_ms - start_ms)
 
 
 def _run(recording: Recording, stream: str) -> tuple[int, int]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from html import escape
-from typing import Any
 
 import pyarrow as pa
 
+from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped
 from wmlab.streams.answers import moments
@@ -18,11 +17,24 @@ from wmlab.streams.answers.moments import Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Timeline:
+class Timeline(TableAnswer[Moment]):
     """The moments of one stream, ascending; narrow it with `between` and `about`."""
 
     stream: str
     moments: tuple[Moment, ...]
+
+    heads = ("at (ms)", "who", "what", "effect")
+    left = left_heads = (1, 2, 3)
+    schema = pa.schema(
+        [
+            ("stream", pa.string()),
+            pa.field("at_ms", pa.int64(), nullable=False),
+            pa.field("to_ms", pa.int64(), nullable=False),
+            ("who", pa.string()),
+            ("what", pa.string()),
+            ("effect", pa.string()),
+        ]
+    )
 
     def between(self, from_ms: int | None = None, to_ms: int | None = None) -> Timeline:
         """The moments that touch the span, both ends included (clock, ms; None: open)."""
@@ -35,26 +47,13 @@ class Timeline:
         """The moments that concern any of these parties, groups, transactions ("t1-1") or segments ("0@0")."""
         return replace(self, moments=tuple(m for m in self.moments if set(parties) & set(m.parties)))
 
-    def __iter__(self) -> Iterator[Moment]:
-        return iter(self.moments)
+    def _entries(self) -> tuple[Moment, ...]:
+        return self.moments
 
-    def __len__(self) -> int:
-        return len(self.moments)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The timeline as dicts, lists and scalars."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """The timeline as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
-
-    def to_pandas(self) -> Any:
-        """One row per moment as a pandas DataFrame: stream, at_ms, to_ms, who, what, effect."""
-        texts = {name: pa.array([getattr(m, name) for m in self.moments], pa.string()) for name in _TEXTS}
-        times = {name: pa.array([getattr(m, name) for m in self.moments], pa.int64()) for name in ("at_ms", "to_ms")}
-        stream = pa.array([self.stream] * len(self.moments), pa.string())
-        return pa.table({"stream": stream, **times, **texts}).to_pandas()
+    @property
+    def sentence(self) -> str:
+        """The title of the table, with the number of moments."""
+        return f"Timeline of {self.stream}: {counted(len(self.moments), 'moment')}"
 
     def __repr__(self) -> str:
         times = [_when(m) for m in self.moments]
@@ -63,21 +62,14 @@ class Timeline:
             f"{when:>{widths[0]}}  {m.who:{widths[1]}}  {m.what}{'; ' if m.effect else ''}{m.effect}"
             for when, m in zip(times, self.moments, strict=True)
         ]
-        return "\n".join([f"Timeline of {self.stream}: {counted(len(self.moments), 'moment')}", *lines])
+        return "\n".join([self.sentence, *lines])
 
-    def _repr_html_(self) -> str:
-        left = "style='text-align:left'"
-        rows = "".join(
-            f"<tr><td>{_when(m)}</td>"
-            + "".join(f"<td {left}>{escape(getattr(m, name))}</td>" for name in _TEXTS)
-            + "</tr>"
-            for m in self.moments
-        )
-        head = f"<tr><th>at (ms)</th><th {left}>who</th><th {left}>what</th><th {left}>effect</th></tr>"
-        return f"<table><caption>Timeline of {escape(self.stream)}</caption>{head}{rows}</table>"
+    def _caption(self) -> str:
+        return f"Timeline of {escape(self.stream)}"
 
-
-_TEXTS = ("who", "what", "effect")
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for m in self.moments:
+            yield _when(m), m.who, m.what, m.effect
 
 
 def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:

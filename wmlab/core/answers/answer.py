@@ -1,0 +1,118 @@
+"""What every answer is: a sentence, its fields as dicts and JSON and, if it has several entries, a table of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import pyarrow as pa
+
+from wmlab.core.words import grouped
+
+
+class Answer:
+    """Base of the frozen dataclasses that answer a question; in text it is its `sentence`, as HTML a paragraph."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def sentence(self) -> str:
+            """The answer in one sentence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as dicts, lists and scalars."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    def to_json(self) -> str:
+        """The answer as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.sentence)}</p>"
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """A cell of a table that is HTML already."""
+
+    html: str
+
+
+Cell = str | int | None | Markup
+
+
+Entry = TypeVar("Entry")
+
+
+class TableAnswer(Answer, Generic[Entry]):
+    """Base of the answers with several entries (`_entries`), over which it iterates.
+
+    A subclass gives the `heads` of its HTML table and the cells of each row (`_rows`); `left` are the columns whose
+    cells stand on the left, `left_heads` those whose heads do. `schema` has the columns of the pandas DataFrame, which
+    are attributes of the entries or of the answer.
+    """
+
+    __slots__ = ()
+
+    heads: ClassVar[tuple[str, ...]]
+    left: ClassVar[tuple[int, ...]] = (0,)
+    left_heads: ClassVar[tuple[int, ...]] = ()
+    schema: ClassVar[pa.Schema]
+
+    def _entries(self) -> Sequence[Entry]:
+        raise NotImplementedError
+
+    def _rows(self) -> Iterable[Sequence[Cell]]:
+        raise NotImplementedError
+
+    def _caption(self) -> str:
+        """The caption of the HTML table, as HTML."""
+        return escape(self.sentence)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries())
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def to_pandas(self) -> Any:
+        """One row per entry as a pandas DataFrame."""
+        entries = self._entries()
+        columns = {
+            name: [getattr(entry if hasattr(entry, name) else self, name) for entry in entries]
+            for name in self.schema.names
+        }
+        return pandas_frame(pa.table(columns, self.schema))
+
+    def _repr_html_(self) -> str:
+        heads = [_tag("th", escape(head), left=n in self.left_heads) for n, head in enumerate(self.heads)]
+        rows = [[_tag("td", _html(cell), left=n in self.left) for n, cell in enumerate(row)] for row in self._rows()]
+        body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [heads, *rows])
+        return f"<table><caption>{self._caption()}</caption>{body}</table>"
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """The table as a pandas DataFrame: offset maps as dicts, nullable integers as `Int64`."""
+    frame = table.to_pandas(maps_as_pydicts="strict", integer_object_nulls=True)
+    # Without this a null would turn the whole column into doubles, which round times beyond 2^53.
+    return frame.astype({c.name: "Int64" for c in table.schema if c.nullable and c.type == pa.int64()})
+
+
+def _tag(name: str, html: str, *, left: bool) -> str:
+    return f"<{name} style='text-align:left'>{html}</{name}>" if left else f"<{name}>{html}</{name}>"
+
+
+def _html(cell: Cell) -> str:
+    if isinstance(cell, Markup):
+        return cell.html
+    if cell is None:
+        return "unknown"
+    return escape(cell) if isinstance(cell, str) else grouped(cell)
