@@ -1,20 +1,20 @@
 """Everything that happens in a run, as columns.
 
-Rows are kept per table as they occur; events, of which there are many, as arrays per append.
+Rows are kept per table as they occur, and a row can be completed when more is known; events, of which there are many,
+are kept as arrays per append.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Row = Mapping[str, object]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,18 +31,19 @@ class EventColumns:
 
 @dataclass(slots=True)
 class Journal:
-    """Rows of a run, table by table; the column `stream` is added by whoever stores them."""
+    """Rows of a run, table by table; `common` is part of every row, the column `stream` is added by whoever stores it.
+
+    `common` may change during the run: it holds what is the same for all rows of a time.
+    """
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
+    common: Row = field(default_factory=dict)
     _event_times: list[NDArray[np.int64]] = field(default_factory=list)
     _appends: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
 
-    def write(self, table: str, **row: object) -> None:
-        """Add one row to a table."""
-        self.rows.setdefault(table, []).append(row)
-
-    def keep(self, table: str, **row: object) -> dict[str, object]:
-        """Add one row to a table and return it, to be completed when more is known."""
+    def write(self, table: str, **row: Any) -> Row:
+        """Add one row to a table; returns it, to be completed when more is known."""
+        row.update(self.common)
         self.rows.setdefault(table, []).append(row)
         return row
 

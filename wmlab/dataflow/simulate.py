@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core import traces
+from wmlab.core.journal import Journal
 from wmlab.core.values import Problem, Problems
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Reading, Source
 from wmlab.dataflow.sim.layout import Layout
-from wmlab.dataflow.sim.ledger import Ledger
 from wmlab.dataflow.sim.world import Choose, DataflowWorld
 from wmlab.dataflow.tables import DATAFLOW_TABLES
 from wmlab.streams.model.segment import segment_name
@@ -27,9 +27,9 @@ def simulate(dataflow: DataflowScenario, choose: Choose | None = None) -> dict[s
     return dataflow_tables(dataflow, world.layout, world.run())
 
 
-def dataflow_tables(dataflow: DataflowScenario, layout: Layout, ledger: Ledger) -> dict[str, pa.Table]:
+def dataflow_tables(dataflow: DataflowScenario, layout: Layout, journal: Journal) -> dict[str, pa.Table]:
     """The rows of a run as the tables of `wmlab.dataflow.tables`."""
-    written = {**ledger.tables, **_topology(dataflow, layout)}
+    written = {**journal.rows, **_topology(dataflow, layout)}
     return {name: _table(dataflow.name, written.get(name, []), schema) for name, schema in DATAFLOW_TABLES.items()}
 
 

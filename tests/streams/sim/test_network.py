@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.streams.sim.worlds import events_of, rows, run, scenario
+from wmlab.core.clock import generator
 from wmlab.core.delays import Exponential, Fixed, LogNormal, Uniform, delays_ms
-from wmlab.core.draws import generator
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import noting, script

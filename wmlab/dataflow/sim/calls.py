@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wmlab.core.delays import delays_ms
-from wmlab.core.draws import generator
 from wmlab.dataflow.model.processor import Call
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls
 from wmlab.dataflow.sim.layout import Node
@@ -27,7 +26,7 @@ class Calls:
         dataflow = world.dataflow
         given = world.plan.outputs[world.plan.inputs[node.name][0].source]
         self._results = rows_of(node.vertex, given, node.output)
-        self._delays = delays_ms(node.vertex.latency, generator(dataflow.seed, f"calls of {node.name}"))
+        self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
         mine = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
         self._slow = [fault for fault in mine if isinstance(fault, SlowCalls)]
         self._slowed = dict.fromkeys(range(len(self._slow)), 0)

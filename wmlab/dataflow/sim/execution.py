@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wmlab.core.journal import Row
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.model.runtime import InputEdge, Runtime
 from wmlab.dataflow.sim.instance import Instance
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.ledger import Row, Written
+from wmlab.dataflow.sim.ledger import Written
 from wmlab.dataflow.sim.party import Party
 from wmlab.dataflow.sim.processors import condition_of, processor_of
 from wmlab.dataflow.sim.queue import Queue, Way
@@ -38,19 +39,24 @@ class Saved:
 class Running:
     """The parties of one execution, begun from `snapshot` if there is one."""
 
-    def __init__(self, world: DataflowWorld, number: int, snapshot: Saved | None) -> None:
+    def __init__(self, world: DataflowWorld, snapshot: Saved | None) -> None:
         self.world = world
-        self.number = number
         self.snapshot = snapshot
         self._barrier: Barrier | None = None
         self._states: dict[Place, Any] = {}
         self._sunk: dict[Place, int] = {}
         self._rows: dict[Place, Row] = {}
-        begun: Row = {"started_ms": world.now_ms, "snapshot": None if snapshot is None else snapshot.number}
-        self._row = world.ledger.write("executions", begun | {"ended_ms": None, "outcome": "running", "reason": ""})
+        self._row = world.journal.write(
+            "executions",
+            started_ms=world.now_ms,
+            snapshot=None if snapshot is None else snapshot.number,
+            ended_ms=None,
+            outcome="running",
+            reason="",
+        )
         nodes = {node.name: node for node in world.layout.nodes}
         self.queues = [
-            Queue(lane, world.dataflow.queue_size, world.ledger, Written(nodes[lane.link.source].output))
+            Queue(lane, world.dataflow.queue_size, world.journal, Written(nodes[lane.link.source].output))
             for lane in world.layout.lanes
         ]
         self.parties: dict[Place, Party] = {

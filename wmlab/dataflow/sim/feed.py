@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wmlab.core.draws import generator
+from wmlab.core.clock import generator
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import AddPartition, Disorder, LatePartition, RemovePartition, SilentPartition
 from wmlab.dataflow.scenario.source import Reading, Source

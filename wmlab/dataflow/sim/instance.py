@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from wmlab.core.journal import Row
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.processor import Answer, Call
 from wmlab.dataflow.model.runtime import Runtime
 from wmlab.dataflow.model.turn import Phase, Turn
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.ledger import Row, Written
+from wmlab.dataflow.sim.ledger import Written
 from wmlab.dataflow.sim.notes import Notes
 from wmlab.dataflow.sim.party import Execution, Party
 from wmlab.dataflow.sim.queue import Queue

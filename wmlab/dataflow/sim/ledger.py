@@ -1,4 +1,4 @@
-"""Everything that happens in a run of a dataflow, as rows; a row can be completed when more is known."""
+"""How items and rows are written down."""
 
 from __future__ import annotations
 
@@ -7,42 +7,6 @@ from typing import Any
 
 from wmlab.dataflow.model.items import Barrier, Event, Item, Watermark
 from wmlab.dataflow.scenario.plan import Output
-
-Row = dict[str, Any]
-
-
-class Ledger:
-    """The rows of a run, table by table; `execution` is written into each."""
-
-    def __init__(self) -> None:
-        self.execution = 1
-        self.items: list[Row] = []
-        self.tables: dict[str, list[Row]] = {"items": self.items}
-
-    def write(self, table: str, row: Row) -> Row:
-        """Add a row to a table, and return it to be completed later."""
-        row["execution"] = self.execution
-        self.tables.setdefault(table, []).append(row)
-        return row
-
-    def put(self, queue: int, sequence: int, now_ms: int, item: Item, text: str | None, time: int | None) -> Row:
-        """An item is put on a queue."""
-        kind, key, value = described(item)
-        row: Row = {
-            "execution": self.execution,
-            "queue": queue,
-            "sequence": sequence,
-            "put_ms": now_ms,
-            "taken_ms": None,
-            "taken": None,
-            "kind": kind,
-            "key": key,
-            "value": value,
-            "time": time,
-            "row": text,
-        }
-        self.items.append(row)
-        return row
 
 
 def described(item: Item) -> tuple[str, int | None, int | None]:

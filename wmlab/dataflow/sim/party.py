@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wmlab.core.journal import Row
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.ledger import Ledger, Row, Written
+from wmlab.dataflow.sim.ledger import Written
 from wmlab.dataflow.sim.queue import Way
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ class Party:
     def __init__(self, execution: Execution, node: Node, number: int) -> None:
         self.execution = execution
         self.world = execution.world
-        self.ledger: Ledger = execution.world.ledger
         self.node = node
         self.number = number
         self.ways: list[Way] = []
@@ -100,5 +100,4 @@ class Party:
 
     def write(self, table: str, **row: object) -> Row:
         """Write down something that happened here."""
-        row["vertex"], row["instance"] = self.node.name, self.number
-        return self.ledger.write(table, row)
+        return self.world.journal.write(table, vertex=self.node.name, instance=self.number, **row)

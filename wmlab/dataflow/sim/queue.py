@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from wmlab.dataflow.model.items import Event, Item
 from wmlab.dataflow.sim.layout import Lane, Link
+from wmlab.dataflow.sim.ledger import described
 
 if TYPE_CHECKING:
-    from wmlab.dataflow.sim.ledger import Ledger, Row, Written
+    from wmlab.core.journal import Journal, Row
+    from wmlab.dataflow.sim.ledger import Written
     from wmlab.dataflow.sim.party import Party
 
 
 class Queue:
     """What lies between two instances: items not yet handed over, and the rows of all that were not taken."""
 
-    def __init__(self, lane: Lane, capacity: int, ledger: Ledger, written: Written) -> None:
+    def __init__(self, lane: Lane, capacity: int, journal: Journal, written: Written) -> None:
         self.lane = lane
         self.capacity = capacity
-        self.ledger = ledger
+        self.journal = journal
         self.written = written
         self.fresh: list[Item] = []
         self.producer: Party | None = None
@@ -39,8 +41,22 @@ class Queue:
 
     def put(self, item: Item, row: str | None, now_ms: int) -> None:
         """Put an item at its end."""
-        time = self.written.time(item.values) if isinstance(item, Event) else None
-        self._lying.append(self.ledger.put(self.lane.number, self._sequence, now_ms, item, row, time))
+        kind, key, value = described(item)
+        self._lying.append(
+            self.journal.write(
+                "items",
+                queue=self.lane.number,
+                sequence=self._sequence,
+                put_ms=now_ms,
+                taken_ms=None,
+                taken=None,
+                kind=kind,
+                key=key,
+                value=value,
+                time=self.written.time(item.values) if isinstance(item, Event) else None,
+                row=row,
+            )
+        )
         self._sequence += 1
         self.fresh.append(item)
 

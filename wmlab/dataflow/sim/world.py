@@ -7,13 +7,12 @@ or a given choice says who is first; so every order of the queues that a real jo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from typing import Any
 
-import simpy
-
+from wmlab.core.clock import Simulation
 from wmlab.core.delays import chances
-from wmlab.core.draws import generator
 from wmlab.core.errors import WmlabError
+from wmlab.core.journal import Journal
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.source import Reading, Source
@@ -22,7 +21,6 @@ from wmlab.dataflow.sim.calls import Calls
 from wmlab.dataflow.sim.execution import Running, Saved
 from wmlab.dataflow.sim.feed import feeds
 from wmlab.dataflow.sim.layout import layout
-from wmlab.dataflow.sim.ledger import Ledger
 from wmlab.dataflow.sim.mappers import clocked
 from wmlab.dataflow.sim.party import Party
 
@@ -30,7 +28,7 @@ Choose = Callable[[Sequence[str]], int]
 """Of the parties that are due, by name, the place of the one that takes the next turn."""
 
 
-class DataflowWorld:
+class DataflowWorld(Simulation):
     """One run of one dataflow.
 
     `readings` gives what every source reads that has no rows of its own; `choose` replaces chance in who is next.
@@ -39,18 +37,17 @@ class DataflowWorld:
     def __init__(
         self, dataflow: DataflowScenario, readings: Mapping[str, Reading] | None = None, *, choose: Choose | None = None
     ) -> None:
+        super().__init__(start_ms=dataflow.start_ms, duration_ms=dataflow.duration_ms, seed=dataflow.seed)
         self.dataflow = dataflow
         self.plan = dataflow.plan
         self.layout = layout(dataflow)
-        self.ledger = Ledger()
-        self.env = simpy.Environment(initial_time=dataflow.start_ms)
-        self.end_ms = dataflow.start_ms + dataflow.duration_ms
+        self.journal = Journal(common={"execution": 1})
         self.last_snapshot: Saved | None = None
         sources = [vertex for vertex in dataflow.vertices if isinstance(vertex, Source)]
         self.feeds = {source.name: feeds(dataflow, source, (readings or {}).get(source.name)) for source in sources}
         self.times = {source.name: clocked(dataflow, source) for source in sources}
         self.calls = {n.name: Calls(self, n) for n in self.layout.nodes if isinstance(n.vertex, AsyncMap)}
-        self._chances = chances(generator(dataflow.seed, "turns"))
+        self._chances = chances(self.draws("turns"))
         self._choose = choose or (lambda names: int(next(self._chances) * len(names)))
         self._due: list[Party] = []
         self._dispatching = False
@@ -59,14 +56,9 @@ class DataflowWorld:
         self._asleep: dict[Party, int] = {}
         self._restart_due = False
         self._terminal_due = False
-        self.execution = Running(self, 1, None)
+        self.execution = Running(self, None)
 
-    @property
-    def now_ms(self) -> int:
-        """The simulated clock."""
-        return int(self.env.now)
-
-    def run(self) -> Ledger:
+    def run(self) -> Journal:
         """Run to the end of the dataflow, or until it is complete or has failed. Returns what happened."""
         self._plan()
         self.execution.begin()
@@ -75,7 +67,7 @@ class DataflowWorld:
                 self.env.step()
             except WmlabError as problem:
                 self._fail(problem)
-        return self.ledger
+        return self.journal
 
     def wake(self, party: Party, *, after_ms: int = 0) -> None:
         """A party has something to do; it takes its turn soon."""
@@ -84,7 +76,7 @@ class DataflowWorld:
         party.ready = True
         delay_ms = max(after_ms, next(self._chances) * self.dataflow.jitter_ms)
         if delay_ms:
-            self.later(delay_ms, lambda: self._is_due(party))
+            self.later(delay_ms, self._is_due, party)
         else:
             self._is_due(party)
 
@@ -102,21 +94,17 @@ class DataflowWorld:
 
         self.later(max(0, at_ms - self.env.now), rise)
 
-    def later(self, delay_ms: float, act: Callable[[], None]) -> None:
+    def later(self, delay_ms: float, act: Callable[..., None], *args: Any) -> None:
         """Call `act` after a time, unless a restart or the end comes before."""
-        execution = self.execution
+        self.after(delay_ms, self._unless_over, self.execution, act, *args)
 
-        def happen(_: object) -> None:
-            if execution is self.execution and not self._stopped:
-                act()
-
-        event = self.env.timeout(delay_ms)
-        assert event.callbacks is not None
-        event.callbacks.append(happen)
+    def _unless_over(self, execution: Running, act: Callable[..., None], *args: Any) -> None:
+        if execution is self.execution:
+            act(*args)
 
     def note(self, kind: str, target: str, detail: str) -> None:
         """Write down a fault, or what one has led to."""
-        self.ledger.write("incidents", {"at_ms": self.now_ms, "kind": kind, "target": target, "detail": detail})
+        self.journal.write("incidents", at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
     def swallows(self, vertex: str) -> bool:
         """Whether a filter lets nothing pass now."""
@@ -175,29 +163,14 @@ class DataflowWorld:
         """Everything that happens at a time that is known beforehand."""
         every_ms = self.dataflow.snapshot_every_ms
         if every_ms is not None:
-            self._always(every_ms, self._snapshot)
+            self.after(every_ms, self._snapshot_regularly, every_ms)
         for fault in self.dataflow.faults:
             if isinstance(fault, Restart):
-                act = self._snapshot_and_restart if fault.after_snapshot else self._restart
-                self._always(fault.at_ms, act, once=True)
+                self.after(fault.at_ms, self._snapshot_and_restart if fault.after_snapshot else self._restart)
                 continue
-            self._always(fault.at_ms, partial(self._note_fault, fault), once=True)
+            self.after(fault.at_ms, self._note_fault, fault)
             if isinstance(fault, Stall) and fault.for_ms is not None:
-                self._always(fault.at_ms + fault.for_ms, self._wake_all, once=True)
-
-    def _always(self, after_ms: int, act: Callable[[], None], *, once: bool = False) -> None:
-        """Call `act` after a time, and again every time, whatever restarts there are."""
-
-        def happen(_: object) -> None:
-            if self._stopped:
-                return
-            act()
-            if not once:
-                self._always(after_ms, act)
-
-        event = self.env.timeout(after_ms)
-        assert event.callbacks is not None
-        event.callbacks.append(happen)
+                self.after(fault.at_ms + fault.for_ms, self._wake_all)
 
     def _note_fault(self, fault: object) -> None:
         details = [
@@ -213,10 +186,11 @@ class DataflowWorld:
         for party in self.execution.parties.values():
             self.wake(party)
 
-    def _snapshot(self) -> None:
+    def _snapshot_regularly(self, every_ms: int) -> None:
         if not self.execution.in_snapshot:
             self._snapshots += 1
             self.execution.begin_snapshot(self._snapshots)
+        self.after(every_ms, self._snapshot_regularly, every_ms)
 
     def _snapshot_and_restart(self) -> None:
         self._terminal_due = self.execution.in_snapshot
@@ -236,8 +210,8 @@ class DataflowWorld:
             "restart", self.dataflow.name, "from the start" if snapshot is None else f"from snapshot {snapshot.number}"
         )
         self._due, self._asleep, self._dispatching = [], {}, False
-        self.ledger.execution += 1
-        self.execution = Running(self, self.ledger.execution, snapshot)
+        self.journal.common["execution"] += 1
+        self.execution = Running(self, snapshot)
         self.execution.begin()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 import numpy as np
 import simpy
 
-from wmlab.core.draws import generator
+from wmlab.core.clock import generator
 from wmlab.progress.scenario.parts import StallWorker, Workers
 
 Task = Callable[[int], None]

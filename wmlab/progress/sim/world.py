@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-import simpy
-
+from wmlab.core.clock import Simulation
 from wmlab.core.journal import Journal
 from wmlab.progress.scenario.parts import (
     DelayBuffer,
@@ -22,23 +21,17 @@ from wmlab.progress.sim.records import CutBuffer, Records, cut, received
 from wmlab.progress.sim.workers import Pool
 
 
-class PlanWorld:
+class PlanWorld(Simulation):
     """One run of one scenario; `traces` gives the records of every source that replays a real trace."""
 
     def __init__(self, scenario: ProgressScenario, traces: Mapping[str, Records] | None = None) -> None:
+        super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
         self.scenario = scenario
-        self.env = simpy.Environment(initial_time=scenario.start_ms)
-        self.end_ms = scenario.start_ms + scenario.duration_ms
         self.journal = Journal()
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
         self.queries = [QueryRun(self, query) for query in scenario.queries]
-
-    @property
-    def now_ms(self) -> int:
-        """The simulated clock."""
-        return int(self.env.now)
 
     def run(self) -> Journal:
         """Run until the workers have nothing left to do. Returns what happened."""
@@ -60,10 +53,6 @@ class PlanWorld:
         for query in self.queries:
             query.finish()
         return self.journal
-
-    def at(self, at_ms: int, act: Callable[..., None], *args: object) -> None:
-        """Call `act` at a time, or now if that is past."""
-        self.env.timeout(max(0, at_ms - self.now_ms)).callbacks.append(lambda _: act(*args))
 
     def ended(self, query: Query) -> bool:
         """Whether all sources of a query have ended and its windows are to be flushed."""

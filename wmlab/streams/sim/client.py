@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from wmlab.core.draws import generator
+from wmlab.core.clock import generator
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.sim.notes import UNAVAILABLE, Farewell, Note, receive, receive_farewell

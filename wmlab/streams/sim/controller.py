@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import simpy
 
-from wmlab.core.draws import generator
-from wmlab.core.timer import Timer
+from wmlab.core.clock import Timer, generator
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
 from wmlab.streams.scenario.units import COORDINATOR

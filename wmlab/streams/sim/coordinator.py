@@ -128,7 +128,7 @@ class Coordinator:
             self._announce(bucket)
 
     def _begin(self, bucket: int, session: Session) -> None:
-        self._open_rows[bucket] = self._world.shared.keep(
+        self._open_rows[bucket] = self._world.shared.write(
             "ownership",
             bucket=bucket,
             controller=session.controller,

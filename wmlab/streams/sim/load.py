@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wmlab.core.draws import generator
+from wmlab.core.clock import generator
 from wmlab.streams.model.keyspace import KeyRange
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from wmlab.core.clock import Timer, generator
 from wmlab.core.delays import Fixed, chances, delays_ms
-from wmlab.core.draws import generator
-from wmlab.core.timer import Timer
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
@@ -178,7 +177,7 @@ class Network:
         return share > 0 and next(link.chances) < share
 
     def _copy(self, message: Message) -> Message:
-        row = None if message.row is None else self._world.shared.keep("messages", **message.row)
+        row = None if message.row is None else self._world.shared.write("messages", **message.row)
         return Message(message.act, message.args, row, message.connected)
 
     def _link(self, sender: str, receiver: str, *, inside: bool = False) -> Link:
@@ -199,7 +198,7 @@ class Network:
         return self._write(stream, sender, receiver, what, about) if self._keeps else None
 
     def _write(self, stream: str | None, sender: str, receiver: str, what: str, about: object) -> dict[str, object]:
-        return self._world.shared.keep(
+        return self._world.shared.write(
             "messages",
             stream=stream,
             sender=sender,

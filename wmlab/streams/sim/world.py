@@ -11,8 +11,8 @@ from typing import Any
 
 import simpy
 
+from wmlab.core.clock import Timer
 from wmlab.core.journal import Journal
-from wmlab.core.timer import Timer
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario.checks import controllers_of, readers_of
 from wmlab.streams.scenario.checks_writers import process_names

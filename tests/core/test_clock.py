@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.streams.sim.worlds import events_of, run
-from wmlab.core.draws import generator
+from wmlab.core.clock import generator
 from wmlab.streams.scenario.parts import EventWriter
 
 PROGRAM = """
