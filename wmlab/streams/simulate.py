@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -40,12 +40,12 @@ def tables_of(scenario: StreamScenario, journals: Mapping[str | None, Journal]) 
     }
 
 
-def _table(stream: str | None, name: str, rows: list[Mapping[str, object]]) -> pa.Table:
+def _table(stream: str | None, name: str, rows: Sequence[Mapping[str, object]]) -> pa.Table:
     columns = [pa.array(_entries(stream, rows, f), f.type) for f in TABLES[name]]
     return pa.Table.from_arrays(columns, schema=TABLES[name])
 
 
-def _entries(stream: str | None, rows: list[Mapping[str, object]], field: pa.Field) -> list[object]:
+def _entries(stream: str | None, rows: Sequence[Mapping[str, object]], field: pa.Field) -> list[object]:
     """One column of the rows; Arrow takes a map as the list of its pairs."""
     if field.name == "stream":
         return [row.get("stream", stream) for row in rows]
