@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams import answers, places, simulate
-from wmlab.streams.answers.explanation import Explanation
+from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.rules import recorded_rules
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES

@@ -9,7 +9,7 @@ from tests.streams.answers.runs import RULES, crash, cycle, fault, mark, segment
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import explain
-from wmlab.streams.answers.explanation import Explanation
+from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.rules import Rules
 
 
@@ -188,3 +188,16 @@ def test_a_stream_must_be_clear() -> None:
 def test_a_moment_is_whole_milliseconds(run: Recording, at_ms: Any) -> None:
     with pytest.raises(RecordingError, match="no moment"):
         explain(run, at_ms=at_ms)
+
+
+def test_the_only_writer_that_is_counted_holds_the_bound_at_an_unknown_price() -> None:
+    found = at(written(writer_marks=[mark("a", 500, 600)], **only_a()), 1_500)
+    assert [writer.writer for writer in found.writers] == ["a"]
+    assert (found.cause, found.lower, found.by_ms) == ("slowest", 500, None)
+
+
+def only_a() -> dict[str, Any]:
+    return {
+        "cycles": [cycle(1_000, None, outcome="emitted", participating=["a"])],
+        "watermarks": [watermark(0, 1_000, a=500)],
+    }

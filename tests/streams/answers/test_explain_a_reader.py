@@ -6,7 +6,7 @@ from tests.streams.answers.runs import RULES, crash, cycle, mark, position, segm
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import explain
-from wmlab.streams.answers.explanation import Explanation
+from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario.reader_group import ReaderGroup
 

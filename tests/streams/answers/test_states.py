@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.streams.answers.runs import fault, written
-from wmlab.streams.answers.known import known_at
+from wmlab.streams.answers.history import history_at
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, Stream
@@ -16,7 +16,7 @@ Fault = tuple[str, int] | tuple[str, int, str]
 
 def state(at_ms: int, *faults: Fault) -> str:
     told = [fault(kind, "w", when, *detail) for kind, when, *detail in faults]
-    return known_at(written(incidents=told), "orders", at_ms).state_of("w")
+    return history_at(written(incidents=told), "orders", at_ms).state_of("w")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_all_that_a_script_does_to_writers_ends_when_it_ends() -> None:
     writers = [EventWriter("w", rate_per_s=50), TransactionalWriter("t", rate_per_s=50, every_ms=900, open_ms=600)]
     scenario = Scenario("states", stream=Stream("orders"), writers=writers, script=actions, duration_ms=7_000)
     recording = scenario.record(progress=False)
-    states = {at_ms: known_at(recording, "orders", at_ms).state_of("w") for at_ms in range(1_200, 7_000, 500)}
+    states = {at_ms: history_at(recording, "orders", at_ms).state_of("w") for at_ms in range(1_200, 7_000, 500)}
     assert {at_ms: told for at_ms, told in states.items() if told} == {
         1_200: "silent",
         2_200: "idle",
@@ -81,6 +81,6 @@ def test_all_that_a_script_does_to_writers_ends_when_it_ends() -> None:
     for row in recording.table("incidents").to_pylist():
         if row["kind"] in {"hold", "abort"}:
             again_ms = min(at_ms for at_ms in heard if at_ms > row["at_ms"])
-            assert known_at(recording, "orders", again_ms - 1).state_of("t") == row["detail"]
-            assert known_at(recording, "orders", again_ms).state_of("t") == ""
-    assert known_at(recording, "orders", 2_100).state_of("t") == "", "a commit explains no silence"
+            assert history_at(recording, "orders", again_ms - 1).state_of("t") == row["detail"]
+            assert history_at(recording, "orders", again_ms).state_of("t") == ""
+    assert history_at(recording, "orders", 2_100).state_of("t") == "", "a commit explains no silence"

@@ -1,12 +1,16 @@
-"""Answers from a recording: verdicts, what held the bounds, what each holder cost, and what happened."""
+"""Answers from a recording: verdicts, what held the bounds, what each straggler cost, and what happened."""
+
+from __future__ import annotations
 
 from wmlab.core.answers.stragglers import Straggler, Stragglers
 from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
-from wmlab.streams.answers.ask import explain
-from wmlab.streams.answers.explanation import Explanation, HoldingSegment, HoldingWriter
-from wmlab.streams.answers.moments import Moment
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+from wmlab.streams.answers.explain import Explanation, HoldingSegment, HoldingWriter, explain_log
+from wmlab.streams.answers.reader import explain_reader
 from wmlab.streams.answers.rules import Rules
-from wmlab.streams.answers.timeline import Timeline, timeline
+from wmlab.streams.answers.stragglers import stragglers_of
+from wmlab.streams.answers.timeline import Moment, Timeline, timeline
 
 __all__ = [
     "Explanation",
@@ -23,3 +27,30 @@ __all__ = [
     "explain",
     "timeline",
 ]
+
+
+def explain(
+    recording: Recording,
+    *,
+    at_ms: int | None = None,
+    reader: str | None = None,
+    stream: str | None = None,
+    rules: Rules | None = None,
+) -> Explanation | Stragglers:
+    """What holds the lower bound at `at_ms` (clock, ms), of the stream or as `reader` sees it; or who held it in all.
+
+    Without `at_ms` the answer is a table over the whole run: `Stragglers`. `stream` is needed when there are several,
+    `rules` for predictions. Raises `RecordingError` for a stream or reader that the recording does not have, for a
+    reader without a moment, and for a moment that is not a whole number.
+    """
+    if at_ms is None:
+        if reader is not None:
+            raise RecordingError(
+                f"Reader {reader!r} is named, but no moment.", remedy="give at_ms=..., or leave the reader out."
+            )
+        return stragglers_of(recording, stream=stream)
+    if isinstance(at_ms, bool) or not isinstance(at_ms, int):
+        raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    if reader is None:
+        return explain_log(recording, at_ms=at_ms, rules=rules, stream=stream)
+    return explain_reader(recording, at_ms=at_ms, reader=reader, rules=rules, stream=stream)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-import pyarrow as pa
-
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.known import of_stream, the_stream
+from wmlab.streams.answers.history import late_events, of_stream, the_stream
 
 MEASURES: Final = {
     "events": "events",
@@ -66,7 +64,7 @@ def run_of(recording: Recording, label: str, stream: str | None) -> Run:
         "held": sum(row["outcome"] != "emitted" for row in cycles),
         "refused": sum(outcome != "success" for outcome in outcomes),
     }
-    measures = counts | _lags(bounds) | {"below": _below(events, bounds)}
+    measures = counts | _lags(bounds) | {"below": len(late_events(events.to_pylist(), marks))}
     return Run(label=label, stream=name, bounds=tuple(bounds), measures=measures)
 
 
@@ -83,16 +81,6 @@ def _lags(bounds: Sequence[tuple[int, int, int]]) -> dict[str, int | float | Non
     if not run_ms:
         return {"mean_lag_ms": None, "worst_lag_ms": None, "mean_width_ms": None}
     return {"mean_lag_ms": round(area / run_ms, 1), "worst_lag_ms": worst, "mean_width_ms": round(width / run_ms, 1)}
-
-
-def _below(events: pa.Table, bounds: Sequence[tuple[int, int, int]]) -> int:
-    """Events appended after a watermark whose lower bound is above their time."""
-    count, given, place = 0, None, 0
-    for append_ms, event_time in zip(events["append_ms"].to_pylist(), events["event_time"].to_pylist(), strict=True):
-        while place < len(bounds) - 1 and bounds[place][0] < append_ms:
-            given, place = bounds[place][1], place + 1
-        count += given is not None and event_time < given
-    return count
 
 
 def differences(recordings: Sequence[Recording]) -> tuple[Difference, ...]:

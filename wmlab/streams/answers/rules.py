@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.known import Known
-from wmlab.streams.model.cycle import TimeoutFrom
+from wmlab.streams.answers.history import RunHistory
+from wmlab.streams.model.cycle import TimeoutFrom, inactive_since
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -28,23 +28,25 @@ class Rules:
     start_delay_ms: int | None = None
     look_every_ms: int | None = None
 
-    def next_cycle_ms(self, known: Known) -> int | None:
+    def next_cycle_ms(self, history: RunHistory) -> int | None:
         """When the next cycle runs; None while no writer is on record, for then none is planned."""
-        if not known.on_record or known.woken_ms is None:
+        if not history.on_record or history.woken_ms is None:
             return None
         delay_ms = self.period_ms if self.start_delay_ms is None else self.start_delay_ms
-        first_ms = known.woken_ms + delay_ms
-        if known.cycle is None or known.cycle["at_ms"] < known.woken_ms:
+        first_ms = history.woken_ms + delay_ms
+        if history.cycle is None or history.cycle["at_ms"] < history.woken_ms:
             return first_ms
-        return int(known.cycle["at_ms"]) + self.period_ms
+        return int(history.cycle["at_ms"]) + self.period_ms
 
-    def drops_at_ms(self, known: Known, writer: str) -> int | None:
+    def drops_at_ms(self, history: RunHistory, writer: str) -> int | None:
         """The cycle that drops a lagging writer if it notes nothing newer; None if it is not on record."""
-        following = self.next_cycle_ms(known)
-        if following is None or writer not in known.on_record:
+        following = self.next_cycle_ms(history)
+        if following is None or writer not in history.on_record:
             return None
-        since = known.behind_since.get(writer, following)
-        start_ms = since if self.timeout_from == "first_behind" else known.on_record[writer].received_ms
+        noted_ms = {writer: history.on_record[writer].received_ms}
+        start_ms = inactive_since(
+            history.memory, writer, now_ms=following, timeout_from=self.timeout_from, noted_ms=noted_ms
+        )
         missing = max(0, start_ms + self.timeout_ms - following)
         return following + -(-missing // self.period_ms) * self.period_ms
 

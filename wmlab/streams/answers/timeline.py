@@ -1,19 +1,204 @@
-"""The timeline: what happened in a run, as rows that a person can read, in order of time."""
+"""The timeline: what happened in a run, as rows that a person can read, in order of time.
+
+Runs of rows that say the same become one moment with a beginning and an end.
+
+Source: the tables of `wmlab.streams.tables`; PDP-33, Periodic Watermark Workflow, for what the cycles mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import groupby, pairwise
 
 import pyarrow as pa
 
 from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped
-from wmlab.streams.answers import moments
-from wmlab.streams.answers.known import Row, the_stream
-from wmlab.streams.answers.moments import Moment
+from wmlab.core.words import counted, grouped, listed, moment
+from wmlab.streams.answers.history import Row, the_stream
+from wmlab.streams.model.segment import segment_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One thing that happened: from `at_ms` to `to_ms` (equal unless it lasted), `who` did `what`, to what `effect`.
+
+    `parties` are the writers, transactions, readers, controllers, segments and the stream that it concerns.
+    """
+
+    at_ms: int
+    to_ms: int
+    who: str
+    what: str
+    effect: str
+    parties: tuple[str, ...]
+
+
+def _of_epochs(rows: Sequence[Row]) -> Iterator[Moment]:
+    """The creation of the stream, and every change of its segments."""
+    ordered = sorted(rows, key=lambda row: int(row["epoch"]))
+    for row in ordered[:1]:
+        yield _moment(row["at_ms"], row["stream"], "is created", f"with {_segments(row['segment_ids'])}")
+    for before, row in pairwise(ordered):
+        gone = [i for i in before["segment_ids"] if i not in row["segment_ids"]]
+        new = [i for i in row["segment_ids"] if i not in before["segment_ids"]]
+        change = f"{_segments(gone)} → {_segments(new)}"
+        what = "scales" if row["kind"] == "scale" else f"changes ({row['kind']})"
+        parties = tuple(segment_name(i) for i in (*gone, *new))
+        effect = f"epoch {row['epoch']}: {_segments(row['segment_ids'])}"
+        yield _moment(row["at_ms"], row["stream"], f"{what}: {change}", effect, *parties)
+
+
+def _of_seals(rows: Sequence[Row]) -> Iterator[Moment]:
+    """The seal of every sealed segment."""
+    for row in rows:
+        if row["sealed_ms"] is not None:
+            name = segment_name(row["segment_id"])
+            yield _moment(row["sealed_ms"], row["stream"], f"seals {name}", "it takes no more events", name)
+
+
+def _of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
+    """Every fault but scales, which the epochs have."""
+    for row in rows:
+        if row["kind"] != "scale":
+            yield _moment(row["at_ms"], row["target"], row["detail"].removeprefix(f"{row['target']} "), "")
+
+
+def _of_ownership(rows: Sequence[Row], stream: str) -> Iterator[Moment]:
+    """Every controller that owned the stream's bucket, from when until when; these rows are of all streams."""
+    for row in rows:
+        if stream.partition("#")[0] in row["streams"]:
+            effect = f"it runs the cycles of {stream}{' from then on' if row['to_ms'] is None else ''}"
+            what, to_ms = f"owns bucket {row['bucket']}", row["to_ms"]
+            yield _moment(row["from_ms"], row["controller"], what, effect, to_ms=to_ms)
+
+
+def _of_transactions(rows: Sequence[Row]) -> Iterator[Moment]:
+    """The life of every transaction: its beginning, the request to commit it, and how it ended."""
+    for row in sorted(rows, key=lambda row: (row["begun_ms"], row["writer"])):
+        asked = "" if row["commit_requested_ms"] is None else f", asks to commit it {_commit(row)}"
+        ends = [row[name] for name in ("commit_requested_ms", "committed_ms", "aborted_ms") if row[name] is not None]
+        what, parties = f"begins transaction {row['txn']}{asked}", (row["txn"],)
+        yield _moment(row["begun_ms"], row["writer"], what, _fate(row), *parties, to_ms=max(ends, default=None))
+
+
+def _of_marks(rows: Sequence[Row], cycles: Sequence[Row]) -> Iterator[Moment]:
+    """A writer's first mark, its first one after it was dropped, and the runs of notes that were refused."""
+    dropped = [(row["at_ms"], name) for row in cycles for name in row["removed"]]
+    by_writer = sorted(rows, key=lambda row: (row["writer"], row["received_ms"]))
+    for writer, marks in groupby(by_writer, key=lambda row: str(row["writer"])):
+        on_record_ms: int | None = None
+        for outcome, run in groupby(marks, key=lambda row: str(row["outcome"])):
+            together = list(run)
+            if outcome != "success":
+                yield _refusal(writer, outcome, together)
+                continue
+            for row in together:
+                gone = any(name == writer and (on_record_ms or 0) <= at <= row["received_ms"] for at, name in dropped)
+                if on_record_ms is None or gone:
+                    again = "" if on_record_ms is None else " again"
+                    what = f"notes the time {moment(row['time'])}"
+                    yield _moment(row["received_ms"], writer, what, f"is on record{again}", row["controller"])
+                on_record_ms = row["received_ms"]
+
+
+def _of_cycles(rows: Sequence[Row], watermarks: Sequence[Row]) -> Iterator[Moment]:
+    """Runs of cycles of one controller that ended for the same reason, and every writer that a cycle dropped."""
+    ordered = sorted(rows, key=lambda row: int(row["at_ms"]))
+    for row in ordered:
+        for name in row["removed"]:
+            what, effect = f"drops {name}", f"{name} is no longer waited for or counted"
+            yield _moment(row["at_ms"], row["controller"], what, effect, name)
+    runs = [list(run) for _, run in groupby(ordered, key=_reason)]
+    for run in runs:
+        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run)
+
+
+def _of_positions(rows: Sequence[Row]) -> Iterator[Moment]:
+    """Every segment that a group finished, and what it could read from then on."""
+    for row in rows:
+        if not row["finished"]:
+            continue
+        update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
+        opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)
+        name = segment_name(row["segment_id"])
+        effect = f"{_segments(opened)} can be read" if opened else "its successors wait for other segments"
+        parties = (name, row["group"], *(segment_name(i) for i in opened))
+        what = f"finishes {name} at {grouped(row['offset'])} bytes"
+        yield _moment(row["at_ms"], row["reader"] or row["group"], what, effect, *parties)
+
+
+def _of_windows(rows: Sequence[Row]) -> Iterator[Moment]:
+    """The first lower bound that each reader sees."""
+    seen = set()
+    for row in sorted(rows, key=lambda row: int(row["at_ms"])):
+        if row["lower"] is not None and (row["group"], row["reader"]) not in seen:
+            seen.add((row["group"], row["reader"]))
+            what = "sees its first lower bound"
+            yield _moment(row["at_ms"], row["reader"], what, moment(row["lower"]), row["group"])
+
+
+def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: int | None = None) -> Moment:
+    end_ms = at_ms if to_ms is None else to_ms
+    named = tuple(dict.fromkeys((who, *parties)))
+    return Moment(at_ms=at_ms, to_ms=end_ms, who=who, what=what, effect=effect, parties=named)
+
+
+def _segments(ids: Sequence[int]) -> str:
+    return ", ".join(segment_name(i) for i in ids)
+
+
+def _commit(txn: Row) -> str:
+    with_time = "without a time" if txn["time"] is None else f"with the time {moment(txn['time'])}"
+    return f"at {moment(txn['commit_requested_ms'])} {with_time}"
+
+
+def _fate(txn: Row) -> str:
+    events = counted(txn["events"], "event")
+    if txn["committed_ms"] is not None:
+        return f"committed at {moment(txn['committed_ms'])}: {events}"
+    if txn["aborted_ms"] is not None:
+        return f"aborted at {moment(txn['aborted_ms'])}: nobody reads its {events}"
+    return f"{txn['state']} to the end: nobody has read its {events}"
+
+
+def _refusal(writer: str, outcome: str, run: Sequence[Row]) -> Moment:
+    first, last = run[0], run[-1]
+    notes = f"notes the time {moment(first['time'])}" if len(run) == 1 else f"notes a time, {grouped(len(run))} times"
+    return _moment(
+        first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=last["received_ms"]
+    )
+
+
+def _reason(cycle: Row) -> tuple[object, ...]:
+    waits = tuple(sorted(cycle["lagging"]))
+    return cycle["controller"], cycle["outcome"], waits, "" if waits else cycle["reason"]
+
+
+def _held(run: Sequence[Row]) -> Moment:
+    first, last = run[0], run[-1]
+    waits = sorted(first["lagging"])
+    cycles = counted(len(run), "cycle")
+    what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
+    bound = "no lower bound yet" if first["barrier"] is None else f"lower bound stays at {moment(first['barrier'])}"
+    return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
+
+
+def _emissions(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
+    """The watermarks that a run of cycles appended; a cycle that lost its place in the log appended none."""
+    first, last = run[0], run[-1]
+    mine = sorted(
+        row["lower"]
+        for row in watermarks
+        if row["controller"] == first["controller"] and first["at_ms"] <= row["emitted_ms"] <= last["at_ms"]
+    )
+    what = f"emits {counted(len(mine), 'watermark')}"
+    rise = "nothing was appended" if not mine else f"lower bound {moment(mine[-1])}"
+    if len(mine) > 1:
+        rise = f"lower bound {moment(mine[0])} → {moment(mine[-1])}"
+    return _moment(first["at_ms"], first["controller"], what, rise, to_ms=last["at_ms"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -86,20 +271,20 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
         return [row for row in found if row["stream"] == name]
 
     cycles = rows("cycles")
-    told = [
-        *moments.of_epochs(rows("epochs")),
-        *moments.of_seals(rows("segments")),
-        *moments.of_faults(rows("incidents")),
-        *moments.of_ownership(recording.table("ownership").to_pylist(), name),
-        *moments.of_transactions(rows("transactions")),
-        *moments.of_marks(rows("writer_marks"), cycles),
-        *moments.of_cycles(cycles, rows("watermarks")),
-        *moments.of_positions(rows("positions")),
-        *moments.of_windows(rows("windows")),
+    moments = [
+        *_of_epochs(rows("epochs")),
+        *_of_seals(rows("segments")),
+        *_of_faults(rows("incidents")),
+        *_of_ownership(recording.table("ownership").to_pylist(), name),
+        *_of_transactions(rows("transactions")),
+        *_of_marks(rows("writer_marks"), cycles),
+        *_of_cycles(cycles, rows("watermarks")),
+        *_of_positions(rows("positions")),
+        *_of_windows(rows("windows")),
     ]
     # A stable sort: what happens in one millisecond keeps the order of cause and effect above.
-    return Timeline(stream=name, moments=tuple(sorted(told, key=lambda m: m.at_ms)))
+    return Timeline(stream=name, moments=tuple(sorted(moments, key=lambda m: m.at_ms)))
 
 
-def _when(told: Moment) -> str:
-    return grouped(told.at_ms) if told.at_ms == told.to_ms else f"{grouped(told.at_ms)} – {grouped(told.to_ms)}"
+def _when(entry: Moment) -> str:
+    return grouped(entry.at_ms) if entry.at_ms == entry.to_ms else f"{grouped(entry.at_ms)} – {grouped(entry.to_ms)}"

@@ -61,6 +61,13 @@ class CycleState:
 
     behind_since: Mapping[str, int] = field(default_factory=dict)
 
+    def found_behind(self, writer: str, now_ms: int) -> CycleState:
+        """The memory after a cycle at `now_ms` has found a writer behind; the first such cycle stays.
+
+        Source: upstream class `WatermarkClient` (trackWriterInactivity).
+        """
+        return CycleState({**self.behind_since, writer: self.behind_since.get(writer, now_ms)})
+
     def forget(self, writer: str) -> CycleState:
         """The memory without one writer. Source: upstream class `WatermarkClient` (untrackWriterInactivity)."""
         return CycleState({name: since for name, since in self.behind_since.items() if name != writer})
@@ -166,10 +173,25 @@ def track(
     """
     if classify(mark, barrier, 0, 1) is WriterStatus.PARTICIPATING:
         return state.forget(writer), WriterStatus.PARTICIPATING
-    since = state.behind_since.get(writer, now_ms)
-    state = CycleState({**state.behind_since, writer: since})
-    start_ms = since if rules.timeout_from == "first_behind" else _last_note(writer, noted_ms)
+    state = state.found_behind(writer, now_ms)
+    start_ms = inactive_since(state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=noted_ms)
     return state, classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)
+
+
+def inactive_since(
+    state: CycleState, writer: str, *, now_ms: int, timeout_from: TimeoutFrom, noted_ms: Mapping[str, int] | None
+) -> int:
+    """From when on a writer behind counts as inactive: the first cycle that found it so, at `now_ms` if none has yet,
+    or its last note. Raises `ModelError` as `track`. Source: as `track`; PDP-33, Periodic Watermark Workflow.
+    """
+    if timeout_from == "first_behind":
+        return state.behind_since.get(writer, now_ms)
+    if noted_ms is None or writer not in noted_ms:
+        raise ModelError(
+            f"When {writer} last noted a time is not known.",
+            remedy="Pass noted_ms with the clock time of every writer.",
+        )
+    return noted_ms[writer]
 
 
 def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> tuple[CycleState, tuple[Effect, ...]]:
@@ -233,12 +255,3 @@ def _held_by(writer: str, mark: WriterMark, previous: Watermark | None) -> str:
 
 def _grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
-
-
-def _last_note(writer: str, noted_ms: Mapping[str, int] | None) -> int:
-    if noted_ms is None or writer not in noted_ms:
-        raise ModelError(
-            f"When {writer} last noted a time is not known.",
-            remedy="Pass noted_ms with the clock time of every writer.",
-        )
-    return noted_ms[writer]

@@ -13,8 +13,8 @@ import traitlets
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.known import the_stream
-from wmlab.streams.answers.moving import sentences, violations
+from wmlab.streams.answers.explain import sentences, violations
+from wmlab.streams.answers.history import the_stream
 from wmlab.streams.answers.rules import recorded_rules
 from wmlab.streams.scrubber.film import Film
 from wmlab.streams.scrubber.frames import film_of

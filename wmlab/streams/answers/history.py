@@ -1,6 +1,6 @@
-"""What was known about a stream's lower bound at a moment: marks, cycles and watermarks up to then, and no later.
+"""The history of a stream's lower bound up to a moment: marks, cycles and watermarks up to then, and no later.
 
-`walk` goes through a recording once and gives the knowledge after every moment at which it changed. Rows of one
+`walk` goes through a recording once and gives the history after every moment at which it changed. Rows of one
 millisecond belong together: marks first, then the cycle that read them, then what it appended.
 
 Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarking`.
@@ -8,7 +8,8 @@ Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarkin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
@@ -18,18 +19,19 @@ import pyarrow.compute as pc
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.streams.model.cycle import CycleState
 
 Row = Mapping[str, Any]
 
 _WHEN: Final = {"incidents": "at_ms", "writer_marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
 BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
-"""What a writer is from a fault of that kind on; of several states the first one here is told."""
+"""What a writer is from a fault of that kind on; of several states the first one here is named."""
 ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
 """What a writer is no longer after a fault of that kind."""
 PASSING: Final = frozenset({"note", "commit", "write", "duplicate"})
-"""What a script lets a writer do once, which is no state. Of any other kind the detail is told as the state."""
+"""What a script lets a writer do once, which is no state. Of any other kind the detail is the state."""
 UNTIL_HEARD: Final = frozenset({"hold", "abort"})
-"""What explains why a writer is not heard: the detail is told until its next mark is accepted."""
+"""What explains why a writer notes nothing: the detail counts until its next mark is accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +48,13 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """The knowledge at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
+class RunHistory:
+    """What was known at `at_ms`: `bound` is the last watermark, `cycle` the last cycle, as rows of their tables.
 
-    `on_record` are the writers that a cycle would read; `behind_since` when the present leader first found each
-    lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same cause;
-    `woken_ms` when the first mark arrived after nobody was on record; `states` what befell writers;
-    `unheard` what explains why a writer has noted nothing since.
+    `on_record` are the writers that a cycle would read; `memory` is that of the present leader: when it first found
+    each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
+    cause; `woken_ms` when the first mark arrived after nobody was on record; `states` what befell writers; `unheard`
+    what explains why a writer has noted nothing since.
     """
 
     at_ms: int
@@ -60,7 +62,7 @@ class Known:
     cycle: Row | None = None
     on_record: Mapping[str, Noted] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
-    behind_since: Mapping[str, int] = field(default_factory=dict)
+    memory: CycleState = field(default_factory=CycleState)
     held_since: int | None = None
     woken_ms: int | None = None
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -71,7 +73,7 @@ class Known:
         """The lower bound of the last watermark."""
         return None if self.bound is None else int(self.bound["lower"])
 
-    def after(self, table: str, row: Row) -> Known:
+    def after(self, table: str, row: Row) -> RunHistory:
         """The knowledge after one more row."""
         match table:
             case "incidents":
@@ -83,12 +85,12 @@ class Known:
         return replace(self, bound=row)
 
     def state_of(self, writer: str) -> str:
-        """What befell a writer and still lasts: "crashed", "silent" and so on; "" for nothing known."""
+        """What befell a writer and still lasts: "crashed", "silent" and so on; "" for nothing history."""
         lasting = self.states.get(writer, ())
-        told = lasting[-1] if lasting else self.unheard.get(writer, "")
-        return next((state for state in BEGINS.values() if state in lasting), told)
+        other = lasting[-1] if lasting else self.unheard.get(writer, "")
+        return next((state for state in BEGINS.values() if state in lasting), other)
 
-    def _after_fault(self, row: Row) -> Known:
+    def _after_fault(self, row: Row) -> RunHistory:
         target, kind = row["target"], row["kind"]
         # A script may ask something of a writer that is not there; that changes nothing.
         if kind in PASSING or row["detail"] == f"{target} is not running":
@@ -100,7 +102,7 @@ class Known:
         lasting = tuple(state for state in self.states.get(target, ()) if state not in over)
         return replace(self, states={**self.states, target: (*lasting, begun) if begun else lasting})
 
-    def _after_mark(self, row: Row) -> Known:
+    def _after_mark(self, row: Row) -> RunHistory:
         writer = row["writer"]
         if row["outcome"] != "success":
             if writer not in self.on_record:
@@ -112,15 +114,19 @@ class Known:
         unheard = {name: why for name, why in self.unheard.items() if name != writer}
         return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
 
-    def _after_cycle(self, row: Row) -> Known:
+    def _after_cycle(self, row: Row) -> RunHistory:
         same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]
-        before = self.behind_since if same_leader else {}
+        memory = self.memory if same_leader else CycleState()
+        for name in set(memory.behind_since) - set(row["lagging"]):
+            memory = memory.forget(name)
+        for name in row["lagging"]:
+            memory = memory.found_behind(name, row["at_ms"])
         goes_on = self.cycle is not None and _cause(self.cycle) == _cause(row)
         return replace(
             self,
             cycle=row,
             on_record={name: noted for name, noted in self.on_record.items() if name not in row["removed"]},
-            behind_since={name: before.get(name, row["at_ms"]) for name in row["lagging"]},
+            memory=memory,
             held_since=self.held_since if goes_on else row["at_ms"],
         )
 
@@ -130,24 +136,24 @@ def _cause(cycle: Row) -> tuple[object, ...]:
     return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
 
 
-def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> Iterator[Known]:
+def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> Iterator[RunHistory]:
     """The knowledge after every moment at which it changed, up to and including `until_ms`."""
     rows: list[tuple[int, int, str, Row]] = []
     for order, (table, when) in enumerate(_WHEN.items()):
         found = of_stream(recording.table(table), stream, when, until_ms)
         rows += [(row[when], order, table, row) for row in found.to_pylist(maps_as_pydicts="strict")]
     rows.sort(key=lambda entry: entry[:2])
-    known = Known(at_ms=0)
+    history = RunHistory(at_ms=0)
     for at_ms, together in groupby(rows, key=lambda entry: entry[0]):
         for _, _, table, row in together:
-            known = known.after(table, row)
-        known = replace(known, at_ms=at_ms)
-        yield known
+            history = history.after(table, row)
+        history = replace(history, at_ms=at_ms)
+        yield history
 
 
-def known_at(recording: Recording, stream: str, at_ms: int) -> Known:
+def history_at(recording: Recording, stream: str, at_ms: int) -> RunHistory:
     """The knowledge at a moment."""
-    *_, last = (Known(at_ms=at_ms), *walk(recording, stream, until_ms=at_ms))
+    *_, last = (RunHistory(at_ms=at_ms), *walk(recording, stream, until_ms=at_ms))
     return replace(last, at_ms=at_ms)
 
 
@@ -178,3 +184,27 @@ def the_stream(recording: Recording, stream: str | None) -> str:
         f"The recording {recording.name!r} has {asked}; its streams: {shown}.",
         remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
     )
+
+
+def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]:
+    """A reader group's state after each of its updates: (clock in ms, the newest row of each open segment).
+
+    `rows` are those of the table `positions` for one group of one stream, in any order. An update, by its version, has
+    the segments that changed; a segment that is finished leaves the state.
+    """
+    state: dict[int, Row] = {}
+    for _, update in groupby(sorted(rows, key=lambda row: int(row["version"])), key=lambda row: row["version"]):
+        for row in update:
+            if row["finished"]:
+                state.pop(row["segment_id"], None)
+            else:
+                state[row["segment_id"]] = row
+        yield row["at_ms"], dict(state)
+
+
+def late_events(events: Iterable[Row], watermarks: Sequence[Row]) -> list[Row]:
+    """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock."""
+    emitted = [row["emitted_ms"] for row in watermarks]
+    lowers = [None, *(row["lower"] for row in watermarks)]
+    given = ((event, lowers[bisect_left(emitted, event["append_ms"])]) for event in events)
+    return [event for event, lower in given if lower is not None and lower > event["event_time"]]

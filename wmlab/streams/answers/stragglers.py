@@ -1,6 +1,6 @@
 """Who held the lower bound of a stream over a whole run.
 
-At every moment of the run one cause holds the bound (`wmlab.streams.answers.cause`). It is taken from the last cycle;
+At every moment of the run one cause holds the bound (`wmlab.streams.answers.explain`). It is taken from the last cycle;
 what the bound would have been without its writers is taken from the times the others had noted by that cycle.
 
 Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarking`.
@@ -14,18 +14,18 @@ import pyarrow.compute as pc
 
 from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.cause import Cause, Hold, hold_of
-from wmlab.streams.answers.known import Known, of_stream, the_stream, walk
+from wmlab.streams.answers.explain import Cause, CauseKind, causes
+from wmlab.streams.answers.history import RunHistory, of_stream, the_stream
 
 _WHO = {
-    Cause.NO_MARK: "nobody had noted a time",
-    Cause.FIRST_CYCLE: "the first cycle had not run",
-    Cause.NOBODY_LEFT: "no active writer was left",
+    CauseKind.NO_MARK: "nobody had noted a time",
+    CauseKind.FIRST_CYCLE: "the first cycle had not run",
+    CauseKind.NOBODY_LEFT: "no active writer was left",
 }
 
 
-def holders_of(recording: Recording, *, stream: str | None = None) -> Stragglers:
-    """The holders of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
+def stragglers_of(recording: Recording, *, stream: str | None = None) -> Stragglers:
+    """The stragglers of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
 
     A run ends when its scenario does; one of the outside world, or one that was stopped, with the last thing recorded.
 
@@ -67,25 +67,14 @@ _TIMED = {
 
 
 def _stretches(recording: Recording, stream: str, start_ms: int, end_ms: int) -> Iterator[Stretch]:
-    before = Known(at_ms=start_ms)
-    for known in walk(recording, stream):
-        if known.cycle is before.cycle and known.bound is before.bound and before.on_record:
-            continue
-        yield from _stretch(before, known.at_ms)
-        before = known
-    yield from _stretch(before, end_ms)
+    for from_ms, to_ms, history, cause in causes(recording, stream, start_ms=start_ms, end_ms=end_ms):
+        who = _who(history, cause)
+        yield Stretch(who, cause.kind.value, from_ms, to_ms, cause.by_ms, len(who))
 
 
-def _stretch(known: Known, to_ms: int) -> Iterator[Stretch]:
-    if known.at_ms < to_ms:
-        hold = hold_of(known)
-        who = _who(known, hold)
-        yield Stretch(who, hold.cause.value, known.at_ms, to_ms, hold.by_ms, len(who))
-
-
-def _who(known: Known, hold: Hold) -> tuple[str, ...]:
-    if hold.writers:
-        return hold.writers
-    if hold.cause is Cause.FAILED:
-        return (known.cycle["reason"] or "the watermark was not appended",) if known.cycle is not None else ()
-    return (_WHO[hold.cause],)
+def _who(history: RunHistory, cause: Cause) -> tuple[str, ...]:
+    if cause.writers:
+        return cause.writers
+    if cause.kind is CauseKind.FAILED:
+        return (history.cycle["reason"] or "the watermark was not appended",) if history.cycle is not None else ()
+    return (_WHO[cause.kind],)

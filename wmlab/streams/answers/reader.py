@@ -5,14 +5,13 @@ Source: PDP-33, Watermarking in the Reader; upstream classes `WatermarkReaderImp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, span
-from wmlab.streams.answers.explain import explain_log
-from wmlab.streams.answers.explanation import Explanation, HoldingSegment
-from wmlab.streams.answers.known import Row, of_stream, the_stream
+from wmlab.streams.answers.explain import Explanation, HoldingSegment, explain_log
+from wmlab.streams.answers.history import Row, group_positions, of_stream, the_stream
 from wmlab.streams.answers.rules import Rules
 from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.position import Position, ReaderPosition
@@ -41,8 +40,8 @@ def explain_reader(
     newer = [row for row in log if lower is None or row["lower"] > lower]
     if not newer:
         return _at_the_end(recording, at_ms, name, reader, lower, rules)
-    state = _position(_rows(recording, "positions", name, "at_ms", at_ms, group=group))
-    behind = _behind(state, newer[0], _segments(recording, name))
+    updates = list(group_positions(_rows(recording, "positions", name, "at_ms", at_ms, group=group)))
+    behind = _behind(updates[-1][1] if updates else {}, newer[0], _segments(recording, name))
     since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
     by_ms = None if lower is None else log[-1]["lower"] - lower
     release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules and rules.look_every_ms and not behind else None
@@ -96,17 +95,6 @@ def _at_the_end(
     )
 
 
-def _position(rows: Sequence[Row]) -> Mapping[int, Row]:
-    """The group's open segments, each with the row that says how far it is read and by whom."""
-    state: dict[int, Row] = {}
-    for row in sorted(rows, key=lambda row: int(row["version"])):
-        if row["finished"]:
-            state.pop(row["segment_id"], None)
-        else:
-            state[row["segment_id"]] = row
-    return state
-
-
 def _segments(recording: Recording, stream: str) -> Mapping[int, Segment]:
     rows = recording.table("segments").select(["stream", "segment_id", "keys"]).to_pylist()
     mine = [row for row in rows if row["stream"] == stream]
@@ -119,10 +107,10 @@ def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Seg
     found = []
     for segment, row in sorted(state.items()):
         if compare(ReaderPosition({segment: row["offset"]}), cut, segments) < 1:
-            place = HoldingSegment(
-                segment=segment_name(segment), reader=row["reader"], offset=row["offset"], needed=cut.get(segment)
+            needed = cut.get(segment)
+            found.append(
+                HoldingSegment(segment=segment_name(segment), reader=row["reader"], offset=row["offset"], needed=needed)
             )
-            found.append(place)
     return tuple(found)
 
 
@@ -140,13 +128,13 @@ def _why(
     if not behind:
         again = "" if release_ms is None else f"; it looks again at {moment(release_ms)}"
         return f"for it has not looked since {moment(look['at_ms'])}{newest}: its group has passed {mark}{again}"
-    told = [_place(segment) for segment in behind[:_NAMED]]
-    told += [f"{len(behind) - _NAMED} more segments"] if len(behind) > _NAMED else []
+    held = [_in_words(segment) for segment in behind[:_NAMED]]
+    held += [f"{len(behind) - _NAMED} more segments"] if len(behind) > _NAMED else []
     first = "the first cut" if look["lower"] is None else "the next cut"
-    return f"held before {first} by {listed(told)}{newest}; {mark}, is passed when that is read"
+    return f"held before {first} by {listed(held)}{newest}; {mark}, is passed when that is read"
 
 
-def _place(segment: HoldingSegment) -> str:
+def _in_words(segment: HoldingSegment) -> str:
     who = f"last read by {segment.reader}" if segment.reader else "read by nobody yet"
     if segment.needed is None:
         return f"segment {segment.segment} ({who}), which has to be finished"

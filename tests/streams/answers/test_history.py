@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from typing import Any
+
+from wmlab.streams.answers.history import group_positions, late_events
+
+
+def change(version: int, segment: int, offset: int, *, finished: bool = False) -> dict[str, Any]:
+    return {"version": version, "at_ms": 10 * version, "segment_id": segment, "offset": offset, "finished": finished}
+
+
+def test_a_group_stands_where_its_last_changes_left_it() -> None:
+    rows = [change(2, 0, 9, finished=True), change(2, 1, 0), change(1, 0, 4), change(3, 1, 7)]
+    states = [(at_ms, {s: row["offset"] for s, row in state.items()}) for at_ms, state in group_positions(rows)]
+    assert states == [(10, {0: 4}), (20, {1: 0}), (30, {1: 7})]
+
+
+def test_an_event_is_late_below_the_last_bound_emitted_before_it() -> None:
+    watermarks = [{"emitted_ms": 100, "lower": 50}, {"emitted_ms": 200, "lower": 150}]
+    events = [
+        {"append_ms": at_ms, "event_time": time}
+        for at_ms, time in [(99, 0), (100, 0), (101, 49), (101, 50), (200, 60), (201, 149), (201, 150)]
+    ]
+    late = [(event["append_ms"], event["event_time"]) for event in late_events(events, watermarks)]
+    assert late == [(101, 49), (201, 149)], "at the clock of a watermark and at its bound an event is not late"
