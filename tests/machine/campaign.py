@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -84,13 +85,17 @@ class Made:
         return counts
 
 
+class Enough(Exception):
+    """A shard has its runs; hypothesis would go on, for it does not count repeated ones."""
+
+
 def make(shard: Shard) -> Made:
     """Make the runs of a shard, each of them once."""
     made, batch = Made(shard), Batch()
 
     def keep(scenario: Scenario, recording: Recording, found: Findings) -> None:
         if len(made.scenarios) >= shard.runs:
-            return
+            raise Enough
         run = f"{shard.name}-{len(made.scenarios)}"
         made.scenarios[run] = scenario.to_yaml()
         made.findings |= of_run(run, found)
@@ -99,7 +104,8 @@ def make(shard: Shard) -> Made:
         if broken := violated(found):
             made.broken[run] = frozenset(broken)
 
-    _run(_doing(MACHINES[shard.machine], keep), shard, Phase.generate)
+    with suppress(Enough):
+        _run(_doing(MACHINES[shard.machine], keep), shard, Phase.generate)
     made.tables = {name: batch.table(name) for name in TABLES}
     return made
 

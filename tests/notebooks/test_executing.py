@@ -25,6 +25,14 @@ for _ in tqdm(range(3)):
 ipywidgets.IntSlider()
 """
 
+SLOW_RUN = """
+import itertools, tqdm.std
+import wmlab as wm
+tqdm.std.time = itertools.count(step=60).__next__  # a minute passes between two looks at the clock
+scenario = wm.Scenario("slow", writers=[wm.EventWriter("w1", rate_per_s=1)], duration_ms=1_000)
+scenario.record().counts["events"] > 0
+"""
+
 
 def write(path: Path, *code: str, **metadata: object) -> Path:
     cells = [new_markdown_cell("# Title"), *(new_code_cell(text.strip()) for text in code)]
@@ -56,6 +64,12 @@ def test_nothing_of_the_run_or_the_machine_is_stored(tmp_path: Path) -> None:
     shown = [output.data for output in stored.cells[1].outputs]
     assert shown[-1] == {"text/plain": "IntSlider(value=0)"}
     assert all("model_id" not in str(data) for data in shown)
+
+
+def test_a_slow_run_leaves_no_progress_bar_in_its_cell(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.ipynb", SLOW_RUN)
+    notebooks.store([path])
+    assert [output.get("data") for output in read(path).cells[1].outputs] == [{"text/plain": "True"}]
 
 
 def test_outputs_come_from_this_execution_only(tmp_path: Path) -> None:

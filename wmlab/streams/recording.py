@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Never
 
+from IPython import get_ipython
 from tqdm.auto import tqdm
 
 from wmlab.core.answers.stragglers import Stragglers
@@ -58,18 +60,31 @@ def record(
 ) -> StreamRecording:
     """Run a scenario and return everything that happened; with `path`, keep it there.
 
-    Runs of more than five seconds show a progress bar unless `progress` is False; a function is told the percentage
-    instead, and stops the run by raising.
+    Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
+    False; a function is told the percentage instead, and stops the run by raising.
     """
     if callable(progress):
         tables = simulate.simulate(scenario, progress)
     else:
-        with tqdm(
-            total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=not progress
-        ) as bar:
+        hidden = not (progress and _is_interactive())
+        with tqdm(total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
             tables = simulate.simulate(scenario, lambda percent: _advance(bar, percent))
     recording = StreamRecording.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
     return recording if path is None else recording.save(path)
+
+
+def _is_interactive() -> bool:
+    """Whether a person looks on: at a terminal, or at a notebook whose front end could answer `input()`.
+
+    Programs that execute notebooks (nbclient, nbval, papermill) send cells with `allow_stdin` false, so what they
+    store has no progress bar, however slow the machine.
+
+    Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html#execute
+    """
+    kernel = getattr(get_ipython(), "kernel", None)
+    if kernel is None:
+        return sys.stderr.isatty()
+    return bool(kernel.get_parent().get("content", {}).get("allow_stdin"))
 
 
 def _advance(bar: tqdm[Never], percent: int) -> None:

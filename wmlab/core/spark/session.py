@@ -26,7 +26,7 @@ VARIABLE: Final = "WMLAB_SPARK"
 
 JAVA_AT_LEAST: Final = 17
 
-_DEINCIDENTS: Final = {
+_DEFAULTS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -98,7 +98,7 @@ def _embedded(master: str) -> SparkSession:
     _require_java()
     home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    settings = {**_DEINCIDENTS, "spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
+    settings = {**_DEFAULTS, "spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
     conf = SparkConf().setMaster(master).setAppName("wmlab").setAll(list(settings.items()))
     _log_file = home / "spark.log"
     with _log_file.open("wb") as log:
