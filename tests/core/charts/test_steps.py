@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts.steps import bands, hold, last_known, minus, staircases, thin, unknown_spans
+from wmlab.core.charts.steps import bands, hold, last_known, minus, staircases, standstills, thin, unknown_spans
 
 
 def test_a_value_holds_until_the_next_row() -> None:
@@ -80,3 +80,13 @@ def test_staircases_and_unknown_spans_cover_the_clock_once(ys: list[int | None])
     known = sum(line[-1][0] - line[0][0] for line in staircases(xs, ys))
     unknown = sum(end - begin for begin, end in unknown_spans(xs, ys))
     assert known + unknown == xs[-1]
+
+
+def test_a_standstill_lasts_until_the_row_that_changes_it_or_to_the_last_row() -> None:
+    found = standstills([0, 10, 20, 30, 50], [None, 5, 5, 7, 7])
+    assert [(s.value, s.from_ms, s.to_ms, s.length_ms) for s in found] == [
+        (None, 0, 10, 10),
+        (5, 10, 30, 20),
+        (7, 30, 50, 20),
+    ]
+    assert [(list(s.rows), s.ended) for s in found] == [([0], True), ([1, 2], True), ([3, 4], False)]

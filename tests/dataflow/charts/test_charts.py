@@ -61,7 +61,7 @@ def run() -> Recording:
 def check_both(chart: Any) -> None:
     """The chart is drawn twice, with its sentence in both."""
     assert chart.svg.startswith("<svg")
-    json.loads(chart.figure.to_json())
+    json.loads(chart.figure().to_json())
     assert chart.sentence[:30].split("<")[0][:20] in chart.svg.replace("&amp;", "&")
 
 
@@ -92,7 +92,7 @@ def test_dropped_rows_are_in_the_chart(run: Recording) -> None:
     assert dropped > 2
     chart = wm.dataflow.chart.coalescing(run, vertex="drop")
     assert f"{dropped} rows that came below it were dropped" in chart.sentence
-    crosses = [trace for trace in chart.figure.data if trace.name == "dropped row"]
+    crosses = [trace for trace in chart.figure().data if trace.name == "dropped row"]
     assert [len(trace.x) for trace in crosses] == [dropped]
 
 
@@ -122,7 +122,7 @@ def test_state_grows_to_its_limit_with_a_forecast() -> None:
     check_both(chart)
     assert "stops: join holds" in chart.sentence
     assert "it reaches its limit of 60 at" in chart.sentence
-    names = {trace.name for trace in chart.figure.data}
+    names = {trace.name for trace in chart.figure().data}
     assert {"stops", "lives", "limit 60", "forecast for stops"} <= names
     sizes = [size for run, _, size in zip(*chart.data.values(), strict=True) if run == "lives"]
     assert max(sizes) <= 6
@@ -140,7 +140,7 @@ def test_interleavings_are_bars_by_their_ends() -> None:
     check_both(chart)
     assert chart.sentence == found.sentence
     assert chart.data["count"] == [3, 2, 1]
-    assert {trace.name for trace in chart.figure.data} == {"ends with 10, idle", "ends with 20, idle"}
+    assert {trace.name for trace in chart.figure().data} == {"ends with 10, idle", "ends with 20, idle"}
 
 
 def test_many_outputs_are_cut_with_a_word() -> None:
@@ -165,7 +165,7 @@ def test_queues_show_every_item_in_the_stretch(run: Recording) -> None:
 def test_items_that_nobody_takes_are_crosses() -> None:
     chart = wm.dataflow.chart.queues(merged(faults=[flow.Stall("both", at_ms=30)]).record(), from_ms=0, to_ms=100)
     assert "were not taken" in chart.sentence
-    assert "not taken" in {trace.name for trace in chart.figure.data}
+    assert "not taken" in {trace.name for trace in chart.figure().data}
 
 
 def test_a_watermark_overtakes_a_barrier_at_least_once_only() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from wmlab.core.errors import ChartError
-from wmlab.progress.charts.progress import prefix, progress
+from wmlab.progress.charts.progress import progress, sequence_prefix
 
 
 def table(**columns: object) -> pd.DataFrame:
@@ -49,16 +49,18 @@ def test_the_longest_standstill_and_its_holder_are_named() -> None:
 
 
 def test_the_gap_and_its_jump_are_named() -> None:
-    assert prefix(table(), emitter="a").sentence == (
+    assert sequence_prefix(table(), emitter="a").sentence == (
         "The prefix of a stood at 1 for want of sequence 2 for 4.0 s (from 1.0 s), with 2 buffers behind it; "
         "then the prefix jumped to 4."
     )
-    assert prefix(table(), emitter="b").sentence == "All 3 buffers of b came in order; its prefix never waited."
+    assert (
+        sequence_prefix(table(), emitter="b").sentence == "All 3 buffers of b came in order; its prefix never waited."
+    )
 
 
 def test_a_gap_that_stays_is_named() -> None:
     cut = table().iloc[:5]
-    assert prefix(cut, emitter="a").sentence == (
+    assert sequence_prefix(cut, emitter="a").sentence == (
         "The prefix of a stood at 1 for want of sequence 2 from 1.0 s to the end; 2 buffers wait behind it."
     )
 
@@ -76,12 +78,12 @@ def test_a_watermark_that_goes_back_is_told() -> None:
 
 
 def test_the_holder_has_a_colour_of_its_own() -> None:
-    figure = progress(table()).figure
+    figure = progress(table()).figure()
     looks = {trace.name: trace.line.color for trace in figure.data}
     assert len({looks["a"], looks["b"], looks["global"]}) == 3
 
 
-@pytest.mark.parametrize("draw", [progress, lambda frame: prefix(frame, emitter="a")])
+@pytest.mark.parametrize("draw", [progress, lambda frame: sequence_prefix(frame, emitter="a")])
 def test_both_pictures_are_the_same_each_time(draw) -> None:
     first, second = draw(table()), draw(table().sample(frac=1, random_state=1))
     assert json.dumps(first._repr_mimebundle_()) == json.dumps(second._repr_mimebundle_())
@@ -91,7 +93,7 @@ def test_both_pictures_are_the_same_each_time(draw) -> None:
 
 def test_origins_are_labelled_at_their_ends() -> None:
     assert [f">{name}<" in progress(table()).svg for name in ("a", "b", "global")] == [True] * 3
-    assert [note.text for note in progress(table()).figure.layout.annotations] == [
+    assert [note.text for note in progress(table()).figure().layout.annotations] == [
         "<b>a</b>",
         "<b>b</b>",
         "<b>global</b>",
@@ -105,8 +107,8 @@ def test_origins_are_labelled_at_their_ends() -> None:
         (lambda: progress(table().iloc[:0]), "no rows"),
         (lambda: progress(table(stream=list("qqqqqqp"))), "one stream, but the table has 2: p, q"),
         (lambda: progress(table(sequence=1.5)), "holds 1.5"),
-        (lambda: prefix(table()), "origins a, b; none is named"),
-        (lambda: prefix(table(), emitter="c"), "'c' is none of them"),
+        (lambda: sequence_prefix(table()), "origins a, b; none is named"),
+        (lambda: sequence_prefix(table(), emitter="c"), "'c' is none of them"),
     ],
 )
 def test_a_table_that_does_not_answer_is_refused(draw, message) -> None:

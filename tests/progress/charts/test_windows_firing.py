@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording
 from wmlab.progress.charts.firing import windows_firing
+from wmlab.progress.recording import ProgressRecording
 from wmlab.progress.tables import PROGRESS_TABLES as TABLES
 
 
@@ -33,8 +33,8 @@ def fired(sequence: int, end: int, at_ms: int, cause: str = "watermark", again: 
 BUFFERS = [row("buffers", arrival=n, arrived_ms=100 * n, reached=None if n < 2 else 12 * n) for n in range(1, 5)]
 
 
-def recording(*windows: dict[str, Any]) -> Recording:
-    return Recording.from_tables({"buffers": BUFFERS, "windows_fired": list(windows)}, name="run")
+def recording(*windows: dict[str, Any]) -> ProgressRecording:
+    return ProgressRecording.from_tables({"buffers": BUFFERS, "windows_fired": list(windows)}, name="run")
 
 
 def test_windows_stand_at_their_end_when_they_fired() -> None:
@@ -42,7 +42,7 @@ def test_windows_stand_at_their_end_when_they_fired() -> None:
     assert chart.sentence == (
         "3 windows of q fired, 1 of them only at the end of the stream; the longest time without one was 200 ms."
     )
-    traces = {trace.name: trace for trace in chart.figure.data}
+    traces = {trace.name: trace for trace in chart.figure().data}
     assert (list(traces["fired by the watermark"].x), list(traces["fired by the watermark"].y)) == (
         [200, 400],
         [20, 40],
@@ -55,7 +55,7 @@ def test_windows_stand_at_their_end_when_they_fired() -> None:
 def test_a_double_fire_is_an_alarm() -> None:
     chart = windows_firing(recording(fired(1, 20, 200), fired(2, 20, 300, again=True)))
     assert "1 fired again, which breaks the promise" in chart.sentence
-    assert next(t for t in chart.figure.data if t.name == "fired again").marker.symbol == "x"
+    assert next(t for t in chart.figure().data if t.name == "fired again").marker.symbol == "x"
 
 
 def test_nothing_fired_is_refused_with_a_remedy() -> None:

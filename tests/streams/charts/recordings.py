@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmlab.core.recording import Recording
+from wmlab.streams.recording import StreamRecording
 
 BORN_1 = 2**32
 
 
-def recording(**tables: list[dict[str, Any]]) -> Recording:
+def recording(**tables: list[dict[str, Any]]) -> StreamRecording:
     """The small recording; keyword arguments replace whole tables."""
-    return Recording.from_tables(_TABLES | tables, name="small")
+    return StreamRecording.from_tables(_TABLES | tables, name="small")
 
 
 def _segment(segment_id: int, low: float, high: float, keys: str, created_ms: int, sealed_ms: int | None) -> Any:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from wmlab.core.errors import ChartError
-from wmlab.streams.charts.bounds_table import Happening, read_bounds
+from wmlab.streams.charts.bounds_facts import Happening, read_bounds
 
 Bounds = Callable[..., pd.DataFrame]
 
@@ -93,7 +93,7 @@ def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds,
 
 @pytest.mark.parametrize("missing", ["stream", "at_ms", "lower", "upper"])
 def test_a_missing_column_is_named(bounds: Bounds, missing: str) -> None:
-    with pytest.raises(ChartError, match=f"has no column {missing}; it has .*perfect_watermark") as caught:
+    with pytest.raises(ChartError, match=f"has no column .{missing}.; it has .*perfect_watermark") as caught:
         read_bounds(bounds().drop(columns=missing))
     assert "recording.time_bounds(spark)" in caught.value.remedy
 
@@ -105,7 +105,7 @@ def test_a_missing_column_is_named(bounds: Bounds, missing: str) -> None:
 def test_a_time_that_is_none_is_shown(bounds: Bounds, column: str, values: object) -> None:
     frame = bounds().astype({column: object})
     frame.at[4, column] = values
-    with pytest.raises(ChartError, match=f"Column '{column}' holds .*which is no time"):
+    with pytest.raises(ChartError, match=f"Column '{column}' holds .*which is no whole number"):
         read_bounds(frame)
 
 
@@ -114,7 +114,7 @@ def test_several_groups_are_listed_with_a_filter_to_copy(bounds: Bounds) -> None
     frame.loc[3:, "group"] = "audit"
     with pytest.raises(ChartError, match=r"shows one group, but the table has 2: audit, billing\.") as caught:
         read_bounds(frame)
-    assert "bounds[bounds['group'] == 'billing']" in caught.value.remedy
+    assert "table[table['group'] == 'billing']" in caught.value.remedy
 
 
 def test_rows_of_several_segments_are_refused(bounds: Bounds) -> None:

@@ -12,12 +12,12 @@ import pytest
 from tests.streams.charts.recordings import BORN_1, recording
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording
 from wmlab.streams import charts as view
+from wmlab.streams.recording import StreamRecording
 
 CHARTS: list[Callable[..., Chart]] = [
     view.bucket_ownership,
-    view.event_time_plane,
+    view.event_vs_arrival,
     view.key_space,
     view.lag,
     view.lag_distribution,
@@ -29,7 +29,7 @@ OF_A_STREAM = [chart for chart in CHARTS if chart is not view.bucket_ownership]
 
 def trace(chart: Chart, name: str) -> Any:
     """The only trace of that name that is in the legend, or else the first one."""
-    found = [trace for trace in chart.figure.data if trace.name == name]
+    found = [trace for trace in chart.figure().data if trace.name == name]
     return found[0]
 
 
@@ -49,14 +49,14 @@ def test_a_stream_is_chosen_by_name_and_a_wrong_one_is_named(draw: Callable[...,
     with pytest.raises(ChartError, match=r"no rows of stream 'sales' .* it has orders"):
         draw(recording(), stream="sales")
     with pytest.raises(ChartError, match="no stream"):
-        draw(Recording.from_tables({}, name="empty"))
+        draw(StreamRecording.from_tables({}, name="empty"))
 
 
 @pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
 def test_a_title_replaces_the_question(draw: Callable[..., Chart]) -> None:
     chart = draw(recording(), title="A <title>")
     assert "A &lt;title&gt;" in chart.svg
-    assert chart.figure.layout.title.text == "<b>A &lt;title&gt;</b>"
+    assert chart.figure().layout.title.text == "<b>A &lt;title&gt;</b>"
 
 
 def test_the_key_space_has_a_block_per_segment_and_a_line_per_cut() -> None:
@@ -79,7 +79,7 @@ def test_readers_stand_where_their_segments_were_last_read() -> None:
 
 
 def test_an_event_below_a_bound_given_before_is_marked() -> None:
-    chart = view.event_time_plane(recording())
+    chart = view.event_vs_arrival(recording())
     assert chart.sentence == (
         "Half of the 5 events of orders arrived within 100 ms of their time, the slowest after 3.0 s; 1 arrived below "
         "the lower bound that a watermark had given before."
@@ -161,4 +161,4 @@ def test_topology_names_every_party_once(tmp_path: Any) -> None:
     with pytest.raises(ChartError, match=r"suffix \.mmd"):
         drawn.save(tmp_path / "a.png")
     with pytest.raises(ChartError, match="no stream to draw"):
-        view.topology(Recording.from_tables({}, name="empty"))
+        view.topology(StreamRecording.from_tables({}, name="empty"))

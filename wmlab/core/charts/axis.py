@@ -1,12 +1,86 @@
-"""A chart's axis: a range of time, and how to read it."""
+"""The axes of a chart: their range, where their ticks stand, and how a time, a duration or a number is written.
+
+Times and durations are integers in milliseconds, and only integers decide where a tick lies, so every platform
+puts the same ticks in the same places. Instants are written in UTC.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import Final
 
 from wmlab.core.charts.steps import Value
-from wmlab.core.charts.ticks import Tick, Unit, duration_ticks, instant_ticks, years
+
+SECOND_MS: Final = 1_000
+MINUTE_MS: Final = 60 * SECOND_MS
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_EARLIEST_INSTANT_MS: Final = 100_000_000_000
+_LATEST_INSTANT_MS: Final = 250_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A position on an axis, in the axis' own unit, and what is written there."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of duration: its symbol, its length in ms, and the steps between ticks that read well, in ms."""
+
+    symbol: str
+    ms: int
+    steps_ms: tuple[int, ...]
+
+    def scale(self, value_ms: int) -> float:
+        """The duration in this unit, rounded to less than 10 ms (exact in ms and s); whole values are `int`."""
+        whole, rest = divmod(value_ms, self.ms)
+        return whole if rest == 0 else round(value_ms / self.ms, len(str(self.ms)) - 1)
+
+
+def _times(factor: int, steps: Iterable[int]) -> tuple[int, ...]:
+    return tuple(factor * step for step in steps)
+
+
+_DECIMAL = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_UNITS: Final = (
+    (1_500, Unit("ms", 1, _DECIMAL)),
+    (10 * MINUTE_MS, Unit("s", SECOND_MS, (100, 200, 500, *_times(SECOND_MS, _DECIMAL)))),
+    (10 * HOUR_MS, Unit("min", MINUTE_MS, _times(MINUTE_MS, (1, 2, 5, 10, 15, 30, 60, 120)))),
+    (10 * DAY_MS, Unit("h", HOUR_MS, _times(HOUR_MS, (1, 2, 3, 6, 12, 24, 48)))),
+)
+_DAYS: Final = Unit("d", DAY_MS, ())
+_INSTANT_STEPS_MS: Final = (
+    *_DECIMAL,
+    *_times(SECOND_MS, (1, 2, 5, 10, 15, 30)),
+    *_times(MINUTE_MS, (1, 2, 5, 10, 15, 30)),
+    *_times(HOUR_MS, (1, 2, 3, 6, 12)),
+    *_times(DAY_MS, (1, 2, 7, 14)),
+)
+_MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200)
+
+
+def is_instant(values: Iterable[int | None]) -> bool:
+    """Whether the known values read as ms since 1970 (all between 1973 and 9892) rather than as durations."""
+    known = [value for value in values if value is not None]
+    return bool(known) and min(known) >= _EARLIEST_INSTANT_MS and max(known) <= _LATEST_INSTANT_MS
+
+
+def duration_unit(span_ms: int) -> Unit:
+    """The unit in which an axis that covers `span_ms` has numbers of one to three digits."""
+    return next((unit for limit, unit in _UNITS if span_ms <= limit), _DAYS)
+
+
+Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +106,218 @@ class Axis:
             return instant_ticks(self.low, self.high, count=count)
         return duration_ticks(self.low, self.high, count=count, unit=self.unit)
 
-    def plotted(self, values: Iterable[Value]) -> list[float | None]:
+    def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
         """Values as a plotly axis takes them: ms for instants, otherwise numbers of the unit."""
-        if self.instants:
-            return list(values)
-        return [None if value is None else self.unit.scale(value) for value in values]
+        whole = [None if value is None else round(value) for value in values]
+        return list(whole) if self.instants else [None if value is None else self.unit.scale(value) for value in whole]
 
 
-def unlabelled(labels: Sequence[object | None]) -> str:
-    """What to add to the subtitle if some happenings have no room for their label."""
-    count = labels.count(None)
-    if not count:
-        return ""
-    if len(labels) == 1:
-        return " What happened is marked without a label."
-    return f" {count} of {len(labels)} happenings are marked without a label."
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """What the axes have in common that do not show time."""
+
+    @property
+    def instants(self) -> bool:
+        """Whether the axis shows dates."""
+        return False
+
+    def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
+        """Values as a plotly axis takes them."""
+        return list(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts(_Numbers):
+    """An axis of whole numbers."""
+
+    title: str
+    low: int
+    high: int
+
+    def ticks(self, count: int) -> list[Tick]:
+        """At most `count` + 1 ticks inside the range."""
+        return number_ticks(self.low, self.high, count=count)
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes(_Numbers):
+    """A vertical axis of named rows, the first on top; row i is the stretch from i - 0.5 to i + 0.5."""
+
+    names: tuple[str, ...]
+    title: str = ""
+
+    @property
+    def low(self) -> float:
+        """The lower edge."""
+        return max(len(self.names), 1) - 0.5
+
+    @property
+    def high(self) -> float:
+        """The upper edge."""
+        return -0.5
+
+    def ticks(self, count: int) -> list[Tick]:  # noqa: ARG002 (as other axes)
+        """One for each row."""
+        return [Tick(row, name) for row, name in enumerate(self.names)]
+
+
+@dataclass(frozen=True, slots=True)
+class Share(_Numbers):
+    """A vertical axis from 0 to 1, such as the key space."""
+
+    title: str
+    low: float = 0.0
+    high: float = 1.0
+
+    def ticks(self, count: int) -> list[Tick]:  # noqa: ARG002 (as other axes)
+        """The quarters."""
+        return [Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5)]
+
+
+Scale = Axis | Counts | Lanes | Share
+
+
+def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0, unit: Unit | None = None) -> Axis:
+    """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise."""
+    known = [value for value in values if value is not None] or [0, 1]
+    low, high = padded(known, pad_percent)
+    return Axis(name, low, high, is_instant(known), unit or duration_unit(high - low))
+
+
+def padded(values: Sequence[int], pad_percent: int) -> tuple[int, int]:
+    """The range of the values with a margin on both sides; of equal values a second on both sides."""
+    low, high = min(values), max(values)
+    pad = (high - low) * pad_percent // 100 if low < high else SECOND_MS
+    return low - pad, high + pad
+
+
+def nice_step(span: int, count: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, … that cuts `span` into at most `count` parts."""
+    power = 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * power * count >= span:
+                return digit * power
+        power *= 10
+
+
+def number_ticks(low: int, high: int, *, count: int = 6) -> list[Tick]:
+    """At most `count` + 1 ticks at round numbers from `low` to `high`."""
+    step = nice_step(max(high - low, 1), count)
+    return [Tick(value, format_number(value)) for value in _multiples(low, high, step)]
+
+
+def duration_ticks(low_ms: int, high_ms: int, *, count: int = 6, unit: Unit | None = None) -> list[Tick]:
+    """Ticks of a duration axis; labels are plain numbers of `unit`, which the axis title names."""
+    span_ms = max(high_ms - low_ms, 1)
+    unit = unit or duration_unit(span_ms)
+    fitting = (step for step in unit.steps_ms if step * count >= span_ms)
+    step = next(fitting, None) or unit.ms * nice_step(-(-span_ms // unit.ms), count)
+    return [Tick(value, _plain(unit.scale(value))) for value in _multiples(low_ms, high_ms, step)]
+
+
+def instant_ticks(low_ms: int, high_ms: int, *, count: int = 6) -> list[Tick]:
+    """Ticks of a UTC axis; the first tick and the first of each day name the day."""
+    span_ms = max(high_ms - low_ms, 1)
+    step = next((step for step in _INSTANT_STEPS_MS if step * count >= span_ms), None)
+    if step is None:
+        return _month_ticks(low_ms, high_ms, count)
+    ticks, day = [], None
+    for value in _multiples(low_ms, high_ms, step):
+        moment = _moment(value)
+        clock = "" if step >= DAY_MS else _clock(moment, with_seconds=step < MINUTE_MS, with_ms=step < SECOND_MS)
+        name = "" if clock and moment.date() == day else f"{_MONTHS[moment.month - 1]} {moment.day}"
+        ticks.append(Tick(value, ", ".join(part for part in (name, clock) if part)))
+        day = moment.date()
+    return ticks
+
+
+def format_number(value: int) -> str:
+    """A count, short: 950, 12.5k, 3M."""
+    for size, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
+        if abs(value) >= size:
+            return f"{_plain(value / (1_000 if suffix == 'k' else size), 3)}{suffix}"
+    return str(value)
+
+
+def format_duration(value_ms: int) -> str:
+    """A duration in words: "400 ms", "24.0 s", "12 min 30 s", "3 h 20 min", "2 d 5 h"; cut from 10 min on."""
+    if value_ms < 0:
+        return f"−{format_duration(-value_ms)}"
+    if value_ms < SECOND_MS:
+        return f"{value_ms} ms" if value_ms else "0 s"
+    tenths = (value_ms + 50) // 100
+    if tenths < 6_000:
+        return f"{tenths // 10}.{tenths % 10} s"
+    for limit, major, major_ms, minor, minor_ms in (
+        (2 * HOUR_MS, "min", MINUTE_MS, "s", SECOND_MS),
+        (2 * DAY_MS, "h", HOUR_MS, "min", MINUTE_MS),
+    ):
+        if value_ms < limit:
+            return f"{value_ms // major_ms} {major} {value_ms % major_ms // minor_ms} {minor}"
+    return f"{value_ms // DAY_MS} d {value_ms % DAY_MS // HOUR_MS} h"
+
+
+def format_instant(value_ms: int, *, span_ms: int) -> str:
+    """An instant in UTC, as fine as a chart over `span_ms` shows: "Jan 3, 14:20:05", "Jan 3, 14:20", "Jan 3 2024"."""
+    moment = _moment(value_ms)
+    day = f"{_MONTHS[moment.month - 1]} {moment.day}"
+    if span_ms > 60 * DAY_MS:
+        return f"{day} {moment.year}"
+    fine = span_ms < 2 * HOUR_MS
+    return f"{day}, {_clock(moment, with_seconds=fine, with_ms=span_ms < 10 * SECOND_MS)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWords:
+    """Writes a time as its column reads: an instant in UTC, as exact as the span shows, or a duration."""
+
+    instants: bool
+    span_ms: int
+
+    @classmethod
+    def of(cls, values: Iterable[Value]) -> TimeWords:
+        """For the known values of a column; there must be one."""
+        known = [value for value in values if value is not None]
+        return cls(is_instant(known), max(known) - min(known))
+
+    def __call__(self, value_ms: int) -> str:
+        """The time in words."""
+        return format_instant(value_ms, span_ms=self.span_ms) if self.instants else format_duration(value_ms)
+
+
+def years(low_ms: int, high_ms: int) -> str:
+    """The years an axis covers: "2024" or "2023 to 2024"."""
+    first, last = _moment(low_ms).year, _moment(high_ms).year
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _multiples(low: int, high: int, step: int) -> range:
+    return range(-(-low // step) * step, high + 1, step)
+
+
+def _month_ticks(low_ms: int, high_ms: int, count: int) -> list[Tick]:
+    first, last = (moment.year * 12 + moment.month - 1 for moment in (_moment(low_ms), _moment(high_ms)))
+    step = next((step for step in _MONTH_STEPS if step * count >= last - first), _MONTH_STEPS[-1])
+    ticks = []
+    for month in _multiples(first, last, step):
+        year, index = divmod(month, 12)
+        value = (datetime(year, index + 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+        if value >= low_ms:
+            ticks.append(Tick(value, f"{_MONTHS[index]} {year}" if step < 12 else str(year)))
+    return ticks
+
+
+def _moment(value_ms: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=value_ms)
+
+
+def _clock(moment: datetime, *, with_seconds: bool, with_ms: bool) -> str:
+    text = f"{moment.hour:02}:{moment.minute:02}"
+    if with_seconds or with_ms:
+        text += f":{moment.second:02}"
+    return f"{text}.{moment.microsecond // 1_000:03}" if with_ms else text
+
+
+def _plain(value: float, digits: int = 9) -> str:
+    return f"{value:.{digits}g}".replace("-", "−")

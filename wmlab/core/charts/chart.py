@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
 import resvg_py
 
-from wmlab.core.charts.mime import asked_for
+from wmlab.core.charts.scene import Scene
 from wmlab.core.charts.style import ROLES
+from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ChartError
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go  # type: ignore[import-untyped]
 
 _PNG_ZOOM = 2.0
 _CONFIG = {"displaylogo": False, "responsive": True}
@@ -23,14 +26,31 @@ _CONFIG = {"displaylogo": False, "responsive": True}
 class Chart:
     """An answer as a picture.
 
-    `sentence` states the answer, `data` holds what was drawn as plain lists (before any thinning), `figure` is the
-    interactive picture and `svg` the still one, which viewers without plotly show (GitHub among them).
+    `sentence` states the answer, `data` holds what was drawn as plain lists (before any thinning), and `scene` is what
+    is drawn. Nothing is drawn before it is needed: `figure()` gives the interactive picture, `svg` the still one, which
+    viewers without plotly show (GitHub among them).
     """
 
     sentence: str
     data: dict[str, list[Any]]
-    figure: go.Figure
-    svg: str
+    scene: Scene
+
+    @property
+    def svg(self) -> str:
+        """The still picture as SVG text, in light and dark colours."""
+        return draw_svg(self.scene)
+
+    def figure(self) -> go.Figure:
+        """The interactive picture, a new `plotly.graph_objects.Figure` at each call.
+
+        It belongs to the caller: add traces, change the layout or export it; the chart stays as it is.
+
+        >>> figure = chart.figure()                                        # doctest: +SKIP
+        >>> figure.add_hline(y=30, line_dash="dot").update_layout(width=600)  # doctest: +SKIP
+        """
+        from wmlab.core.charts.plotly import draw_plotly  # plotly takes half a second to load
+
+        return draw_plotly(self.scene)
 
     def __repr__(self) -> str:
         return self.sentence
@@ -40,11 +60,11 @@ class Chart:
     ) -> dict[str, Any]:
         """What a notebook stores: the same JSON, SVG and text for the same data, in every process."""
         bundle = {
-            "application/vnd.plotly.v1+json": json.loads(self.figure.to_json()) | {"config": _CONFIG},
+            "application/vnd.plotly.v1+json": json.loads(self.figure().to_json()) | {"config": _CONFIG},
             "image/svg+xml": self.svg,
             "text/plain": self.sentence,
         }
-        return asked_for(bundle, include, exclude)
+        return display_forms(bundle, include, exclude)
 
     def save(self, path: str | Path) -> Path:
         """Write the chart and return where to; the suffix decides what.
@@ -65,7 +85,7 @@ class Chart:
 
 
 def _html(chart: Chart) -> bytes:
-    page: str = chart.figure.to_html(include_plotlyjs=True, config=_CONFIG, div_id="wmlab-chart")
+    page: str = chart.figure().to_html(include_plotlyjs=True, config=_CONFIG, div_id="wmlab-chart")
     return page.encode()
 
 
@@ -85,3 +105,14 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
     ".json": _json,
     ".txt": lambda chart: f"{chart.sentence}\n".encode(),
 }
+
+
+def display_forms(
+    bundle: Mapping[str, Any], include: Collection[str] | None, exclude: Collection[str] | None
+) -> dict[str, Any]:
+    """The forms in `include` (None: all) that are not in `exclude`, as IPython's display protocol has it."""
+    return {
+        kind: shown
+        for kind, shown in bundle.items()
+        if (include is None or kind in include) and (exclude is None or kind not in exclude)
+    }

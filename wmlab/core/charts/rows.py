@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
+from wmlab.core.charts.axis import format_instant, is_instant
 from wmlab.core.charts.scene import Rule, Shape
-from wmlab.core.charts.ticks import format_instant, is_instant
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.words import listed
 
 SHAPES: Final[dict[str, Shape]] = {
     "scale": "diamond",
@@ -82,3 +83,71 @@ def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) ->
         Rule(at_ms, ", ".join(dict.fromkeys(details)), SHAPES.get(kind, "circle"))
         for (at_ms, kind), details in sorted(told.items())
     ]
+
+
+def plain_columns(
+    table: Any, required: Sequence[str], optional: Sequence[str] = (), *, chart: str, example: str
+) -> dict[str, list[Any]]:
+    """The columns of `table` as lists: the required ones, and those of the optional ones that it has; unknown is None.
+
+    `table` is a pandas DataFrame, a Spark one, which is read by way of Arrow since pandas makes floats of whole numbers
+    with unknowns, or a value with `to_pandas`. `chart` names the picture and `example` a table that fits, for the
+    error. Raises `ChartError` for anything else, and for a missing column.
+    """
+    frame = table.to_pandas() if hasattr(table, "to_pandas") else table
+    columns = getattr(frame, "columns", None)
+    if columns is None or not hasattr(frame, "__getitem__"):
+        raise ChartError(
+            f"{chart} cannot be drawn from a {type(table).__name__}.", remedy=f"Pass a table, for example {example}."
+        )
+    names = [str(name) for name in columns]
+    if missing := [name for name in required if name not in names]:
+        raise ChartError(
+            f"The table has no column {listed([repr(name) for name in missing])}; "
+            f"it has {listed(names) if names else 'no columns'}.",
+            remedy=f"Pass a table with the columns {listed(required)}, for example {example}.",
+        )
+    chosen = [*required, *(name for name in optional if name in names)]
+    narrow = frame[chosen]
+    if hasattr(narrow, "toArrow"):
+        local = narrow.toArrow()
+        return {name: local[name].to_pylist() for name in chosen}
+    return {name: _plain(narrow[name]) for name in chosen}
+
+
+def _plain(column: Any) -> list[Any]:
+    unknown = column.isna().tolist()
+    return [None if gone else _integral(value) for value, gone in zip(column.tolist(), unknown, strict=True)]
+
+
+def _integral(value: Any) -> Any:
+    """A number without fraction as `int`: a column with unknown values may have become floating-point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def one_value(column: str, values: Sequence[Any]) -> None:
+    """Refuse a column in which not all values are the same, with a `ChartError`."""
+    distinct = sorted({str(value) for value in values})
+    if len(distinct) > 1:
+        shown = ", ".join(distinct[:6]) + (", …" if len(distinct) > 6 else "")
+        example = next(value for value in values if value is not None)
+        raise ChartError(
+            f"One chart shows one {column.removesuffix('_id')}, but the table has {len(distinct)}: {shown}.",
+            remedy=f"Keep one of them, for example with table[table[{column!r}] == {example!r}].",
+        )
+
+
+def whole(column: str, value: Any, *, unknown: bool = False) -> int | None:
+    """The value as an integer, None only if it may be `unknown`; raises `ChartError` for anything else."""
+    if value is None and unknown:
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or isinstance(value, bool | str) or number != value:
+        raise ChartError(
+            f"Column {column!r} holds {value!r}, which is no whole number.",
+            remedy="Give whole numbers, times in milliseconds; what is unknown is null, but never a clock time.",
+        )
+    return number

@@ -1,75 +1,28 @@
 """What is drawn, before any library draws it: panels over one x axis, each with layers in the units of its data.
 
-A chart composes a `Scene` from the facts it found; `scene_svg` and `scene_plotly` draw the same scene. A layer has a
-role, which gives colour, width and dash (`style.ROLES`), and a name, which stands beside its end, in the legend or in
-the hover box; so nothing is told by colour alone.
+A chart composes a `Scene` from the facts it found; `svg` and `plotly` draw the same scene. A layer has a role, which
+gives colour, width and dash (`style.ROLES`), and a name, which stands beside its end, in the legend or in the hover
+box; so nothing is shown by colour alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final, Literal
 
-from wmlab.core.charts.axis import Axis
-from wmlab.core.charts.progress_picture import Counts
-from wmlab.core.charts.steps import Value
-from wmlab.core.charts.ticks import Tick, duration_unit, is_instant
+from wmlab.core.charts.axis import Axis, Counts, Lanes, Number, Scale
+from wmlab.core.charts.layout import text_width
+from wmlab.core.charts.steps import Value, last_known
 
 Shape = Literal["circle", "diamond", "triangle", "cross"]
-Number = int | float
 
 LANE: Final = 34.0
 """Height of a lane in px."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """A vertical axis of named rows, the first on top; row i is the stretch from i - 0.5 to i + 0.5."""
-
-    names: tuple[str, ...]
-    title: str = ""
-    instants: bool = False
-
-    @property
-    def low(self) -> float:
-        """The lower edge."""
-        return max(len(self.names), 1) - 0.5
-
-    @property
-    def high(self) -> float:
-        """The upper edge."""
-        return -0.5
-
-    def ticks(self, count: int) -> list[Tick]:  # noqa: ARG002 (as other axes)
-        """One for each row."""
-        return [Tick(place, name) for place, name in enumerate(self.names)]
-
-    def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
-        """Values as a plotly axis takes them."""
-        return list(values)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A vertical axis from 0 to 1, such as the key space."""
-
-    title: str
-    low: float = 0.0
-    high: float = 1.0
-    instants: bool = False
-
-    def ticks(self, count: int) -> list[Tick]:  # noqa: ARG002 (as other axes)
-        """The quarters."""
-        return [Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5)]
-
-    def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
-        """Values as a plotly axis takes them."""
-        return list(values)
-
-
-Scale = Axis | Counts | Lanes | Share
+_LABELLED, _BARE = 132.0, 34.0
+"""Pixels right of the plot, at least, with and without the names of curves."""
+_BOLD: Final = 1.1
+"""How much wider the bold names of curves are than plain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +38,14 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Path:
-    """Straight lines through points; None breaks the line."""
+    """Straight lines through points; None breaks the line. Its name stands in the legend, or beside its end."""
 
     name: str
     role: str
     xs: Sequence[Number | None]
     ys: Sequence[Number | None]
     legend: bool = True
+    labelled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +76,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocks:
-    """Rectangles of one meaning."""
+    """Rectangles of one meaning; with `beside` their labels stand after them, and always."""
 
     name: str
     role: str
     boxes: Sequence[Box]
     opacity: float = 0.28
     legend: bool = True
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,15 +96,37 @@ class Between:
 
 
 Layer = Steps | Path | Dots | Blocks | Between
+Named = Path | Dots | Blocks
+"""Layers that may stand in the legend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One vertical axis and what is drawn over it, the last layer on top. `height` is in px."""
+    """One vertical axis and what is drawn over it, the last layer on top. `height` is in px.
+
+    A `note` stands in the middle of a panel that has nothing to show; its vertical axis has no ticks.
+    """
 
     up: Scale
     layers: Sequence[Layer]
     height: float = 240.0
+    note: str = ""
+
+    @property
+    def tick_count(self) -> int:
+        """About how many ticks its vertical axis has."""
+        return 8 if self.height > 200 else 4
+
+    @property
+    def ends(self) -> list[tuple[Steps | Path, Number]]:
+        """The curves whose name stands beside their end, with their last known values."""
+        found: list[tuple[Steps | Path, Number]] = []
+        for layer in self.layers:
+            if isinstance(layer, Steps) and layer.labelled and (end := last_known(layer.xs, layer.ys)):
+                found.append((layer, end[1]))
+            elif isinstance(layer, Path) and layer.labelled and (known := [y for y in layer.ys if y is not None]):
+                found.append((layer, known[-1]))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,44 +140,45 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A whole picture: question, answer, the x axis, the panels from top to bottom, and the rules across them."""
+    """A whole picture: question, answer, the x axis, the panels from top to bottom, and the rules across them.
+
+    With `together` a hover box shows the values of all curves at one x.
+    """
 
     title: str
     subtitle: str
     across: Axis | Counts
     panels: Sequence[Panel]
     rules: Sequence[Rule] = ()
+    together: bool = False
 
     @property
-    def legend(self) -> list[Path | Dots | Blocks]:
+    def layers(self) -> list[Layer]:
+        """The layers of all panels."""
+        return [layer for panel in self.panels for layer in panel.layers]
+
+    @property
+    def legend(self) -> list[Named]:
         """The layers that the legend names, each name once."""
-        named: dict[str, Path | Dots | Blocks] = {}
-        for panel in self.panels:
-            for layer in panel.layers:
-                if isinstance(layer, Path | Dots | Blocks) and layer.legend and _drawn(layer):
+        named: dict[str, Named] = {}
+        for layer in self.layers:
+            if isinstance(layer, Path | Dots | Blocks) and layer.legend:
+                drawn = layer.boxes if isinstance(layer, Blocks) else layer.xs
+                if drawn:
                     named.setdefault(layer.name, layer)
         return list(named.values())
 
     @property
-    def labelled(self) -> bool:
-        """Whether some curve has its name beside its end."""
-        return any(isinstance(layer, Steps) and layer.labelled for panel in self.panels for layer in panel.layers)
+    def right(self) -> float:
+        """Pixels right of the plot, for the names of curves or for labels beside boxes."""
+        beside = [layer for layer in self.layers if isinstance(layer, Blocks) and layer.beside]
+        widths = [text_width(box.label, 12) + 16 for layer in beside for box in layer.boxes]
+        named = [layer.name for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
+        widths += [text_width(name, 12.5 * _BOLD) + 16 for name in named]
+        return max([_LABELLED if named else _BARE, *widths])
 
 
-def _drawn(layer: Path | Dots | Blocks) -> bool:
-    return bool(layer.boxes if isinstance(layer, Blocks) else layer.xs)
-
-
-def lanes(names: Iterable[str], layers: Sequence[Layer], *, title: str = "") -> Panel:
-    """A panel of named rows, as high as they need."""
+def lanes(names: Iterable[str], layers: Sequence[Layer], *, title: str = "", height: float = LANE) -> Panel:
+    """A panel of named rows, each `height` px high."""
     rows = tuple(names)
-    return Panel(up=Lanes(rows, title), layers=layers, height=LANE * max(len(rows), 1))
-
-
-def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0) -> Axis:
-    """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise."""
-    known = [value for value in values if value is not None] or [0, 1]
-    low, high = min(known), max(known)
-    pad = (high - low) * pad_percent // 100 if low < high else 1_000
-    low, high = low - pad, high + pad
-    return Axis(name, low, high, is_instant(known), duration_unit(high - low))
+    return Panel(up=Lanes(rows, title), layers=layers, height=height * max(len(rows), 1))

@@ -7,6 +7,7 @@ row i is drawn from xs[i] to xs[i + 1], also when row i + 1 is unknown; there th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 Value = int | None
 Point = tuple[int, int]
@@ -80,6 +81,45 @@ def unknown_spans(xs: Sequence[int], ys: Sequence[Value]) -> list[tuple[int, int
     if start is not None and start < xs[-1]:
         spans.append((start, xs[-1]))
     return spans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standstill:
+    """A stretch of the clock (ms) in which a value did not change: from when to when, and in which rows.
+
+    `ended` tells whether the value changed at `to_ms`, or the rows end there.
+    """
+
+    value: Value
+    from_ms: int
+    to_ms: int
+    rows: range
+    ended: bool
+
+    @property
+    def length_ms(self) -> int:
+        """How long it lasted."""
+        return self.to_ms - self.from_ms
+
+
+def standstills(at_ms: Sequence[int], values: Sequence[Value]) -> list[Standstill]:
+    """The stretches of equal values, one after the other; each lasts until the row that changes it, or to the end."""
+    found = []
+    begin = 0
+    for row in range(1, len(values) + 1):
+        ended = row < len(values)
+        if not ended or values[row] != values[begin]:
+            found.append(
+                Standstill(
+                    value=values[begin],
+                    from_ms=at_ms[begin],
+                    to_ms=at_ms[row] if ended else at_ms[-1],
+                    rows=range(begin, row),
+                    ended=ended,
+                )
+            )
+            begin = row
+    return found
 
 
 def minus(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:

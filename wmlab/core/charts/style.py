@@ -1,4 +1,4 @@
-"""The look of all pictures: colours by role, line styles, and the plotly template "wmlab".
+"""The look of all pictures: colours by role and line styles.
 
 A plotly figure is stored once and shown on white as well as on near-black pages, so its background is transparent
 and its text is one grey, #797979, whose contrast is 4.3 to 1 on white and on #111: no colour has more on both. The SVG
@@ -13,14 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
-import plotly.io as pio  # type: ignore[import-untyped]
-
 GREY: Final = "#797979"
-GRID: Final = "rgba(127,127,127,0.25)"
-INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
-"""How plotly writes an instant in a hover box."""
-
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
@@ -72,30 +65,3 @@ PLOTLY_COLOUR: Final = {
     "fourth": "#B5679F",
 }
 """Colours of the plotly figure, one for both kinds of page."""
-
-_AXIS = {
-    "gridcolor": GRID,
-    "linecolor": GREY,
-    "zeroline": False,
-    "ticks": "outside",
-    "ticklen": 4,
-    "tickcolor": GRID,
-    "automargin": False,
-    "title": {"font": {"size": 13}},
-}
-
-TEMPLATE: Final = go.layout.Template(
-    layout={
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": GREY, "size": 13, "family": FONT},
-        "title": {"x": 0, "xanchor": "left", "font": {"size": 17}},
-        "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": 12}},
-        "xaxis": _AXIS,
-        "yaxis": _AXIS,
-        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": ROLES["lower"].light},
-    }
-)
-"""Transparent, mid-grey, readable on light and dark pages; registered with plotly as "wmlab", not made its default."""
-
-pio.templates["wmlab"] = TEMPLATE

@@ -1,8 +1,8 @@
-"""A small builder of SVG text for step charts: panels with axes, lines, areas, points and texts.
+"""A scene as SVG text, 900 px wide, and the elements that SVG pictures are made of.
 
-Every function returns a piece of text and depends on its arguments alone, so equal data give equal bytes. An element
-carries its light colour as an attribute and its role as a class; the document adds the dark colours for readers who
-prefer them. No scripts, no ids, no outside fonts or files.
+Every function returns text and depends on its arguments alone, so equal data give equal bytes. An element carries its
+light colour as an attribute and its role as a class; the document adds the dark colours for readers who prefer them.
+No scripts, no ids, no outside fonts or files.
 """
 
 from __future__ import annotations
@@ -13,14 +13,198 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from wmlab.core.charts.axis import Lanes, Tick
+from wmlab.core.charts.layout import Placed, spread, stagger, text_width, unlabelled, wrap
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps
+from wmlab.core.charts.steps import bands, staircases
 from wmlab.core.charts.style import FONT, ROLES
-from wmlab.core.charts.ticks import Tick
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
+_WIDTH, _MARGIN = 900.0, 20.0
+_LEVEL, _GAP, _AXIS, _LEGEND, _SMALL = 19.0, 18.0, 50.0, 22.0, 11.5
+_SWATCH: Final = 26.0
+_BOLD: Final = 1.22
+"""How much wider bold text is than plain text."""
+
+
+def draw_svg(scene: Scene) -> str:
+    """The scene as SVG text."""
+    frame = _arrange(scene)
+    fitting = (_WIDTH - 2 * _MARGIN) / (_BOLD * text_width(scene.title, 1))
+    parts = [text(_MARGIN, 30, scene.title, "title", size=min(17, fitting), bold=True)]
+    parts += [text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(frame.head)]
+    parts += [*_legend(scene, frame), *_axes(scene, frame), *_rules(scene, frame)]
+    for panel, area in zip(scene.panels, frame.areas, strict=True):
+        for layer in panel.layers:
+            parts += _layer(layer, area)
+        parts += _end_labels(panel, area)
+        if panel.note:
+            middle = area.left + area.width / 2, area.top + area.height / 2
+            parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
+    bottom = frame.areas[-1].bottom + _AXIS
+    return document(_WIDTH, bottom, title=scene.title, desc=scene.subtitle, parts=parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class _Frame:
+    """Where everything stands, in pixels."""
+
+    head: list[str]
+    legend_top: float
+    labels: list[Placed | None]
+    lane_bottom: float
+    areas: list[PlotArea]
+
+
+def _arrange(scene: Scene) -> _Frame:
+    left = max(_left(panel) for panel in scene.panels)
+    width = _WIDTH - left - scene.right
+    span = scene.across.high - scene.across.low
+    columns = [(rule.x - scene.across.low) / span * width for rule in scene.rules]
+    widths = [text_width(rule.label, _SMALL) + 9 for rule in scene.rules]
+    levels, labels = stagger(columns, widths, limit=_WIDTH - _MARGIN - left)
+    head = wrap(scene.subtitle + unlabelled(labels), width=_WIDTH - 2 * _MARGIN, size=13)
+    legend_top = 46.0 + 19 * len(head)
+    lane_bottom = legend_top + _LEGEND * len(_legend_rows(scene)) + (levels + (None in labels)) * _LEVEL
+    top = lane_bottom + 10
+    areas = []
+    for panel in scene.panels:
+        area = PlotArea(
+            left=left,
+            top=top,
+            width=width,
+            height=panel.height,
+            x_low=scene.across.low,
+            x_high=scene.across.high,
+            y_low=panel.up.low,
+            y_high=panel.up.high,
+        )
+        areas.append(area)
+        top = area.bottom + _GAP
+    return _Frame(head=head, legend_top=legend_top, labels=labels, lane_bottom=lane_bottom, areas=areas)
+
+
+def _left(panel: Panel) -> float:
+    widest = max((text_width(tick.label, 12) for tick in panel.up.ticks(6)), default=0.0)
+    return _MARGIN + widest + (14 if isinstance(panel.up, Lanes) and not panel.up.title else 36)
+
+
+def _legend_rows(scene: Scene) -> list[list[tuple[float, Named]]]:
+    """The legend's entries with their columns, in as many rows as they need."""
+    rows: list[list[tuple[float, Named]]] = []
+    x = _WIDTH
+    for layer in scene.legend:
+        width = _SWATCH + 6 + text_width(layer.name, 12) + 16
+        if x + width > _WIDTH - _MARGIN:
+            rows.append([])
+            x = _MARGIN
+        rows[-1].append((x, layer))
+        x += width
+    return rows
+
+
+def _legend(scene: Scene, frame: _Frame) -> list[str]:
+    parts = []
+    for number, row in enumerate(_legend_rows(scene)):
+        y = frame.legend_top + _LEGEND * number + 14
+        for x, layer in row:
+            parts += _swatch(layer, x, y - 4)
+            parts.append(text(x + _SWATCH + 6, y, layer.name, "text"))
+    return parts
+
+
+def _swatch(layer: Named, x: float, y: float) -> list[str]:
+    if isinstance(layer, Path):
+        return [line([(x, y), (x + _SWATCH, y)], layer.role)]
+    if isinstance(layer, Dots):
+        return [point(x + _SWATCH / 2, y, layer.shape, layer.role, size=max(layer.size, 3.5))]
+    corners = [(x, y - 6), (x + _SWATCH, y - 6), (x + _SWATCH, y + 6), (x, y + 6)]
+    return [polygon(corners, layer.role, opacity=layer.opacity), line([*corners, corners[0]], layer.role)]
+
+
+def _axes(scene: Scene, frame: _Frame) -> list[str]:
+    columns = scene.across.ticks(6 if scene.across.instants else 8)
+    parts = []
+    for panel, area in zip(scene.panels, frame.areas, strict=True):
+        below = area.bottom if area is frame.areas[-1] else None
+        rows = [] if panel.note else panel.up.ticks(panel.tick_count)
+        parts += x_axis(area, columns, title=scene.across.title, below=below)
+        parts += y_axis(area, rows, title=panel.up.title, offset=area.left - _MARGIN - 6)
+    return parts
+
+
+def _rules(scene: Scene, frame: _Frame) -> list[str]:
+    parts = []
+    for rule, label in zip(scene.rules, frame.labels, strict=True):
+        x = frame.areas[0].x(rule.x)
+        top = frame.lane_bottom - (label.level + 0.5) * _LEVEL if label else frame.lane_bottom + 4
+        parts.append(line([(x, frame.areas[-1].bottom), (x, top)], "mark"))
+        parts.append(point(x, top, rule.shape, "text", size=4))
+        if label:
+            side, anchor = (-8, "end") if label.before else (8, "start")
+            parts.append(text(x + side, top + 4, rule.label, "text", size=_SMALL, anchor=anchor))
+    return parts
+
+
+def _layer(layer: Layer, area: PlotArea) -> list[str]:
+    if isinstance(layer, Steps):
+        return _stairs(layer, area)
+    if isinstance(layer, Path):
+        return [line(stretch, layer.role) for stretch in _stretches(layer, area)]
+    if isinstance(layer, Dots):
+        middles = zip(layer.xs, layer.ys, strict=True)
+        return [point(area.x(x), area.y(y), layer.shape, layer.role, size=layer.size) for x, y in middles]
+    if isinstance(layer, Blocks):
+        return [part for box in layer.boxes for part in _box(layer, box, area)]
+    outlines = bands(layer.xs, layer.lows, layer.highs)
+    return [polygon([(area.x(x), area.y(y)) for x, y in outline], "band", opacity=0.14) for outline in outlines]
+
+
+def _stairs(layer: Steps, area: PlotArea) -> list[str]:
+    """The known stretches; one of no length is a point if it is the last row, and nothing within the curve."""
+    parts = []
+    for corners in staircases(layer.xs, layer.ys):
+        pixels = [(area.x(x), area.y(y)) for x, y in corners]
+        if len(pixels) > 1:
+            parts.append(line(pixels, layer.role))
+        elif corners[0][0] == layer.xs[-1]:
+            parts.append(point(*pixels[0], "circle", layer.role, size=3.5))
+    return parts
+
+
+def _stretches(layer: Path, area: PlotArea) -> list[list[tuple[float, float]]]:
+    stretches: list[list[tuple[float, float]]] = [[]]
+    for x, y in zip(layer.xs, layer.ys, strict=True):
+        if x is None or y is None:
+            stretches.append([])
+        else:
+            stretches[-1].append((area.x(x), area.y(y)))
+    return [stretch for stretch in stretches if len(stretch) > 1]
+
+
+def _box(layer: Blocks, box: Box, area: PlotArea) -> list[str]:
+    left, right = area.x(box.x_low), area.x(box.x_high)
+    top, bottom = sorted((area.y(box.y_low), area.y(box.y_high)))
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    parts = [polygon(corners, layer.role, opacity=layer.opacity), line([*corners, corners[0]], layer.role)]
+    if layer.beside:
+        drawn = parts if right > left else []
+        return [*drawn, text(right + 8, (top + bottom) / 2 + 4, box.label, "text")]
+    if box.label and text_width(box.label, _SMALL) + 6 < right - left and bottom - top > 13:
+        parts.append(text(left + 5, min((top + bottom) / 2 + 4, top + 15), box.label, "title", size=_SMALL))
+    return parts
+
+
+def _end_labels(panel: Panel, area: PlotArea) -> list[str]:
+    rows = spread([area.y(value) for _, value in panel.ends], gap=16, low=area.top + 6, high=area.bottom - 2)
+    return [
+        text(area.right + 8, y + 4, layer.name, layer.role, size=12.5, bold=True)
+        for (layer, _), y in zip(panel.ends, rows, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlotArea:
     """A rectangle in pixels with an x range along it and a y range up it, both in data units."""
 
     left: float
@@ -88,7 +272,7 @@ def line(points: Sequence[tuple[float, float]], role: str) -> str:
     )
 
 
-def area(points: Sequence[tuple[float, float]], role: str, *, opacity: float) -> str:
+def polygon(points: Sequence[tuple[float, float]], role: str, *, opacity: float) -> str:
     """A filled polygon through pixel points."""
     return f'<path d="{_path(points)}Z" {_fill(role)} fill-opacity="{_px(opacity, 2)}"/>'
 
@@ -108,20 +292,20 @@ def point(x: float, y: float, shape: str, role: str, *, size: float = 4) -> str:
     return f'<path d="{_path(corners)}Z" {_fill(role)}/>'
 
 
-def x_axis(panel: Panel, ticks: Sequence[Tick], *, title: str, below: float | None) -> list[str]:
+def x_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, below: float | None) -> list[str]:
     """Vertical grid lines and, below the pixel row `below`, the tick labels and the title; None leaves them out."""
-    parts = [line([(panel.x(t.value), panel.top), (panel.x(t.value), panel.bottom)], "grid") for t in ticks]
+    parts = [line([(area.x(t.value), area.top), (area.x(t.value), area.bottom)], "grid") for t in ticks]
     if below is not None:
-        parts += [text(panel.x(t.value), below + 17, t.label, "text", anchor="middle") for t in ticks]
-        parts.append(text(panel.left + panel.width / 2, below + 37, title, "text", size=13, anchor="middle"))
+        parts += [text(area.x(t.value), below + 17, t.label, "text", anchor="middle") for t in ticks]
+        parts.append(text(area.left + area.width / 2, below + 37, title, "text", size=13, anchor="middle"))
     return parts
 
 
-def y_axis(panel: Panel, ticks: Sequence[Tick], *, title: str, offset: float) -> list[str]:
+def y_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, offset: float) -> list[str]:
     """Horizontal grid lines and, left of the panel, the tick labels and the title `offset` pixels away."""
-    parts = [line([(panel.left, panel.y(t.value)), (panel.right, panel.y(t.value))], "grid") for t in ticks]
-    parts += [text(panel.left - 8, panel.y(t.value) + 4, t.label, "text", anchor="end") for t in ticks]
-    return [*parts, upright_text(panel.left - offset, panel.top + panel.height / 2, title, "text", size=13)]
+    parts = [line([(area.left, area.y(t.value)), (area.right, area.y(t.value))], "grid") for t in ticks]
+    parts += [text(area.left - 8, area.y(t.value) + 4, t.label, "text", anchor="end") for t in ticks]
+    return [*parts, upright_text(area.left - offset, area.top + area.height / 2, title, "text", size=13)]
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:

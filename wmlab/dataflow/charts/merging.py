@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, lanes, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, lanes
 from wmlab.core.charts.steps import Value, thin
-from wmlab.core.charts.ticks import format_duration
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.charts.facts import Level, State, level_of
@@ -63,7 +61,7 @@ def coalescing(
     ]
     rows += [("merged", at, y) for at, y in zip(xs, ys, strict=True)]
     data: dict[str, list[Any]] = {n: [row[i] for row in rows] for i, n in enumerate(("input", "at_ms", "watermark"))}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def activity(recording: Recording, *, vertex: str | None = None, instance: int = 0, title: str | None = None) -> Chart:
@@ -84,7 +82,7 @@ def activity(recording: Recording, *, vertex: str | None = None, instance: int =
     data: dict[str, list[Any]] = {
         n: [row[i] for row in rows] for i, n in enumerate(("input", "from_ms", "to_ms", "state"))
     }
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _curve(level: Level, place: int, name: str, key: int) -> Steps:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from wmlab.core.charts.axis import Counts
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.progress_picture import Counts
 from wmlab.core.charts.rows import SERIES
 from wmlab.core.charts.scene import Blocks, Box, Layer, Panel, Scene, lanes
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
 from wmlab.core.errors import ChartError
 
 _MOST: Final = 16
@@ -47,7 +45,7 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
         "failure": [one.failure for one in outcomes],
         "example": [list(one.example) for one in outcomes],
     }
-    return Chart(sentence=permutations.sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=permutations.sentence, data=data, scene=scene)
 
 
 def _bars(permutations: Any, shown: list[Any]) -> list[Layer]:

@@ -7,12 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from wmlab.core.charts.axis import Number, format_duration, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import stream_rows
-from wmlab.core.charts.scene import Dots, Layer, Number, Path, Scene, lanes, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
-from wmlab.core.charts.ticks import format_duration
+from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.charts.facts import chosen, clock_of, the_dataflow
@@ -69,7 +67,7 @@ def queues(
         panels=[lanes(names, _layers(shown, routes, names, known, (low, max(high, low + 1))))],
     )
     data: dict[str, list[Any]] = {name: [row[name] for row in items] for name in _COLUMNS}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _within(row: Row, low: int, high: int) -> bool:

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from wmlab.core.charts.axis import Counts, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.progress_picture import Counts
 from wmlab.core.charts.rows import SERIES, stream_rows
-from wmlab.core.charts.scene import Layer, Panel, Path, Rule, Scene, Steps, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Layer, Panel, Path, Rule, Scene, Steps
 from wmlab.core.charts.steps import Value, thin
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -69,7 +67,7 @@ def state_size(
         for at, y in zip(curve.xs, curve.ys, strict=True)
     ]
     data: dict[str, list[Any]] = {n: [row[i] for row in rows] for i, n in enumerate(("run", "at_ms", "size"))}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _state_at(run: Recording, at_ms: int, vertex: str) -> StateForecast | None:

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
-from wmlab.core.charts.scene import Dots, Panel, Scene, Shape, Steps, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Dots, Panel, Scene, Shape, Steps
 from wmlab.core.charts.steps import thin
-from wmlab.core.charts.ticks import format_duration
 from wmlab.core.recording import Recording
 
 _MOST: Final = 400
@@ -59,7 +57,7 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
     )
     told = ("operator", "start", "end", "records", "fired_ms", "cause", "again")
     data = {column: [row[column] for row in fired] for column in told}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _kind(row: Mapping[str, Any]) -> str:

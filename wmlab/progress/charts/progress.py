@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis
+from wmlab.core.charts.axis import Axis, Counts, TimeWords, duration_unit, format_duration, is_instant, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.progress_picture import Counts, Curve, Dots, Picture, draw_plotly, draw_svg
-from wmlab.core.charts.steps import Value, thin
-from wmlab.core.charts.ticks import SECOND_MS, duration_unit, is_instant
+from wmlab.core.charts.rows import one_value, plain_columns, whole
+from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps
+from wmlab.core.charts.steps import Standstill, Value, standstills, thin
 from wmlab.core.errors import ChartError
-from wmlab.progress.charts.facts import describe_prefix, describe_progress, holders, longest_standstill
-from wmlab.progress.charts.table import ProgressTable, read_progress
 
-CAP: Final = 600
+_CAP: Final = 600
 """Points drawn at most of each curve, about."""
+_HEIGHT: Final = 320.0
+_NUMBERS: Final = (
+    "arrival", "arrived_ms", "origin", "sequence", "watermark", "prefix", "local_watermark", "global_watermark",
+)  # fmt: skip
+_NAMES: Final = ("stream", "operator", "emitter")
+_UNKNOWN: Final = ("local_watermark", "global_watermark")
 
 
 def progress(progressed: Any, *, title: str | None = None) -> Chart:
@@ -25,21 +33,19 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
     global_watermark. The origin that held the global watermark the longest is drawn in its own colour. Raises
     `ChartError` for a missing column, no rows, or several queries or operators.
     """
-    table = read_progress(progressed)
-    sentence = describe_progress(table)
-    held = holders(table, longest_standstill(table.at_ms, table.overall))
+    table = _read_progress(progressed)
+    sentence = _describe_progress(table)
+    held = _stragglers(table, _longest(standstills(table.at_ms, table.overall)))
     curves = [_local(table, emitter, "upper" if [emitter] == held else "truth") for emitter in table.emitters]
-    rows = thin([table.overall], CAP)
-    overall = Curve(
-        name="global", role="lower", xs=[table.at_ms[row] for row in rows], ys=[table.overall[row] for row in rows]
-    )
-    known = [value for curve in (*curves, overall) for value in curve.ys if value is not None]
-    picture = Picture(
+    rows = thin([table.overall], _CAP)
+    xs, ys = [table.at_ms[row] for row in rows], [table.overall[row] for row in rows]
+    curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
+    watermarks = [value for curve in curves for value in curve.ys]
+    scene = Scene(
         title=title or f"How far has time come at {table.operator} of {table.stream}?",
         subtitle=sentence,
-        clock=_time("clock", table.at_ms, pad=False),
-        up=_time("watermark", known, pad=True),
-        curves=[*curves, overall],
+        across=_clock(table.at_ms),
+        panels=[Panel(up=time_axis("watermark", watermarks, pad_percent=4), layers=curves, height=_HEIGHT)],
     )
     data: dict[str, list[Any]] = {
         "at_ms": table.at_ms,
@@ -47,37 +53,42 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
         "local_watermark": table.local,
         "global_watermark": table.overall,
     }
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(picture), svg=draw_svg(picture))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def prefix(progressed: Any, *, emitter: str | None = None, title: str | None = None) -> Chart:
+def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str | None = None) -> Chart:
     """Draw the longest complete prefix of one origin, the buffers that come, and the gap they wait behind.
 
     `progressed` is as for `progress`; `emitter` names the origin and may be left out if there is only one.
     Raises `ChartError` as `progress`, and for an origin that is not there.
     """
-    table = read_progress(progressed)
+    table = _read_progress(progressed)
     chosen = _chosen(table, emitter)
     rows = table.of(chosen)
-    sentence = describe_prefix(table, chosen)
+    sentence = _describe_prefix(table, chosen)
     at_ms, sequences = [table.at_ms[row] for row in rows], [table.sequence[row] for row in rows]
     reached: list[Value] = [table.prefix[row] for row in rows]
-    highest: list[Value] = [max(sequences[: place + 1]) for place in range(len(rows))]
-    kept = thin([reached, highest], CAP)
-    xs = [at_ms[row] for row in kept]
-    below = Curve(name="prefix", role="lower", xs=xs, ys=[reached[row] for row in kept])
-    above = Curve(name="highest seen", role="truth", xs=xs, ys=[highest[row] for row in kept])
-    picture = Picture(
+    highest: list[Value] = list(itertools.accumulate(sequences, max))
+    kept = thin([reached, highest], _CAP)
+    xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
+    scene = Scene(
         title=title or f"How long is the complete prefix of {chosen}?",
         subtitle=sentence,
-        clock=_time("clock", at_ms, pad=False),
-        up=Counts("sequence number", 0, max(sequences) + 1),
-        curves=[above, below],
-        dots=[Dots(name="arrival", role="upper", xs=at_ms, ys=sequences)],
-        between=(below, above),
+        across=_clock(at_ms),
+        panels=[
+            Panel(
+                up=Counts("sequence number", 0, max(sequences) + 1),
+                height=_HEIGHT,
+                layers=[
+                    Between(xs=xs, lows=below, highs=above),
+                    Dots(name="arrival", role="upper", shape="circle", xs=at_ms, ys=sequences, size=1.8),
+                    Steps(name="highest seen", role="truth", xs=xs, ys=above),
+                    Steps(name="prefix", role="lower", xs=xs, ys=below),
+                ],
+            )
+        ],
     )
-    data: dict[str, list[Any]] = {"at_ms": at_ms, "sequence": sequences, "prefix": reached}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(picture), svg=draw_svg(picture))
+    return Chart(sentence=sentence, data={"at_ms": at_ms, "sequence": sequences, "prefix": reached}, scene=scene)
 
 
 def _chosen(table: ProgressTable, emitter: str | None) -> str:
@@ -92,12 +103,12 @@ def _chosen(table: ProgressTable, emitter: str | None) -> str:
     return emitter
 
 
-def _local(table: ProgressTable, emitter: str, role: str) -> Curve:
+def _local(table: ProgressTable, emitter: str, role: str) -> Steps:
     """An origin's local watermark; it holds to the end of the table."""
     rows = table.of(emitter)
     xs, ys = [table.at_ms[row] for row in rows], [table.local[row] for row in rows]
-    kept = thin([ys], CAP)
-    return Curve(
+    kept = thin([ys], _CAP)
+    return Steps(
         name=emitter,
         role=role,
         xs=[*(xs[row] for row in kept), table.at_ms[-1]],
@@ -105,8 +116,140 @@ def _local(table: ProgressTable, emitter: str, role: str) -> Curve:
     )
 
 
-def _time(name: str, values: list[int], *, pad: bool) -> Axis:
-    low, high = (min(values), max(values)) if values else (0, 1)
-    edge = (high - low) * 4 // 100 if low < high else SECOND_MS
-    low, high = (low - edge if pad else low), (high + edge if pad or low == high else high)
-    return Axis(name, low, high, is_instant(values), duration_unit(high - low))
+def _clock(at_ms: Sequence[int]) -> Axis:
+    low, high = min(at_ms), max(at_ms)
+    high = high if low < high else high + 1_000
+    return Axis("clock", low, high, is_instant(at_ms), duration_unit(high - low))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressTable:
+    """The arrivals at one operator; all lists have one entry per arrival, None is unknown."""
+
+    stream: str
+    operator: str
+    at_ms: list[int]
+    emitter: list[str]
+    emitters: list[str]
+    """The origins' names, in the order of their ids."""
+    sequence: list[int]
+    watermark: list[int]
+    prefix: list[int]
+    local: list[Value]
+    overall: list[Value]
+
+    def of(self, emitter: str) -> list[int]:
+        """The rows of one origin's arrivals."""
+        return [row for row, name in enumerate(self.emitter) if name == emitter]
+
+
+def _read_progress(frame: Any) -> ProgressTable:
+    """Read what `wmlab.progress.checks.progress` gives of a recording's buffers, as a pandas or Spark DataFrame.
+
+    Raises `ChartError` for a missing column, no rows, several queries or operators, and a number that is none.
+    """
+    example = "what progress() makes of the table 'buffers' of a recording"
+    cells = plain_columns(frame, (*_NAMES, *_NUMBERS), chart="A chart of progress", example=example)
+    if not cells["arrival"]:
+        raise ChartError("The table of progress has no rows.", remedy="Choose a query and an operator that has some.")
+    for name in ("stream", "operator"):
+        one_value(name, cells[name])
+    numbers = {name: [whole(name, value, unknown=name in _UNKNOWN) for value in cells[name]] for name in _NUMBERS}
+    order = sorted(range(len(cells["arrival"])), key=lambda row: numbers["arrival"][row] or 0)
+    ids = {str(cells["emitter"][row]): numbers["origin"][row] or 0 for row in order}
+    made = {name: [numbers[name][row] for row in order] for name in _NUMBERS}
+    return ProgressTable(
+        stream=str(cells["stream"][0]),
+        operator=str(cells["operator"][0]),
+        at_ms=_known(made["arrived_ms"]),
+        emitter=[str(cells["emitter"][row]) for row in order],
+        emitters=sorted(ids, key=lambda name: ids[name]),
+        sequence=_known(made["sequence"]),
+        watermark=_known(made["watermark"]),
+        prefix=_known(made["prefix"]),
+        local=made["local_watermark"],
+        overall=made["global_watermark"],
+    )
+
+
+def _known(values: Sequence[Value]) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def _longest(stretches: Sequence[Standstill]) -> Standstill:
+    """The longest standstill; the first one of several."""
+    return max(stretches, key=lambda stretch: stretch.length_ms)
+
+
+def _stragglers(table: ProgressTable, stretch: Standstill) -> list[str]:
+    """The origins whose local watermark was the global one all through a stretch; without one, those unheard of."""
+    last: dict[str, Value] = dict.fromkeys(table.emitters)
+    for row in range(stretch.rows.stop):
+        last[table.emitter[row]] = table.local[row]
+    return [name for name, value in last.items() if value == stretch.value]
+
+
+def _describe_progress(table: ProgressTable) -> str:
+    """The sentence of the chart of watermarks."""
+    when = TimeWords.of(table.at_ms)
+    stretch = _longest(standstills(table.at_ms, table.overall))
+    known = [value for value in table.overall if value is not None]
+    if not known:
+        silent = _stragglers(table, stretch)
+        who = f"; nothing complete came from {_and(silent)}" if silent else ", for a declared origin sent nothing"
+        return f"The global watermark is unknown throughout{who}."
+    value = "was unknown" if stretch.value is None else f"stood at {TimeWords.of(known)(stretch.value)}"
+    end = "" if stretch.ended else ", the end of the table"
+    by = _and(_stragglers(table, stretch)) or "an origin that had not sent"
+    back = sum(a > b for a, b in itertools.pairwise(known))
+    falls = f" It went back {back} times." if back > 1 else " It went back once." if back else ""
+    return (
+        f"The global watermark {value} for {format_duration(stretch.length_ms)} (from {when(stretch.from_ms)} to "
+        f"{when(stretch.to_ms)}{end}), held by {by}.{falls}"
+    )
+
+
+def _describe_prefix(table: ProgressTable, emitter: str) -> str:
+    """The sentence of the chart of one origin's prefix."""
+    rows = table.of(emitter)
+    at_ms, prefix = [table.at_ms[row] for row in rows], [table.prefix[row] for row in rows]
+    when = TimeWords.of(table.at_ms)
+    waiting = _waiting([table.sequence[row] for row in rows], prefix)
+    most = max(waiting)
+    if not most:
+        return f"All {len(rows)} buffers of {emitter} came in order; its prefix never waited."
+    # A gap is a stretch in which the prefix stands while something waits behind it.
+    gapped: list[Value] = [p if w else None for p, w in zip(prefix, waiting, strict=True)]
+    at_most = waiting.index(most)
+    begin = next(place for place in range(at_most, -1, -1) if place == 0 or gapped[place - 1] != gapped[at_most])
+    end = next((place for place in range(at_most, len(rows)) if prefix[place] != prefix[at_most]), None)
+    lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
+    if end is None:
+        return f"{lacking} from {when(at_ms[begin])} to the end; {_buffers(most)} wait behind it."
+    jump = f"then the prefix jumped to {prefix[end]}"
+    lasted = format_duration(at_ms[end] - at_ms[begin])
+    return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {_buffers(most)} behind it; {jump}."
+
+
+def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
+    """How many buffers beyond the prefix have come, after each arrival."""
+    pending: Counter[int] = Counter()
+    found, reached = [], 0
+    for sequence, length in zip(sequences, prefix, strict=True):
+        if sequence > reached:
+            pending[sequence] += 1
+        for number in range(reached + 1, length + 1):
+            pending.pop(number, None)
+        reached = length
+        found.append(pending.total())
+    return found
+
+
+def _buffers(count: int) -> str:
+    return "1 buffer" if count == 1 else f"{count:,} buffers"
+
+
+def _and(names: Sequence[str]) -> str:
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -5,24 +5,24 @@ from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.buckets import bucket_ownership
 from wmlab.streams.charts.cycles import watermark_cycles
 from wmlab.streams.charts.diagram import Diagram, lineage, topology
+from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
 from wmlab.streams.charts.holders import holder_costs
 from wmlab.streams.charts.key_space import key_space
 from wmlab.streams.charts.lag import lag, lag_distribution
-from wmlab.streams.charts.messages import space_time
-from wmlab.streams.charts.plane import event_time_plane
+from wmlab.streams.charts.messages import message_diagram
 from wmlab.streams.charts.writer_marks import writer_marks
 
 __all__ = [
     "Chart",
     "Diagram",
     "bucket_ownership",
-    "event_time_plane",
+    "event_vs_arrival",
     "holder_costs",
     "key_space",
     "lag",
     "lag_distribution",
     "lineage",
-    "space_time",
+    "message_diagram",
     "time_bounds",
     "topology",
     "watermark_cycles",

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, SHAPES, when
-from wmlab.core.charts.scene import Blocks, Box, Rule, Scene, lanes, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
-from wmlab.core.charts.ticks import format_duration
+from wmlab.core.charts.scene import Blocks, Box, Rule, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 
@@ -46,7 +44,7 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     )
     columns = ("bucket", "controller", "streams", "from_ms", "to_ms")
     data = {column: [row[column] for row in rows] for column in columns}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _end_ms(recording: Recording, rows: Sequence[Mapping[str, Any]]) -> int:

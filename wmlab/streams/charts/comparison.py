@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.mime import asked_for
+from wmlab.core.charts.axis import Number, time_axis
+from wmlab.core.charts.chart import Chart, display_forms
 from wmlab.core.charts.rows import SERIES
-from wmlab.core.charts.scene import Number, Panel, Path, Scene, Steps, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Panel, Path, Scene, Steps
 from wmlab.core.charts.steps import Value, thin
 from wmlab.core.errors import ChartError
 
@@ -66,7 +64,7 @@ class Comparison:
         page = f"{self.chart.svg}{_table('differs in the scenario', self.labels, self.differs)}"
         page += _table("differs in the result", self.labels, self.results)
         bundle = {"text/html": page, "text/plain": repr(self)}
-        return asked_for(bundle, include, exclude)
+        return display_forms(bundle, include, exclude)
 
 
 def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | None]) -> Chart:
@@ -96,7 +94,7 @@ def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | 
     )
     rows = [(label, *row) for label in bounds for row in bounds[label]]
     data = {name: [row[place] for row in rows] for place, name in enumerate(("run", "at_ms", "lower", "upper"))}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _lower(label: str, role: str, rows: Bounds, *, labelled: bool) -> Steps:

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
-from wmlab.core.charts.scene import Dots, Panel, Scene, Steps, lanes, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Dots, Panel, Scene, Steps, lanes
 from wmlab.core.recording import Recording
 
 _MOST: Final = 600
@@ -56,7 +55,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     )
     columns = ("controller", "at_ms", "barrier", "lagging", "removed", "outcome", "reason")
     data = {column: [row[column] for row in cycles] for column in columns}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _dots(name: str, role: str, shown: Sequence[Mapping[str, Any]], controllers: Sequence[str]) -> Dots:

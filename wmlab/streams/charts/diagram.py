@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.charts.mime import asked_for
+from wmlab.core.charts.chart import display_forms
 from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -34,7 +34,7 @@ class Diagram:
     ) -> dict[str, Any]:
         """The text for JupyterLab to draw, and the text as it is."""
         bundle = {"text/vnd.mermaid": self.mermaid, "text/plain": repr(self)}
-        return asked_for(bundle, include, exclude)
+        return display_forms(bundle, include, exclude)
 
     def save(self, path: str | Path) -> Path:
         """Write the Mermaid text to `path`, a `.mmd` file, and return it; raises `ChartError` for another suffix."""

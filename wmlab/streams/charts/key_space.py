@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
+from wmlab.core.charts.axis import Share, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import one_stream, stream_rows
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene, Share, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
 from wmlab.core.words import segment_name
 
@@ -74,7 +73,7 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
         ],
     )
     data = {column: [row[column] for row in segments] for column in ("segment_id", "keys", "created_ms", "sealed_ms")}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _end_ms(recording: Recording, name: str, segments: Sequence[Mapping[str, Any]]) -> int:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from wmlab.core.charts.axis import Counts, format_duration, nice_step, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.progress_picture import Counts
 from wmlab.core.charts.rows import SERIES, faults, one_stream, stream_rows
-from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps
 from wmlab.core.charts.steps import Value, thin
-from wmlab.core.charts.ticks import format_duration, nice_step
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 
@@ -45,7 +42,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         ],
         rules=faults(recording, name),
     )
-    return Chart(sentence=sentence, data=_data(readers), figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=_data(readers), scene=scene)
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -76,7 +73,7 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
         across=time_axis("lag, tightness", [low // step * step, (high // step + 1) * step]),
         panels=panels,
     )
-    return Chart(sentence=sentence, data=_data(readers), figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=_data(readers), scene=scene)
 
 
 def _readers(recording: Recording, name: str) -> dict[str, list[tuple[int, Value, Value]]]:

@@ -1,31 +1,79 @@
-"""The space-time diagram: the messages around a moment, a lane for each party, time to the right."""
+"""The message diagram: the messages around a moment, a lane for each party, time to the right."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from html import escape
+from dataclasses import dataclass
 from typing import Any, Final
 
-import plotly.graph_objects as go  # type: ignore[import-untyped]
-
-from wmlab.core.charts import svg
-from wmlab.core.charts.axis import Axis
+from wmlab.core.charts.axis import Axis, Number, duration_unit, format_duration, format_instant, is_instant
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.labels import text_width, wrap
-from wmlab.core.charts.style import GREY, PLOTLY_COLOUR, PLOTLY_DASH, ROLES, TEMPLATE
-from wmlab.core.charts.ticks import duration_unit, is_instant
-from wmlab.streams.charts.messages_table import COLUMNS, Message, Moment, clock_words, describe, read_moment
+from wmlab.core.charts.rows import plain_columns
+from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
+from wmlab.core.errors import ChartError
+from wmlab.core.words import grouped
 
+_COLUMNS: Final = ("stream", "sent_ms", "received_ms", "sender", "receiver", "kind", "content")
+_MOST: Final = 240
+"""Messages drawn at most: more lines cannot be distinguished."""
+_NAMED: Final = 4
 _LOOKS: Final = ("lower", "upper", "truth")
 """The roles of the three most frequent kinds; all others share the next."""
 _OTHER: Final = "unknown"
 _STUB_SHARE: Final = 0.02
-_THIN: Final = 1.8
-"""Width of the interactive lines in px: many of them run side by side."""
-_WIDTH, _MARGIN, _RIGHT, _LANE = 900.0, 20.0, 30.0, 56.0
+_LANE: Final = 50.0
 
 
-def space_time(
+@dataclass(frozen=True, slots=True, order=True)
+class Message:
+    """One message of the protocol; `received_ms` is None if it was lost, or still on its way at the end.
+
+    `stream` is the stream it is about, None: about none, such as what controllers and coordinator say to each other.
+    """
+
+    sent_ms: int
+    sender: str
+    receiver: str
+    kind: str
+    content: str
+    received_ms: int | None
+    stream: str | None
+
+    @property
+    def end_ms(self) -> int:
+        """When it left the network, as far as known."""
+        return self.sent_ms if self.received_ms is None else self.received_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The messages of one stream, and those about none, between two times, ascending; without a stream it is None.
+
+    `near` are those drawn, the nearest to the middle.
+    """
+
+    stream: str | None
+    around_ms: int
+    from_ms: int
+    to_ms: int
+    messages: tuple[Message, ...]
+    near: tuple[Message, ...]
+    parties: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """What the messages are about, in words."""
+        return "no stream" if self.stream is None else self.stream
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the drawn messages, the most frequent first."""
+        counts = {kind: sum(m.kind == kind for m in self.near) for kind in {m.kind for m in self.near}}
+        return sorted(counts, key=lambda kind: (-counts[kind], kind))
+
+
+def message_diagram(
     table: Any, *, around_ms: int, span_ms: int = 1_000, parties: Sequence[str] | None = None, title: str | None = None
 ) -> Chart:
     """Draw the messages that were on their way around a moment as lines from sender to receiver.
@@ -35,84 +83,35 @@ def space_time(
     chooses the lanes and their order. A message that did not arrive ends in a cross. Raises `ChartError` for a missing
     column, several streams, or when no message was on its way.
     """
-    moment = read_moment(table, around_ms, span_ms, parties)
-    sentence = describe(moment)
-    drawn = f" Drawn are the {len(moment.near)} nearest." if len(moment.near) < len(moment.messages) else ""
+    moment = _read_moment(table, around_ms, span_ms, parties)
+    sentence = _describe(moment)
+    fewer = f" Drawn are the {len(moment.near)} nearest." if len(moment.near) < len(moment.messages) else ""
     within = "" if moment.stream is None else f" in {moment.stream}"
-    heading = title or f"What was said{within} around {clock_words(moment.around_ms, span_ms)}?"
-    axis = _axis(moment)
-    return Chart(
-        sentence=sentence,
-        data=_data(moment),
-        figure=_draw_plotly(moment, axis, heading, sentence + drawn),
-        svg=_draw_svg(moment, axis, heading, sentence + drawn),
+    instants = is_instant([moment.from_ms, moment.to_ms])
+    scene = Scene(
+        title=title or f"What was said{within} around {_clock_words(moment.around_ms, span_ms)}?",
+        subtitle=sentence + fewer,
+        across=Axis("clock", moment.from_ms, moment.to_ms, instants, duration_unit(moment.to_ms - moment.from_ms)),
+        panels=[lanes(moment.parties, _layers(moment), height=_LANE)],
     )
-
-
-def _data(moment: Moment) -> dict[str, list[Any]]:
     rows = [(m.stream, m.sent_ms, m.received_ms, m.sender, m.receiver, m.kind, m.content) for m in moment.messages]
-    return {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
+    data = {name: [row[column] for row in rows] for column, name in enumerate(_COLUMNS)}
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def _axis(moment: Moment) -> Axis:
-    unit = duration_unit(moment.to_ms - moment.from_ms)
-    return Axis("clock", moment.from_ms, moment.to_ms, is_instant([moment.from_ms, moment.to_ms]), unit)
+def _layers(moment: Moment) -> list[Layer]:
+    """The moment itself, the courses by kind, and where they end."""
+    edges = (-0.5, len(moment.parties) - 0.5)
+    layers: list[Layer] = [
+        Path(name="moment", role="mark", xs=[moment.around_ms] * 2, ys=edges, legend=False),
+        *(_courses(moment, *entry) for entry in _looks(moment)),
+    ]
+    arrived = [m for m in moment.near if m.received_ms is not None and m.received_ms <= moment.to_ms]
+    lost = [m for m in moment.near if m.received_ms is None]
+    return [*layers, _ends(moment, "arrived", arrived), _ends(moment, "did not arrive", lost)]
 
 
-def _role(moment: Moment, kind: str) -> str:
-    place = moment.kinds.index(kind)
-    return _LOOKS[place] if place < len(_LOOKS) else _OTHER
-
-
-def _course(moment: Moment, message: Message) -> tuple[tuple[float, float], tuple[float, float]]:
-    """From where to where a message is drawn, as (clock, lane counted from the top); a lost one breaks off half-way."""
-    begin, end = moment.parties.index(message.sender), moment.parties.index(message.receiver)
-    if message.received_ms is not None:
-        return (message.sent_ms, begin), (message.received_ms, end)
-    stub_ms = (moment.to_ms - moment.from_ms) * _STUB_SHARE
-    return (message.sent_ms, begin), (message.sent_ms + stub_ms, (begin + end) / 2)
-
-
-def _draw_svg(moment: Moment, axis: Axis, title: str, subtitle: str) -> str:
-    head = wrap(subtitle, width=_WIDTH - 2 * _MARGIN, size=13)
-    left = _MARGIN + max(text_width(party, 12) for party in moment.parties) + 14
-    panel = svg.Panel(
-        left=left,
-        top=92.0 + 19 * len(head),
-        width=_WIDTH - left - _RIGHT,
-        height=_LANE * max(len(moment.parties) - 1, 1),
-        x_low=moment.from_ms,
-        x_high=moment.to_ms,
-        y_low=max(len(moment.parties) - 1, 1),
-        y_high=0,
-    )
-    parts = [svg.text(_MARGIN, 30, title, "title", size=17, bold=True)]
-    parts += [svg.text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(head)]
-    parts += _legend(moment, panel.top - 38)
-    parts += svg.x_axis(panel, axis.ticks(8), title=axis.title, below=panel.bottom + 6)
-    x = panel.x(moment.around_ms)
-    parts.append(svg.line([(x, panel.top - 14), (x, panel.bottom)], "mark"))
-    for lane, party in enumerate(moment.parties):
-        parts.append(svg.line([(panel.left, panel.y(lane)), (panel.right, panel.y(lane))], "mark"))
-        parts.append(svg.text(left - 8, panel.y(lane) + 4, party, "text", anchor="end"))
-    for message in moment.near:
-        parts += _arrow(panel, moment, message)
-    return svg.document(_WIDTH, panel.bottom + 56, title=title, desc=subtitle, parts=parts)
-
-
-def _legend(moment: Moment, y: float) -> list[str]:
-    parts = []
-    x = _MARGIN
-    for name, role, _ in _legend_entries(moment):
-        parts.append(svg.line([(x, y - 4), (x + 26, y - 4)], role))
-        parts.append(svg.text(x + 32, y, name, "text"))
-        x += 32 + text_width(name, 12) + 18
-    if any(message.received_ms is None for message in moment.near):
-        parts += [svg.point(x + 4, y - 4, "cross", "alarm"), svg.text(x + 14, y, "did not arrive", "text")]
-    return parts
-
-
-def _legend_entries(moment: Moment) -> list[tuple[str, str, list[str]]]:
+def _looks(moment: Moment) -> list[tuple[str, str, list[str]]]:
     """What the legend has: a name, its role, and the kinds that it stands for."""
     kinds = moment.kinds
     entries = [(kind, role, [kind]) for kind, role in zip(kinds, _LOOKS, strict=False)]
@@ -121,117 +120,145 @@ def _legend_entries(moment: Moment) -> list[tuple[str, str, list[str]]]:
     return [*entries, (name, _OTHER, others)] if others else entries
 
 
-def _arrow(panel: svg.Panel, moment: Moment, message: Message) -> list[str]:
-    (sent, begin), (arrived, end) = _course(moment, message)
-    places = _clipped((panel.x(sent), panel.y(begin)), (panel.x(arrived), panel.y(end)), panel.left, panel.right)
-    parts = [svg.line(places, _role(moment, message.kind))]
-    if message.received_ms is None:
-        parts.append(svg.point(*places[1], "cross", "alarm", size=4))
-    elif message.received_ms <= moment.to_ms:
-        parts.append(svg.point(*places[1], "circle", _role(moment, message.kind), size=3))
-    return parts
+def _course(moment: Moment, message: Message) -> tuple[tuple[Number, Number], tuple[Number, Number]]:
+    """From where to where a message is drawn, as (clock, lane counted from the top); a lost one breaks off half-way."""
+    begin, end = moment.parties.index(message.sender), moment.parties.index(message.receiver)
+    if message.received_ms is not None:
+        return (message.sent_ms, begin), (message.received_ms, end)
+    stub_ms = round((moment.to_ms - moment.from_ms) * _STUB_SHARE)
+    return (message.sent_ms, begin), (message.sent_ms + stub_ms, (begin + end) / 2)
 
 
-def _clipped(
-    start: tuple[float, float], end: tuple[float, float], left: float, right: float
-) -> list[tuple[float, float]]:
-    """The part of a line between two pixel columns."""
-
-    def at(x: float) -> tuple[float, float]:
-        if start[0] == end[0]:
-            return end
-        share = (x - start[0]) / (end[0] - start[0])
-        return x, start[1] + share * (end[1] - start[1])
-
-    first = start if start[0] >= left else at(left)
-    last = end if end[0] <= right else at(right)
-    return [first, last]
-
-
-def _draw_plotly(moment: Moment, axis: Axis, title: str, subtitle: str) -> go.Figure:
-    head = wrap(subtitle, width=700, size=13)
-    top = 84 + 18 * len(head)
-    height = round(_LANE * max(len(moment.parties) - 1, 1)) + top + 66
-    traces = [_lines(moment, axis, *entry) for entry in _legend_entries(moment)]
-    traces += [trace for trace in (_ends(moment, axis), _losses(moment, axis)) if trace is not None]
-    (around,) = axis.plotted([moment.around_ms])
-    line = {"color": PLOTLY_COLOUR["mark"], "width": 1, "dash": PLOTLY_DASH["mark"]}
-    layout = {
-        "template": TEMPLATE,
-        "title": {
-            "text": f"<b>{escape(title)}</b>",
-            "subtitle": {"text": "<br>".join(escape(words) for words in head), "font": {"size": 13}},
-            "xref": "container",
-            "x": 0.012,
-            "y": round(1 - 22 / height, 6),
-            "yanchor": "middle",
-        },
-        "height": height,
-        "margin": {"l": 70, "r": 30, "t": top, "b": 56},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
-        "hovermode": "closest",
-        "separators": ".\u00a0",
-        "xaxis": {
-            "title": {"text": axis.title, "standoff": 8},
-            "range": axis.plotted([axis.low, axis.high]),
-            "exponentformat": "none",
-            "type": "date" if axis.instants else "linear",
-        },
-        "yaxis": {
-            "tickvals": list(range(len(moment.parties))),
-            "ticktext": [escape(party) for party in moment.parties],
-            "range": [max(len(moment.parties) - 1, 1) + 0.3, -0.3],
-            "automargin": True,
-        },
-        "shapes": [{"type": "line", "xref": "x", "x0": around, "x1": around, "yref": "paper", "y0": 0, "y1": 1}
-                   | {"line": line, "layer": "below"}],
-    }  # fmt: skip
-    return go.Figure(data=traces, layout=layout)
-
-
-def _lines(moment: Moment, axis: Axis, name: str, role: str, kinds: Sequence[str]) -> go.Scatter:
-    xs: list[float | None] = []
-    ys: list[float | None] = []
+def _courses(moment: Moment, name: str, role: str, kinds: Sequence[str]) -> Path:
+    """The messages of some kinds, cut off where the shown clock begins and ends."""
+    xs: list[Number | None] = []
+    ys: list[Number | None] = []
     for message in (m for m in moment.near if m.kind in kinds):
         (sent, begin), (arrived, end) = _course(moment, message)
-        xs += [*([None] if xs else []), *axis.plotted([round(sent), round(arrived)])]
-        ys += [*([None] if ys else []), begin, end]
-    style = {
-        "color": GREY if role == _OTHER else PLOTLY_COLOUR[role],
-        "width": min(ROLES[role].width, _THIN),
-        "dash": PLOTLY_DASH.get(role, "solid"),
-    }
-    return go.Scatter(x=xs, y=ys, mode="lines", line=style, hoverinfo="skip", name=escape(name))
+        slope = (end - begin) / (arrived - sent) if arrived > sent else 0
+        first, last = max(sent, moment.from_ms), min(arrived, moment.to_ms)
+        xs += [*([None] if xs else []), first, last]
+        ys += [*([None] if ys else []), begin + slope * (first - sent), end - slope * (arrived - last)]
+    return Path(name=name, role=role, xs=xs, ys=ys)
 
 
-def _ends(moment: Moment, axis: Axis) -> go.Scatter | None:
-    """The points at which messages arrived; they carry what the messages say."""
-    arrived = [m for m in moment.near if m.received_ms is not None]
-    if not arrived:
-        return None
-    return _points(moment, axis, arrived, "arrived", {"symbol": "circle", "size": 6, "color": GREY}, legend=False)
-
-
-def _losses(moment: Moment, axis: Axis) -> go.Scatter | None:
-    lost = [m for m in moment.near if m.received_ms is None]
-    if not lost:
-        return None
-    marker = {"symbol": "x", "size": 9, "color": PLOTLY_COLOUR["alarm"]}
-    return _points(moment, axis, lost, "did not arrive", marker, legend=True)
-
-
-def _points(
-    moment: Moment, axis: Axis, shown: Sequence[Message], name: str, marker: dict[str, Any], *, legend: bool
-) -> go.Scatter:
+def _ends(moment: Moment, name: str, shown: Sequence[Message]) -> Dots:
+    """The points at which messages arrived, or broke off; they carry what the messages say."""
     ends = [_course(moment, message)[1] for message in shown]
-    told = [escape(f"{m.kind}: {m.sender} → {m.receiver} {m.content}".strip()) for m in shown]
-    return go.Scatter(
-        x=axis.plotted([round(at) for at, _ in ends]),
-        y=[lane for _, lane in ends],
-        mode="markers",
-        marker=marker,
-        customdata=told,
-        hovertemplate="%{customdata}<extra></extra>",
+    is_loss = name != "arrived"
+    return Dots(
         name=name,
-        showlegend=legend,
+        role="alarm" if is_loss else "text",
+        shape="cross" if is_loss else "circle",
+        xs=[at for at, _ in ends],
+        ys=[lane for _, lane in ends],
+        told=[f"{m.kind}: {m.sender} → {m.receiver} {m.content}".strip() for m in shown],
+        size=4.5 if is_loss else 3.0,
+        legend=is_loss,
     )
+
+
+def _read_moment(table: Any, around_ms: int, span_ms: int, parties: Sequence[str] | None) -> Moment:
+    """The messages that were on their way within `span_ms` / 2 of `around_ms`, between `parties` if given.
+
+    Raises `ChartError` for a missing column, several streams, a span that is not positive, or when there is nothing.
+    """
+    if span_ms <= 0:
+        raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")
+    columns = plain_columns(table, _COLUMNS, chart="A message diagram", example="recording.to_pandas('messages')")
+    from_ms, to_ms = around_ms - span_ms // 2, around_ms + (span_ms + 1) // 2
+    found = []
+    for row in zip(*(columns[name] for name in _COLUMNS), strict=True):
+        stream, sent_ms, received_ms, sender, receiver, kind, content = row
+        message = Message(sent_ms, sender, receiver, kind, content or "", received_ms, stream)
+        between = parties is None or {sender, receiver} <= set(parties)
+        if between and message.sent_ms <= to_ms and message.end_ms >= from_ms:
+            found.append(message)
+    streams = {message.stream for message in found if message.stream is not None}
+    _refuse(found, streams, around_ms, span_ms)
+    found.sort(key=lambda m: (m.sent_ms, m.end_ms, m.sender, m.receiver, m.kind, m.content))
+    near = sorted(sorted(found, key=lambda m: abs(m.sent_ms - around_ms))[:_MOST], key=found.index)
+    lanes = tuple(dict.fromkeys(parties or _lanes(near)))
+    return Moment(
+        stream=next(iter(streams), None),
+        around_ms=around_ms,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        messages=tuple(found),
+        near=tuple(near),
+        parties=lanes,
+    )
+
+
+def _refuse(found: Sequence[Message], streams: set[str], around_ms: int, span_ms: int) -> None:
+    if not found:
+        raise ChartError(
+            f"No message was on its way within {format_duration(span_ms // 2)} of {_clock_words(around_ms, span_ms)}.",
+            remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
+        )
+    if len(streams) > 1:
+        raise ChartError(
+            f"One diagram shows the messages of one stream, but the table has {len(streams)}: "
+            f"{', '.join(sorted(streams)[:6])}.",
+            remedy="Keep the rows of one stream.",
+        )
+
+
+def _lanes(messages: Sequence[Message]) -> list[str]:
+    """The parties from top to bottom: whoever talks much to each other stands side by side."""
+    weight: dict[frozenset[str], int] = {}
+    for m in messages:
+        pair = frozenset((m.sender, m.receiver))
+        weight[pair] = weight.get(pair, 0) + 1
+    waiting = sorted({party for pair in weight for party in pair})
+    lanes = waiting[:1]
+    for _ in waiting[1:]:
+        rest = [party for party in waiting if party not in lanes]
+        lanes.append(min(rest, key=lambda party: (-weight.get(frozenset((lanes[-1], party)), 0), party)))
+    return lanes
+
+
+def _clock_words(at_ms: int, span_ms: int) -> str:
+    """A time on the clock, exact to the millisecond, or as an instant in UTC as fine as the span shows."""
+    return format_instant(at_ms, span_ms=span_ms) if is_instant([at_ms]) else f"{grouped(at_ms)} ms"
+
+
+def _describe(moment: Moment) -> str:
+    """The answer in one or two sentences."""
+    messages = moment.messages
+    parties = {party for m in messages for party in (m.sender, m.receiver)}
+    number = f"{len(messages):,} message{'' if len(messages) == 1 else 's'}"
+    begin, end = (_clock_words(at_ms, moment.to_ms - moment.from_ms) for at_ms in (moment.from_ms, moment.to_ms))
+    where = f"passed between {len(parties)} parties from {begin} to {end}"
+    first = f"{number} of {moment.subject} {where}: {_kinds(messages)}."
+    return " ".join(part for part in (first, _slowest(messages), _lost(messages)) if part)
+
+
+def _kinds(messages: Sequence[Message]) -> str:
+    """How many messages of which kind, the most frequent first; the rare ones of many kinds are only counted."""
+    counts = sorted(Counter(m.kind for m in messages).items(), key=lambda item: (-item[1], item[0]))
+    named = counts if len(counts) <= _NAMED + 1 else counts[:_NAMED]
+    listed = ", ".join(f"{n} {kind}" for kind, n in named)
+    rest = counts[len(named) :]
+    return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other kinds" if rest else listed
+
+
+def _one(message: Message) -> str:
+    article = "an" if message.kind[:1] in "aeiou" else "a"
+    return f"{article} {message.kind} from {message.sender} to {message.receiver}"
+
+
+def _slowest(messages: Sequence[Message]) -> str:
+    arrived = [m for m in messages if m.received_ms is not None]
+    if not arrived:
+        return ""
+    slow = max(arrived, key=lambda m: m.end_ms - m.sent_ms)
+    took = format_duration(slow.end_ms - slow.sent_ms)
+    return f"The slowest, {_one(slow)}, took {took}."
+
+
+def _lost(messages: Sequence[Message]) -> str:
+    lost = [m for m in messages if m.received_ms is None]
+    if not lost:
+        return ""
+    return f"{len(lost)} did not arrive, {'first ' if len(lost) > 1 else ''}{_one(lost[0])}."

@@ -7,12 +7,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, Final
 
+from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows, when
-from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
-from wmlab.core.charts.ticks import format_duration
+from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
 
 _MOST_MARKS: Final = 500
@@ -60,7 +58,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     )
     columns = ("writer", "time", "noted_ms", "received_ms", "outcome")
     data = {column: [row[column] for row in marks] for column in columns}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _silences(

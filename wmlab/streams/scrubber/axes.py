@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from wmlab.core.charts import svg
-from wmlab.core.charts.axis import Axis
-from wmlab.core.charts.labels import spread
+from wmlab.core.charts.axis import Axis, Tick, Unit, duration_ticks, duration_unit
+from wmlab.core.charts.layout import spread
 from wmlab.core.charts.steps import Value, last_known, staircases, thin
-from wmlab.core.charts.ticks import Tick, Unit, duration_ticks, duration_unit
 from wmlab.streams.scrubber.film import Panel
 from wmlab.streams.scrubber.tables import Run
 from wmlab.streams.scrubber.times import Truth, readers_of
@@ -97,8 +96,8 @@ def _held(xs: list[int], ys: list[Value], end_ms: int) -> tuple[list[int], list[
     return ([*xs, end_ms], [*ys, ys[-1]]) if xs and xs[-1] < end_ms else (xs, ys)
 
 
-def _plane(panel: Panel) -> svg.Panel:
-    return svg.Panel(
+def _plane(panel: Panel) -> svg.PlotArea:
+    return svg.PlotArea(
         left=panel.left,
         top=panel.lanes_top,
         width=panel.width,

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis
-from wmlab.core.charts.labels import text_width
-from wmlab.core.charts.ticks import duration_unit, format_duration, format_instant, is_instant
+from wmlab.core.charts.axis import Axis, duration_unit, format_duration, format_instant, is_instant
+from wmlab.core.charts.layout import text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.streams.charts.bounds_table import read_bounds
+from wmlab.streams.charts.bounds_facts import read_bounds
 from wmlab.streams.scrubber.axes import bytes_axis, history, keys_axis, time_axis
 from wmlab.streams.scrubber.board import changes_of
 from wmlab.streams.scrubber.film import Film, Happened, Item, Panel

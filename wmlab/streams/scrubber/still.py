@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from wmlab.core.charts import svg
-from wmlab.core.charts.labels import text_width, wrap
+from wmlab.core.charts.layout import text_width, wrap
 from wmlab.core.charts.style import ROLES
 from wmlab.streams.scrubber.film import STYLES, Film, Item, Panel, Style
 
@@ -72,7 +72,7 @@ def _area(panel: Panel, item: Item, style: Style, origin: int, top: float) -> It
     inset = 2.0 if style.shape == "block" else panel.lane_px * 0.36
     bottom = top + panel.lane_px - inset
     corners = [(left, top + inset), (right, top + inset), (right, bottom), (left, bottom)]
-    yield svg.area(corners, style.role, opacity=style.opacity)
+    yield svg.polygon(corners, style.role, opacity=style.opacity)
     if style.shape == "block":
         yield svg.line([*corners, corners[0]], style.role)
         if label := fitting(item.label, right - left):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.ticks import nice_step
+from wmlab.core.charts.axis import nice_step
 from wmlab.streams.scrubber.board import Board
 from wmlab.streams.scrubber.film import Item
 from wmlab.streams.scrubber.tables import Row, Run

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts import ticks
+from wmlab.core.charts import axis as ticks
 
 JAN_3_2014 = 1_388_707_200_000
 

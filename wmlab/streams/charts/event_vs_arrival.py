@@ -6,20 +6,18 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
-from wmlab.core.charts.scene import Dots, Panel, Scene, Steps, time_axis
-from wmlab.core.charts.scene_plotly import draw_plotly
-from wmlab.core.charts.scene_svg import draw_svg
+from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
-from wmlab.core.charts.ticks import format_duration
 from wmlab.core.recording import Recording
 
 _MOST_EVENTS: Final = 700
 _MOST_STEPS: Final = 400
 
 
-def event_time_plane(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
+def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw every event at its arrival and its event time, and the bounds that watermarks had given by then.
 
     An event below the lower step broke the promise of a watermark and is marked with a cross. Of many events 700 are
@@ -54,7 +52,7 @@ def event_time_plane(recording: Recording, *, stream: str | None = None, title: 
         rules=faults(recording, name),
     )
     data = {column: [row[column] for row in events] for column in ("append_ms", "event_time")}
-    return Chart(sentence=sentence, data=data, figure=draw_plotly(scene), svg=draw_svg(scene))
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
 def _times(events: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -3,10 +3,10 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from wmlab.core.charts import svg
+from wmlab.core.charts.axis import duration_ticks
 from wmlab.core.charts.style import GREY, PLOTLY_COLOUR, ROLES
-from wmlab.core.charts.ticks import duration_ticks
 
-PANEL = svg.Panel(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
+PANEL = svg.PlotArea(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
 
 
 def luminance(colour: str) -> float:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from wmlab.core.errors import ChartError
-from wmlab.streams.charts.messages import space_time
+from wmlab.streams.charts.messages import message_diagram
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -27,51 +27,51 @@ TALK = table(
 
 
 def test_the_sentence_counts_and_names_what_was_lost() -> None:
-    assert repr(space_time(TALK, around_ms=30_000)) == (
+    assert repr(message_diagram(TALK, around_ms=30_000)) == (
         "4 messages of orders passed between 4 parties from 29 500 ms to 30 500 ms: 2 note, 1 ack, 1 append. The "
         "slowest, a note from w1 to controller-0, took 60 ms. 1 did not arrive, a note from w2 to controller-0."
     )
 
 
 def test_a_message_runs_from_its_sender_to_its_receiver() -> None:
-    chart = space_time(TALK, around_ms=30_000, parties=["w1", "store"])
-    append = next(trace for trace in chart.figure.data if trace.name == "append")
+    chart = message_diagram(TALK, around_ms=30_000, parties=["w1", "store"])
+    append = next(trace for trace in chart.figure().data if trace.name == "append")
     assert (list(append.x), list(append.y)) == ([30_010, 30_015], [0, 1])
-    assert list(chart.figure.layout.yaxis.ticktext) == ["w1", "store"]
+    assert list(chart.figure().layout.yaxis.ticktext) == ["w1", "store"]
     assert chart.data["kind"] == ["append", "ack"]
 
 
 def test_messages_about_no_stream_are_shown_with_those_of_a_stream() -> None:
     plan = table((30_020, 30_030, "coordinator", "controller-0", "shares changed"), stream=None)
-    chart = space_time(pd.concat([TALK, plan]), around_ms=30_000)
+    chart = message_diagram(pd.concat([TALK, plan]), around_ms=30_000)
     assert chart.sentence.startswith("5 messages of orders passed between 5 parties")
     shown = dict(zip(chart.data["kind"], chart.data["stream"], strict=True))
     assert (shown["shares changed"], shown["append"]) == (None, "orders")
-    alone = space_time(plan, around_ms=30_000)
+    alone = message_diagram(plan, around_ms=30_000)
     assert alone.sentence.startswith("1 message of no stream passed between 2 parties")
     assert "What was said around 30 000 ms?" in alone.svg
 
 
 def test_a_lost_message_breaks_off_half_way() -> None:
-    chart = space_time(TALK, around_ms=30_000, parties=["w2", "controller-0"])
-    lost = next(trace for trace in chart.figure.data if trace.name == "did not arrive")
+    chart = message_diagram(TALK, around_ms=30_000, parties=["w2", "controller-0"])
+    lost = next(trace for trace in chart.figure().data if trace.name == "did not arrive")
     assert list(lost.y) == [0.5]
     assert list(lost.customdata) == ["note: w2 → controller-0 x &lt; y"]
     assert chart.data["received_ms"] == [None]
 
 
 def test_a_message_on_its_way_at_the_edge_is_shown() -> None:
-    assert len(space_time(TALK, around_ms=30_762, span_ms=1_500).data["kind"]) == 2
-    assert len(space_time(TALK, around_ms=29_750, span_ms=20).data["kind"]) == 1
+    assert len(message_diagram(TALK, around_ms=30_762, span_ms=1_500).data["kind"]) == 2
+    assert len(message_diagram(TALK, around_ms=29_750, span_ms=20).data["kind"]) == 1
 
 
 def test_parties_that_talk_to_each_other_stand_side_by_side() -> None:
-    lanes = list(space_time(TALK, around_ms=30_000).figure.layout.yaxis.ticktext)
+    lanes = list(message_diagram(TALK, around_ms=30_000).figure().layout.yaxis.ticktext)
     assert abs(lanes.index("w1") - lanes.index("store")) == 1
 
 
 def test_the_still_picture_is_xml_with_lanes_and_legend() -> None:
-    root = ET.fromstring(space_time(TALK, around_ms=30_000).svg)
+    root = ET.fromstring(message_diagram(TALK, around_ms=30_000).svg)
     texts = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
     assert {"w1", "w2", "store", "controller-0", "note", "ack", "append", "did not arrive", "clock (ms)"} <= set(texts)
     assert "What was said in orders around 30 000 ms?" in texts
@@ -79,9 +79,9 @@ def test_the_still_picture_is_xml_with_lanes_and_legend() -> None:
 
 def test_of_very_many_messages_the_nearest_are_drawn() -> None:
     many = table(*((n, n + 1, "a", "b", "note") for n in range(1_000)))
-    chart = space_time(many, around_ms=500)
+    chart = message_diagram(many, around_ms=500)
     assert len(chart.data["kind"]) == 1_000
-    (arrived,) = (trace for trace in chart.figure.data if trace.name == "arrived")
+    (arrived,) = (trace for trace in chart.figure().data if trace.name == "arrived")
     assert (len(arrived.x), min(arrived.x), max(arrived.x)) == (240, 381, 620)
     assert "Drawn are the 240 nearest." in chart.svg
 
@@ -89,7 +89,7 @@ def test_of_very_many_messages_the_nearest_are_drawn() -> None:
 def test_real_clocks_are_written_in_utc() -> None:
     start = 1_388_757_600_000
     real = table((start, start + 20, "a", "b", "note"))
-    assert "from Jan 3, 13:59:59.500 to Jan 3, 14:00:00.500" in space_time(real, around_ms=start).sentence
+    assert "from Jan 3, 13:59:59.500 to Jan 3, 14:00:00.500" in message_diagram(real, around_ms=start).sentence
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_real_clocks_are_written_in_utc() -> None:
 )
 def test_a_table_that_does_not_fit_is_refused(given: Any, at: dict[str, int], message: str) -> None:
     with pytest.raises(ChartError, match=message):
-        space_time(given, **at)
+        message_diagram(given, **at)

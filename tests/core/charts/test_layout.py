@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts.labels import Placed, spread, stagger, text_width, wrap
+from wmlab.core.charts.layout import Placed, spread, stagger, text_width, wrap
 
 
 def test_labels_far_apart_stay_where_they_are() -> None:

@@ -1,4 +1,4 @@
-"""Text that must not collide: its estimated width, wrapping, labels beside curve ends, labels on marker lines.
+"""Text that must not collide: its estimated width, wrapping, labels beside curve ends, labels on vertical lines.
 
 Widths and places are in pixels. Fonts differ between machines, so the estimate is a little generous.
 """
@@ -108,3 +108,13 @@ def _is_free(wish: Placed, place: float, lines: Sequence[tuple[float, Placed]]) 
         if texts_meet or line_crosses_wish or line_crosses_other:
             return False
     return True
+
+
+def unlabelled(labels: Sequence[object | None]) -> str:
+    """What to add to the subtitle if some events have no room for their label."""
+    count = labels.count(None)
+    if not count:
+        return ""
+    if len(labels) == 1:
+        return " What happened is marked without a label."
+    return f" {count} of {len(labels)} happenings are marked without a label."

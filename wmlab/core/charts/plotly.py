@@ -1,0 +1,375 @@
+"""A scene as a plotly figure that fills the width it is shown in, and the plotly template "wmlab".
+
+Only lists of Python numbers, strings and None go in: plotly would store NumPy arrays as base64, unreadable in a diff.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+import plotly.graph_objects as go  # type: ignore[import-untyped]
+import plotly.io as pio  # type: ignore[import-untyped]
+
+from wmlab.core.charts.axis import Axis, Lanes, Scale, Share
+from wmlab.core.charts.layout import Placed, spread, stagger, text_width, unlabelled, wrap
+from wmlab.core.charts.scene import Between, Blocks, Dots, Layer, Panel, Path, Scene, Steps
+from wmlab.core.charts.steps import bands, hold
+from wmlab.core.charts.style import FONT, GREY, PLOTLY_COLOUR, PLOTLY_DASH, ROLES
+
+_GRID: Final = "rgba(127,127,127,0.25)"
+_INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
+"""How an instant is written in a hover box."""
+_READABLE_WIDTH: Final = 640.0
+"""Pixels of plot that labels are arranged for; a notebook beside an open side bar has about as many."""
+_LEVEL, _GAP, _BOTTOM, _LEGEND = 20.0, 18.0, 56, 24
+_SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
+_AXIS: Final = {
+    "gridcolor": _GRID,
+    "linecolor": GREY,
+    "zeroline": False,
+    "ticks": "outside",
+    "ticklen": 4,
+    "tickcolor": _GRID,
+    "automargin": False,
+    "title": {"font": {"size": 13}},
+}
+TEMPLATE: Final = go.layout.Template(
+    layout={
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": GREY, "size": 13, "family": FONT},
+        "title": {"x": 0, "xanchor": "left", "font": {"size": 17}},
+        "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": 12}},
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": ROLES["lower"].light},
+    }
+)
+"""Transparent, mid-grey, readable on light and dark pages; registered with plotly as "wmlab", not made its default."""
+
+pio.templates["wmlab"] = TEMPLATE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """Heights in px from the bottom of the plot, and where the labels of the rules stand."""
+
+    panels: list[tuple[float, float]]
+    lane: float
+    top: float
+    levels: int
+    labels: list[Placed | None]
+    head: list[str]
+
+    def share(self, height: float) -> float:
+        """A height as plotly's share of the plot."""
+        return round(height / self.top, 6)
+
+
+def draw_plotly(scene: Scene) -> go.Figure:
+    """The scene as a figure."""
+    frame = _arrange(scene)
+    traces = []
+    for number, panel in enumerate(scene.panels, start=1):
+        for layer in panel.layers:
+            traces += _traces(scene, panel, layer, f"y{number if number > 1 else ''}")
+    if scene.rules:
+        traces.append(_rule_labels(scene, frame))
+    return go.Figure(data=_named_once(traces), layout=_layout(scene, frame))
+
+
+def _arrange(scene: Scene) -> _Frame:
+    """Heights of the panels and positions of the labels, for a plot as wide as a notebook."""
+    span = scene.across.high - scene.across.low
+    columns = [(rule.x - scene.across.low) / span * _READABLE_WIDTH for rule in scene.rules]
+    widths = [text_width(rule.label, 12) + 12 for rule in scene.rules]
+    levels, labels = stagger(columns, widths, limit=_READABLE_WIDTH + scene.right)
+    panels: list[tuple[float, float]] = []
+    top = 0.0
+    for panel in reversed(scene.panels):
+        panels.insert(0, (top, top + panel.height))
+        top += panel.height + _GAP
+    top -= _GAP
+    lane = top + 6
+    return _Frame(
+        panels=panels,
+        lane=lane,
+        top=lane + (levels + (None in labels)) * _LEVEL if labels else top,
+        levels=levels,
+        labels=labels,
+        head=wrap(scene.subtitle + unlabelled(labels), width=_READABLE_WIDTH + scene.right, size=13),
+    )
+
+
+def _named_once(traces: list[go.Scatter | go.Bar]) -> list[go.Scatter | go.Bar]:
+    """Each name stands in the legend once, however many panels it is drawn in."""
+    seen: set[str] = set()
+    for trace in traces:
+        trace.legendgroup = trace.name
+        if trace.name in seen:
+            trace.showlegend = False
+        elif trace.showlegend:
+            seen.add(trace.name)
+    return traces
+
+
+def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
+    margin_top = 54 + 18 * len(frame.head) + (_LEGEND if scene.legend else 0)
+    bottom = _BOTTOM + (20 if scene.across.instants else 0)
+    height = round(frame.top + margin_top + bottom)
+    layout: dict[str, Any] = {
+        "template": TEMPLATE,
+        "title": {
+            "text": f"<b>{escape(scene.title)}</b>",
+            "subtitle": {"text": "<br>".join(map(escape, frame.head)), "font": {"size": 13}},
+            "xref": "container",
+            "x": 0.012,
+            "y": round(1 - 22 / height, 6),
+            "yanchor": "middle",
+        },
+        "height": height,
+        "margin": {"l": 74, "r": round(scene.right), "t": margin_top, "b": bottom},
+        "showlegend": bool(scene.legend),
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
+        "barmode": "overlay",
+        "hovermode": "x unified" if scene.together else "closest",
+        "xaxis": _across(scene),
+        "shapes": _rules(scene, frame),
+        "annotations": [*_end_labels(scene), *_notes(scene)],
+    }
+    if scene.together:
+        layout["hoversubplots"] = "axis"
+    for number, (panel, (low, high)) in enumerate(zip(scene.panels, frame.panels, strict=True), start=1):
+        name = "yaxis" if number == 1 else f"yaxis{number}"
+        layout[name] = _up(panel) | {"domain": [frame.share(low), frame.share(high)]}
+    if scene.rules:
+        bare = {"visible": False, "fixedrange": True, "range": [-1 if None in frame.labels else 0, frame.levels]}
+        domain = {"domain": [frame.share(frame.lane), 1], "anchor": "x2"}
+        layout[f"yaxis{len(scene.panels) + 1}"] = bare | domain
+        lane = f"y{len(scene.panels) + 1}"
+        layout["xaxis2"] = {"matches": "x", "anchor": lane, "visible": False, "type": layout["xaxis"]["type"]}
+    return layout
+
+
+def _across(scene: Scene) -> dict[str, Any]:
+    axis = scene.across
+    shown: dict[str, Any] = {
+        "title": {"text": axis.title, "standoff": 8},
+        "range": axis.plotted([axis.low, axis.high]),
+        "type": "date" if axis.instants else "linear",
+        "exponentformat": "none",
+        "anchor": "free",
+        "position": 0,
+    }
+    if axis.instants:
+        shown["hoverformat"] = _INSTANT_FORMAT
+    if scene.together:
+        unit = f" {axis.unit.symbol}" if isinstance(axis, Axis) and not axis.instants else ""
+        shown |= {"unifiedhovertitle": {"text": f"at %{{x}}{unit}"}, "showspikes": False}
+        shown["hoverformat"] = shown.get("hoverformat", ",.6~f")
+    return shown
+
+
+def _up(panel: Panel) -> dict[str, Any]:
+    axis = panel.up
+    shown: dict[str, Any] = {
+        "title": {"text": axis.title, "standoff": 8},
+        "range": axis.plotted([axis.low, axis.high]),
+        "automargin": True,
+        "type": "date" if axis.instants else "linear",
+        "exponentformat": "none",
+    }
+    if isinstance(axis, Lanes | Share):
+        ticks = axis.ticks(panel.tick_count)
+        shown |= {"tickvals": [tick.value for tick in ticks], "ticktext": [escape(tick.label) for tick in ticks]}
+    if panel.note:
+        shown["showticklabels"] = False
+    return shown | ({"fixedrange": True} if isinstance(axis, Lanes) else {})
+
+
+def _traces(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scatter | go.Bar]:
+    if isinstance(layer, Steps):
+        return [_steps(scene, panel.up, layer, yaxis)]
+    if isinstance(layer, Path):
+        return [_path(scene, panel.up, layer, yaxis)]
+    if isinstance(layer, Dots):
+        return [_dots(scene, panel.up, layer, yaxis)] if layer.xs else []
+    if isinstance(layer, Blocks):
+        return [_blocks(scene, layer, yaxis)] if layer.boxes else []
+    return _between(scene, panel.up, layer, yaxis)
+
+
+def _line(role: str) -> dict[str, Any]:
+    return {"color": _solid(role), "width": ROLES[role].width, "dash": PLOTLY_DASH.get(role, "solid")}
+
+
+def _steps(scene: Scene, up: Scale, layer: Steps, yaxis: str) -> go.Scatter:
+    xs, ys = hold(layer.xs, layer.ys)
+    alone = bool(ys) and ys[-1] is not None and (len(ys) == 1 or ys[-2] is None)
+    look: dict[str, Any] = {"mode": "lines"}
+    if alone:
+        look = {"mode": "lines+markers", "cliponaxis": False}
+        look["marker"] = {"size": [0] * (len(xs) - 1) + [8], "opacity": 1}
+    if scene.together and isinstance(up, Axis):
+        look["hovertemplate"] = f"%{{y|{_INSTANT_FORMAT}}}" if up.instants else f"%{{y:,.6~f}} {up.unit.symbol}"
+    return go.Scatter(
+        x=scene.across.plotted(xs),
+        y=up.plotted(ys),
+        line={"shape": "hv"} | _line(layer.role),
+        connectgaps=False,
+        name=escape(layer.name),
+        showlegend=False,
+        yaxis=yaxis,
+        **look,
+    )
+
+
+def _path(scene: Scene, up: Scale, layer: Path, yaxis: str) -> go.Scatter:
+    return go.Scatter(
+        x=scene.across.plotted(layer.xs),
+        y=up.plotted(layer.ys),
+        mode="lines",
+        line=_line(layer.role),
+        connectgaps=False,
+        hoverinfo="skip",
+        name=escape(layer.name),
+        showlegend=layer.legend,
+        yaxis=yaxis,
+    )
+
+
+def _dots(scene: Scene, up: Scale, layer: Dots, yaxis: str) -> go.Scatter:
+    words = [escape(entry) for entry in layer.told]
+    template = "%{customdata}" if scene.together else "%{customdata}<extra></extra>"
+    hover = {"customdata": words, "hovertemplate": template} if words else {"hoverinfo": "x+y+name"}
+    return go.Scatter(
+        x=scene.across.plotted(layer.xs),
+        y=up.plotted(layer.ys),
+        mode="markers",
+        marker={"symbol": _SYMBOL[layer.shape], "size": 2 * layer.size, "color": PLOTLY_COLOUR[layer.role]},
+        name=escape(layer.name),
+        showlegend=layer.legend,
+        yaxis=yaxis,
+        **hover,
+    )
+
+
+def _blocks(scene: Scene, layer: Blocks, yaxis: str) -> go.Bar:
+    lengths = [box.x_high - box.x_low for box in layer.boxes]
+    unit = 1 if scene.across.instants else scene.across.plotted([1_000_000])[0]
+    scale = 1.0 if scene.across.instants else (unit or 0) / 1_000_000
+    beside = {"textposition": "outside", "cliponaxis": False} if layer.beside else {"textposition": "inside"}
+    return go.Bar(
+        orientation="h",
+        base=scene.across.plotted([box.x_low for box in layer.boxes]),
+        x=[round(length * scale, 6) for length in lengths],
+        y=[(box.y_low + box.y_high) / 2 for box in layer.boxes],
+        width=[abs(box.y_high - box.y_low) for box in layer.boxes],
+        marker={"color": _faint(layer.role, layer.opacity), "line": {"color": _solid(layer.role), "width": 1}},
+        text=[f" {escape(box.label)}" if layer.beside else escape(box.label) for box in layer.boxes],
+        insidetextanchor="start",
+        textangle=0,
+        textfont={"size": 12 if layer.beside else 11, "color": GREY},
+        constraintext="inside",
+        customdata=[escape(box.told or box.label) for box in layer.boxes],
+        hovertemplate="%{customdata}<extra></extra>",
+        name=escape(layer.name),
+        showlegend=layer.legend,
+        yaxis=yaxis,
+        **beside,
+    )
+
+
+def _solid(role: str) -> str:
+    colour = PLOTLY_COLOUR[role]
+    return colour if colour.startswith("#") else GREY
+
+
+def _faint(role: str, opacity: float) -> str:
+    digits = _solid(role).removeprefix("#")
+    red, green, blue = (int(digits[index : index + 2], 16) for index in (0, 2, 4))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def _between(scene: Scene, up: Scale, layer: Between, yaxis: str) -> list[go.Scatter]:
+    xs: list[int | None] = []
+    ys: list[int | None] = []
+    for outline in bands(layer.xs, layer.lows, layer.highs):
+        xs += [*([None] if xs else []), *(x for x, _ in outline)]
+        ys += [*([None] if ys else []), *(y for _, y in outline)]
+    look = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": PLOTLY_COLOUR["band"]}
+    points = {"x": scene.across.plotted(xs), "y": up.plotted(ys), "yaxis": yaxis}
+    return [go.Scatter(**points, **look, hoverinfo="skip", name="between", showlegend=False)] if xs else []
+
+
+def _rules(scene: Scene, frame: _Frame) -> list[dict[str, Any]]:
+    """The vertical lines of what happened."""
+    line = {"color": PLOTLY_COLOUR["mark"], "width": 1, "dash": PLOTLY_DASH["mark"]}
+    shapes = []
+    lowest = frame.lane + (_LEVEL if None in frame.labels else 0)
+    xs = scene.across.plotted([rule.x for rule in scene.rules])
+    for x, label in zip(xs, frame.labels, strict=True):
+        top = lowest + (label.level + 0.5 if label else -0.5) * _LEVEL
+        ends = {"x0": x, "x1": x, "y0": 0, "y1": frame.share(top)}
+        shapes.append({"type": "line", "xref": "x", "yref": "paper", "layer": "below", "line": line} | ends)
+    return shapes
+
+
+def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
+    """The markers on top of the lines and their words; one without room for them shows them in its hover box."""
+    words = [escape(rule.label) for rule in scene.rules]
+    before = [label is not None and label.before for label in frame.labels]
+    shown = [word if label else "" for word, label in zip(words, frame.labels, strict=True)]
+    return go.Scatter(
+        x=scene.across.plotted([rule.x for rule in scene.rules]),
+        y=[label.level + 0.5 if label else -0.5 for label in frame.labels],
+        mode="markers+text",
+        marker={"symbol": [_SYMBOL[rule.shape] for rule in scene.rules], "size": 9, "color": GREY},
+        text=[f"{word} " if left else f" {word}" for word, left in zip(shown, before, strict=True)],
+        textposition=["middle left" if left else "middle right" for left in before],
+        textfont={"size": 12, "color": GREY},
+        customdata=words,
+        hovertemplate="%{customdata}" if scene.together else "%{customdata}<extra></extra>",
+        name="happened",
+        showlegend=False,
+        cliponaxis=False,
+        xaxis="x2",
+        yaxis=f"y{len(scene.panels) + 1}",
+    )
+
+
+def _end_labels(scene: Scene) -> list[dict[str, Any]]:
+    """The names beside the ends of curves."""
+    notes = []
+    for number, panel in enumerate(scene.panels, start=1):
+        scale = panel.height / (panel.up.high - panel.up.low)
+        wanted = [(value - panel.up.low) * scale for _, value in panel.ends]
+        heights = spread(wanted, gap=16, low=6, high=panel.height - 6)
+        for (layer, _), height in zip(panel.ends, heights, strict=True):
+            notes.append(
+                {
+                    "text": f"<b>{escape(layer.name)}</b>",
+                    "font": {"size": 12, "color": PLOTLY_COLOUR[layer.role]},
+                    "showarrow": False,
+                    "xref": "paper",
+                    "x": 1,
+                    "xanchor": "left",
+                    "xshift": 6,
+                    "yref": f"y{number if number > 1 else ''} domain",
+                    "y": round(height / panel.height, 6),
+                    "yanchor": "middle",
+                }
+            )
+    return notes
+
+
+def _notes(scene: Scene) -> list[dict[str, Any]]:
+    """What is written into panels that have nothing to show."""
+    look = {"showarrow": False, "xref": "paper", "x": 0.5, "y": 0.5, "font": {"size": 15}}
+    return [
+        look | {"text": escape(panel.note), "yref": f"y{number if number > 1 else ''} domain"}
+        for number, panel in enumerate(scene.panels, start=1)
+        if panel.note
+    ]
