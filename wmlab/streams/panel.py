@@ -24,7 +24,7 @@ from wmlab.streams.scenario.form import FormField, fields_of, with_changes, with
 from wmlab.streams.scenario.scenario import StreamScenario
 
 _PICTURES: Final[dict[str, Callable[..., Chart]]] = {
-    "events and bounds": view.event_time_plane,
+    "events and bounds": view.event_vs_arrival,
     "who held the bound": view.writer_marks,
     "lag": view.lag,
     "key space": view.key_space,
