@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from random import Random
 
 from benchmarks.measure import Answer, Contender, measured, table
-from wmlab.dataflow.model import coalescer, keyed
-from wmlab.dataflow.model.coalescer import Coalescer, Update
+from wmlab.dataflow.model.coalescer import Coalescer, Keyed, Update
 from wmlab.dataflow.model.items import MIN, Watermark
-from wmlab.dataflow.model.keyed import Keyed
 
 ROWS = 1_000_000
 INPUTS = (2, 8, 64)
@@ -54,12 +52,12 @@ def made_updates(count: int, inputs: int, *, keys: int, seed: int) -> list[Updat
 
 
 def _one_key(updates: list[Update], inputs: int) -> Answer:
-    state, found = coalescer.run(Coalescer.start(inputs), updates)
+    state, found = Coalescer.start(inputs).run(updates)
     return {"merged": state.last, "emitted": len(found) - found.count(None)}
 
 
 def _keyed(updates: list[Update], inputs: int) -> Answer:
-    state, found = keyed.run(Keyed.start(inputs), updates)
+    state, found = Keyed.start(inputs).run(updates)
     return {"merged": state.coalesced(0) or MIN, "emitted": len(found) - found.count(())}
 
 

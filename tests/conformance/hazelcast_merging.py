@@ -6,12 +6,9 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, item_of, number, shown, steps_of
-from wmlab.dataflow.model import coalescer, keyed
-from wmlab.dataflow.model.coalescer import Coalescer
+from wmlab.dataflow.model.coalescer import Coalescer, EdgeStream, Keyed, drain
 from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.edge import EdgeStream, drain
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
-from wmlab.dataflow.model.keyed import Keyed
 
 ANY_EVENT = Event(())
 
@@ -57,7 +54,7 @@ def merge_one(step: Fields, op: str, state: Coalescer) -> Coalescer:
 
     def act() -> Any:
         nonlocal after
-        after, found = coalescer.step(state, place, item)
+        after, found = state.step(place, item)
         return found
 
     check(step, act)
@@ -81,7 +78,7 @@ def merge_keyed(step: Fields, op: str, state: Keyed, deviations: Deviations) -> 
 
     def act() -> Any:
         nonlocal after
-        after, found = keyed.step(state, place, item, deviations)
+        after, found = state.step(place, item, deviations)
         return all_written(found)
 
     # Upstream gives the watermarks of several keys in the order of a hash map.

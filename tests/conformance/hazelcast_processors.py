@@ -8,17 +8,15 @@ from typing import Any, Generic, TypeVar
 
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
-from wmlab.dataflow.model.async_ordered import AsyncOrdered
-from wmlab.dataflow.model.async_unordered import AsyncUnordered
+from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.condition import Column, Compare, Constant, Expression, Plus
 from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.frame_store import WindowShape
+from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.items import Event, Item, Watermark
 from wmlab.dataflow.model.join_bounds import extract_bounds, minimum_spread
-from wmlab.dataflow.model.late_drop import LateDrop
 from wmlab.dataflow.model.processor import Complete, GlobalWatermark, Processor, Reply, Row, Stimulus
-from wmlab.dataflow.model.stateful_map import StatefulMap
-from wmlab.dataflow.model.throttle import sql_frame_ms
+from wmlab.dataflow.model.source import sql_frame_ms
+from wmlab.dataflow.model.transform import LateDrop, StatefulMap
 
 S = TypeVar("S")
 
@@ -63,7 +61,7 @@ def run_async_ordered(case: Fields, deviations: Deviations) -> None:
                     state = taken(step, calls.take(state, Event((step.take("value"),))))
                 case "wm":
                     watermark = Watermark(step.take("key"), number(step.take("value")))
-                    state = taken(step, Reply(calls.put(state, watermark)))
+                    state = taken(step, calls.put(state, watermark))
                 case "complete_future":
                     state = calls.answered(state, step.take("future"), results_of(step))
                 case "flush":

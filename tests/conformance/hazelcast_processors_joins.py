@@ -13,11 +13,9 @@ from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.deviations import Deviations
 from wmlab.dataflow.model.frames import Frames
 from wmlab.dataflow.model.items import Event, Item, Watermark
-from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.join_state import JoinState
-from wmlab.dataflow.model.lag import FixedLag
+from wmlab.dataflow.model.join import JoinState, StreamJoin
 from wmlab.dataflow.model.processor import EdgeWatermark, Row
-from wmlab.dataflow.model.source import EventTimeMapper
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 
 TYPES: Final = {"INNER": "inner", "LEFT": "left outer", "RIGHT": "right outer"}
 INTERLEAVINGS: Final = 40

@@ -11,15 +11,12 @@ from tests.conformance.hazelcast_processors import Driven, check_state
 from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, steps_of
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.frame_store import FrameStore, WindowShape
-from wmlab.dataflow.model.frames import Frames
+from wmlab.dataflow.model.frames import Frames, FrameStore, WindowShape
 from wmlab.dataflow.model.items import Event, Item, Watermark
-from wmlab.dataflow.model.lag import FixedLag
 from wmlab.dataflow.model.processor import Complete, GlobalWatermark, Row
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
 from wmlab.dataflow.model.session import SessionWindow
-from wmlab.dataflow.model.source import EventTimeMapper
-from wmlab.dataflow.model.throttle import sql_frame_ms
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, sql_frame_ms
+from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 from wmlab.dataflow.model.window import Window
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -158,7 +155,7 @@ def source(mapper: EventTimeMapper[Any], rows: Iterable[list[Any]]) -> list[Item
 
 def results(window: Window, items: list[Item], copies: int) -> list[Event]:
     """What the window makes of the items on each of its input edges."""
-    runtime = Runtime(processor=window, edges=(InputEdge(1),) * copies, deviations=window.deviations)
+    runtime = Tasklet(processor=window, edges=(InputEdge(1),) * copies, deviations=window.deviations)
     state = runtime.start()
     for edge in range(copies):
         state = runtime.push(state, edge=edge, queue=0, items=items)

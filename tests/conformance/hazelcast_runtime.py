@@ -11,7 +11,7 @@ from tests.conformance.hazelcast_steps import all_written, check, item_of, steps
 from wmlab.dataflow.model.deviations import Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item
 from wmlab.dataflow.model.processor import EdgeWatermark, GlobalWatermark, InputIdle, Reply, Row, Stimulus
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Instance:
     """A probe with its inputs; on an edge with a chunk size, items come so many at a time."""
 
     def __init__(self, queues: Sequence[int], probe: Probe, deviations: Deviations) -> None:
-        self.runtime = Runtime(
+        self.runtime = Tasklet(
             processor=probe, edges=tuple(InputEdge(count) for count in queues), deviations=deviations
         )
         self.state = self.runtime.start()

@@ -11,10 +11,9 @@ from tests.conformance.hazelcast_steps import all_written, check, number, shown,
 from wmlab.dataflow.model.deviations import Deviations
 from wmlab.dataflow.model.frames import Frames
 from wmlab.dataflow.model.items import Event, Item, Watermark
-from wmlab.dataflow.model.lag import FixedLag, LagPolicy
-from wmlab.dataflow.model.late_drop import LateDrop
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
-from wmlab.dataflow.model.source import EventTimeMapper, SourceState
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, SourceState
+from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
+from wmlab.dataflow.model.transform import LateDrop
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,7 @@ def source(mapper: EventTimeMapper[Any], rows: Iterable[int]) -> list[Item]:
 
 
 def without_late(items: Iterable[Item], deviations: Deviations) -> list[Item]:
-    runtime = Runtime(processor=LateDrop(time=0), edges=(InputEdge(1),), deviations=deviations)
+    runtime = Tasklet(processor=LateDrop(time=0), edges=(InputEdge(1),), deviations=deviations)
     state, found = runtime.push(runtime.start(), edge=0, queue=0, items=items), []
     while (turn := runtime.step(state)).progress:
         state = turn.state

@@ -14,10 +14,9 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
-from wmlab.dataflow.model import keyed
+from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Watermark
-from wmlab.dataflow.model.keyed import Keyed
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
 
@@ -47,7 +46,7 @@ def folded(steps: list[Row], inputs: int, rules: Deviations) -> list[Row]:
     state, found = Keyed.start(inputs), []
     for step in sorted(steps, key=lambda row: int(row["place"])):
         item = ITEMS.get(step["stimulus"]) or Watermark(step["key"], step["value"])
-        state, out = keyed.step(state, step["input"], item, rules)
+        state, out = state.step(step["input"], item, rules)
         merged = {key: one.coalesced for key, one in state.keys if one.coalesced is not None}
         marks = {mark.key: mark.value for mark in out if isinstance(mark, Watermark)}
         found.append(

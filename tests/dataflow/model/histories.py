@@ -8,13 +8,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from wmlab.dataflow.model import keyed
+from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.deviations import Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
-from wmlab.dataflow.model.keyed import Keyed
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.tasklet import InputEdge, Tasklet, TaskletState, Turn
 from wmlab.dataflow.model.transform import Transform
-from wmlab.dataflow.model.turn import RuntimeState, Turn
 
 EVENT = Event((0,))
 Stream = tuple[Item, ...]
@@ -77,7 +75,7 @@ def play(
     """Merge all updates, one at a time."""
     state, found = Keyed.start(count), []
     for place, item in updates:
-        state, emitted = keyed.step(state, place, item, deviations)
+        state, emitted = state.step(place, item, deviations)
         found.append(emitted)
     return state, found
 
@@ -86,10 +84,10 @@ class Instance:
     """A processor instance whose inputs are pushed and run by hand; `turns` are those in which something happened."""
 
     def __init__(self, *queues: int, processor: Any = None, **options: Any) -> None:
-        self.runtime: Runtime[Any] = Runtime(
+        self.runtime: Tasklet[Any] = Tasklet(
             processor=processor or Transform.merge(), edges=tuple(InputEdge(count) for count in queues), **options
         )
-        self.state: RuntimeState[Any] = self.runtime.start()
+        self.state: TaskletState[Any] = self.runtime.start()
         self.turns: list[Turn[Any]] = []
 
     def push(self, edge: int, queue: int, *items: Item) -> Instance:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.histories import EVENT, Stream, inputs, rising, streams, watermarks
 from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.coalescer import Drained, EdgeStream, Guarantee, Progress, drain
 from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
-from wmlab.dataflow.model.edge import Drained, EdgeStream, Guarantee, Progress, drain
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import JobFailedError
 

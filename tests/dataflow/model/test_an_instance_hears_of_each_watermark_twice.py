@@ -27,8 +27,7 @@ from wmlab.dataflow.model.processor import (
     Row,
     Stimulus,
 )
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
-from wmlab.dataflow.model.turn import Metrics, Phase
+from wmlab.dataflow.model.tasklet import InputEdge, Phase, Tasklet
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def test_a_refusal_that_changes_nothing_is_no_progress() -> None:
 
 def test_edges_of_a_lower_priority_number_come_first_and_to_their_end() -> None:
     edges = (InputEdge(1, priority=1), InputEdge(1, priority=0), InputEdge(1, priority=0))
-    runtime = Runtime(processor=Recorder(), edges=edges)
+    runtime = Tasklet(processor=Recorder(), edges=edges)
     state = runtime.start()
     for edge in range(3):
         state = runtime.push(state, edge=edge, queue=0, items=[EVENT])
@@ -124,7 +123,7 @@ def test_edges_of_a_lower_priority_number_come_first_and_to_their_end() -> None:
     assert run(runtime, seen).processor[2:] == (EdgeDone(1), EdgeDone(2), Row(0, EVENT))
 
 
-def run(runtime: Runtime[Any], state: Any) -> Any:
+def run(runtime: Tasklet[Any], state: Any) -> Any:
     while (turn := runtime.step(state)).progress:
         state = turn.state
     return state
@@ -160,7 +159,7 @@ def test_a_merge_sends_rising_watermarks_and_no_event_is_lost(chosen: list[Strea
     assert all(rising(watermarks(out, key)) for key in (0, 1))
     assert out.count(EVENT) == sum(stream.count(EVENT) for stream in chosen)
     for key in (0, 1):
-        assert instance.state.metrics(key).last_forwarded == max(watermarks(out, key), default=None)
+        assert dict(instance.state.forwarded).get(key) == max(watermarks(out, key), default=None)
 
 
 def left_by(chosen: list[Stream], random: Any, deviations: Deviations = DESIGN) -> tuple[Instance, list[Item]]:
@@ -182,7 +181,7 @@ def test_neither_order_nor_batches_change_where_the_watermarks_end(chosen: list[
     ends = set()
     for _ in range(4):
         instance, out = left_by(chosen, random)
-        marks = tuple(instance.state.metrics(key).last_forwarded for key in (0, 1))
+        marks = tuple(dict(instance.state.forwarded).get(key) for key in (0, 1))
         statuses = (instance.state.keyed.idle, instance.state.keyed.done, instance.state.phase)
         ends.add((marks, statuses, out.count(EVENT)))
     assert len(ends) == 1
@@ -204,16 +203,6 @@ def on_time(stream: Stream, place: int) -> Item:
     if not isinstance(stream[place], Event):
         return stream[place]
     return Event((max(watermarks(stream[:place], 0), default=0),))
-
-
-def test_metrics_are_per_key_and_unknown_before_the_first() -> None:
-    instance = Instance(1, 1).push(0, 0, Watermark(0, 10), Watermark(1, 3))
-    instance.run()
-    assert instance.state.metrics(0, now_ms=100) == Metrics(10, None, None, None)
-    instance.push(1, 0, Watermark(0, 7)).run()
-    assert instance.state.metrics(0, now_ms=100) == Metrics(10, 7, 7, 93)
-    assert instance.state.metrics(0) == Metrics(10, 7, 7, None)
-    assert instance.state.metrics(9, now_ms=100) == Metrics(None, None, None, None)
 
 
 def test_every_step_of_both_levels_of_merging_is_told() -> None:
@@ -302,6 +291,6 @@ def test_a_retried_row_is_offered_again_only_to_who_counts_it() -> None:
 
 def test_edges_and_queues_have_to_exist() -> None:
     with pytest.raises(ModelError, match="input edge 0 has 0 queues"):
-        Runtime(processor=Recorder(), edges=(InputEdge(0),)).start()
+        Tasklet(processor=Recorder(), edges=(InputEdge(0),)).start()
     with pytest.raises(ModelError, match="no input edge 2, only 1"):
         Instance(1).push(2, 0, EVENT)

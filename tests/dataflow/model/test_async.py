@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.driving import MODES, Driven, rows
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.async_ordered import AsyncOrdered
-from wmlab.dataflow.model.async_unordered import AsyncUnordered, UnorderedCalls
+from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered, UnorderedCalls
 from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, deviations
 from wmlab.dataflow.model.items import MIN, Event
 from wmlab.dataflow.model.processor import Answer, Call, JobFailedError, Reason
@@ -145,14 +144,6 @@ def test_edge_case_36_unordered_accepts_at_the_next_call(mode: str) -> None:
     reply = calls.take(calls.answered(full, 0, (("A",),)), Event(("b",)))
     assert (reply.accepted, reply.out, reply.calls) == (False, (Event(("A",)),), ())
     assert calls.take(reply.state, Event(("b",))).accepted
-
-
-@BOTH
-def test_a_row_that_is_not_wanted_makes_no_call(step: type) -> None:
-    driven = Driven(step(wanted=lambda row: row[0] > 0))
-    assert driven.row(-1) == []
-    driven.row(1)
-    assert driven.calls == [Call(0, Event((1,)))]
 
 
 @BOTH

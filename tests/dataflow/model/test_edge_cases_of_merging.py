@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import pytest
 
 from tests.dataflow.model.histories import EVENT, Instance, play, watermarks
-from wmlab.dataflow.model.async_unordered import AsyncUnordered
+from wmlab.dataflow.model.async_map import AsyncUnordered
+from wmlab.dataflow.model.coalescer import EdgeStream, drain
 from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations, Mode
-from wmlab.dataflow.model.edge import EdgeStream, drain
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
-from wmlab.dataflow.model.late_drop import LateDrop
 from wmlab.dataflow.model.processor import Answer, JobFailedError, Reason
+from wmlab.dataflow.model.transform import LateDrop
 
 MODES: dict[Mode, Deviations] = {"design": DESIGN, "hz": SHIPPED}
 Updates = Sequence[tuple[int, Item]]

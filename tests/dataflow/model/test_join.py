@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import MODES, Driven, plain, rows
 from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, deviations
 from wmlab.dataflow.model.items import Event
-from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.join_state import START
+from wmlab.dataflow.model.join import START, StreamJoin
 from wmlab.dataflow.model.processor import Drop, JobFailedError, Reason
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 
 MODE = pytest.mark.parametrize("mode", MODES)
 
@@ -151,7 +150,7 @@ def test_edge_case_43_with_the_option_only_a_row_that_is_kept_fails_it() -> None
 
 def under_pressure(mode: str) -> list:
     """Two rows are kept and fill the join; the one that comes has two results, and the output has room for one."""
-    runtime = Runtime(
+    runtime = Tasklet(
         processor=join(mode=mode, limit=3).processor, edges=(InputEdge(1), InputEdge(1)), deviations=deviations(mode)
     )
     state = runtime.push(runtime.start(), edge=0, queue=0, items=[Event((5,)), Event((5,))])

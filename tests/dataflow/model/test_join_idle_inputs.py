@@ -9,11 +9,11 @@ import pytest
 from tests.dataflow.model.driving import MODES, plain, rows
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.deviations import deviations
-from wmlab.dataflow.model.frame_store import WindowShape
+from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
 from wmlab.dataflow.model.join import StreamJoin
 from wmlab.dataflow.model.processor import Processor
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 from wmlab.dataflow.model.transform import Transform
 from wmlab.dataflow.model.window import Window
 
@@ -25,7 +25,7 @@ class Tree:
 
     def __init__(self, mode: str, links: dict[str, tuple[str, int]], **processors: tuple[int, Processor[Any]]) -> None:
         self.runtimes = {
-            name: Runtime(processor=made, edges=(InputEdge(1),) * edges, deviations=deviations(mode), name=name)
+            name: Tasklet(processor=made, edges=(InputEdge(1),) * edges, deviations=deviations(mode), name=name)
             for name, (edges, made) in processors.items()
         }
         self.states = {name: runtime.start() for name, runtime in self.runtimes.items()}

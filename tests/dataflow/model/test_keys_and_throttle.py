@@ -6,7 +6,7 @@ import pytest
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.keys import DropLate, Join, Other, Project, Scan, Union, WindowAggregate, assign_keys
-from wmlab.dataflow.model.throttle import pipeline_frame_ms, sql_frame_ms
+from wmlab.dataflow.model.source import pipeline_frame_ms, sql_frame_ms
 
 
 def test_scans_are_numbered_in_the_order_of_the_plan() -> None:

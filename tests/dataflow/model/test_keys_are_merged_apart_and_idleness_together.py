@@ -19,11 +19,9 @@ from tests.dataflow.model.histories import (
     streams,
     watermarks,
 )
-from wmlab.dataflow.model import coalescer, keyed
-from wmlab.dataflow.model.coalescer import Coalescer
+from wmlab.dataflow.model.coalescer import Coalescer, Keyed
 from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
-from wmlab.dataflow.model.keyed import Keyed
 from wmlab.dataflow.model.processor import JobFailedError
 
 Updates = list[tuple[int, Item]]
@@ -41,7 +39,7 @@ def test_no_key_ever_goes_back(history: tuple[int, Updates], deviations: Deviati
     state, found = Keyed.start(count), []
     for place, item in updates:
         try:
-            state, emitted = keyed.step(state, place, item, deviations)
+            state, emitted = state.step(place, item, deviations)
         except JobFailedError:
             assert deviations == SHIPPED
             return
@@ -58,7 +56,7 @@ def test_each_key_is_merged_as_if_it_were_alone(history: tuple[int, Updates]) ->
     for key in (0, 1):
         # To any other key a watermark is what an event is: a sign of life.
         alone = [(place, EVENT if isinstance(item, Watermark) and item.key != key else item) for place, item in updates]
-        _, merged = coalescer.run(Coalescer.start(count), alone)
+        _, merged = Coalescer.start(count).run(alone)
         expected = [[] if value is None else [value] for value in merged]
         assert [watermarks(emitted, key) for emitted in found] == expected
 
@@ -87,8 +85,8 @@ def test_one_idle_message_leaves_per_episode(history: tuple[int, Updates]) -> No
 def test_a_batch_is_its_steps_one_by_one(history: tuple[int, Updates], data: st.DataObject) -> None:
     count, updates = history
     cut = data.draw(st.integers(0, len(updates)))
-    first, found = keyed.run(Keyed.start(count), updates[:cut])
-    second, more = keyed.run(first, updates[cut:])
+    first, found = Keyed.start(count).run(updates[:cut])
+    second, more = first.run(updates[cut:])
     assert (second, found + more) == play(count, updates, DESIGN)
 
 
@@ -142,19 +140,8 @@ def test_the_generator_finds_a_history_for_each_defect(option: str) -> None:
     assert find(HISTORIES, differs, settings=SEARCH)
 
 
-@given(HISTORIES)
-def test_who_holds_a_key_are_the_active_inputs_with_the_lowest_watermark(history: tuple[int, Updates]) -> None:
-    count, updates = history
-    state, _ = play(count, updates, DESIGN)
-    assert state.active | state.idle | state.done == set(range(count))
-    for key, merged in state.keys:
-        holders = state.holders(key)
-        assert holders <= state.active
-        assert bool(holders) == bool(state.active)
-        assert all(merged.marks[h] <= merged.marks[a] for h in holders for a in state.active)
-
-
-def test_a_key_that_never_came_is_unknown_and_held_by_all_active_inputs() -> None:
+def test_a_key_that_never_came_is_unknown() -> None:
     state, _ = play(3, [(0, Watermark(1, 5)), (2, DONE)], DESIGN)
-    assert (state.coalesced(7), state.top(7), state.holders(7)) == (None, None, {0, 1})
-    assert (state.coalesced(1), state.top(1)) == (None, 5)
+    assert (state.of(7), state.coalesced(7)) == (None, None)
+    assert (state.coalesced(1), dict(state.keys)[1].top_observed) == (None, 5)
+    assert state.active == {0, 1}

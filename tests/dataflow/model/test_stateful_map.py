@@ -11,7 +11,7 @@ from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.deviations import SHIPPED, deviations
 from wmlab.dataflow.model.items import MAX, Event
 from wmlab.dataflow.model.processor import Drop, JobFailedError, Reason
-from wmlab.dataflow.model.stateful_map import StatefulMap
+from wmlab.dataflow.model.transform import StatefulMap
 
 
 def counting(ttl: int | None = None, **options: object) -> Driven:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.histories import EVENT, Stream, inputs, interleaved, rising, streams
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model import coalescer
 from wmlab.dataflow.model.coalescer import Coalescer
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import JobFailedError, Reason
@@ -37,14 +36,14 @@ def by_definition(count: int, updates: Updates) -> list[int | None]:
 @given(HISTORIES)
 def test_it_is_what_the_definition_says(history: tuple[int, Updates]) -> None:
     count, updates = history
-    _, found = coalescer.run(Coalescer.start(count), updates)
+    _, found = Coalescer.start(count).run(updates)
     assert found == by_definition(count, updates)
 
 
 @given(HISTORIES)
 def test_it_never_goes_back(history: tuple[int, Updates]) -> None:
     count, updates = history
-    state, found = coalescer.run(Coalescer.start(count), updates)
+    state, found = Coalescer.start(count).run(updates)
     emitted = [value for value in found if value is not None]
     assert rising(emitted)
     assert state.coalesced == (emitted[-1] if emitted else None)
@@ -54,11 +53,11 @@ def test_it_never_goes_back(history: tuple[int, Updates]) -> None:
 def test_a_batch_is_its_steps_one_by_one(history: tuple[int, Updates], data: st.DataObject) -> None:
     count, updates = history
     cut = data.draw(st.integers(0, len(updates)))
-    first, found = coalescer.run(Coalescer.start(count), updates[:cut])
-    second, more = coalescer.run(first, updates[cut:])
+    first, found = Coalescer.start(count).run(updates[:cut])
+    second, more = first.run(updates[cut:])
     state, singly = Coalescer.start(count), []
     for place, item in updates:
-        state, value = coalescer.step(state, place, item)
+        state, value = state.step(place, item)
         singly.append(value)
     assert (second, found + more) == (state, singly)
 
@@ -68,7 +67,7 @@ def test_the_order_in_which_all_become_idle_does_not_matter(chosen: list[Stream]
     before = [(place, item) for place, items in enumerate(chosen) for item in items if item != DONE]
     finals = set()
     for order in itertools.permutations(range(len(chosen))):
-        state, _ = coalescer.run(Coalescer.start(len(chosen)), [*before, *((place, IDLE) for place in order)])
+        state, _ = Coalescer.start(len(chosen)).run([*before, *((place, IDLE) for place in order)])
         finals.add((state.coalesced, state.idle_pending))
     assert len(finals) == 1
     assert finals == {(state.top_observed, True)}
@@ -77,14 +76,14 @@ def test_the_order_in_which_all_become_idle_does_not_matter(chosen: list[Stream]
 @given(HISTORIES)
 def test_the_top_is_the_highest_of_any_input(history: tuple[int, Updates]) -> None:
     count, updates = history
-    state, _ = coalescer.run(Coalescer.start(count), updates)
+    state, _ = Coalescer.start(count).run(updates)
     assert state.top_observed == max((item.value for _, item in updates if isinstance(item, Watermark)), default=None)
     assert state.done == {place for place, item in updates if item == DONE}
 
 
 def failure(updates: Updates) -> JobFailedError:
     with pytest.raises(JobFailedError) as caught:
-        coalescer.run(Coalescer.start(2), updates)
+        Coalescer.start(2).run(updates)
     return caught.value
 
 
@@ -112,22 +111,22 @@ def test_nothing_but_events_comes_after_the_end(item: Item, reason: Reason, says
 @pytest.mark.parametrize("place", [-1, 2])
 def test_an_input_that_is_not_there_is_named(place: int) -> None:
     with pytest.raises(ModelError, match=f"no input {place}, only 2"):
-        coalescer.run(Coalescer.start(2), [(place, Watermark(0, 1))])
+        Coalescer.start(2).run([(place, Watermark(0, 1))])
 
 
 def test_a_source_has_no_inputs() -> None:
     state = Coalescer.start(0)
     assert (state.coalesced, state.top_observed, state.idle_pending) == (None, None, False)
     with pytest.raises(ModelError, match="no input 0"):
-        coalescer.step(state, 0, IDLE)
+        state.step(0, IDLE)
 
 
 def test_a_barrier_is_none_of_its_business() -> None:
     with pytest.raises(ModelError, match="takes no part"):
-        coalescer.step(Coalescer.start(1), 0, Barrier(1))
+        Coalescer.start(1).step(0, Barrier(1))
 
 
 def test_the_ends_of_time_are_kept_apart_from_what_watermarks_say() -> None:
-    state, found = coalescer.run(Coalescer.start(2), [(0, Watermark(0, MIN + 1)), (1, Watermark(0, MAX - 1))])
+    state, found = Coalescer.start(2).run([(0, Watermark(0, MIN + 1)), (1, Watermark(0, MAX - 1))])
     assert found == [None, MIN + 1]
-    assert coalescer.step(state, 0, IDLE)[1] == MAX - 1
+    assert state.step(0, IDLE)[1] == MAX - 1

@@ -8,11 +8,9 @@ import pytest
 
 from tests.dataflow.model.driving import Driven
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.frozen_map import FrozenMap
-from wmlab.dataflow.model.items import Event
-from wmlab.dataflow.model.late_drop import LateDrop
+from wmlab.dataflow.model.items import Event, FrozenMap
 from wmlab.dataflow.model.processor import Drop, EdgeDone
-from wmlab.dataflow.model.transform import Transform
+from wmlab.dataflow.model.transform import LateDrop, Transform
 
 
 def test_rows_are_mapped_filtered_multiplied_and_merged() -> None:

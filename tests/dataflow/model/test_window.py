@@ -14,7 +14,7 @@ from tests.dataflow.model.driving import MODES, Driven, rows
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.deviations import DESIGN, deviations
-from wmlab.dataflow.model.frame_store import WindowShape, misaligned
+from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.items import MAX, MIN, Event
 from wmlab.dataflow.model.processor import Drop, JobFailedError, Reason
 from wmlab.dataflow.model.window import Window
@@ -138,25 +138,11 @@ def test_windows_after_a_watermark_that_goes_back_without_a_restart(mode: str) -
     assert driven.wm(4) == [(0, 4, "a", 1), ("wm", 0, 4)]
 
 
-def test_early_results_show_open_windows_and_change_nothing() -> None:
-    driven = window(4, 2, early=True)
-    driven.row(1, "a")
-    driven.row(3, "b")
-    driven.wm(2)
-    before = driven.state
-    early = driven.processor.early_results(driven.state)
-    assert [event.values for event in early] == [(0, 4, "a", 1, True), (0, 4, "b", 1, True), (2, 6, "b", 1, True)]
-    assert driven.state == before
-    assert driven.wm(4) == [(0, 4, "a", 1, False), (0, 4, "b", 1, False), ("wm", 0, 4)]
-    assert window(4, 2).processor.early_results(window(4, 2).state) == ()
-
-
 def test_a_restart_with_another_slide_moves_frames_up_and_forgets_old_ones() -> None:
     driven = window(4, 2)
     for time in (0, 2, 4):
         driven.row(time, "a")
     wider = replace(driven.processor, shape=WindowShape(6, 3))
-    assert misaligned(driven.state, wider.shape) == (2, 4)
     assert driven.restarted(wider).complete() == [(-3, 3, "a", 1), (0, 6, "a", 3), (3, 9, "a", 2)]
     driven.wm(5)
     shorter = replace(driven.processor, shape=WindowShape(2, 2))

@@ -12,11 +12,10 @@ from tests.dataflow.model.driving import MODES, Driven, plain, rows
 from tests.dataflow.model.test_window import HISTORIES, SHAPES
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.deviations import deviations
-from wmlab.dataflow.model.frame_store import WindowShape
+from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.items import IDLE
 from wmlab.dataflow.model.processor import InputIdle, JobFailedError
-from wmlab.dataflow.model.window import Window
-from wmlab.dataflow.model.window_stages import CombineStage, FrameStage, in_two_stages
+from wmlab.dataflow.model.window import CombineStage, FrameStage, Window, in_two_stages
 
 AGGREGATES = (Aggregate("count"), Aggregate("avg", 0), Aggregate("min", 0), Aggregate("count", 0, distinct=True))
 

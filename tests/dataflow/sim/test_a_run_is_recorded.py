@@ -12,8 +12,8 @@ from tests.dataflow.sim.flows import count, kinds, marks, outcome, recorded, res
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
+from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
-from wmlab.dataflow.model.keyed import Keyed, step
 from wmlab.streams.recording import StreamRecording
 
 TWO = [source("a", range(0, 1_000, 50)), source("b", range(25, 1_000, 50), idle_timeout_ms=400)]
@@ -84,7 +84,7 @@ def test_the_steps_of_merging_are_those_of_the_rule_over_the_items() -> None:
     items = sorted((i for i in rows(run, "items") if i["queue"] in queues), key=lambda item: item["taken"])
     state, expected = Keyed.start(len(queues)), []
     for item in items:
-        state, out = step(state, queues[item["queue"]]["input"], as_item(item))
+        state, out = state.step(queues[item["queue"]]["input"], as_item(item))
         found = [(o.key, o.value) for o in out if isinstance(o, Watermark)]
         expected += [(item["taken"] + 1, found, IDLE in out)] if out else []
     steps = rows(run, "coalescing", vertex="count", instance=0, level="edge")

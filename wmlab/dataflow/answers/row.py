@@ -20,7 +20,7 @@ from wmlab.dataflow.answers.run import Row, Run, read
 from wmlab.dataflow.answers.told import held_by, release_ms, released_by
 from wmlab.dataflow.answers.window import explain_window
 from wmlab.dataflow.answers.windows import FRAMES, Open, open_windows
-from wmlab.dataflow.model.frame_store import WindowShape
+from wmlab.dataflow.model.frames import WindowShape
 
 
 def explain_row(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from wmlab.dataflow.answers.holders import Search
 from wmlab.dataflow.answers.rules import WindowRules
 from wmlab.dataflow.answers.run import Row, read
-from wmlab.dataflow.model.frame_store import WindowShape
+from wmlab.dataflow.model.frames import WindowShape
 
 FRAMES: Final = ".frames"
 """How the name of the first of two stages ends."""

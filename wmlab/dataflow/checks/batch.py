@@ -18,8 +18,7 @@ from pyspark.sql import functions as F
 from wmlab.core.spark.findings import findings, row_of, say, unjudged
 from wmlab.dataflow.checks.batch_queries import PLACE, join_of, windows_of
 from wmlab.dataflow.checks.recorded_rows import RecordedRule, field, on_time_rows, progress_of, put_items
-from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.join_state import LEFT
+from wmlab.dataflow.model.join import LEFT, StreamJoin
 from wmlab.dataflow.model.session import SessionWindow
 
 _DIGITS: Final = 9

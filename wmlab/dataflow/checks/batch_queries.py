@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.checks.recorded_rows import RecordedRule, field, on_time_rows
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
-from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.join_state import LEFT, RIGHT
+from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
 from wmlab.dataflow.model.session import SessionWindow
 from wmlab.dataflow.model.window import Window as WindowRule
 

@@ -9,7 +9,7 @@ kinds answer for all keys and instances together: along the steps of each input,
 There are two levels: the queues of an edge are merged first, and the edges of an instance then.
 
 Source: "Keyed watermark support", Description of current behavior and Handling of keyed idle messages;
-`wmlab.dataflow.model.keyed`, which gives the same.
+`wmlab.dataflow.model.coalescer`, which gives the same.
 """
 
 from __future__ import annotations

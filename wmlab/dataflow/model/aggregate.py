@@ -52,20 +52,20 @@ class Aggregate:
             raise ModelError(f"The aggregation {what} has no column.", remedy="Name the column it aggregates.")
 
     def create(self) -> Value:
-        """The accumulator of no row. Source: as the module."""
+        """The accumulator of no row."""
         if self.distinct or self.function == "list":
             return ()
         return 0 if self.function == "count" else (None, 0) if self.function == "avg" else None
 
     def accumulate(self, accumulator: Value, values: tuple[Value, ...]) -> Value:
-        """The accumulator after one more row. Source: as the module."""
+        """The accumulator after one more row."""
         value: Value = 1 if self.column is None else values[self.column]
         if value is None and (self.distinct or self.function != "list"):
             return accumulator
         return self.combine(accumulator, self._single(value))
 
     def combine(self, one: Value, other: Value) -> Value:
-        """The accumulator of the rows of both, those of `one` first. Source: as the module."""
+        """The accumulator of the rows of both, those of `one` first."""
         if self.distinct:
             return tuple(dict.fromkeys((*_parts(one), *_parts(other))))
         if self.function == "list":
@@ -76,7 +76,7 @@ class Aggregate:
         return _merge(self.function, one, other)
 
     def finish(self, accumulator: Value) -> Value:
-        """The result. Source: as the module."""
+        """The result."""
         if self.distinct:
             plain = Aggregate(self.function, 0)
             found: Value = plain.create()
@@ -107,30 +107,30 @@ def _merge(function: str, one: Any, other: Any) -> Value:
 
 
 def created(aggregates: Sequence[Aggregate]) -> Accumulators:
-    """The accumulators of no row. Source: as the module."""
+    """The accumulators of no row."""
     return tuple(aggregate.create() for aggregate in aggregates)
 
 
 def accumulated(aggregates: Sequence[Aggregate], accumulators: Accumulators, values: tuple[Value, ...]) -> Accumulators:
-    """The accumulators after one more row. Source: as the module."""
+    """The accumulators after one more row."""
     pairs = zip(aggregates, accumulators, strict=True)
     return tuple(aggregate.accumulate(accumulator, values) for aggregate, accumulator in pairs)
 
 
 def combined(aggregates: Sequence[Aggregate], one: Accumulators, other: Accumulators) -> Accumulators:
-    """The accumulators of the rows of both. Source: as the module."""
+    """The accumulators of the rows of both."""
     triples = zip(aggregates, one, other, strict=True)
     return tuple(aggregate.combine(first, second) for aggregate, first, second in triples)
 
 
 def finished(aggregates: Sequence[Aggregate], accumulators: Accumulators) -> Accumulators:
-    """The results. Source: as the module."""
+    """The results."""
     pairs = zip(aggregates, accumulators, strict=True)
     return tuple(aggregate.finish(accumulator) for aggregate, accumulator in pairs)
 
 
 def group_of(values: tuple[Value, ...], columns: Sequence[int]) -> tuple[Value, ...]:
-    """The group that a row belongs to: its values in these columns. Source: as the module."""
+    """The group that a row belongs to: its values in these columns."""
     return tuple(values[column] for column in columns)
 
 

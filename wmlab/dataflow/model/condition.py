@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, get_args
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.defaults import Values
 from wmlab.dataflow.model.items import Value
+from wmlab.dataflow.model.processor import Values
 
 Comparator = Literal["=", "<", "<=", ">", ">="]
 COMPARATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -41,27 +41,27 @@ _CONVERT: Final[Mapping[str, Callable[[Any], Value]]] = {"integer": int, "tempor
 
 
 class Expression(Protocol):
-    """Something with a value in every joined row. Source: as the module."""
+    """Something with a value in every joined row."""
 
     def value(self, row: Values) -> Value:
-        """Its value; None is null. Source: as the module."""
+        """Its value; None is null."""
 
 
 class Condition(Protocol):
-    """Something that holds, or not, or is unknown, for every joined row. Source: as the module."""
+    """Something that holds, or not, or is unknown, for every joined row."""
 
     def holds(self, row: Values) -> bool | None:
-        """Whether it does; None is unknown. Source: as the module."""
+        """Whether it does; None is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the joined row. Source: as the module."""
+    """A column of the joined row."""
 
     index: int
 
     def value(self, row: Values) -> Value:
-        """What the row has there. Source: as the module."""
+        """What the row has there."""
         return row[self.index]
 
     def __str__(self) -> str:
@@ -70,12 +70,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant. Source: as the module."""
+    """A constant."""
 
     constant: Value
 
     def value(self, row: Values) -> Value:  # noqa: ARG002
-        """The constant. Source: as the module."""
+        """The constant."""
         return self.constant
 
     def __str__(self) -> str:
@@ -84,14 +84,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Plus:
-    """A sum, or with `minus` a difference. Source: as the module."""
+    """A sum, or with `minus` a difference."""
 
     left: Expression
     right: Expression
     minus: bool = False
 
     def value(self, row: Values) -> Value:
-        """The result; null if either side is. Source: as the module."""
+        """The result; null if either side is."""
         left: Any = self.left.value(row)
         right: Any = self.right.value(row)
         if left is None or right is None:
@@ -107,7 +107,7 @@ class Plus:
 class Cast:
     """A value of SQL type `source` as one of type `target`.
 
-    Raises `ModelError` for a type that is not known. Source: as the module (casts).
+    Raises `ModelError` for a type that is not known.
     """
 
     operand: Expression
@@ -121,11 +121,11 @@ class Cast:
 
     @property
     def keeps_value(self) -> bool:
-        """Whether both types are of one family. Source: as the module (casts)."""
+        """Whether both types are of one family."""
         return FAMILIES[self.source] == FAMILIES[self.target]
 
     def value(self, row: Values) -> Value:
-        """The value, converted if the families differ. Source: as the module."""
+        """The value, converted if the families differ."""
         value = self.operand.value(row)
         return value if value is None or self.keeps_value else _CONVERT[FAMILIES[self.target]](value)
 
@@ -135,7 +135,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A comparison. Raises `ModelError` for an operator that is not known. Source: as the module."""
+    """A comparison. Raises `ModelError` for an operator that is not known."""
 
     left: Expression
     operator: Comparator
@@ -147,7 +147,7 @@ class Compare:
             raise ModelError(f"There is no comparison {self.operator!r}.", remedy=f"Use one of {known}.")
 
     def holds(self, row: Values) -> bool | None:
-        """Unknown if either side is null. Source: as the module."""
+        """Unknown if either side is null."""
         left, right = self.left.value(row), self.right.value(row)
         return None if left is None or right is None else COMPARATORS[self.operator](left, right)
 
@@ -157,13 +157,13 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class NotDistinct:
-    """Equality in which null equals null (IS NOT DISTINCT FROM). Source: as the module."""
+    """Equality in which null equals null (IS NOT DISTINCT FROM)."""
 
     left: Expression
     right: Expression
 
     def holds(self, row: Values) -> bool:
-        """Always known. Source: as the module."""
+        """Always known."""
         return self.left.value(row) == self.right.value(row)
 
     def __str__(self) -> str:
@@ -172,12 +172,12 @@ class NotDistinct:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All parts. Source: as the module."""
+    """All parts."""
 
     parts: tuple[Condition, ...]
 
     def holds(self, row: Values) -> bool | None:
-        """False if one part is, else unknown if one is. Source: as the module."""
+        """False if one part is, else unknown if one is."""
         found = {part.holds(row) for part in self.parts}
         return False if False in found else None if None in found else True
 
@@ -187,12 +187,12 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any part. Source: as the module."""
+    """Any part."""
 
     parts: tuple[Condition, ...]
 
     def holds(self, row: Values) -> bool | None:
-        """True if one part is, else unknown if one is. Source: as the module."""
+        """True if one part is, else unknown if one is."""
         found = {part.holds(row) for part in self.parts}
         return True if True in found else None if None in found else False
 
@@ -201,5 +201,5 @@ class Or:
 
 
 def between(value: Expression, low: Expression, high: Expression) -> And:
-    """Both ends included. Source: as the module (BETWEEN)."""
+    """Both ends included."""
     return And((Compare(value, ">=", low), Compare(value, "<=", high)))

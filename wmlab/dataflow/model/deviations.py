@@ -16,7 +16,7 @@ Mode = Literal["design", "hz"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviations:
-    """Which defects of the implementation are on. Source: as the module."""
+    """Which defects of the implementation are on."""
 
     watermark_wakes_one_key: bool = False
     """A watermark ends the idleness of its own key only."""

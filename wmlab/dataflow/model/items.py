@@ -9,8 +9,9 @@ Source: "Keyed watermark support", Terminology and Idle message; upstream classe
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from wmlab.core.errors import ModelError
 
@@ -73,3 +74,48 @@ def require_watermark(key: int, value: int) -> Watermark:
             remedy="Use a time above -2^63 and below 2^63 - 1; to say that a stream is idle, send an idle message.",
         )
     return Watermark(key, value)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenMap(Mapping[K, V]):
+    """A map that never changes: every change gives a new one, so that a state which holds it is its own snapshot.
+
+    Iterates in the order in which its keys first came; equal content is equal and hashes alike, whatever the order.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
+        self._entries: dict[K, V] = dict(entries)
+
+    def put(self, key: K, value: V) -> FrozenMap[K, V]:
+        """The map with `value` under `key`."""
+        return FrozenMap({**self._entries, key: value})
+
+    def without(self, *keys: K) -> FrozenMap[K, V]:
+        """The map without these keys, whether they were there or not."""
+        return FrozenMap({key: value for key, value in self._entries.items() if key not in keys})
+
+    def __getitem__(self, key: K) -> V:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._entries)
+
+    def __getstate__(self) -> dict[K, V]:
+        return self._entries
+
+    def __setstate__(self, entries: dict[K, V]) -> None:
+        self._entries = entries

@@ -8,9 +8,10 @@ A row on one side, in this order:
     every row of the other side that meets the condition: the joined row leaves
     on the outer side, not kept and without a partner:   leaves at once, padded with nulls
 
-A watermark of key k at v on either edge: for each bound of k the limit of the bounded key rises to v - amount. If one
-rose, rows with any time below its limit go; outer ones that never found a partner leave padded. Then watermarks leave
-for every key for which one is due. Two formulas say which:
+The limit of a key is the lowest time that can still find a partner. A watermark of key k at v on either edge: for each
+bound of k the limit of the bounded key rises to v - amount. If one rose, rows with any time below its limit go; outer
+ones that never found a partner leave padded. Then watermarks leave for every key for which one is due. Two formulas say
+which:
 
     state     the lower of the last watermark and the limit of the key; a key without a bound never has one
     buffer    the lower of the last watermark and the oldest time that is kept, whatever the restart did to it
@@ -24,40 +25,81 @@ upstream class `StreamToStreamJoinP`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.defaults import Values, by_default, time_of
 from wmlab.dataflow.model.deviations import DESIGN, Deviations
-from wmlab.dataflow.model.frozen_map import FrozenMap
-from wmlab.dataflow.model.items import Event, Watermark
+from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Watermark
 from wmlab.dataflow.model.join_bounds import Bounds, missing_bound
-from wmlab.dataflow.model.join_state import LEFT, RIGHT, Buffered, JoinState
 from wmlab.dataflow.model.processor import (
     Complete,
     Drop,
     EdgeWatermark,
     GlobalWatermark,
     JobFailedError,
+    Processor,
     Reason,
     Reply,
     Row,
     Stimulus,
+    Values,
+    by_default,
+    time_of,
 )
+
+START: Final = MIN + 1
+"""Below every watermark."""
+LEFT: Final = 0
+RIGHT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Buffered:
+    """A row that is kept; `unmatched` only on the outer side, until a partner comes."""
+
+    values: Values
+    unmatched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JoinState:
+    """Rows of both sides in the order they came, and times by key in the unit of the key's field."""
+
+    buffers: tuple[tuple[Buffered, ...], tuple[Buffered, ...]] = ((), ())
+    limits: FrozenMap[int, int] = field(default_factory=FrozenMap)
+    received: FrozenMap[int, int] = field(default_factory=FrozenMap)
+    emitted: FrozenMap[int, int] = field(default_factory=FrozenMap)
+
+    @classmethod
+    def of_keys(cls, keys: Iterable[int]) -> JoinState:
+        """Nothing came on any of these keys."""
+        start = FrozenMap((key, START) for key in sorted(keys))
+        return cls(limits=start, received=start, emitted=start)
+
+    @property
+    def rows(self) -> int:
+        """The rows of both sides."""
+        return len(self.buffers[LEFT]) + len(self.buffers[RIGHT])
+
+    def buffer(self, side: int, rows: Iterable[Buffered]) -> JoinState:
+        """With other rows on one side."""
+        new = tuple(rows)
+        return replace(self, buffers=(new, self.buffers[RIGHT]) if side == LEFT else (self.buffers[LEFT], new))
+
 
 Kind = Literal["inner", "left outer", "right outer"]
 Output = Literal["state", "buffer"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamJoin:
+class StreamJoin(Processor[JoinState]):
     """Edge 0 is the left input, edge 1 the right one; `keys` gives for each side the time column of every key.
 
     `widths` are the numbers of columns of both sides. `condition` gets the joined row, left before right. `limit` is
     how many rows may be kept, None for any number. Raises `ModelError` for a join that cannot be run, and names the
-    mistake. Source: as the module.
+    mistake.
     """
 
     kind: Kind = "inner"
@@ -76,15 +118,15 @@ class StreamJoin:
 
     @property
     def outer(self) -> int | None:
-        """The side whose rows all appear in the output; None for an inner join. Source: as the module."""
+        """The side whose rows all appear in the output; None for an inner join."""
         return {"inner": None, "left outer": LEFT, "right outer": RIGHT}[self.kind]
 
     def start(self) -> JoinState:
-        """No row and no watermark came. Source: as the module."""
+        """No row and no watermark came."""
         return JoinState.of_keys([*self.keys[LEFT], *self.keys[RIGHT]])
 
     def step(self, state: JoinState, stimulus: Stimulus) -> Reply[JoinState]:
-        """Raises `JobFailedError` at the row limit, `ModelError` for a row without a time. Source: as the module."""
+        """Raises `JobFailedError` at the row limit, `ModelError` for a row without a time."""
         match stimulus:
             case Row(retry=True):
                 return self._again(state)
@@ -194,12 +236,8 @@ class StreamJoin:
         return min([state.received[key], *kept])
 
     def size(self, state: JoinState) -> int:
-        """The rows of both sides. Source: as the module."""
+        """The rows of both sides."""
         return state.rows
-
-    def may_snapshot(self, state: JoinState) -> bool:  # noqa: ARG002
-        """Always. Source: as the module."""
-        return True
 
     def restore(self, snapshots: Sequence[JoinState]) -> JoinState:
         """Its own rows, and of every key the lowest limit and watermark of all instances.
@@ -221,7 +259,7 @@ def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
 
 
 def require_joinable(join: StreamJoin) -> None:
-    """Raises `ModelError` unless both sides have keys of their own and bound each other. Source: as the module."""
+    """Raises `ModelError` unless both sides have keys of their own and bound each other."""
     left, right = join.keys
     for keys, name in ((left, "left"), (right, "right")):
         if not keys:

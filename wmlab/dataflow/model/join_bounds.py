@@ -26,13 +26,13 @@ Bounds = Mapping[int, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A sum of columns, each with a factor, and a constant. Source: as the module."""
+    """A sum of columns, each with a factor, and a constant."""
 
     factors: tuple[tuple[int, int], ...] = ()
     constant: int = 0
 
     def plus(self, other: Linear, factor: int = 1) -> Linear:
-        """The sum with `factor` times another one. Source: as the module."""
+        """The sum with `factor` times another one."""
         factors = dict(self.factors)
         for column, times in other.factors:
             factors[column] = factors.get(column, 0) + factor * times
@@ -40,7 +40,7 @@ class Linear:
 
 
 def linear(expression: Expression) -> Linear | None:
-    """The expression as a sum of columns and a constant; None if it is not one. Source: as the module (casts)."""
+    """The expression as a sum of columns and a constant; None if it is not one."""
     match expression:
         case Column(index):
             return Linear(((index, 1),))
@@ -116,7 +116,7 @@ def bounds_by_key(
 
 
 def missing_bound(bounds: Bounds, left: Collection[int], right: Collection[int]) -> str | None:
-    """Which direction has no bound, in words; None if both have one. Source: as the module."""
+    """Which direction has no bound, in words; None if both have one."""
     if not any(b in right for a in left for b in bounds.get(a, {})):
         return f"no time of the right side (keys {_listed(right)}) is bounded by one of the left (keys {_listed(left)})"
     if not any(b in left for a in right for b in bounds.get(a, {})):

@@ -27,14 +27,14 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A source; `watermarked` is the column with its watermarks, None if it has none. Source: as the module."""
+    """A source; `watermarked` is the column with its watermarks, None if it has none."""
 
     watermarked: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Column n of the output is column `columns[n]` of the input, or None for an expression. Source: as the module."""
+    """Column n of the output is column `columns[n]` of the input, or None for an expression."""
 
     source: Plan
     columns: tuple[int | None, ...]
@@ -42,17 +42,14 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """All inputs together, column by column. Source: as the module."""
+    """All inputs together, column by column."""
 
     sources: tuple[Plan, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Columns of the left side, `left_width` of them, then those of the right; `batch`: the right side is no stream.
-
-    Source: as the module.
-    """
+    """Columns of the left side, `left_width` of them, then those of the right; `batch`: the right side is no stream."""
 
     left: Plan
     right: Plan
@@ -62,7 +59,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class WindowAggregate:
-    """A window over column `time` of the input whose end is in the columns `ends` of the output. Source: as above."""
+    """A window over column `time` of the input whose end is in the columns `ends` of the output."""
 
     source: Plan
     time: int
@@ -71,14 +68,14 @@ class WindowAggregate:
 
 @dataclass(frozen=True, slots=True)
 class DropLate:
-    """A late drop. Source: as the module."""
+    """A late drop."""
 
     source: Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Any operator that no watermark passes. Source: as the module."""
+    """Any operator that no watermark passes."""
 
     sources: tuple[Plan, ...]
 
@@ -88,12 +85,12 @@ Plan = Scan | Project | Union | Join | WindowAggregate | DropLate | Other
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """For every place in the plan the key of each of its watermarked columns. Source: as the module."""
+    """For every place in the plan the key of each of its watermarked columns."""
 
     columns: Mapping[Path, Mapping[int, int]]
 
     def at(self, *path: int) -> Mapping[int, int]:
-        """Column to key at a place; without a path, at the root. Source: as the module."""
+        """Column to key at a place; without a path, at the root."""
         return self.columns[path]
 
 
@@ -148,7 +145,7 @@ class _Walk:
 
 
 def sources_of(plan: Plan) -> tuple[Plan, ...]:
-    """The inputs of an operator in the order of the plan. Source: as the module."""
+    """The inputs of an operator in the order of the plan."""
     match plan:
         case Project(source) | WindowAggregate(source) | DropLate(source):
             return (source,)

@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 from math import comb
 from typing import Generic, TypeVar
 
-from wmlab.dataflow.model import keyed
+from wmlab.dataflow.model.coalescer import Emitted, Keyed
 from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import IDLE, MIN, Done, Idle, Item, Watermark
-from wmlab.dataflow.model.keyed import Emitted, Keyed
 from wmlab.dataflow.model.processor import JobFailedError
 
 S = TypeVar("S", bound=Hashable)
@@ -38,7 +37,7 @@ Draw = Callable[[int], int]
 class Rule(Generic[S]):
     """A state to begin with, and what an item on an input does to it; equal states have equal futures.
 
-    `step` may raise `JobFailedError`, which ends the order. Source: as the module.
+    `step` may raise `JobFailedError`, which ends the order.
     """
 
     start: S
@@ -47,10 +46,7 @@ class Rule(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One output, in how many orders it comes about, and one of them; `failure` says why it ended early.
-
-    Source: as the module.
-    """
+    """One output, in how many orders it comes about, and one of them; `failure` says why it ended early."""
 
     output: Emitted
     failure: str | None
@@ -59,22 +55,22 @@ class Outcome:
 
     @property
     def final(self) -> tuple[tuple[int, int], ...]:
-        """The last watermark of every key that left, by ascending key. Source: as the module."""
+        """The last watermark of every key that left, by ascending key."""
         return tuple(sorted({item.key: item.value for item in self.output if isinstance(item, Watermark)}.items()))
 
     @property
     def idle(self) -> bool:
-        """Whether the output is idle at the end. Source: as the module."""
+        """Whether the output is idle at the end."""
         return bool(self.output) and isinstance(self.output[-1], Idle)
 
 
 def merging(inputs: int, deviations: Deviations = DESIGN) -> Rule[Keyed]:
     """The coalescer of all keys. Source: upstream class `KeyedWatermarkCoalescer`."""
-    return Rule(Keyed.start(inputs), lambda state, place, item: keyed.step(state, place, item, deviations))
+    return Rule(Keyed.start(inputs), lambda state, place, item: state.step(place, item, deviations))
 
 
 def orders(inputs: Inputs) -> int:
-    """In how many ways the inputs can be merged. Source: as the module."""
+    """In how many ways the inputs can be merged."""
     found, together = 1, 0
     for items in inputs:
         together += len(items)
@@ -83,10 +79,7 @@ def orders(inputs: Inputs) -> int:
 
 
 def explore(rule: Rule[S], inputs: Inputs, *, limit: int) -> tuple[Outcome, ...] | None:
-    """All distinct outputs, the most frequent first; None if more than `limit` states stand side by side.
-
-    Source: as the module.
-    """
+    """All distinct outputs, the most frequent first; None if more than `limit` states stand side by side."""
     ended: dict[tuple[Emitted, str | None], tuple[int, Order]] = {}
     standing: dict[tuple[Order, S, Emitted], tuple[int, Order]] = {((0,) * len(inputs), rule.start, ()): (1, ())}
     for _ in range(sum(map(len, inputs))):
@@ -112,7 +105,7 @@ def explore(rule: Rule[S], inputs: Inputs, *, limit: int) -> tuple[Outcome, ...]
 
 
 def sample(rule: Rule[S], inputs: Inputs, *, samples: int, draw: Draw) -> tuple[Outcome, ...]:
-    """The distinct outputs of `samples` orders, each drawn with the same chance. Source: as the module."""
+    """The distinct outputs of `samples` orders, each drawn with the same chance."""
     found: dict[tuple[Emitted, str | None], tuple[int, Order]] = {}
     for _ in range(samples):
         order = _drawn([len(items) for items in inputs], draw)
@@ -122,7 +115,7 @@ def sample(rule: Rule[S], inputs: Inputs, *, samples: int, draw: Draw) -> tuple[
 
 
 def follow(rule: Rule[S], inputs: Inputs, order: Order) -> Outcome:
-    """What one order leads to. Source: as the module."""
+    """What one order leads to."""
     output, failure, taken = _followed(rule, inputs, order)
     return Outcome(output, failure, 1, order[:taken])
 
@@ -130,7 +123,7 @@ def follow(rule: Rule[S], inputs: Inputs, order: Order) -> Outcome:
 def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
     """Run a program with every sequence of answers to its questions; each result with its answers.
 
-    The program must ask the same as long as it gets the same answers. Source: as the module.
+    The program must ask the same as long as it gets the same answers.
     """
     wanted: list[int] = []
     while True:
@@ -199,7 +192,7 @@ def _followed(rule: Rule[S], inputs: Inputs, order: Order) -> tuple[Emitted, str
 class Unflushed:
     """Merging that lets nothing through when the last active input becomes idle.
 
-    `marks` has the last watermark of every input by key, `last` what was let through by key. Source: as the module.
+    `marks` has the last watermark of every input by key, `last` what was let through by key.
     """
 
     inputs: int
@@ -210,7 +203,7 @@ class Unflushed:
 
     @property
     def active(self) -> tuple[int, ...]:
-        """The inputs that count. Source: as the module."""
+        """The inputs that count."""
         return tuple(place for place in range(self.inputs) if place not in self.idle | self.done)
 
 

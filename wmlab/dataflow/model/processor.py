@@ -1,10 +1,17 @@
 """What a processor is: a frozen description with a pure `step(state, stimulus) -> Reply`.
 
-The runtime calls it with one stimulus at a time. A processor that cannot take it replies `accepted=False` and an
+The tasklet calls it with one stimulus at a time. A processor that cannot take it replies `accepted=False` and an
 otherwise usable reply (it may have emitted something to make room); the same stimulus is then repeated before anything
 else reaches it. Everything that leaves the processor is in the reply; the state is frozen, so it is its own snapshot.
 
-Source: "Keyed watermark support", Processor API; upstream class `Processor`.
+A processor that does nothing special with a stimulus replies `by_default`:
+
+    watermark of one edge             nothing
+    watermark over all edges          the same watermark
+    all inputs idle                   an idle message
+    an edge, or all of them, ended    nothing
+
+Source: "Keyed watermark support", Processor API; upstream classes `Processor`, `AbstractProcessor`.
 """
 
 from __future__ import annotations
@@ -15,7 +22,7 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import Event, Item, Value, Watermark
+from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Value, Watermark
 
 
 class Reason(StrEnum):
@@ -145,8 +152,9 @@ class Processor(Protocol[S]):
     def size(self, state: S) -> int:
         """How many rows or accumulators the state holds."""
 
-    def may_snapshot(self, state: S) -> bool:
-        """Whether a snapshot can be taken now (an asynchronous step waits for its calls)."""
+    def may_snapshot(self, state: S) -> bool:  # noqa: ARG002
+        """Whether a snapshot can be taken now: always, except that an ordered asynchronous step waits for its calls."""
+        return True
 
     def restore(self, snapshots: Sequence[S]) -> S:
         """The state of an instance after a restart, from the snapshots of all instances of the vertex, its own first.
@@ -165,3 +173,32 @@ class CountsRetries(Protocol):
 
     def counts_retries(self) -> bool:
         """Whether it wants to be told."""
+
+
+Values = tuple[Value, ...]
+
+
+def by_default(state: S, stimulus: Stimulus) -> Reply[S]:
+    """The reply of a processor that does nothing special with the stimulus.
+
+    Raises `ModelError` for a row or an answer, which every processor has to know about itself.
+    """
+    match stimulus:
+        case GlobalWatermark(watermark):
+            return Reply(state, (watermark,))
+        case InputIdle():
+            return Reply(state, (IDLE,))
+        case EdgeWatermark() | EdgeDone() | Complete():
+            return Reply(state)
+    raise ModelError(f"This processor cannot take {stimulus}.", remedy="Answer only the processor that made the call.")
+
+
+def time_of(values: Values, column: int) -> int:
+    """The event time of a row. Raises `ModelError` unless it is an integer of 64 bits."""
+    time = values[column] if 0 <= column < len(values) else None
+    if type(time) is not int or not MIN <= time <= MAX:
+        raise ModelError(
+            f"Column {column} of the row {values} is no time: {time!r}.",
+            remedy="Name a column that holds an integer time in every row; filter the rows padded by an outer join.",
+        )
+    return time

@@ -30,15 +30,24 @@ from wmlab.dataflow.model.aggregate import (
     group_of,
     group_order,
 )
-from wmlab.dataflow.model.defaults import Values, by_default, time_of
-from wmlab.dataflow.model.frozen_map import FrozenMap
-from wmlab.dataflow.model.items import MAX, MIN, Event
-from wmlab.dataflow.model.processor import Complete, Drop, GlobalWatermark, Reply, Row, Stimulus
+from wmlab.dataflow.model.items import MAX, MIN, Event, FrozenMap
+from wmlab.dataflow.model.processor import (
+    Complete,
+    Drop,
+    GlobalWatermark,
+    Processor,
+    Reply,
+    Row,
+    Stimulus,
+    Values,
+    by_default,
+    time_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Rows in [start, end), in the unit of the event times. Source: as the module."""
+    """Rows in [start, end), in the unit of the event times."""
 
     start: int
     end: int
@@ -47,17 +56,17 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The open sessions of every group by time, and the last watermark. Source: as the module."""
+    """The open sessions of every group by time, and the last watermark."""
 
     groups: FrozenMap[Values, tuple[Session, ...]] = field(default_factory=FrozenMap)
     watermark: int = MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionWindow:
+class SessionWindow(Processor[Sessions]):
     """Sessions over the time in column `time`; `group` are the columns of the grouping key, none for one group.
 
-    Raises `ModelError` for a timeout below 1. Source: as the module.
+    Raises `ModelError` for a timeout below 1.
     """
 
     timeout: int
@@ -71,11 +80,11 @@ class SessionWindow:
             raise ModelError(f"No session has a timeout of {self.timeout}.", remedy="Give a timeout of at least 1.")
 
     def start(self) -> Sessions:
-        """No row and no watermark came. Source: as the module."""
+        """No row and no watermark came."""
         return Sessions()
 
     def step(self, state: Sessions, stimulus: Stimulus) -> Reply[Sessions]:
-        """Raises `ModelError` for a row without a time. Source: as the module."""
+        """Raises `ModelError` for a row without a time."""
         match stimulus:
             case Row(edge, event):
                 return self._row(state, edge, event)
@@ -128,15 +137,11 @@ class SessionWindow:
         return Event((session.start, session.end, *group, *results))
 
     def size(self, state: Sessions) -> int:
-        """The open sessions. Source: as the module."""
+        """The open sessions."""
         return sum(map(len, state.groups.values()))
 
-    def may_snapshot(self, state: Sessions) -> bool:  # noqa: ARG002
-        """Always. Source: as the module."""
-        return True
-
     def restore(self, snapshots: Sequence[Sessions]) -> Sessions:
-        """Its own sessions, and the lowest watermark of all instances. Source: as the module (restore)."""
+        """Its own sessions, and the lowest watermark of all instances."""
         if not snapshots:
             return self.start()
         return Sessions(snapshots[0].groups, min(snapshot.watermark for snapshot in snapshots))

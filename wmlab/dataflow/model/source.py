@@ -1,26 +1,133 @@
-"""The watermarks of one source instance: a policy per partition, merged over those that are not idle.
+"""The watermarks of one source instance: a policy per partition, merged over those that are not idle; and throttling.
+
+A policy is a fixed lag behind the highest time seen, a lag behind the clock, or a rule of one's own; it is a value and
+its state is frozen. What it says may go back; the watermark of the source never does.
 
 An event moves the watermark before it leaves, and no further than to its own time, so that it is never late by its own
 doing. A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the
 highest watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them
 is a step of its own.
 
-Source: "Keyed watermark support", WM generation and Handling of keyed idle messages; upstream class `EventTimeMapper`.
+The watermarks are throttled to a frame that depends on what is downstream. Finer ones than the windows need cost
+without effect, coarser ones delay results. A join closes at no regular rhythm, so a tenth of its spread serves instead.
+
+Source: "Keyed watermark support", WM generation and Handling of keyed idle messages; "Stream-to-stream join", watermark
+throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `WatermarkThrottlingFrameSizeCalculator` (SQL) and
+`Planner` (pipelines).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from math import gcd
+from typing import Final, Generic, Protocol, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.frames import Frames
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Watermark
-from wmlab.dataflow.model.lag import LagPolicy
 
 T = TypeVar("T")
+
+
+class LagPolicy(Protocol[T]):
+    """A rule for the watermark of one partition. `T` is its frozen state."""
+
+    def start(self) -> T:
+        """The state before any event."""
+
+    def report(self, state: T, time: int) -> T:
+        """The state after an event of this time."""
+
+    def current(self, state: T, now_ms: int) -> int | None:
+        """The watermark at clock time `now_ms`; None: none yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLag:
+    """The highest time seen minus `lag`, in the unit of the times. Source: upstream `limitingLag`.
+
+    A time so low that subtracting the lag would leave the 64 bits is not counted. Raises `ModelError` for a negative
+    lag.
+    """
+
+    lag: int
+
+    def __post_init__(self) -> None:
+        _require_lag(self.lag)
+
+    def start(self) -> int | None:
+        """No time seen."""
+        return None
+
+    def report(self, state: int | None, time: int) -> int | None:
+        """The watermark after an event of this time."""
+        if time <= MIN + self.lag:
+            return state
+        mark = time - self.lag
+        return mark if state is None or mark > state else state
+
+    def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
+        """The watermark; the clock plays no part."""
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class RealTimeLag:
+    """The clock minus `lag_ms`; events do not matter, their times being clock times. Source: upstream
+    `limitingRealTimeLag`.
+
+    Raises `ModelError` for a negative lag.
+    """
+
+    lag_ms: int
+
+    def __post_init__(self) -> None:
+        _require_lag(self.lag_ms)
+
+    def start(self) -> None:
+        """There is no state."""
+
+    def report(self, state: None, time: int) -> None:
+        """Nothing to remember."""
+
+    def current(self, state: None, now_ms: int) -> int | None:  # noqa: ARG002
+        """The clock time minus the lag."""
+        return now_ms - self.lag_ms
+
+
+def _require_lag(lag: int) -> None:
+    if lag < 0:
+        raise ModelError(f"lag {lag} is negative", remedy="Use a lag of 0 or more.")
+
+
+SQL_MAX_FRAME_MS: Final = 100
+SPREAD_PARTS: Final = 10
+PIPELINE_FRAME_MS: Final = 1_000
+SESSION_MAX_FRAME_MS: Final = 100
+SESSION_PARTS: Final = 100
+
+
+def sql_frame_ms(slides_ms: Iterable[int] = (), spreads_ms: Iterable[int] = ()) -> int:
+    """The frame for a query with windows of these slides and stream-to-stream joins of these minimum spreads.
+
+    Source: upstream class `WatermarkThrottlingFrameSizeCalculator`.
+    """
+    joins = min((min(max(spread // SPREAD_PARTS, 1), SQL_MAX_FRAME_MS) for spread in spreads_ms), default=None)
+    most = SQL_MAX_FRAME_MS if joins is None else joins
+    return min(gcd(*slides_ms) or most, most)
+
+
+def pipeline_frame_ms(slides_ms: Iterable[int] = (), session_timeouts_ms: Iterable[int] = ()) -> int:
+    """The frame for a pipeline with sliding windows of these slides and session windows of these timeouts.
+
+    A frame above 1000 ms is brought down to a common divisor with it. Source: upstream class `Planner`.
+    """
+    sessions = [min(SESSION_MAX_FRAME_MS, max(1, timeout // SESSION_PARTS)) for timeout in session_timeouts_ms]
+    common = gcd(*slides_ms, *sessions) or PIPELINE_FRAME_MS
+    return common if common <= PIPELINE_FRAME_MS else gcd(common, PIPELINE_FRAME_MS)
+
 
 IDLE_TIMEOUT_MS = 60_000
 """The idle timeout of upstream's pipelines, in milliseconds of clock time."""
@@ -29,17 +136,14 @@ EVERY_TIME = Frames(1)
 
 @dataclass(frozen=True, slots=True)
 class Partition(Generic[T]):
-    """One partition: the state of its policy, its watermark (`MIN`: none yet), and when it is idle (None: never).
-
-    Source: as the module.
-    """
+    """One partition: the state of its policy, its watermark (`MIN`: none yet), and when it is idle (None: never)."""
 
     policy: T
     mark: int
     deadline_ms: int | None
 
     def idle(self, now_ms: int) -> bool:
-        """Whether it is idle at this clock time; at the deadline it is. Source: as the module."""
+        """Whether it is idle at this clock time; at the deadline it is."""
         return self.deadline_ms is not None and self.deadline_ms <= now_ms
 
 
@@ -47,7 +151,7 @@ class Partition(Generic[T]):
 class SourceState(Generic[T]):
     """A source between two events: `last` is the watermark sent, `top` the highest of any partition, `MIN` at first.
 
-    `announced`: the idle message was sent since the last event. Source: as the module.
+    `announced`: the idle message was sent since the last event.
     """
 
     partitions: tuple[Partition[T], ...] = ()
@@ -56,21 +160,12 @@ class SourceState(Generic[T]):
     announced: bool = False
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """The clock time after `now_ms` at which the next partition turns idle if nothing comes; None: never.
-
-        Source: as the module.
-        """
+        """The clock time after `now_ms` at which the next partition turns idle if nothing comes; None: never."""
         return min((d for p in self.partitions if (d := p.deadline_ms) is not None and d > now_ms), default=None)
 
     def marks(self) -> tuple[int | None, ...]:
-        """The watermark of each partition, None: none yet; what a snapshot stores. Source: as the module."""
+        """The watermark of each partition, None: none yet; what a snapshot stores."""
         return tuple(None if p.mark == MIN else p.mark for p in self.partitions)
-
-    def holders(self, now_ms: int) -> tuple[int, ...]:
-        """The partitions that hold the watermark: the lowest of those that are not idle. Source: as the module."""
-        active = {n: p.mark for n, p in enumerate(self.partitions) if not p.idle(now_ms)}
-        low = min(active.values(), default=MIN)
-        return tuple(n for n, mark in active.items() if mark == low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +173,7 @@ class EventTimeMapper(Generic[T]):
     """The rules of one source instance. It holds no state: `start` gives one, every other method the next one.
 
     `key` is that of its watermarks. `frames` are the times a watermark may have (None: no watermark is sent at all).
-    `idle_timeout_ms` is clock time (None: a partition is never idle). Source: as the module.
+    `idle_timeout_ms` is clock time (None: a partition is never idle).
     """
 
     policy: LagPolicy[T]
@@ -95,19 +190,16 @@ class EventTimeMapper(Generic[T]):
             )
 
     def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState[T]:
-        """A source of so many partitions that have brought nothing. Source: as the module."""
+        """A source of so many partitions that have brought nothing."""
         return self.add(SourceState(), partitions, now_ms=now_ms)
 
     def add(self, state: SourceState[T], partitions: int = 1, *, now_ms: int) -> SourceState[T]:
-        """New partitions, which hold the watermark until they have data or turn idle. Source: as the module."""
+        """New partitions, which hold the watermark until they have data or turn idle."""
         fresh = Partition(self.policy.start(), MIN, self._deadline(now_ms))
         return replace(state, partitions=state.partitions + (fresh,) * partitions)
 
     def remove(self, state: SourceState[T], partition: int, *, now_ms: int) -> tuple[SourceState[T], tuple[Item, ...]]:
-        """Without one partition; those behind it move down by one. What it held back is released.
-
-        Source: as the module.
-        """
+        """Without one partition; those behind it move down by one. What it held back is released."""
         self._require(state, partition)
         left = state.partitions[:partition] + state.partitions[partition + 1 :]
         return self._tick(replace(state, partitions=left), now_ms, MAX)
@@ -115,29 +207,26 @@ class EventTimeMapper(Generic[T]):
     def event(
         self, state: SourceState[T], event: Event, *, partition: int, time: int, now_ms: int
     ) -> tuple[SourceState[T], tuple[Item, ...]]:
-        """An event of this event time; what leaves ends with it. Source: as the module."""
+        """An event of this event time; what leaves ends with it."""
         after, items = self._reported(state, partition, time, now_ms)
         return after, (*items, event)
 
     def rejected(
         self, state: SourceState[T], *, partition: int, time: int, now_ms: int
     ) -> tuple[SourceState[T], tuple[Item, ...]]:
-        """An event that a filter within the source swallows; it counts as any other, unless `rejected_rows_silent`.
-
-        Source: as the module.
-        """
+        """An event that a filter within the source swallows; it counts as any other, unless `rejected_rows_silent`."""
         if self.deviations.rejected_rows_silent:
             return state, ()
         return self._reported(state, partition, time, now_ms)
 
     def tick(self, state: SourceState[T], *, now_ms: int) -> tuple[SourceState[T], tuple[Item, ...]]:
-        """No event came up to this clock time. Source: as the module."""
+        """No event came up to this clock time."""
         return self._tick(state, now_ms, MAX)
 
     def restore(self, state: SourceState[T], marks: Mapping[int, int | None]) -> SourceState[T]:
         """The source with the watermarks that a snapshot stored for some of its partitions.
 
-        The first watermark sent is above the lowest one of all partitions. Source: as the module.
+        The first watermark sent is above the lowest one of all partitions.
         """
         for partition in marks:
             self._require(state, partition)

@@ -1,4 +1,4 @@
-"""Tumbling and sliding windows, aggregated by group in one stage and driven by the watermarks of one key.
+"""Tumbling and sliding windows, aggregated by group and driven by the watermarks of one key, in one stage or in two.
 
     row              late if its frame ends before the next window does: dropped, also from windows still open
     watermark        of its key: results of all windows that end at or before it, then the watermark itself
@@ -8,51 +8,71 @@
 A row below the watermark is accepted while its frame is open. A result is the row (start, end, group, aggregates...);
 windows without rows give none. The watermark on the output is that on the window end.
 
-Source: "Keyed watermark support", Changes to window aggregation processors; upstream class `SlidingWindowP`.
+With two stages, the first aggregates into frames and sends each one on when a watermark has passed it: less travels
+than rows. The second combines frames into windows. Between them go rows (frame end, group..., accumulators...). A
+partial result belongs to the frame that ends at or after its own end, so stages of different slides still work
+together. The results are those of one stage.
+
+Source: "Keyed watermark support", Changes to window aggregation processors; upstream classes `SlidingWindowP` and
+`Processors` (accumulateByFrameP, combineToSlidingWindowP).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
-from wmlab.dataflow.model.aggregate import Aggregate, accumulated, combined, created, finished, group_of
-from wmlab.dataflow.model.defaults import Values, by_default, time_of
+from wmlab.dataflow.model.aggregate import (
+    Aggregate,
+    accumulated,
+    combined,
+    created,
+    finished,
+    group_of,
+    group_order,
+)
 from wmlab.dataflow.model.deviations import DESIGN, Deviations
-from wmlab.dataflow.model.frame_store import Combine, FrameStore, WindowShape, restored
-from wmlab.dataflow.model.items import MIN, Event, Value
-from wmlab.dataflow.model.processor import Complete, Drop, GlobalWatermark, JobFailedError, Reason, Reply, Row, Stimulus
+from wmlab.dataflow.model.frames import FrameStore, WindowShape, restored
+from wmlab.dataflow.model.items import IDLE, Event
+from wmlab.dataflow.model.processor import (
+    Complete,
+    Drop,
+    GlobalWatermark,
+    InputIdle,
+    JobFailedError,
+    Processor,
+    Reason,
+    Reply,
+    Row,
+    Stimulus,
+    Values,
+    by_default,
+    time_of,
+)
 
 PartlyLate = Literal["drop", "count"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
+class _Windowing(Processor[FrameStore]):
+    """What a window and its stages share: rows go into frames, watermarks of `key` close windows.
 
-    `limit` is the state limit in (frame, group) pairs, None for none. With `early` results carry a last column that
-    tells early ones. `partly_late="count"` takes a row into the windows that are still open when the first of its
-    windows has closed. Source: as the module.
+    `limit` is the state limit in (frame, group) pairs, None for none.
     """
 
     shape: WindowShape
-    time: int
     aggregates: tuple[Aggregate, ...]
-    group: tuple[int, ...] = ()
     key: int = 0
     limit: int | None = None
-    early: bool = False
-    partly_late: PartlyLate = "drop"
     deviations: Deviations = DESIGN
 
     def start(self) -> FrameStore:
-        """No row and no watermark came. Source: as the module."""
+        """No row and no watermark came."""
         return FrameStore()
 
     def step(self, state: FrameStore, stimulus: Stimulus) -> Reply[FrameStore]:
-        """Raises `JobFailedError` at the state limit, `ModelError` for a row without a time. Source: as the module."""
+        """Raises `JobFailedError` at the state limit, `ModelError` for a row without a time."""
         match stimulus:
             case Row(edge, event):
                 return self._row(state, edge, event)
@@ -61,94 +81,143 @@ class Window:
                 return Reply(state.closed(self.shape, watermark.value), (*out, watermark))
             case GlobalWatermark():
                 return Reply(state)
-            case Complete():
-                return Reply(replace(state, frames=self.start().frames), self._results(state, self._last_end(state)))
+            case Complete() if state.frames:
+                out = self._results(state, self.shape.last_end(max(state.frames)))
+                return Reply(replace(state, frames=self.start().frames), out)
         return by_default(state, stimulus)
 
     def _row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
-        time = time_of(event.values, self.time)
-        frame = self.shape.frames.higher(time)
-        if late := late_row(self, state, edge, event, frame):
-            return Reply(state, drops=(late,))
-        group = group_of(event.values, self.group)
-        before = state.find(frame, group)
-        if before is None:
-            require_room(state.accumulators + 1, self.limit, self.deviations)
-            before = created(self.aggregates)
-        return Reply(state.put(frame, group, accumulated(self.aggregates, before, event.values)))
+        raise NotImplementedError
 
     def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
-        ends = state.ends(self.shape, upto, every=self.deviations.every_boundary)
-        return window_rows(state, self.shape, ends, self.combine, self._finished)
-
-    def early_results(self, state: FrameStore) -> tuple[Event, ...]:
-        """What the open windows hold now, each row told as early; the state stays. Source: upstream `SlidingWindowP`.
-
-        Shape: as the results, with true in the last column, which `early` gives to the others as false.
-        """
-        finish = partial(self._finished, early=True)
-        return window_rows(state, self.shape, state.ends(self.shape, self._last_end(state)), self.combine, finish)
+        """The rows of the windows that end up to a time: (start, end, group..., results...)."""
+        return tuple(
+            Event((end - self.shape.size, end, *group, *finished(self.aggregates, accumulators)))
+            for end in state.ends(self.shape, upto, every=self.deviations.every_boundary)
+            for group, accumulators in state.content(self.shape, end, self.combine)
+        )
 
     def combine(self, one: Values, other: Values) -> Values:
-        """The accumulators of two frames together. Source: as the module."""
+        """The accumulators of two frames together."""
         return combined(self.aggregates, one, other)
 
-    def _finished(self, accumulators: Values, early: bool = False) -> Values:
-        results = finished(self.aggregates, accumulators)
-        return (*results, early) if self.early else results
+    def _require_room(self, state: FrameStore) -> None:
+        """Refuse one more pair: when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
 
-    def _last_end(self, state: FrameStore) -> int:
-        return self.shape.last_end(max(state.frames)) if state.frames else MIN
+        Source: upstream class `SlidingWindowP` (maxProcessorAccumulatedRecords).
+        """
+        count = state.accumulators + 1
+        if self.limit is not None and count >= self.limit + self.deviations.limit_when_exceeded:
+            raise JobFailedError(
+                Reason.LIMIT_EXCEEDED,
+                f"The window would hold {count} accumulators at a limit of {self.limit}.",
+                remedy="Raise the limit, or let the watermark come sooner so that windows close.",
+            )
 
     def size(self, state: FrameStore) -> int:
-        """The (frame, group) pairs. Source: as the module."""
+        """The (frame, group) pairs."""
         return state.accumulators
 
-    def may_snapshot(self, state: FrameStore) -> bool:  # noqa: ARG002
-        """Always. Source: as the module."""
-        return True
-
     def restore(self, snapshots: Sequence[FrameStore]) -> FrameStore:
-        """Its own frames, and the lowest next window of all. Source: as the module (restore)."""
+        """Its own frames, and the lowest next window of all."""
         if not snapshots:
             return self.start()
         return restored(snapshots[0], snapshots[1:], self.shape, self.combine)
 
 
-def late_row(window: Window, state: FrameStore, edge: int, event: Event, frame: int) -> Drop | None:
-    """What is dropped if the frame of a row is closed for it, else None. Source: upstream class `SlidingWindowP`."""
-    closes = frame if window.partly_late == "drop" else window.shape.last_end(frame)
-    if closes >= state.next:
-        return None
-    limit = state.next - window.shape.slide - (closes - frame)
-    return Drop(edge, event, "window", window.key, time_of(event.values, window.time), limit)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(_Windowing):
+    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
 
-
-def window_rows(
-    state: FrameStore,
-    shape: WindowShape,
-    ends: Iterable[int],
-    combine: Combine,
-    finish: Callable[[Values], Values],
-) -> tuple[Event, ...]:
-    """The rows of the windows that end at `ends`: (start, end, group..., results...). Source: as the module."""
-    rows = []
-    for end in ends:
-        for group, accumulators in state.content(shape, end, combine):
-            bounds: tuple[Value, ...] = (end - shape.size, end)
-            rows.append(Event((*bounds, *group, *finish(accumulators))))
-    return tuple(rows)
-
-
-def require_room(count: int, limit: int | None, deviations: Deviations) -> None:
-    """Raises `JobFailedError` if a state may not hold `count` accumulators.
-
-    It may not when the count reaches the limit, or with the option `limit_when_exceeded`, when it is above it.
-    Source: upstream class `SlidingWindowP` (maxProcessorAccumulatedRecords).
+    `partly_late="count"` takes a row into the windows that are still open when the first of its windows has closed.
     """
-    if limit is not None and (count > limit if deviations.limit_when_exceeded else count >= limit):
-        raise JobFailedError(
-            Reason.LIMIT_EXCEEDED,
-            f"The window would hold {count} accumulators at a limit of {limit}.",
-            remedy="Raise the limit, or let the watermark come sooner so that windows close.",
+
+    time: int
+    group: tuple[int, ...] = ()
+    partly_late: PartlyLate = "drop"
+
+    def _row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
+        time = time_of(event.values, self.time)
+        frame = self.shape.frames.higher(time)
+        closes = frame if self.partly_late == "drop" else self.shape.last_end(frame)
+        if closes < state.next:
+            limit = state.next - self.shape.slide - (closes - frame)
+            return Reply(state, drops=(Drop(edge, event, "window", self.key, time, limit),))
+        group = group_of(event.values, self.group)
+        before = state.find(frame, group)
+        if before is None:
+            self._require_room(state)
+            before = created(self.aggregates)
+        return Reply(state.put(frame, group, accumulated(self.aggregates, before, event.values)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameStage(Window):
+    """The first stage: a tumbling window of one frame whose accumulators leave unfinished."""
+
+    def step(self, state: FrameStore, stimulus: Stimulus) -> Reply[FrameStore]:
+        """As a window; while all inputs are idle nothing is held back."""
+        match stimulus:
+            case InputIdle() if not self.deviations.idle_overtakes:
+                # What is held would come behind watermarks of those that go on, and be late there.
+                flushed = self.flush(state)
+                return Reply(flushed.state, (*flushed.out, IDLE))
+        return Window.step(self, state, stimulus)
+
+    def flush(self, state: FrameStore) -> Reply[FrameStore]:
+        """Sends on all frames, also open ones, as it does before a snapshot. Source: upstream class `SlidingWindowP`.
+
+        Rows that come later for a frame that was sent make another partial result of it.
+        """
+        out = self._results(state, max(state.frames)) if state.frames else ()
+        return Reply(replace(state, frames=self.start().frames), out)
+
+    def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
+        """The rows (frame end, group..., accumulators...)."""
+        return tuple(
+            Event((frame, *group, *accumulators))
+            for frame, groups in sorted(state.frames.items())
+            for group, accumulators in sorted(groups.items(), key=lambda entry: group_order(entry[0]))
+            if frame <= upto
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CombineStage(_Windowing):
+    """The second stage: `groups` is the number of group columns between the frame end and the accumulators."""
+
+    groups: int = 0
+
+    def _row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
+        sent = time_of(event.values, 0)
+        frame = self.shape.frames.higher(sent - 1)
+        if frame < state.next:
+            drop = Drop(edge, event, "window", self.key, sent, state.next - self.shape.slide + 1)
+            return Reply(state, drops=(drop,))
+        group, accumulators = event.values[1 : 1 + self.groups], event.values[1 + self.groups :]
+        before = state.find(frame, group)
+        if before is None:
+            self._require_room(state)
+        return Reply(state.put(frame, group, accumulators if before is None else self.combine(before, accumulators)))
+
+
+def in_two_stages(window: Window) -> tuple[FrameStage, CombineStage]:
+    """The two stages that give the results of `window`."""
+    first = FrameStage(
+        shape=WindowShape(window.shape.slide, window.shape.slide),
+        aggregates=window.aggregates,
+        key=window.key,
+        limit=window.limit,
+        deviations=window.deviations,
+        time=window.time,
+        group=window.group,
+    )
+    second = CombineStage(
+        shape=window.shape,
+        aggregates=window.aggregates,
+        key=window.key,
+        limit=window.limit,
+        deviations=window.deviations,
+        groups=len(window.group),
+    )
+    return first, second

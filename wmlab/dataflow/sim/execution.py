@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wmlab.core.journal import Row
 from wmlab.dataflow.model.items import Barrier
-from wmlab.dataflow.model.runtime import InputEdge, Runtime
+from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 from wmlab.dataflow.sim.instance import Instance
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.ledger import Written
@@ -131,7 +131,7 @@ class Running:
         ]
         counts = [sum(queue.lane.link is link for queue in inputs) for link in links]
         dataflow = self.world.dataflow
-        runtime = Runtime(
+        runtime = Tasklet(
             processor=processor_of(dataflow, self.world.plan, node, lambda: not self.world.swallows(node.name)),
             edges=tuple(InputEdge(count, link.priority) for count, link in zip(counts, links, strict=True)),
             guarantee=dataflow.guarantee,

@@ -11,8 +11,7 @@ from typing import Any, Final
 from wmlab.core.journal import Row
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.processor import Answer, Call
-from wmlab.dataflow.model.runtime import Runtime
-from wmlab.dataflow.model.turn import Phase, Turn
+from wmlab.dataflow.model.tasklet import Phase, Tasklet, Turn
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.ledger import Written
 from wmlab.dataflow.sim.notes import Notes
@@ -30,7 +29,7 @@ class Instance(Party):
         execution: Execution,
         node: Node,
         number: int,
-        runtime: Runtime[Any],
+        runtime: Tasklet[Any],
         inputs: Sequence[Queue],
         snapshots: Sequence[Any] | None = None,
     ) -> None:

@@ -10,9 +10,14 @@ from typing import Any
 
 from wmlab.dataflow.model.frames import Frames
 from wmlab.dataflow.model.join_bounds import minimum_spread
-from wmlab.dataflow.model.lag import FixedLag, LagPolicy, RealTimeLag
-from wmlab.dataflow.model.source import EventTimeMapper
-from wmlab.dataflow.model.throttle import pipeline_frame_ms, sql_frame_ms
+from wmlab.dataflow.model.source import (
+    EventTimeMapper,
+    FixedLag,
+    LagPolicy,
+    RealTimeLag,
+    pipeline_frame_ms,
+    sql_frame_ms,
+)
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.join import rule_of
 from wmlab.dataflow.scenario.source import EventTime, Source

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from wmlab.dataflow.model.coalescer import Keyed, Merge
 from wmlab.dataflow.model.items import Event, Item, Watermark
-from wmlab.dataflow.model.join_state import JoinState
-from wmlab.dataflow.model.keyed import Keyed, Merge
+from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Drop
 from wmlab.dataflow.sim.ledger import Written, described
 

@@ -7,18 +7,17 @@ from typing import Any
 
 from wmlab.core.errors import ScenarioError
 from wmlab.dataflow.model import aggregate as model
-from wmlab.dataflow.model.async_ordered import AsyncOrdered
-from wmlab.dataflow.model.async_unordered import AsyncUnordered
+from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.frame_store import WindowShape
+from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.late_drop import LateDrop as LateDropRule
 from wmlab.dataflow.model.processor import Processor
 from wmlab.dataflow.model.session import SessionWindow as SessionRule
-from wmlab.dataflow.model.stateful_map import StatefulMap as StatefulRule
+from wmlab.dataflow.model.transform import LateDrop as LateDropRule
+from wmlab.dataflow.model.transform import StatefulMap as StatefulRule
 from wmlab.dataflow.model.transform import Transform
 from wmlab.dataflow.model.window import Window as WindowRule
-from wmlab.dataflow.model.window_stages import in_two_stages
+from wmlab.dataflow.model.window import in_two_stages
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.expressions import compiled
 from wmlab.dataflow.scenario.join import places_of, rule_of

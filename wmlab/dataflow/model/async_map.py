@@ -1,0 +1,364 @@
+"""The asynchronous step: every row makes a call, and its results leave in the order of the rows or of the answers.
+
+Ordered. A queue holds the calls and, between them, the watermarks. Whatever stands at its head and is finished leaves;
+the first unfinished call blocks everything behind it. A watermark that comes right behind one of the same key replaces
+it; watermarks of alternating keys all stay. Only calls count against the capacity.
+
+Unordered. A watermark must not overtake the rows that came before it. So for every key it is counted how many rows in
+flight came behind which watermark. When a count drops to zero, the newest watermark leaves that no row in flight came
+before; the ones in between are skipped. Rows that came before the first watermark of a key count as behind its lowest
+time. The sum of the counts of every key is the number of calls in flight.
+
+    a, wm 10, b, wm 20, c, wm 30     in flight: a behind MIN, b behind 10, c behind 20; received 30
+    c answers: C                     a is still before 10
+    a answers: A, wm 10              b is before 20
+    b answers: B, wm 30
+
+Source: "Keyed watermark support", Changes to async-transform processor; upstream classes
+`AsyncTransformUsingServiceOrderedP`, `AsyncTransformUsingServiceUnorderedP`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.deviations import DESIGN, Deviations
+from wmlab.dataflow.model.items import IDLE, MIN, Event, FrozenMap, Idle, Item, Watermark
+from wmlab.dataflow.model.processor import (
+    Answer,
+    Call,
+    Complete,
+    GlobalWatermark,
+    InputIdle,
+    JobFailedError,
+    Processor,
+    Reason,
+    Reply,
+    Row,
+    Stimulus,
+    Values,
+    by_default,
+)
+
+S = TypeVar("S")
+Results = tuple[Values, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _AsyncMap(Processor[S]):
+    """What both kinds share: at most `capacity` calls at a time. Raises `ModelError` for a capacity below 1."""
+
+    capacity: int = 4
+    deviations: Deviations = DESIGN
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            problem = f"No call fits into a capacity of {self.capacity}."
+            raise ModelError(problem, remedy="Admit at least one call at a time.")
+
+    def step(self, state: S, stimulus: Stimulus) -> Reply[S]:
+        """Takes the stimulus, then lets out what is finished. Raises `JobFailedError` when a call failed."""
+        match stimulus:
+            case Row(event=event):
+                reply = self.take(state, event)
+            case GlobalWatermark(watermark):
+                reply = self.put(state, watermark)
+            case InputIdle() if not self.deviations.idle_overtakes:
+                reply = self.put(state, IDLE)
+            case Answer(call, results):
+                reply = Reply(self.answered(state, call, results))
+            case Complete():
+                return Reply(state, accepted=not self.holds(state))
+            case _:
+                return by_default(state, stimulus)
+        flushed = self.flush(reply.state)
+        return replace(reply, state=flushed.state, out=reply.out + flushed.out)
+
+    def take(self, state: S, event: Event) -> Reply[S]:
+        """Makes the call for a row, or refuses it."""
+        raise NotImplementedError
+
+    def put(self, state: S, item: Watermark | Idle) -> Reply[S]:
+        """A watermark or an idle message waits for the calls before it."""
+        raise NotImplementedError
+
+    def answered(self, state: S, call: int, results: Results | None) -> S:
+        """With the results of a call; None: it failed."""
+        raise NotImplementedError
+
+    def flush(self, state: S) -> Reply[S]:
+        """Lets out what is finished."""
+        raise NotImplementedError
+
+    def holds(self, state: S) -> bool:
+        """Whether anything has still to leave."""
+        raise NotImplementedError
+
+
+def _require_answer(call: int, results: Results | None, waiting: set[int]) -> Results:
+    """The results of an answer. Raises `JobFailedError` if the call failed, `ModelError` if nobody waits for it."""
+    if call not in waiting:
+        raise ModelError(f"No answer to call {call} is expected.", remedy="Answer every call once.")
+    if results is None:
+        raise JobFailedError(
+            Reason.CALL_FAILED,
+            f"The asynchronous call {call} failed.",
+            remedy="Catch failures in the function that is called, and return what stands for them.",
+        )
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call on the queue; `results` is None until it answers."""
+
+    call: int
+    event: Event
+    results: Results | None = None
+
+
+Place = Waiting | Watermark | Idle
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedCalls:
+    """The queue from its head on, and how many calls were made so far."""
+
+    queue: tuple[Place, ...] = ()
+    made: int = 0
+
+    @property
+    def in_flight(self) -> int:
+        """The calls on the queue, answered or not."""
+        return sum(isinstance(place, Waiting) for place in self.queue)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncOrdered(_AsyncMap[OrderedCalls]):
+    """Results leave in the order of the rows."""
+
+    def start(self) -> OrderedCalls:
+        """No call was made."""
+        return OrderedCalls()
+
+    def take(self, state: OrderedCalls, event: Event) -> Reply[OrderedCalls]:
+        """Makes the call for a row. When full, what is finished leaves first; the row is refused if nothing is."""
+        out: tuple[Item, ...] = ()
+        if state.in_flight >= self.capacity:
+            flushed = self.flush(state)
+            state, out = flushed.state, flushed.out
+        if state.in_flight >= self.capacity:
+            return Reply(state, out, accepted=False)
+        call = Call(state.made, event)
+        queue = (*state.queue, Waiting(call.number, event))
+        return Reply(OrderedCalls(queue, state.made + 1), out, calls=(call,))
+
+    def put(self, state: OrderedCalls, item: Watermark | Idle) -> Reply[OrderedCalls]:
+        """The queue with a watermark or idle message at its end, in place of one that it makes superfluous."""
+        kept = state.queue
+        match kept[-1:], item:
+            case ((Watermark(key),), Watermark(again)) if key == again:
+                kept = kept[:-1]
+            case ((Idle(),), Idle()):
+                kept = kept[:-1]
+        return Reply(replace(state, queue=(*kept, item)))
+
+    def answered(self, state: OrderedCalls, call: int, results: Results | None) -> OrderedCalls:
+        """The queue with the results of a call. Raises `JobFailedError` if it failed."""
+        waiting = {place.call for place in state.queue if isinstance(place, Waiting) and place.results is None}
+        found = _require_answer(call, results, waiting)
+        return replace(
+            state,
+            queue=tuple(
+                replace(place, results=found) if isinstance(place, Waiting) and place.call == call else place
+                for place in state.queue
+            ),
+        )
+
+    def flush(self, state: OrderedCalls) -> Reply[OrderedCalls]:
+        """What stands before the first unfinished call leaves."""
+        out: list[Item] = []
+        for number, place in enumerate(state.queue):
+            if not isinstance(place, Waiting):
+                out.append(place)
+            elif place.results is None:
+                return Reply(replace(state, queue=state.queue[number:]), tuple(out))
+            else:
+                out += map(Event, place.results)
+        return Reply(replace(state, queue=()), tuple(out))
+
+    def holds(self, state: OrderedCalls) -> bool:
+        """Whether anything is on the queue."""
+        return bool(state.queue)
+
+    def size(self, state: OrderedCalls) -> int:
+        """The calls in flight."""
+        return state.in_flight
+
+    def may_snapshot(self, state: OrderedCalls) -> bool:
+        """Once nothing is in flight: everything stops for a snapshot."""
+        return not state.queue
+
+    def restore(self, snapshots: Sequence[OrderedCalls]) -> OrderedCalls:  # noqa: ARG002
+        """Nothing was in flight."""
+        return self.start()
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A row in flight and the last watermark of every key when it came."""
+
+    event: Event
+    seen: FrozenMap[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyProgress:
+    """One key: its last watermark, the last one that left, and rows in flight by the watermark they came behind.
+
+    `counts` is in ascending order of the watermarks; times have the unit of the key's field.
+    """
+
+    received: int = MIN
+    emitted: int = MIN
+    counts: FrozenMap[int, int] = field(default_factory=FrozenMap)
+
+    def entered(self) -> KeyProgress:
+        """With one more row in flight."""
+        return replace(self, counts=self.counts.put(self.received, self.counts.get(self.received, 0) + 1))
+
+    def left(self, seen: int) -> tuple[KeyProgress, int | None]:
+        """With one row less that came behind `seen`, and the watermark that can leave now."""
+        rest = self.counts[seen] - 1
+        if rest:
+            return replace(self, counts=self.counts.put(seen, rest)), None
+        counts = self.counts.without(seen)
+        candidate = min(counts, default=self.received)
+        if candidate <= self.emitted:
+            return replace(self, counts=counts), None
+        return replace(self, counts=counts, emitted=candidate), candidate
+
+
+@dataclass(frozen=True, slots=True)
+class UnorderedCalls:
+    """What is in flight by call number, answers that have not left, and the keys seen so far.
+
+    `idle`: all inputs are idle, which is said once nothing is in flight.
+    """
+
+    in_flight: FrozenMap[int, Flight] = field(default_factory=FrozenMap)
+    answers: tuple[tuple[int, Results], ...] = ()
+    keys: FrozenMap[int, KeyProgress] = field(default_factory=FrozenMap)
+    made: int = 0
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncUnordered(_AsyncMap[UnorderedCalls]):
+    """Results leave in the order of the answers.
+
+    With the option `keys_in_order_of_number` keys that do not first appear as 0, 1, 2, ... fail the job.
+    """
+
+    def start(self) -> UnorderedCalls:
+        """No call was made."""
+        return UnorderedCalls()
+
+    def take(self, state: UnorderedCalls, event: Event) -> Reply[UnorderedCalls]:
+        """Makes the call for a row. When full, what was answered leaves and the row is refused."""
+        if len(state.in_flight) >= self.capacity:
+            return replace(self.flush(state), accepted=False)
+        call = Call(state.made, event)
+        flight = Flight(event, FrozenMap((key, progress.received) for key, progress in state.keys.items()))
+        taken = replace(
+            state,
+            in_flight=state.in_flight.put(call.number, flight),
+            keys=FrozenMap((key, progress.entered()) for key, progress in state.keys.items()),
+            made=state.made + 1,
+            idle=False,
+        )
+        return Reply(taken, calls=(call,))
+
+    def put(self, state: UnorderedCalls, item: Watermark | Idle) -> Reply[UnorderedCalls]:
+        """Notes a watermark, which leaves at once if nothing is in flight; one that goes back is ignored.
+
+        A lower one comes after a restart that guarantees at least once.
+        """
+        if isinstance(item, Idle):
+            return Reply(replace(state, idle=True))
+        key, value = item.key, item.value
+        progress = state.keys.get(key) or self._first(state, key)
+        state = replace(state, idle=False, keys=_sorted(state.keys.put(key, progress)))
+        if value <= progress.received:
+            return Reply(state)
+        leaves = not state.in_flight
+        progress = replace(progress, received=value, emitted=value if leaves else progress.emitted)
+        return Reply(replace(state, keys=state.keys.put(key, progress)), (item,) if leaves else ())
+
+    def _first(self, state: UnorderedCalls, key: int) -> KeyProgress:
+        if self.deviations.keys_in_order_of_number and key != len(state.keys):
+            raise JobFailedError(
+                Reason.INDEX_ERROR,
+                f"The first watermark of key {key} comes when {len(state.keys)} keys are known.",
+                remedy="Let keys first appear as 0, 1, 2, ..., or turn the option keys_in_order_of_number off.",
+            )
+        return KeyProgress(counts=FrozenMap([(MIN, len(state.in_flight))] if state.in_flight else []))
+
+    def answered(self, state: UnorderedCalls, call: int, results: Results | None) -> UnorderedCalls:
+        """With the results of a call. Raises `JobFailedError` if it failed."""
+        waiting = set(state.in_flight) - {number for number, _ in state.answers}
+        return replace(state, answers=(*state.answers, (call, _require_answer(call, results, waiting))))
+
+    def flush(self, state: UnorderedCalls) -> Reply[UnorderedCalls]:
+        """Results leave in the order of the answers, each followed by the watermarks that it held back."""
+        out: list[Item] = []
+        in_flight, keys = state.in_flight, state.keys
+        for call, results in state.answers:
+            out += map(Event, results)
+            seen, in_flight = in_flight[call].seen, in_flight.without(call)
+            for key, progress in keys.items():
+                after, released = progress.left(seen.get(key, MIN))
+                keys = keys.put(key, after)
+                out += [] if released is None else [Watermark(key, released)]
+        if idle := state.idle and not in_flight:
+            out.append(IDLE)
+        done = replace(state, in_flight=in_flight, keys=keys, answers=(), idle=state.idle and not idle)
+        return Reply(done, tuple(out))
+
+    def holds(self, state: UnorderedCalls) -> bool:
+        """Whether a call is in flight."""
+        return bool(state.in_flight)
+
+    def size(self, state: UnorderedCalls) -> int:
+        """The calls in flight."""
+        return len(state.in_flight)
+
+    def restore(self, snapshots: Sequence[UnorderedCalls]) -> UnorderedCalls:
+        """The rows of its own that were in flight are so again, and of every key the lowest watermark was received.
+
+        Their calls are numbered anew from 0 and have to be made again: see `outstanding`. Each row counts as one that
+        came before any watermark, since it may have come before the lowest one.
+        """
+        events = [flight.event for flight in snapshots[0].in_flight.values()] if snapshots else []
+        received: dict[int, int] = {}
+        for snapshot in snapshots:
+            for key, progress in snapshot.keys.items():
+                received[key] = min(received.get(key, progress.received), progress.received)
+        counts = FrozenMap([(MIN, len(events))] if events else [])
+        return UnorderedCalls(
+            in_flight=FrozenMap((number, Flight(event, FrozenMap())) for number, event in enumerate(events)),
+            keys=_sorted(FrozenMap((key, KeyProgress(value, counts=counts)) for key, value in received.items())),
+            made=len(events),
+        )
+
+    def outstanding(self, state: UnorderedCalls) -> tuple[Call, ...]:
+        """The calls that wait for an answer; after a restart they have to be made again."""
+        answered = {number for number, _ in state.answers}
+        return tuple(Call(number, flight.event) for number, flight in state.in_flight.items() if number not in answered)
+
+
+def _sorted(keys: FrozenMap[int, KeyProgress]) -> FrozenMap[int, KeyProgress]:
+    return FrozenMap(sorted(keys.items()))
