@@ -17,10 +17,8 @@ import simpy
 from benchmarks.measure import Answer, Contender, Timing, measured, table
 from wmlab.core.delays import Fixed
 from wmlab.streams.api import Scenario
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
 ROWS = 5_000_000
 THREADS = 1

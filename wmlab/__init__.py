@@ -18,13 +18,13 @@ from wmlab.core.lazy import lazy
 __version__ = "0.1.0"
 
 _HOMES: Final = {
-    "Clock": "wmlab.streams.scenario.clock:Clock",
-    "Controllers": "wmlab.streams.scenario.controllers:Controllers",
+    "Clock": "wmlab.streams.scenario.parts:Clock",
+    "Controllers": "wmlab.streams.scenario.parts:Controllers",
     "EventWriter": "wmlab.streams.scenario.parts:EventWriter",
-    "ReaderGroup": "wmlab.streams.scenario.reader_group:ReaderGroup",
+    "ReaderGroup": "wmlab.streams.scenario.parts:ReaderGroup",
     "Scenario": "wmlab.streams.api:Scenario",
     "Stream": "wmlab.streams.scenario.parts:Stream",
-    "TransactionalWriter": "wmlab.streams.scenario.transactional:TransactionalWriter",
+    "TransactionalWriter": "wmlab.streams.scenario.parts:TransactionalWriter",
     "chart": "wmlab.streams.charts",
     "compare": "wmlab.streams.compare:compare",
     "dataflow": "wmlab.dataflow",

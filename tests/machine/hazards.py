@@ -17,9 +17,7 @@ from tests.machine.parts import NEVER_MS
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
 Options = Mapping[str, Any]
 

@@ -11,12 +11,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from wmlab.streams.scenario import network, noting
-from wmlab.streams.scenario.clock import Clock
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 NEVER_MS: Final = 60_000
 """A timeout beyond the end of every run."""

@@ -9,8 +9,7 @@ from tests.machine import actions, parts
 from tests.machine.base import GAPS_MS, Machine
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
 from wmlab.streams.scenario.units import EVERY, SERVICES
 
 MOST_WRITERS = 4

@@ -14,9 +14,7 @@ from tests.machine.judge import judge, violated
 from wmlab.core.spark.schemas import dataframe
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES as SCHEMAS
 
 Row = dict[str, Any]

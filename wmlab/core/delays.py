@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field
 
-from wmlab.core.units import Ms
-from wmlab.core.values import Problem, Problems, value
+from wmlab.core.values import Ms, Problem, Problems, tagged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,23 +18,19 @@ if TYPE_CHECKING:
 _BLOCK = 256
 
 
-@value
+@tagged
 class Fixed:
     """Every message takes `ms`."""
 
     ms: Ms
-    _: KW_ONLY
-    kind: Literal["fixed"] = "fixed"
 
 
-@value
+@tagged
 class Uniform:
     """Between `low_ms` and `high_ms`, both included, all equally likely."""
 
     low_ms: Ms
     high_ms: Ms
-    _: KW_ONLY
-    kind: Literal["uniform"] = "uniform"
 
     def __post_init__(self) -> None:
         if self.low_ms > self.high_ms:
@@ -43,24 +38,21 @@ class Uniform:
             raise Problems("Uniform", [Problem(("high_ms",), message)])
 
 
-@value
+@tagged
 class Exponential:
     """At least `least_ms`, and beyond that exponential with mean `mean_ms`."""
 
     mean_ms: Annotated[float, Field(ge=0, strict=True)]
     _: KW_ONLY
     least_ms: Ms = 0
-    kind: Literal["exponential"] = "exponential"
 
 
-@value
+@tagged
 class LogNormal:
     """Log-normal: half of the messages take less than `median_ms`; `sigma` is the spread of the logarithm."""
 
     median_ms: Annotated[float, Field(gt=0, strict=True)]
     sigma: Annotated[float, Field(ge=0, le=5, strict=True)]
-    _: KW_ONLY
-    kind: Literal["log_normal"] = "log_normal"
 
 
 Delay = Annotated[Fixed | Uniform | Exponential | LogNormal, Field(discriminator="kind")]

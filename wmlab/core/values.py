@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, cast, dataclass_transform
+from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from wmlab.core.errors import ScenarioError
@@ -19,6 +20,19 @@ from wmlab.core.errors import ScenarioError
 T = TypeVar("T")
 UNNAMED_KIND = "event"
 """The kind of a part that does not say what it is: of the writers, an event writer."""
+
+Ms = Annotated[int, Field(ge=0, strict=True)]
+"""Milliseconds after the start of the scenario, or a duration that may be nothing."""
+Period = Annotated[int, Field(gt=0, strict=True)]
+"""A duration in milliseconds."""
+Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
+"""An application time: a 64-bit integer, milliseconds in all scenarios of wmlab."""
+Offset = Annotated[int, Field(ge=0, strict=True)]
+"""A place in a segment, in bytes."""
+Share = Annotated[float, Field(ge=0, lt=1, strict=True)]
+"""A part of the whole, below 1."""
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
+"""What a party or a stream is called."""
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
 
@@ -112,6 +126,22 @@ def value(cls: type[T]) -> type[T]:
     return cast("type[T]", made)
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=False)
+def tagged(cls: type[T]) -> type[T]:
+    """Make `cls` a value of a union: its field `kind` is always the name of the class in snake case."""
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+    cls.__annotations__["kind"] = Literal[kind]
+    setattr(cls, "kind", dataclasses.field(default=kind, kw_only=True))  # noqa: B010 - as above
+    return value(cls)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def action(cls: type[T]) -> type[T]:
+    """Make `cls`, a `Timed`, an action of a script: a value of a union whose fields are all given by name."""
+    cls.__annotations__ = {"_": dataclasses.KW_ONLY, **cls.__annotations__}
+    return tagged(cls)
+
+
 def _gathering(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def gathering(self: Any, *args: Any, **fields: Any) -> None:
@@ -137,6 +167,14 @@ def _repr(self: Any) -> str:
         positional = not field.kw_only and field.name == "name"
         parts.append(shown if positional else f"{field.name}={shown}")
     return f"{type(self).__name__}({', '.join(parts)})"
+
+
+@value
+class Timed:
+    """The base of all actions: `at_ms` is when it happens, after the start of the scenario."""
+
+    _: dataclasses.KW_ONLY
+    at_ms: Ms
 
 
 def is_default(field: dataclasses.Field[Any], offered: object) -> bool:

@@ -8,9 +8,7 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers.rules import Rules
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES
 
 RULES = Rules(period_ms=1_000, timeout_ms=10_000, look_every_ms=1_000)

@@ -8,7 +8,7 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.model.segment import segment_name
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import ReaderGroup
 
 
 def at(recording: Recording, at_ms: int, reader: str = "r-0") -> Explanation:

@@ -8,8 +8,7 @@ from tests.streams.answers.runs import fault, written
 from wmlab.streams.answers.history import history_at
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import EventWriter, Stream, TransactionalWriter
 
 Fault = tuple[str, int] | tuple[str, int, str]
 

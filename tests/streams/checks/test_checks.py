@@ -17,9 +17,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.checks.checks import INVARIANTS, verdict
 from wmlab.streams.checks.late import BROKE_ITS_WORD, DROPPED, NOT_NOTED, late_events
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES
 
 Rows = list[dict[str, Any]]

@@ -6,8 +6,7 @@ from wmlab.core.errors import WmlabError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup
 
 
 def scenario(*actions, readers=None):

@@ -8,11 +8,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.clock import Clock
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 policies = st.one_of(
     st.just(noting.EarliestOpen()),

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.scenario.clock import Clock
-from wmlab.streams.sim.backlog import Backlog
-from wmlab.streams.sim.clock import LocalClock
-from wmlab.streams.sim.load import Load
-from wmlab.streams.sim.routes import Routes
+from wmlab.streams.scenario.parts import Clock
+from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes
 
 MANY = 10_000
 

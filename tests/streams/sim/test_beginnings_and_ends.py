@@ -7,11 +7,8 @@ import pytest
 from tests.machine.judge_log import windows_monotone
 from tests.streams.sim.worlds import rows, run
 from wmlab.streams.scenario import network, script
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 
 @pytest.mark.parametrize(

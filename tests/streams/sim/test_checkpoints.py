@@ -18,8 +18,7 @@ from tests.streams.sim.test_readers import (
 from tests.streams.sim.worlds import only, rows, run
 from wmlab.streams.model.position import is_valid_cut
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup
 
 TAKEN = script.Checkpoint(at_ms=6_200, name="c")
 BACK = script.ResetToCheckpoint(at_ms=12_200, checkpoint="c")

@@ -7,10 +7,8 @@ import pytest
 
 from tests.streams.sim.worlds import rows, run, scenario
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.clock import Clock
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.sim.clock import LocalClock
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, Stream
+from wmlab.streams.sim.load import LocalClock
 
 STEPS = [script.StepClock(at_ms=400, party="w1", by_ms=-50), script.StepClock(at_ms=200, party="w1", by_ms=1_000)]
 

@@ -11,11 +11,8 @@ from tests.streams.sim.worlds import rows, run, scenario
 from wmlab.core.delays import Fixed, Uniform
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.world import World
 
 FLEET = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000, "start_delay_ms": 2_000}

@@ -13,11 +13,8 @@ from wmlab.core.values import Problems
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.clock import Clock
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
 
 FAST = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000}
 TWO = Controllers(2, buckets=4, **FAST)

@@ -5,9 +5,7 @@ from tests.streams.sim.worlds import only, rows, run
 from wmlab.core.delays import Fixed, Uniform
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import ReaderGroup, Stream, TransactionalWriter
 
 FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)
 

@@ -7,8 +7,8 @@ import pytest
 from tests.streams.sim.worlds import rows, run, scenario
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.streams.scenario import network, script
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import Controllers
 
 SPLIT = script.Scale(at_ms=6_000, seal=["0@0"])
 

@@ -5,11 +5,8 @@ import pytest
 from tests.streams.sim.worlds import rows, run
 from wmlab.core.delays import Fixed, Uniform
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.clock import Clock
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
 
 WALL = EventWriter("w", rate_per_s=50, noting=noting.WallClock())
 

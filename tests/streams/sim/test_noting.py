@@ -8,8 +8,7 @@ from tests.streams.sim.claims import assert_sound, late_events
 from tests.streams.sim.worlds import noted, rows, run, scenario, stored_marks
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 from wmlab.streams.sim.world import World
 
 

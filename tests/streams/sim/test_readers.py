@@ -8,9 +8,7 @@ from tests.streams.sim.worlds import only, rows, run, scenario
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
 FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)
 

@@ -12,9 +12,7 @@ from tests.streams.sim.worlds import rows, run, scenario
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.sim.load import synthetic
 
 

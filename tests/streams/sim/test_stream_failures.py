@@ -11,9 +11,7 @@ from tests.streams.sim.worlds import noted, rows, run, scripted
 from wmlab.core.values import Problems
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
 from wmlab.streams.sim.load import Load
 
 

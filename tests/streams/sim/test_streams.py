@@ -11,9 +11,7 @@ from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.segment import parse_segment, segment_name
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.simulate import tables_of
 from wmlab.streams.tables import TABLES
 

@@ -6,10 +6,7 @@ from hypothesis import strategies as st
 from tests.streams.sim.claims import assert_sound, late_events
 from tests.streams.sim.worlds import rows, scenario
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.world import World
 
 

@@ -5,9 +5,7 @@ import pytest
 from tests.streams.sim.claims import assert_sound, held, late_events, outcomes
 from tests.streams.sim.worlds import rows, run, stored_marks
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
 
 STREAM = Stream(timestamp_aggregation_timeout_ms=3_000)
 BUSY = EventWriter("w", rate_per_s=50)

@@ -2,7 +2,7 @@
 
 from tests.streams.sim.worlds import rows, run
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import TransactionalWriter
 
 
 def txn_writer(**fields):

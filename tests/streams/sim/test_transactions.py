@@ -14,10 +14,8 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.recording import record
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.clock import Clock
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import Clock, EventWriter, Stream, TransactionalWriter
 from wmlab.streams.sim.world import World
 
 

@@ -8,10 +8,8 @@ import pytest
 from tests.streams.sim.worlds import events_of, rows, run
 from wmlab.streams.model.position import Position
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.clock import Clock
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.sim.load import Load
-from wmlab.streams.sim.noting import time_to_note
+from wmlab.streams.scenario.parts import Clock, EventWriter, Stream
+from wmlab.streams.sim.load import Load, time_to_note
 from wmlab.streams.sim.store import SegmentStore
 
 ALL = SimpleNamespace(clock_ms=100, earliest_open=70, last_event_time=80, max_event_time=90)

@@ -5,9 +5,7 @@ from typing import Any
 
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.controllers import Controllers
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.sim.group import Group
 from wmlab.streams.sim.world import World
 

@@ -9,8 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.units import Period
-from wmlab.core.values import Problems, plain, value
+from wmlab.core.values import Period, Problems, plain, value
 from wmlab.dataflow.model import deviations as model
 from wmlab.dataflow.scenario.checks import problems_across
 from wmlab.dataflow.scenario.edges import Edges

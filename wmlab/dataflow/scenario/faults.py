@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wmlab.core.units import Ms, Period
-from wmlab.core.values import value
+from wmlab.core.values import Ms, Period, value
 
 Number = Annotated[int, Field(ge=0, lt=1_000, strict=True)]
 """A partition or an instance, from 0."""

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from wmlab.core.units import Ms, Name, Period
-from wmlab.core.values import Problem, Problems, value
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Key, Rows
 from wmlab.streams.scenario.scenario import StreamScenario
 

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from wmlab.core.delays import Delay, Fixed
-from wmlab.core.units import Ms, Name, Period
-from wmlab.core.values import Problem, Problems, value
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
 from wmlab.dataflow.scenario.parts import (
     Aggregates,
     Column,

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from typing import Literal
 
-from wmlab.core.units import Ms, Name, Period
-from wmlab.core.values import Problem, Problems, value
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
 from wmlab.dataflow.scenario.expressions import Expression
 from wmlab.dataflow.scenario.parts import Aggregates, Column, Copies, Grouping, Size
 

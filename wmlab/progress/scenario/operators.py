@@ -14,8 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wmlab.core.units import Name
-from wmlab.core.values import value
+from wmlab.core.values import Name, value
 
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 

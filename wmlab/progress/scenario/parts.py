@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wmlab.core.units import Ms, Name, Period
-from wmlab.core.values import Problem, Problems, value
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
 from wmlab.progress.scenario.operators import Count, Operator, OutputOperator, Renumber
 from wmlab.progress.scenario.origins import RESERVED
 

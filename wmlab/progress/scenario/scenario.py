@@ -12,8 +12,7 @@ from pydantic import Field
 
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.units import Period
-from wmlab.core.values import Problem, Problems, value
+from wmlab.core.values import Period, Problem, Problems, value
 from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.scenario.parts import PlanAction, Query, StallWorker, Workers
 

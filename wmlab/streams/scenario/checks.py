@@ -3,28 +3,157 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.scenario.checks_readers import reader_problems
-from wmlab.streams.scenario.checks_writers import process_names, writer_problems
+from wmlab.streams.model.segment import parse_segment
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.script import (
+    AbortTransaction,
     Action,
     AddController,
     AddReader,
+    Checkpoint,
+    CommitTransaction,
     DeleteStream,
+    DuplicateWriter,
+    NoteTime,
     Partition,
+    ReaderAction,
+    ReleaseSegment,
+    ResetToCheckpoint,
     Scale,
     SealStream,
+    ShutDownWriter,
+    SlowTransaction,
     StepClock,
+    WriteInTransaction,
 )
-from wmlab.streams.scenario.units import EVERY, SERVICES, controller_name
+from wmlab.streams.scenario.units import EVERY, SERVICES, controller_name, process_name
 
 if TYPE_CHECKING:
     from wmlab.streams.scenario.scenario import StreamScenario
+
+
+AnyWriter = EventWriter | TransactionalWriter
+_ON_TRANSACTIONS = (AbortTransaction, CommitTransaction, SlowTransaction, WriteInTransaction)
+
+
+def process_names(writers: Sequence[AnyWriter], script: Sequence[Action]) -> list[str]:
+    """The names of all processes: each writer, and the further ones of a writer, `w1/2`, `w1/3` and so on."""
+    names: list[str] = []
+    for writer in writers:
+        started = sum(isinstance(action, DuplicateWriter) and action.writer == writer.name for action in script)
+        count = started + (writer.processes if isinstance(writer, EventWriter) else 1)
+        names += [process_name(writer.name, number) for number in range(1, count + 1)]
+    return names
+
+
+def writer_problems(writers: Sequence[AnyWriter], script: Sequence[Action]) -> Iterator[Problem]:
+    """Actions that their writer cannot carry out."""
+    by_name = {writer.name: writer for writer in writers}
+    for index, action in enumerate(script):
+        named = getattr(action, "writer", None)
+        writer = by_name.get(named.split("/")[0]) if named is not None else None
+        message = None if writer is None else _refusal(action, writer) or _too_early(index, action, writer, script)
+        if message is not None:
+            yield Problem(("script", index, "writer"), message)
+
+
+def _too_early(index: int, action: Action, writer: AnyWriter, script: Sequence[Action]) -> str | None:
+    """What is wrong with an action on a process that a later action starts."""
+    _, slash, number = getattr(action, "writer", "").partition("/")
+    if not slash or not isinstance(writer, EventWriter):
+        return None
+    twins = [
+        (other.at_ms, place)
+        for place, other in enumerate(script)
+        if isinstance(other, DuplicateWriter) and other.writer == writer.name
+    ]
+    started = sorted(twins)[int(number) - writer.processes - 1 :] if int(number) > writer.processes else []
+    if started and (action.at_ms, index) < started[0]:
+        return f"starts at {started[0][0]} (got {action.at_ms})"
+    return None
+
+
+def _refusal(action: Action, writer: AnyWriter) -> str | None:
+    transactional = isinstance(writer, TransactionalWriter)
+    notes = isinstance(action, NoteTime) or (isinstance(action, ShutDownWriter) and action.last_note)
+    if isinstance(action, _ON_TRANSACTIONS) and not transactional:
+        return f"{writer.name!r} is an event writer; only a TransactionalWriter has transactions"
+    if notes and transactional:
+        return f"{writer.name!r} notes time when it commits; use CommitTransaction"
+    if notes and writer.id is None:
+        return f"{writer.name!r} has no writer_id, so it cannot note time"
+    if isinstance(action, DuplicateWriter) and transactional:
+        return f"{writer.name!r} is transactional; only an EventWriter can be duplicated"
+    if isinstance(action, DuplicateWriter) and action.writer != writer.name:
+        return f"name the writer, {writer.name!r}, not one of its processes"
+    return None
+
+
+def reader_problems(groups: Sequence[ReaderGroup], script: Sequence[Action]) -> Iterator[Problem]:
+    """Actions before there is a group, on groups, readers and checkpoints that nothing makes, or making one twice."""
+    actions = [(index, action) for index, action in enumerate(script) if isinstance(action, get_args(ReaderAction))]
+    checkpoints = Counter((_group_name(groups, a), a.name) for _, a in actions if isinstance(a, Checkpoint))
+    readers = Counter(name for group in groups for name in group.reader_names())
+    readers.update(action.reader for _, action in actions if isinstance(action, AddReader))
+    for index, action in actions:
+        if not groups:
+            yield Problem(("script", index), "concerns readers, and the scenario has none")
+            continue
+        yield from _group_problems(index, action, groups)
+        if isinstance(action, AddReader) and readers[action.reader] > 1:
+            yield Problem(("script", index, "reader"), f"another reader is called {action.reader!r} too")
+        if isinstance(action, Checkpoint) and checkpoints[_group_name(groups, action), action.name] > 1:
+            yield Problem(("script", index, "name"), f"another checkpoint is called {action.name!r} too")
+        known = [name for group, name in checkpoints if group == _group_name(groups, action)]
+        yield from _reference_problems(index, action, sorted(readers), known)
+
+
+def _group_name(groups: Sequence[ReaderGroup], action: ReaderAction) -> str | None:
+    """The group that an action names, or the only one."""
+    named: str | None = getattr(action, "group", None)
+    return groups[0].name if named is None and groups else named
+
+
+def _group_problems(index: int, action: ReaderAction, groups: Sequence[ReaderGroup]) -> Iterator[Problem]:
+    names = [group.name for group in groups]
+    if hasattr(action, "group"):
+        if action.group is None and len(groups) > 1:
+            yield Problem(("script", index, "group"), f"must say which group; there are: {', '.join(names)}")
+        elif action.group is not None and action.group not in names:
+            yield Problem(
+                ("script", index, "group"), f"no group is called {action.group!r}; there are: {', '.join(names)}"
+            )
+    reader = getattr(action, "reader", None)
+    of = [g for g in groups if g.name == _group_name(groups, action) or reader in g.reader_names()]
+    starts_ms = max((group.starts_ms for group in of), default=0)
+    if action.at_ms <= starts_ms:
+        message = f"lies before or at the start of the readers, {starts_ms} (got {action.at_ms})"
+        yield Problem(("script", index, "at_ms"), message)
+
+
+def _reference_problems(
+    index: int, action: ReaderAction, readers: Sequence[str], checkpoints: Sequence[str]
+) -> Iterator[Problem]:
+    reader = getattr(action, "reader", None)
+    if reader is not None and reader not in readers:
+        message = f"no reader is called {reader!r}; there are: {', '.join(readers)}"
+        yield Problem(("script", index, "reader"), message)
+    if isinstance(action, ResetToCheckpoint) and action.checkpoint not in (None, *checkpoints):
+        known = ", ".join(checkpoints) or "none"
+        message = f"no checkpoint is called {action.checkpoint!r}; there are: {known}"
+        yield Problem(("script", index, "checkpoint"), message)
+    if isinstance(action, ReleaseSegment):
+        try:
+            parse_segment(action.segment)
+        except ModelError as error:
+            yield Problem(("script", index, "segment"), error.problem)
+
 
 ROLES = ("leader", "committer", "distributor")
 """What a script may call a controller besides its name."""

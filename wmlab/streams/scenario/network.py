@@ -13,8 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from wmlab.core.delays import Delay, Exponential, Fixed, LogNormal, Uniform
-from wmlab.core.units import Period, Share
-from wmlab.core.values import value
+from wmlab.core.values import Period, Share, value
 
 __all__ = ["Exponential", "Fixed", "LogNormal", "Network", "Retry", "Uniform"]
 

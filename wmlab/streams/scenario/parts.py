@@ -1,4 +1,4 @@
-"""The parties of a run as values: the stream, its writers, its reader group.
+"""The parties of a run as values: the stream, its writers, its reader groups, the controllers, and their clocks.
 
 Names and defaults follow the documents; every deviation of an implementation from its design is a named
 option that is off by default.
@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wmlab.core.units import Ms, Name, Period
-from wmlab.core.values import Problem, Problems, value
-from wmlab.streams.scenario.clock import Clock
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
-from wmlab.streams.scenario.units import Keys, WriterId
+from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
 
-if TYPE_CHECKING:
-    from wmlab.streams.scenario.transactional import TransactionalWriter
+
+@value
+class Clock:
+    """A party's clock: `skew_ms` ahead of simulated time at the start, or behind it when negative.
+
+    It gains `drift_ppm` microseconds a second, or loses them when negative. `script.StepClock` sets it during a run.
+    """
+
+    _: KW_ONLY
+    skew_ms: Annotated[int, Field(strict=True)] = 0
+    drift_ppm: Annotated[int, Field(gt=-1_000_000, le=1_000_000, strict=True)] = 0
 
 
 @value
@@ -135,3 +142,159 @@ def _automatic_problems(writer: EventWriter) -> Iterator[Problem]:
         yield Problem(("automatic_note_period_ms",), "needs automatically_note_time")
     if writer.auto_note_survives_close:
         yield Problem(("auto_note_survives_close",), "needs automatically_note_time")
+
+
+@value
+class TransactionalWriter:
+    """A writer whose events are seen when their transaction is committed (PDP-33, "Event Writer API Changes").
+
+    Every `every_ms` it begins a transaction and commits it `open_ms` later (None: when the next one begins). With
+    `open_ms` up to `every_ms` transactions do not overlap, and one that is late delays the next; with more they do.
+    Committing notes the time that `noting` chooses; `noting.Never()` commits without one, and so does a writer
+    without a `writer_id`, whose attempt is recorded as an error (Pravega issue 4222).
+
+    The controller takes up the commit `commit_latency_ms` after the request. When the writer dies, the controller
+    aborts what it left open after `lease_ms`, Pravega's transaction timeout. The other fields are those of
+    `EventWriter`.
+    """
+
+    name: Name
+    _: KW_ONLY
+    rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
+    trace: str | None = None
+    delay_mean_ms: Annotated[float, Field(ge=0, strict=True)] = 0.0
+    keys: Keys = "0..1"
+    every_ms: Period = 2_000
+    open_ms: Period | None = None
+    commit_latency_ms: Ms = 400
+    lease_ms: Period = 90_000
+    noting: Noting = EarliestOpen()
+    writer_id: WriterId | None = "{name}"
+    clock: Clock = Clock()
+    starts_ms: Ms = 0
+    batch_ms: Period = 100
+    event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
+    stream: Name | None = None
+    kind: Literal["transactional"] = "transactional"
+
+    def __post_init__(self) -> None:
+        problems = tuple(load_problems(self))
+        if problems:
+            raise Problems(f"TransactionalWriter {self.name!r}", problems)
+
+    @property
+    def id(self) -> str | None:
+        """The id under which its marks are kept; None: it has none."""
+        return None if self.writer_id is None else self.writer_id.replace("{name}", self.name)
+
+
+@value
+class ReaderGroup:
+    """A group of readers that share the segments of the stream.
+
+    Each reader reads up to `rate_per_s` events a second (None: as fast as they come), starting `starts_ms` after
+    the scenario, and every `publish_every_ms` publishes its position and looks at its time window.
+
+    How time windows come about:
+
+    - `read_side`: `implementation`, the group shares offsets and each reader compares them with the marks (upstream
+      `WatermarkReaderImpl`); `document`, the group shares a map from reader to the time it passed, and the lower
+      bound is its minimum (PDP-33, "Client Changes"). In the latter no upper bound is known, a crashed reader takes
+      its time with it, and checkpoints carry the offset in the marks segment.
+    - `time_windows`: False, nobody looks at the marks.
+    - `own_position`: True, a reader compares what it has read itself, published or not (upstream issue 4308).
+    - `tracker_ms`, `mark_read_ms`: how long a reader works on one position, and on each mark it fetches, in the
+      background; of the positions that come meanwhile only the last is looked at. (In the document's design a reader
+      compares when it publishes, and that takes no time.)
+
+    How the state is shared:
+
+    - `publish_timer`: `fixed`, everything happens every `publish_every_ms`; `pravega`, events are read every
+      `read_every_ms`, the shared state is looked at every `group_refresh_ms`, and at such a moment a reader publishes
+      if it has acquired a segment or if (readers + 1) times `publish_every_ms` have gone by since it last did.
+    - `state_latency_ms`: one-way delay to the shared state; None: that of the scenario's network. It is changed by
+      compare-and-set: with a delay a reader may find it changed, and tries again.
+    - `rebalance`: which readers give segments back to those with less. `segments` counts them, once the members have
+      changed; `bytes` sums what remains to be read; `time` sums how far segments are behind the last mark (PDP-33,
+      "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are left alone.
+    - `automatic_checkpoint_every_ms`: a checkpoint that often; Pravega takes one every 30 s.
+    - `starting_cut`, `ending_cut`: begin, and stop, at a stream cut instead of the head of the stream and never.
+
+    `stream` names the stream that the group reads; None: the only one. A group that reads several names them all in
+    `streams` instead: it has one state and one set of readers, and a time window for each stream. It does not come
+    back to a stream that is deleted and created again; a group of one stream starts anew there.
+    """
+
+    name: Name = "readers"
+    _: KW_ONLY
+    readers: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 1
+    rate_per_s: Annotated[float, Field(gt=0, strict=True)] | None = None
+    publish_every_ms: Period = 1_000
+    starts_ms: Ms = 0
+    read_side: Literal["implementation", "document"] = "implementation"
+    time_windows: bool = True
+    own_position: bool = False
+    tracker_ms: Ms = 0
+    mark_read_ms: Annotated[float, Field(ge=0, strict=True)] = 0.0
+    publish_timer: Literal["fixed", "pravega"] = "fixed"
+    read_every_ms: Period = 100
+    group_refresh_ms: Period = 3_000
+    state_latency_ms: Ms | None = 0
+    rebalance: Literal["segments", "bytes", "time"] = "segments"
+    rebalance_slack_bytes: Annotated[int, Field(ge=0, strict=True)] = 100_000
+    rebalance_slack_ms: Ms = 5_000
+    automatic_checkpoint_every_ms: Period | None = None
+    starting_cut: Cut | None = None
+    ending_cut: Cut | None = None
+    stream: Name | None = None
+    streams: tuple[Name, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in ("stream", "starting_cut", "ending_cut") if self.streams else ():
+            if getattr(self, field) is not None:
+                message = f"does not go with several streams (got {getattr(self, field)!r})"
+                raise Problems(f"ReaderGroup {self.name!r}", [Problem((field,), message)])
+
+    def reader_names(self) -> tuple[str, ...]:
+        """The readers that the group starts with."""
+        return tuple(reader_name(self.name, index) for index in range(self.readers))
+
+
+@value
+class Controllers:
+    """The controllers: any of them judges a noted time; the owner of a stream's bucket runs its watermark cycle.
+
+    They are called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`; the elected
+    distributor spreads the buckets evenly over the controllers when one joins or goes, at most every
+    `redistribute_every_ms`. A controller that is not heard of for `session_timeout_ms` loses its session and with it
+    its buckets, whether it notices or not.
+
+    A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's
+    intentional delay), each later one `period_ms` after the one before has ended, plus up to `period_jitter_ms`.
+    `contact` says which controller a writer calls next. `clocks` are the clocks of the first controllers, which they
+    measure a writer's silence with; the others have an exact one. `marks_read_ms` is how long it takes to read the
+    writer marks of a stream, one after the other: beyond 0 it is no snapshot.
+
+    `double_work_entry`: a stream that leaves its bucket and comes back within a period is worked on twice as often
+    from then on, as in Pravega, where the old entry of the work queue survives (upstream `BucketService`).
+
+    Source: PDP-33, "Distributing Streams Across Controller Instances"; upstream `BucketManager`, `BucketService`.
+    """
+
+    count: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 1
+    _: KW_ONLY
+    buckets: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
+    period_ms: Period = 10_000
+    start_delay_ms: Ms | None = None
+    period_jitter_ms: Ms = 0
+    session_timeout_ms: Period = 10_000
+    redistribute_every_ms: Ms = 10_000
+    contact: Literal["round_robin", "random"] = "round_robin"
+    clocks: tuple[Clock, ...] = ()
+    marks_read_ms: Ms = 0
+    double_work_entry: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.clocks) > self.count:
+            message = f"has {len(self.clocks)} clocks for {self.count} controllers"
+            raise Problems("Controllers", [Problem(("clocks",), message)])

@@ -10,15 +10,11 @@ from typing import Annotated
 from pydantic import Discriminator, Field, Tag
 
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.units import Ms, Period
-from wmlab.core.values import UNNAMED_KIND, Problems, value
+from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problems, value
 from wmlab.streams.scenario.checks import problems_across
-from wmlab.streams.scenario.controllers import Controllers
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.scenario.script import Action
-from wmlab.streams.scenario.transactional import TransactionalWriter
 
 
 def _how_many(offered: object) -> str:

@@ -7,95 +7,458 @@ notes.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from wmlab.core.units import Ms, Period
-from wmlab.streams.scenario import network, noting
-from wmlab.streams.scenario.actions.controllers import (
-    AddController,
-    CommitPoint,
-    CrashController,
-    CyclePoint,
-    ExpireSession,
-    LoseBucketOwner,
-    LoseMarksSegment,
-    PauseController,
-    RemoveController,
-    TruncateMarks,
-)
-from wmlab.streams.scenario.actions.network import Partition, StepClock, StoreUnavailable
-from wmlab.streams.scenario.actions.readers import (
-    AddReader,
-    Checkpoint,
-    CrashReader,
-    PauseReader,
-    ReleaseSegment,
-    RemoveReader,
-    ResetToCheckpoint,
-)
-from wmlab.streams.scenario.actions.streams import DeleteStream, Scale, SealStream, TruncateStream
-from wmlab.streams.scenario.actions.transactions import (
-    AbortTransaction,
-    CommitTransaction,
-    CrashCommitHandler,
-    LoseMergeReply,
-    SlowTransaction,
-    WriteInTransaction,
-)
-from wmlab.streams.scenario.actions.writers import (
-    CrashWriter,
-    DuplicateWriter,
-    MarkIdle,
-    NoteTime,
-    ShutDownWriter,
-    SilenceWriter,
-)
+from wmlab.core.values import Ms, Name, Offset, Period, Problem, Problems, Time, Timed, action
+from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.scenario import network as network
+from wmlab.streams.scenario import noting as noting
 
-__all__ = [
-    "AbortTransaction",
-    "Action",
-    "AddController",
-    "AddReader",
-    "Checkpoint",
-    "CommitPoint",
-    "CommitTransaction",
-    "CrashCommitHandler",
-    "CrashController",
-    "CrashReader",
-    "CrashWriter",
-    "CyclePoint",
-    "DeleteStream",
-    "DuplicateWriter",
-    "ExpireSession",
-    "LoseBucketOwner",
-    "LoseMarksSegment",
-    "LoseMergeReply",
-    "MarkIdle",
-    "Ms",
-    "NoteTime",
-    "Partition",
-    "PauseController",
-    "PauseReader",
-    "Period",
-    "ReleaseSegment",
-    "RemoveController",
-    "RemoveReader",
-    "ResetToCheckpoint",
-    "Scale",
-    "SealStream",
-    "ShutDownWriter",
-    "SilenceWriter",
-    "SlowTransaction",
-    "StepClock",
-    "StoreUnavailable",
-    "TruncateMarks",
-    "TruncateStream",
-    "WriteInTransaction",
-    "network",
-    "noting",
-]
+# Controllers: by name, or by role. `leader` owns the bucket of the stream (of the first one, unless `stream` says
+# otherwise), `committer` commits the transactions of the stream, `distributor` is elected to spread the buckets.
+
+CyclePoint = Literal["after_marks", "after_log", "before_removal", "before_append", "after_append", "before_leave"]
+"""A place in the watermark cycle: the writer marks are read; then the log; writers are about to be removed; the
+watermark is about to be appended; it is appended but neither its record in the index nor the mark pointer is written
+yet; the stream is about to be taken out of its bucket."""
+CommitPoint = Literal["before_merge", "after_merge", "after_noting"]
+"""A place in the commit of a batch of transactions: nothing is done; all events can be read and no mark is noted; the
+marks are noted and the transactions not recorded as committed."""
+
+
+@action
+class CrashController(Timed):
+    """Stop a controller without a word: at once, or when its cycle or its commits next come to `point`.
+
+    Its session lives on until it times out, and only then others take over its buckets and its commits.
+    """
+
+    controller: str = "leader"
+    stream: str | None = None
+    point: CyclePoint | CommitPoint | None = None
+    restart_after_ms: Period | None = None
+
+
+@action
+class PauseController(Timed):
+    """Freeze a controller for `for_ms`, at once or when its cycle or its commits next come to `point`; then it goes on.
+
+    A pause longer than the session timeout costs it its session, which it learns after it has gone on.
+    """
+
+    for_ms: Period
+    controller: str = "leader"
+    stream: str | None = None
+    point: CyclePoint | CommitPoint | None = None
+
+
+@action
+class ExpireSession(Timed):
+    """The coordination service ends a controller's session; the controller works on for `notice_after_ms`.
+
+    Others may own its buckets meanwhile: two leaders. When it notices, it starts its services again.
+    """
+
+    controller: str = "leader"
+    stream: str | None = None
+    notice_after_ms: Ms = 5_000
+
+
+@action
+class LoseBucketOwner(Timed):
+    """The owner of a stream's bucket gives it up, and nobody can take it for `for_ms`."""
+
+    for_ms: Period
+    stream: str | None = None
+
+
+@action
+class AddController(Timed):
+    """One more controller joins; it gets the next free name."""
+
+
+@action
+class RemoveController(Timed):
+    """A controller leaves in good order: it gives up its buckets and ends its session."""
+
+    controller: str
+
+
+@action
+class LoseMarksSegment(Timed):
+    """The marks segment of a stream cannot be found for `for_ms`; its content is there again afterwards."""
+
+    for_ms: Period
+    stream: str | None = None
+
+
+@action
+class TruncateMarks(Timed):
+    """The marks segment is truncated; only its newest `keep` entries stay.
+
+    Nobody does that in the real system. With `keep` 0 the mark pointer lies before the start, and no cycle succeeds.
+    """
+
+    keep: Ms = 1
+    stream: str | None = None
+
+
+# Writers. One with several processes is called like its first one; the others are `w1/2`, `w1/3` and so on.
+
+
+def _pairs(offered: object) -> object:
+    return tuple(offered.items()) if isinstance(offered, Mapping) else offered
+
+
+Offsets = Annotated[tuple[tuple[str, Offset | None], ...], BeforeValidator(_pairs)]
+"""Segments as `number@epoch` with their offsets, as a mapping or as pairs; None: nothing acknowledged yet."""
+
+
+@action
+class CrashWriter(Timed):
+    """Stop a writer without a word; it notes and writes nothing until it restarts, if it does.
+
+    `backlog` says what becomes of events that happened but were not sent when it restarts: `lost` with the
+    process, or `kept` by their source and sent at once.
+    """
+
+    writer: str
+    restart_after_ms: Period | None = None
+    backlog: Literal["lost", "kept"] = "lost"
+
+
+@action
+class SilenceWriter(Timed):
+    """A writer goes on writing but notes no time for `for_ms`, or until the end when that is None."""
+
+    writer: str
+    for_ms: Period | None = None
+
+
+@action
+class NoteTime(Timed):
+    """The application notes a time explicitly (PDP-33, "Event Writer API Changes").
+
+    The position is the writer's own, unless `position` gives another one, which may be partial, empty, or name
+    segments that the stream never had. A writer that notes time automatically refuses; that is recorded.
+    """
+
+    writer: str
+    time: Time
+    position: Offsets | None = None
+
+
+@action
+class ShutDownWriter(Timed):
+    """Close a writer gracefully: what it has is written and acknowledged, then it says goodbye to a controller.
+
+    With `last_note` it notes the time once more before that; without, no mark covers what it wrote after its last
+    note, and that may come late. Pravega's client neither notes nor says goodbye when it closes:
+    `tell_controller=False` (the call exists since PDP-33, "Internal Changes", but nothing uses it on master).
+    A transactional writer commits what is open and waits until that is done.
+    """
+
+    writer: str
+    last_note: bool = False
+    tell_controller: bool = True
+    restart_after_ms: Period | None = None
+    backlog: Literal["lost", "kept"] = "lost"
+
+
+@action
+class MarkIdle(Timed):
+    """A writer says that it is idle and notes nothing for `for_ms`, or until the end when that is None.
+
+    It goes on writing. Its next noted time lets it take part again (Pravega issue 7387, `markIdle`).
+    """
+
+    writer: str
+    for_ms: Period | None = None
+
+
+@action
+class DuplicateWriter(Timed):
+    """A second process starts under the same writer id while the first one goes on noting (PDP-33, "Metadata").
+
+    That is what happens when a partitioned writer is replaced: to the network the new process is a party of its own,
+    so a partition of the first one leaves it alone. `load` says who writes the events that happen from then on: the
+    new process alone (`moves`), or both (`copied`). It is called after its writer, `w1/2`.
+    """
+
+    writer: str
+    load: Literal["moves", "copied"] = "moves"
+
+
+# Transactions: named after their writer and counted from 1, `t1-1`, `t1-2`; without a name, the oldest open one.
+# Source: PDP-33, "Controller Changes"; upstream `CommitRequestHandler`.
+
+Count = Annotated[int, Field(gt=0, strict=True)]
+
+
+def _time_or_policy(offered: object) -> object:
+    if offered in (None, "policy") or (type(offered) is int and -(2**63) <= offered < 2**63):
+        return offered
+    raise ValueError('give "policy", a 64-bit integer, or nothing for a commit without a time')
+
+
+CommitTime = Annotated[int | Literal["policy"] | None, BeforeValidator(_time_or_policy)]
+
+
+@action
+class CommitTransaction(Timed):
+    """Commit a transaction now, whatever its writer had planned.
+
+    `time` is the time of `commit(time)`: what the writer's noting policy says, a given time, or None for `commit()`.
+    Committing one that is not open is an error, which is recorded.
+    """
+
+    writer: str
+    transaction: str | None = None
+    time: CommitTime = "policy"
+
+
+@action
+class AbortTransaction(Timed):
+    """Abort a transaction now; nobody ever sees its events.
+
+    `backlog` says what becomes of them: `lost`, or `kept` by their source and written in the next transaction.
+    """
+
+    writer: str
+    transaction: str | None = None
+    backlog: Literal["lost", "kept"] = "lost"
+
+
+@action
+class WriteInTransaction(Timed):
+    """Write in a transaction now what the writer was given so far, without waiting for its batch.
+
+    Writing in one that is not open is an error, which is recorded; what was to be written goes into the next open one.
+    """
+
+    writer: str
+    transaction: str | None = None
+
+
+@action
+class SlowTransaction(Timed):
+    """Hold the writer's oldest open transaction open for `hold_ms` longer than planned."""
+
+    writer: str
+    hold_ms: Period
+
+
+@action
+class LoseMergeReply(Timed):
+    """Lose the next `count` answers of the segment store to merge requests.
+
+    `noticed_after_ms` later the controller asks again, hears that the transaction is merged already, and takes the
+    segment's length instead of the offset (PDP-33, "Server Changes").
+    """
+
+    count: Count = 1
+    noticed_after_ms: Period = 1_000
+    stream: str | None = None
+
+
+@action
+class CrashCommitHandler(Timed):
+    """The handler of a stream's commits fails the next time it comes to `point`; the batch is tried again later.
+
+    Its controller goes on: `CrashController(controller="committer", point=...)` takes that down too, and another one
+    commits once the session has ended.
+    """
+
+    point: CommitPoint = "after_merge"
+    restart_after_ms: Period = 1_000
+    stream: str | None = None
+
+
+# What is between the parties.
+
+
+@action
+class Partition(Timed):
+    """Nothing passes between `a` and `b` for `for_ms`, or until the end when that is None.
+
+    Each side is a party (a writer, a reader such as `readers-0`, a controller such as `controller-0`,
+    `segment-store`, `metadata-store`, `coordinator`) or all of a kind: `writers`, `readers`, `controllers`. Calls
+    sent meanwhile are lost, or with `calls="held"` arrive when it ends; what is on a connection always waits. A
+    controller that stays cut off from the coordinator loses its session and does not notice before the end.
+    """
+
+    a: str
+    b: str
+    for_ms: Period | None = None
+    calls: Literal["lost", "held"] = "lost"
+
+    def __post_init__(self) -> None:
+        if self.a == self.b:
+            raise Problems("Partition", [Problem(("b",), f"is the same side as a (got {self.b!r})")])
+
+
+@action
+class StoreUnavailable(Timed):
+    """A store refuses everything for `for_ms`.
+
+    `writer_marks`: no note can be judged and no cycle run; `segment_metadata`: no cycle can compute a cut;
+    `marks_segment`: no cycle can read or extend the log, and readers learn of nothing new.
+    """
+
+    for_ms: Period
+    store: Literal["writer_marks", "segment_metadata", "marks_segment"] = "writer_marks"
+
+
+@action
+class StepClock(Timed):
+    """The clock of a writer or a controller is set forward by `by_ms`, or back when negative."""
+
+    party: str
+    by_ms: Annotated[int, Field(strict=True)]
+
+
+# Whole streams.
+
+_MOST_PARTS = 1_000
+
+
+def _count_or_ranges(offered: object) -> object:
+    count = isinstance(offered, int) and not isinstance(offered, bool) and 1 <= offered <= _MOST_PARTS
+    if not count and not (isinstance(offered, Sequence) and offered and all(isinstance(text, str) for text in offered)):
+        raise ValueError(f"give a count from 1 to {_MOST_PARTS:,}, or the new key ranges")
+    return offered
+
+
+Into = Annotated[int | tuple[str, ...], BeforeValidator(_count_or_ranges)]
+
+
+@action
+class Scale(Timed):
+    """Seal segments and open new ones over the same key space (PDP-33, "Watermark Computation", the example).
+
+    `seal` names open segments as `number@epoch`; after a rolling transaction the copy of the same number is meant.
+    `into` is how many equal parts their key space becomes, one to merge, for which the sealed segments must be
+    neighbours in key space; or it lists the new key ranges, exactly, as "0..3/5" or "0.3..0.6".
+    """
+
+    seal: Annotated[tuple[str, ...], Field(min_length=1)]
+    into: Into = 2
+    stream: str | None = None
+
+    @property
+    def ranges(self) -> int | tuple[KeyRange, ...]:
+        """What it makes, in the words of the model. Raises `ModelError` for text that is not a key range."""
+        return self.into if isinstance(self.into, int) else tuple(KeyRange.parse(text) for text in self.into)
+
+
+@action
+class TruncateStream(Timed):
+    """Everything written before a cut is deleted; `cut` maps `number@epoch` to an offset in bytes.
+
+    None: everything written until then. A new reader group starts at the cut; the marks stay.
+    """
+
+    cut: dict[str, Offset] | None = None
+    stream: str | None = None
+
+
+@action
+class SealStream(Timed):
+    """All segments are sealed and nothing follows them; a writer stops when an append is refused."""
+
+    stream: str | None = None
+
+
+@action
+class DeleteStream(Timed):
+    """The stream, its marks and its marks segment are deleted, and created anew after `recreate_after_ms`, if at all.
+
+    The new stream has the same name and starts at epoch 0, with segment numbers that were never used; its writers
+    and readers start again then. A recording tells the two apart: the tables call the second one `name#2`.
+    """
+
+    recreate_after_ms: Period | None = None
+    stream: str | None = None
+
+
+# Reader groups: `group` names one where there are several; readers are called after theirs, `readers-0` and so on.
+
+
+@action
+class CrashReader(Timed):
+    """Stop a reader without a word; what it read since it last published is read again by others.
+
+    A group never notices by itself: somebody declares the reader offline, `offline_after_ms` later, and its segments
+    are free from then on. None: nobody does, and its segments hold the group. The next owner of a segment begins at
+    the last checkpoint, or where the reader had taken it over if that is later (upstream `ReaderGroupState`).
+    With `restart_after_ms` a new reader of that name joins.
+    """
+
+    reader: str
+    offline_after_ms: Ms | None = 0
+    restart_after_ms: Period | None = None
+
+
+@action
+class PauseReader(Timed):
+    """A reader keeps its segments and neither reads nor publishes for `for_ms`, or until the end when that is None."""
+
+    reader: str
+    for_ms: Period | None = None
+
+
+@action
+class AddReader(Timed):
+    """A new reader joins the group; it acquires segments as others give them back."""
+
+    reader: Name
+    group: str | None = None
+
+
+@action
+class RemoveReader(Timed):
+    """A reader closes: it releases its segments where it stands and leaves the group."""
+
+    reader: str
+
+
+@action
+class ReleaseSegment(Timed):
+    """A reader gives a segment, `number@epoch`, back; nobody acquires it for `keep_free_ms`.
+
+    `stream` says of which stream, for a group that reads several; None: of the first one.
+    Nothing happens if it does not own the segment at that time.
+    """
+
+    reader: str
+    segment: str
+    stream: str | None = None
+    keep_free_ms: Ms = 0
+
+
+@action
+class Checkpoint(Timed):
+    """Ask the group for a checkpoint; each reader reports at its next turn, and the last one completes it."""
+
+    name: Name
+    group: str | None = None
+
+
+@action
+class ResetToCheckpoint(Timed):
+    """Take the whole group back to a checkpoint, the last completed one when none is named; all readers begin anew.
+
+    `ranges=False`: the key ranges of the segments are not known after the reset, so that each of them is compared
+    with all segments of a stream cut (upstream issue 4194). Nothing happens if there is no such completed checkpoint.
+    """
+
+    checkpoint: Name | None = None
+    ranges: bool = True
+    group: str | None = None
+
 
 _WriterAction = CrashWriter | SilenceWriter | NoteTime | ShutDownWriter | MarkIdle | DuplicateWriter
 _TransactionAction = (
@@ -106,9 +469,9 @@ _ControllerAction = (
     CrashController | PauseController | ExpireSession | LoseBucketOwner | AddController | RemoveController
 )
 _StreamAction = Scale | TruncateStream | SealStream | DeleteStream | LoseMarksSegment | TruncateMarks
-_ReaderAction = CrashReader | PauseReader | AddReader | RemoveReader | ReleaseSegment | Checkpoint | ResetToCheckpoint
+ReaderAction = CrashReader | PauseReader | AddReader | RemoveReader | ReleaseSegment | Checkpoint | ResetToCheckpoint
 Action = Annotated[
-    _WriterAction | _TransactionAction | _NetworkAction | _ControllerAction | _StreamAction | _ReaderAction,
+    _WriterAction | _TransactionAction | _NetworkAction | _ControllerAction | _StreamAction | ReaderAction,
     Field(discriminator="kind"),
 ]
 """Any entry of a script."""

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from wmlab.core.errors import ModelError
-from wmlab.core.units import Offset
+from wmlab.core.values import Offset
 from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.segment import as_segment_id, segment_name
 

@@ -1,23 +1,164 @@
-"""A writer's controller client: which controller it calls, what it asks, and what it does when that fails.
+"""The calls of a writer to controllers: the client that makes and repeats them, and how a controller judges them.
 
-Notes and farewells are calls, which the network may lose; all else goes over a connection. Source: upstream
-`ControllerImpl` and `RetryingControllerClient`: a call that failed for a passing reason is repeated with growing waits;
-those transient errors include a conflict of compare-and-set. A negative answer is not repeated.
+Notes and shutdowns are calls, which the network may lose; all else goes over a connection. A call that failed for a
+passing reason, a conflict of compare-and-set among them, is repeated with growing waits; a negative answer is not. The
+controller reads the record, decides, and stores by compare-and-set; notes of transactions by the controller that
+commits them go the same way.
+
+Source: PDP-33, "Controller Changes"; upstream `ControllerImpl`, `RetryingControllerClient`,
+`ControllerServiceImpl` and `PersistentStreamBase`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from wmlab.core.clock import generator
-from wmlab.streams.model.marks import NoteOutcome
+from wmlab.streams.model.marks import NoteOutcome, Versioned
 from wmlab.streams.model.position import Position
-from wmlab.streams.sim.notes import UNAVAILABLE, Farewell, Note, receive, receive_farewell
+from wmlab.streams.scenario.units import METADATA_STORE
+from wmlab.streams.sim.store import UnavailableError
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller, Job
     from wmlab.streams.sim.stream import StreamWorld
+
+
+UNAVAILABLE: Final = "unavailable"
+"""The answer of a controller that is not there, or that cannot reach its store."""
+
+
+class Note(NamedTuple):
+    """A noted time: by a `process` of a writer at `noted_ms` of simulated time, or by the commit of a transaction."""
+
+    stream: str
+    writer: str
+    time: int
+    position: Position
+    noted_ms: int
+    process: str | None = None
+    txn: str | None = None
+
+    def __str__(self) -> str:
+        return f"time {self.time}, position {self.position}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A process says that its writer need not be waited for: it shuts down, or it is idle."""
+
+    stream: str
+    writer: str
+    process: str
+    call: str
+    sent_ms: int
+
+    def __str__(self) -> str:
+        return self.call
+
+
+def receive(controller: Controller, note: Note, answer: Callable[[str], None]) -> None:
+    """Judge a noted time and answer; a controller that is down refuses the connection."""
+    if not controller.is_running:
+        answer(UNAVAILABLE)
+    elif controller.is_working and controller.world.network.is_immediate:
+        answer(_conclude(controller, note, controller.world.now_ms, _judge_at_once(controller, note)))
+    else:
+        controller.drive(_answered(judge(controller, note), answer))
+
+
+def receive_leave(controller: Controller, leave: Leave, answer: Callable[[str], None]) -> None:
+    """Let a writer go and answer; a controller that is down refuses the connection."""
+    if not controller.is_running:
+        answer(UNAVAILABLE)
+    else:
+        controller.drive(_answered(_let_go(controller, leave), answer))
+
+
+def _answered(job: Job[str], answer: Callable[[str], None]) -> Job[None]:
+    answer((yield from job))
+
+
+def judge(controller: Controller, note: Note) -> Job[str]:
+    """The stream joins its bucket, the record is read, the note judged, and stored by compare-and-set.
+
+    It counts as judged at the moment of the compare-and-set, from which on cycles find it.
+    """
+    metadata = controller.world.metadata
+    stream = controller.world.streams[note.stream]
+
+    def store(read: Versioned | None, shown_ms: int) -> tuple[str, int]:
+        return metadata.note(note, read, shown_ms), controller.world.now_ms
+
+    try:
+        yield from controller.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join_known(note.stream))
+        read = yield from controller.ask(
+            METADATA_STORE, stream, "read mark", lambda: metadata.read(note.stream, note.writer)
+        )
+        shown_ms = controller.clock.read(controller.world.now_ms)
+        outcome, judged_ms = yield from controller.ask(
+            METADATA_STORE, stream, "write mark", lambda: store(read, shown_ms)
+        )
+    except UnavailableError:
+        outcome, judged_ms = UNAVAILABLE, controller.world.now_ms
+    return _conclude(controller, note, judged_ms, outcome)
+
+
+def _judge_at_once(controller: Controller, note: Note) -> str:
+    """The same three steps when they take no time; notes are the most frequent of all calls."""
+    metadata = controller.world.metadata
+    try:
+        metadata.join_known(note.stream)
+        read = metadata.read(note.stream, note.writer)
+        return metadata.note(note, read, controller.clock.read(controller.world.now_ms))
+    except UnavailableError:
+        return UNAVAILABLE
+
+
+def _conclude(controller: Controller, note: Note, judged_ms: int, outcome: str) -> str:
+    controller.world.streams[note.stream].journal.write(
+        "writer_marks",
+        writer=note.writer,
+        process=note.process,
+        time=note.time,
+        position=dict(note.position.items()),
+        noted_ms=note.noted_ms,
+        received_ms=judged_ms,
+        controller=controller.name,
+        txn=note.txn,
+        outcome=outcome,
+    )
+    return outcome
+
+
+def _let_go(controller: Controller, leave: Leave) -> Job[str]:
+    """The record is read, and marked as no longer alive by compare-and-set (upstream `removeWriter`)."""
+    metadata = controller.world.metadata
+    received_ms = controller.world.now_ms
+    stream = controller.world.streams[leave.stream]
+    try:
+        read = yield from controller.ask(
+            METADATA_STORE, stream, "read mark", lambda: metadata.read(leave.stream, leave.writer)
+        )
+        outcome = yield from controller.ask(
+            METADATA_STORE, stream, "write mark", lambda: metadata.shut_down(leave.stream, leave.writer, read)
+        )
+    except UnavailableError:
+        outcome = UNAVAILABLE
+    stream.journal.write(
+        "writer_shutdowns",
+        writer=leave.writer,
+        process=leave.process,
+        call=leave.call,
+        sent_ms=leave.sent_ms,
+        received_ms=received_ms,
+        controller=controller.name,
+        outcome=outcome,
+    )
+    return outcome
+
 
 T = TypeVar("T")
 PASSING: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE})
@@ -51,8 +192,8 @@ class ControllerClient:
 
     def leave(self, writer: str, call: str) -> None:
         """Say that a writer shuts down or is idle; like a note."""
-        farewell = Farewell(self.world.name, writer, self.party, call, self.world.now_ms)
-        self._attempt(call, farewell, receive_farewell, 0)
+        leave = Leave(self.world.name, writer, self.party, call, self.world.now_ms)
+        self._attempt(call, leave, receive_leave, 0)
 
     def _attempt(self, what: str, message: T, judge: Callable[..., None], failures: int) -> None:
         if self._stopped:
@@ -63,7 +204,7 @@ class ControllerClient:
         controller = next(self._turns)
 
         def answer(outcome: str) -> None:
-            self.world.call(controller.name, self.party, "answer", outcome, heard, outcome)
+            self.world.send_rpc(controller.name, self.party, "answer", outcome, heard, outcome)
 
         def heard(outcome: str) -> None:
             # A copy of the message that the network made is answered too; only the first answer counts.
@@ -72,7 +213,7 @@ class ControllerClient:
                 if outcome in PASSING:
                     self._again(what, message, judge, failures + 1)
 
-        self.world.call(self.party, controller.name, what, message, judge, controller, message, answer)
+        self.world.send_rpc(self.party, controller.name, what, message, judge, controller, message, answer)
         patience = self.world.network.part.retry.answer_within_ms
         if patience is not None:
             self.world.after(patience, heard, UNAVAILABLE)
@@ -84,7 +225,9 @@ class ControllerClient:
 
     def successors(self, segment_id: int, then: Callable[[], None]) -> None:
         """Ask for the successors of a sealed segment."""
-        self.ask("get successors", "successors", segment_id, lambda controller: controller.look_up(), lambda _: then())
+        self.ask(
+            "get successors", "successors", segment_id, lambda controller: controller.check_alive(), lambda _: then()
+        )
 
     def ask(
         self,
@@ -105,9 +248,9 @@ class ControllerClient:
 
         def answer(found: T | None) -> None:
             if found is None:
-                self.world.carry(controller.name, self.party, reply, UNAVAILABLE, wait)
+                self.world.send(controller.name, self.party, reply, UNAVAILABLE, wait)
             else:
-                self.world.carry(controller.name, self.party, reply, about, then, found)
+                self.world.send(controller.name, self.party, reply, about, then, found)
 
         def wait() -> None:
             retry = self.world.network.part.retry
@@ -116,7 +259,7 @@ class ControllerClient:
         def arrive() -> None:
             controller.serve(job(controller), answer)
 
-        self.world.carry(self.party, controller.name, what, about, arrive)
+        self.world.send(self.party, controller.name, what, about, arrive)
 
     def _choose(self) -> Iterator[Controller]:
         """The controller to call next: in turns, or drawn for each call."""

@@ -1,9 +1,13 @@
-"""A controller in motion: it serves writers, and runs the cycle of the streams whose buckets it owns.
+"""A controller: it serves writers, and runs the watermark cycle of the streams whose buckets it owns.
 
 A process that may crash, pause, and go on as a leader that has been replaced: what it believes to own and what the
 coordination service says are two things. Only the inactivity clocks live in its memory; all else is in the stores.
 
-Source: PDP-33, "Controller Changes"; upstream `BucketService`, `PeriodicWatermarking` and `ControllerServiceImpl`.
+The rules of a cycle are in `wmlab.streams.model.cycle`; here is the order of their effects. Between any two steps the
+controller may be stopped, another leader may be at work, and a writer may note a time.
+
+Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream `BucketService`,
+`PeriodicWatermarking` and `ControllerServiceImpl`.
 """
 
 from __future__ import annotations
@@ -16,16 +20,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 
 from wmlab.core.clock import Timer, generator
+from wmlab.streams.model import cycle
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
-from wmlab.streams.scenario.units import COORDINATOR
-from wmlab.streams.sim.clock import LocalClock
-from wmlab.streams.sim.cycle import watermark_cycle
-from wmlab.streams.sim.metadata import UnavailableError
+from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
+from wmlab.streams.model.marks import StoreOutcome, WriterMark
+from wmlab.streams.scenario.parts import Clock
+from wmlab.streams.scenario.units import COORDINATOR, METADATA_STORE, SEGMENT_STORE, controller_name
+from wmlab.streams.sim.load import LocalClock
+from wmlab.streams.sim.store import UnavailableError
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
+
 
 T = TypeVar("T")
 Job = Generator[simpy.Event | int | None, None, T]
@@ -159,17 +167,17 @@ class Controller:
             found = None
         self._open.pop(call)(found)
 
-    def look_up(self) -> Job[bool]:
+    def check_alive(self) -> Job[bool]:
         """Look something up: not while this controller is down, and later while it is paused."""
         yield None
         return True
 
-    def meet_share(self) -> None:
+    def rebalance_buckets(self) -> None:
         """Give up buckets that are another's now, and try to take those that ought to be this controller's."""
         if not self._running:
             return
         if self._resumed is not None:
-            self._resumed.callbacks.append(lambda _: self.meet_share())
+            self._resumed.callbacks.append(lambda _: self.rebalance_buckets())
             return
         coordinator = self.world.coordinator
         session = self.session
@@ -177,16 +185,16 @@ class Controller:
             return
         share = coordinator.state.share(self.name)
         for bucket in sorted(self.buckets - share):
-            self.give_up(bucket)
+            self.release_bucket(bucket)
             coordinator.release(bucket, session)
         for bucket in sorted(share - self.buckets):
             if coordinator.take(bucket, session):
-                self.world.network.inside(None, self.name, COORDINATOR, "take bucket", bucket)
+                self.world.network.internal_delay_ms(None, self.name, COORDINATOR, "take bucket", bucket)
                 self.buckets.add(bucket)
                 for stream in self.world.metadata.members(bucket):
                     self.add_work(stream)
 
-    def give_up(self, bucket: int) -> None:
+    def release_bucket(self, bucket: int) -> None:
         """Stop working on a bucket; the clocks of its streams are lost."""
         self.buckets.discard(bucket)
         for stream in self.world.metadata.members(bucket):
@@ -230,18 +238,18 @@ class Controller:
         network = self.world.network
         if network.is_cut(self.name, party):
             raise UnavailableError(party.replace("-", " "))
-        delay_ms = network.inside(stream.title, self.name, party, what)
+        delay_ms = network.internal_delay_ms(stream.title, self.name, party, what)
         if delay_ms:
             yield delay_ms
             if network.is_cut(self.name, party):
                 raise UnavailableError(party.replace("-", " "))
         found = act()
-        delay_ms = network.inside(stream.title, party, self.name, f"{what}: answer")
+        delay_ms = network.internal_delay_ms(stream.title, party, self.name, f"{what}: answer")
         if delay_ms:
             yield delay_ms
         return found
 
-    def reach(self, point: str, stream: str) -> Job[None]:
+    def failpoint(self, point: str, stream: str) -> Job[None]:
         """A place in the cycle where the script may stop this controller."""
         while (armed := next((entry for entry in self.armed if entry[:2] == (point, stream)), None)) is not None:
             # Another job of this controller may come to the same place before this one goes on.
@@ -269,3 +277,202 @@ class Controller:
                 moment.callbacks.append(partial(self._drive, job, life))
                 return
         job.close()
+
+
+FAILED = "cycle failed: "
+"""How the reason of a cycle that could not be carried out begins."""
+
+
+def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
+    """Run one cycle; whatever goes wrong is written down and swallowed, the next period tries again."""
+    began_ms = stream.now_ms
+    try:
+        yield from _Cycle(controller, stream, began_ms).run()
+    except UnavailableError as error:
+        _write(controller, stream, began_ms, cycle.Decision(barrier=None, outcome="held", reason=FAILED + error.reason))
+    except TruncatedError:
+        reason = FAILED + "mark pointer before the start of the marks segment"
+        _write(controller, stream, began_ms, cycle.Decision(barrier=None, outcome="held", reason=reason))
+    except NoSuchLogError:
+        # The cached client is dropped and built anew next time; its inactivity clocks go with it.
+        controller.memory.pop(stream.name, None)
+        reason = FAILED + "no such marks segment"
+        _write(controller, stream, began_ms, cycle.Decision(barrier=None, outcome="held", reason=reason))
+
+
+class _Cycle:
+    def __init__(self, controller: Controller, stream: StreamWorld, began_ms: int) -> None:
+        self.controller = controller
+        self.stream = stream
+        self.began_ms = began_ms
+        self.memory = controller.memory.get(stream.name) or stream.new_memory()
+        controller.memory[stream.name] = self.memory
+
+    def run(self) -> Job[None]:
+        """Read the marks, then the log, decide, and carry the decision out."""
+        controller, stream = self.controller, self.stream
+        marks, noted_ms = yield from self._marks()
+        yield from controller.failpoint("after_marks", stream.name)
+        view = yield from controller.ask(
+            SEGMENT_STORE, stream, "read log", lambda: stream.open_cycle(self.memory.log_number, controller.name)
+        )
+        yield from controller.failpoint("after_log", stream.name)
+        history = yield from controller.ask(METADATA_STORE, stream, "read epochs", stream.read_history)
+        observation = cycle.Observe(
+            now_ms=controller.clock.read(stream.now_ms),
+            marks=marks,
+            previous=None if view.previous is None else view.previous[1],
+            history=history,
+            noted_ms=noted_ms,
+        )
+        self.memory.state, effects = cycle.step(self.memory.state, observation, stream.rules)
+        yield from self._carry_out(view, effects)
+
+    def _marks(self) -> Job[tuple[dict[str, WriterMark], dict[str, int]]]:
+        """All marks of the stream: at once, or one after the other, so that they are of different moments."""
+        controller, stream = self.controller, self.stream
+        metadata, span_ms = stream.world.metadata, stream.scenario.controllers.marks_read_ms
+
+        def all_now() -> tuple[dict[str, WriterMark], dict[str, int]]:
+            record = metadata.record(stream.name)
+            return ({}, {}) if record is None else (dict(record.marks.marks), dict(record.noted_ms))
+
+        marks, noted_ms = yield from controller.ask(METADATA_STORE, stream, "read marks", all_now)
+        if not span_ms or not marks:
+            return marks, noted_ms
+        found: dict[str, WriterMark] = {}
+        for place, writer in enumerate(list(marks)):
+            wait_ms = span_ms * (place + 1) // len(marks) - span_ms * place // len(marks)
+            if wait_ms:
+                yield stream.env.timeout(wait_ms)
+            now, noted_now = all_now()
+            if writer in now:
+                found[writer], noted_ms[writer] = now[writer], noted_now[writer]
+        return found, noted_ms
+
+    def _carry_out(self, view: LeaderView[Watermark], effects: tuple[cycle.Effect, ...]) -> Job[None]:
+        controller, stream = self.controller, self.stream
+        removed: list[str] = []
+        decision: cycle.Decision | None = None
+        for effect in effects:
+            match effect:
+                case cycle.RemoveWriter():
+                    yield from controller.failpoint("before_removal", stream.name)
+                    if (yield from self._remove(effect)):
+                        removed.append(effect.writer)
+                case cycle.Decision():
+                    decision = effect
+                case cycle.Append(watermark=watermark):
+                    decision = yield from self._append(view, watermark, decision)
+                case cycle.LeaveBucket():
+                    yield from controller.failpoint("before_leave", stream.name)
+                    yield from controller.ask(METADATA_STORE, stream, "leave bucket", self._leave)
+        if decision is not None:
+            _write(controller, stream, self.began_ms, decision, removed)
+
+    def _leave(self) -> None:
+        self.stream.world.metadata.leave(self.stream.name)
+
+    def _remove(self, effect: cycle.RemoveWriter) -> Job[bool]:
+        """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""
+        stream = self.stream
+        outcome = yield from self.controller.ask(
+            METADATA_STORE,
+            stream,
+            "remove writer",
+            lambda: stream.world.metadata.remove(stream.name, effect.writer, effect.mark),
+        )
+        removed = outcome is StoreOutcome.OK
+        done = cycle.RemovalDone(effect.writer, removed)
+        self.memory.state, _ = cycle.step(self.memory.state, done, stream.rules)
+        return removed
+
+    def _append(
+        self, view: LeaderView[Watermark], watermark: Watermark, decision: cycle.Decision | None
+    ) -> Job[cycle.Decision | None]:
+        """Append if nobody else has; then to the index; then move the mark pointer, whose outcome does not matter."""
+        controller, stream = self.controller, self.stream
+        yield from controller.failpoint("before_append", stream.name)
+        revision = yield from controller.ask(
+            SEGMENT_STORE, stream, "append", lambda: stream.append_mark(view, watermark, controller.name)
+        )
+        if revision is None and decision is not None:
+            return stream.lost_race(decision)
+        yield from controller.failpoint("after_append", stream.name)
+        yield from controller.ask(
+            SEGMENT_STORE, stream, "append to index", lambda: stream.write_index(controller.name, watermark)
+        )
+        yield from controller.ask(SEGMENT_STORE, stream, "move pointer", lambda: stream.settle(view))
+        return decision
+
+
+def _write(
+    controller: Controller, stream: StreamWorld, at_ms: int, decision: cycle.Decision, removed: list[str] | None = None
+) -> None:
+    stream.journal.write(
+        "cycles",
+        controller=controller.name,
+        at_ms=at_ms,
+        barrier=decision.barrier,
+        participating=list(decision.participating),
+        lagging=list(decision.lagging),
+        removed=list(removed or ()),
+        outcome=decision.outcome,
+        reason=decision.reason,
+    )
+
+
+class Fleet:
+    """The controllers: `members` are those that writers know of and call, running or not."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._all: dict[str, Controller] = {}
+        self.members: list[Controller] = []
+        for _ in range(world.scenario.controllers.count):
+            self._new()
+
+    def _new(self) -> Controller:
+        index = len(self._all)
+        name, clocks = controller_name(index), self._world.scenario.controllers.clocks
+        clock = LocalClock.of(self._world.scenario, name, clocks[index] if index < len(clocks) else Clock())
+        made = Controller(self._world, name, clock)
+        self._all[name] = made
+        self.members.append(made)
+        return made
+
+    def start(self) -> None:
+        """Start those that are there from the beginning."""
+        for controller in self.members:
+            controller.start()
+
+    def add(self) -> Controller:
+        """One more controller joins."""
+        made = self._new()
+        made.start()
+        return made
+
+    def remove(self, controller: Controller) -> None:
+        """A controller leaves for good, in good order; writers stop calling it."""
+        if controller in self.members and len(self.members) > 1:
+            self.members.remove(controller)
+        controller.leave()
+
+    def __getitem__(self, name: str) -> Controller:
+        return self._all[name]
+
+    def leader(self, stream: str) -> Controller | None:
+        """The owner of a stream's bucket, None while nobody owns it."""
+        owner = self._world.coordinator.state.nodes.get(self._world.metadata.bucket(stream))
+        return None if owner is None else self._all[owner.controller]
+
+    def find(self, role: str, stream: str) -> Controller | None:
+        """The controller of a name or role; None when nobody has the role right now."""
+        if role == "leader":
+            return self.leader(stream)
+        if role == "committer":
+            return self._world.streams[stream].transactions.handler.committer()
+        if role == "distributor":
+            elected = self._world.coordinator.state.distributor
+            return None if elected is None else self._all[elected.controller]
+        return self._all.get(role)

@@ -73,7 +73,7 @@ class Coordinator:
             return
         self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
         self.state = self.state.distribute()
-        self._world.network.inside(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
+        self._world.network.internal_delay_ms(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
         for controller in self._world.fleet.members:
             self._notify(controller)
 
@@ -83,11 +83,11 @@ class Coordinator:
     def _notify(self, controller: Controller) -> None:
         if self._world.network.is_cut(COORDINATOR, controller.name):
             return
-        delay_ms = self._world.network.inside(None, COORDINATOR, controller.name, "shares changed")
+        delay_ms = self._world.network.internal_delay_ms(None, COORDINATOR, controller.name, "shares changed")
         if delay_ms:
-            self._world.after(delay_ms, controller.meet_share)
+            self._world.after(delay_ms, controller.rebalance_buckets)
         else:
-            controller.meet_share()
+            controller.rebalance_buckets()
 
     def _announce(self, bucket: int) -> None:
         """A node has gone: whoever ought to own the bucket tries again."""
@@ -117,7 +117,7 @@ class Coordinator:
         self._held[bucket] = self._held.get(bucket, 0) + 1
         owner = self.state.nodes.get(bucket)
         if owner is not None:
-            self._world.fleet[owner.controller].give_up(bucket)
+            self._world.fleet[owner.controller].release_bucket(bucket)
             self.release(bucket, owner)
         self._world.after(for_ms, self._let_go, bucket)
 

@@ -72,7 +72,7 @@ class Network:
         self._keeps = part.keep_messages
         self._inside_ms = part.inside.ms if isinstance(part.inside, Fixed) else None
 
-    def call(
+    def send_rpc(
         self, stream: str, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any
     ) -> None:
         """Send a message that stands alone; `act(*args)` is done where and when it arrives, if it does."""
@@ -80,9 +80,9 @@ class Network:
             Timer(self._env, self._plain_ms, act, args)
         else:
             message = Message(act, args, self._row(stream, sender, receiver, what, about), connected=False)
-            self._send(sender, receiver, message)
+            self._dispatch(sender, receiver, message)
 
-    def carry(
+    def send(
         self, stream: str, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any
     ) -> None:
         """Send a message on the connection of the two parties; it arrives once, in order, when they are connected."""
@@ -90,9 +90,9 @@ class Network:
             Timer(self._env, self._plain_ms, act, args)
         else:
             message = Message(act, args, self._row(stream, sender, receiver, what, about), connected=True)
-            self._send(sender, receiver, message)
+            self._dispatch(sender, receiver, message)
 
-    def inside(self, stream: str | None, sender: str, receiver: str, what: str, about: object = "") -> int:
+    def internal_delay_ms(self, stream: str | None, sender: str, receiver: str, what: str, about: object = "") -> int:
         """A message between controllers, stores and coordinator: in how many ms it arrives, 0 for this very moment."""
         delay_ms = self._inside_ms
         if delay_ms is None:
@@ -101,7 +101,7 @@ class Network:
             self._write(stream, sender, receiver, what, about)["received_ms"] = self._world.now_ms + delay_ms
         return delay_ms
 
-    def passage(
+    def delivery(
         self, stream: str | None, sender: str, receiver: str, what: str, about: object, *, delay_ms: int | None
     ) -> simpy.Event | None:
         """A message on a connection that its sender waits for: the moment it arrives, None for this very one.
@@ -114,7 +114,7 @@ class Network:
                 row["received_ms"] = self._world.now_ms
             return None
         arrival = self._env.event()
-        self._send(sender, receiver, Message(arrival.succeed, (), row, connected=True, delay_ms=delay_ms))
+        self._dispatch(sender, receiver, Message(arrival.succeed, (), row, connected=True, delay_ms=delay_ms))
         return arrival
 
     @property
@@ -138,9 +138,9 @@ class Network:
         self._cuts.remove(cut)
         self._plain = self._always_plain and not self._cuts
         for sender, receiver, message in cut.waiting:
-            self._send(sender, receiver, message)
+            self._dispatch(sender, receiver, message)
 
-    def _send(self, sender: str, receiver: str, message: Message) -> None:
+    def _dispatch(self, sender: str, receiver: str, message: Message) -> None:
         cut = next((cut for cut in self._cuts if cut.separates(sender, receiver)), None)
         if cut is None:
             self._travel(self._link(sender, receiver), message)

@@ -1,24 +1,223 @@
-"""One reader of a group: it reads what it owns, publishes how far, and looks at its time windows.
+"""One reader of a group: it reads what it owns, publishes its position, and computes its time windows.
 
-Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl` and `ReaderGroupStateManager`.
+Two designs of time windows. "implementation": a tracker in the background compares the group's position with the
+marks, one position at a time; of those that come meanwhile only the newest is kept. "document": the tracker compares
+what the reader owns and what nobody owns; the time passed goes into the shared map, whose minimum is the lower bound.
+
+Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroupStateManager` and
+`WatermarkReaderImpl` with its `LatestItemSequentialProcessor`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 import simpy
 
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.group import GroupState
+from wmlab.streams.model.index import start_of
+from wmlab.streams.model.latest import LatestItem
 from wmlab.streams.model.membership import Membership, Place
-from wmlab.streams.model.window import TimeWindow
+from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.window import TimeWindow, Tracker
+from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.units import SEGMENT_STORE
-from wmlab.streams.sim.reader_timers import Timers
-from wmlab.streams.sim.windows import Windows
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.group import Change, Group, State
+    from wmlab.streams.sim.stream import StreamWorld
+    from wmlab.streams.sim.world import World
+
+
+class Timers:
+    """One reader's timers; with the fixed timer everything is due at every step."""
+
+    def __init__(self, part: ReaderGroup, now_ms: int) -> None:
+        self._part = part
+        self._fixed = part.publish_timer == "fixed"
+        self._refresh_ms = now_ms
+        self._acquire_ms = now_ms
+        self._publish_ms = now_ms + part.publish_every_ms
+
+    @property
+    def step_ms(self) -> int:
+        """How often a reader reads."""
+        return self._part.publish_every_ms if self._fixed else self._part.read_every_ms
+
+    def check_due(self, now_ms: int, *, free: bool) -> bool:
+        """Whether to look at the shared state now; `free`: the reader knows of segments that nobody owns."""
+        due = self._fixed or now_ms >= self._refresh_ms or (free and now_ms >= self._acquire_ms)
+        if due:
+            self._refresh_ms = now_ms + self._part.group_refresh_ms
+            self._acquire_ms = now_ms + self._part.publish_every_ms
+        return due
+
+    def publish_due(self, now_ms: int, readers: int, *, acquired: bool) -> bool:
+        """Whether to publish at a check: after an acquisition, or (readers + 1) periods after the last time."""
+        due = self._fixed or acquired or now_ms >= self._publish_ms
+        if due:
+            self._publish_ms = now_ms + (readers + 1) * self._part.publish_every_ms
+        return due
+
+    def expire(self) -> None:
+        """Let the next check be due at once, as after a checkpoint."""
+        self._refresh_ms = 0
+
+
+Compared = tuple[ReaderPosition, Mapping[int, Segment]]
+"""A position, and the segments whose key ranges the group knows."""
+
+
+class Follower:
+    """The tracker, and what it is working on."""
+
+    def __init__(self, world: World, part: ReaderGroup, feed: StreamWorld, tracker: Tracker) -> None:
+        self._world = world
+        self._part = part
+        self._feed = feed
+        self._tracker = tracker
+        self._queue: LatestItem[Compared] = LatestItem()
+
+    @property
+    def window(self) -> TimeWindow:
+        """The window of the last position that is worked through."""
+        return self._tracker.window
+
+    def offer(self, position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
+        """A newer position: worked on at once, or next."""
+        idle = not self._queue.working_on
+        self._queue = self._queue.offer((position, segments))
+        if idle:
+            self._work()
+
+    def _work(self) -> None:
+        while self._queue.working_on:
+            found = advance(self._tracker, *self._queue.working_on[0], self._feed)
+            fetched = found.fetched - self._tracker.fetched
+            busy_ms = self._part.tracker_ms + ceil(self._part.mark_read_ms * fetched)
+            if busy_ms:
+                self._world.after(busy_ms, self._finish, found)
+                return
+            self._tracker, self._queue = found, self._queue.done()
+
+    def _finish(self, found: Tracker) -> None:
+        self._tracker, self._queue = found, self._queue.done()
+        self._work()
+
+
+def advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: StreamWorld) -> Tracker:
+    """The tracker after a position: unmoved while the marks cannot be read, past what was truncated."""
+    log = feed.readable_log
+    return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)
+
+
+_UNKNOWN = TimeWindow(None, None)
+
+
+class Windows:
+    """The windows of a reader that begins now; `value` is the shared state it has seen."""
+
+    def __init__(self, group: Group, reader: str, value: Membership) -> None:
+        self._group = group
+        self._part = group.part
+        self._reader = reader
+        self._origin = value.origin
+        self._shown = dict.fromkeys(group.feeds, _UNKNOWN)
+        self._written: dict[str, TimeWindow] = {}
+        self._passed = {stream: self._tracker(stream) for stream in group.feeds}
+        self._compared: dict[str, frozenset[int]] = {}
+        self._followers = {
+            stream: Follower(group.world, group.part, feed, self._passed[stream])
+            for stream, feed in group.feeds.items()
+        }
+
+    def current(self, stream: str) -> TimeWindow:
+        """The window of one stream, as the application asks for it.
+
+        Raises `ModelError` for a stream that the group does not read.
+        """
+        if stream not in self._shown:
+            raise ModelError(
+                f"Group {self._part.name} does not read a stream {stream!r}.",
+                remedy=f"Ask for one of {', '.join(self._shown)}.",
+            )
+        return self._shown[stream]
+
+    def pass_marks(self, value: Membership) -> Mapping[str, int | None]:
+        """The document's step: the time passed in each stream of which the reader owns a segment.
+
+        A segment that it did not count before may be far behind: then it compares anew, and the time may go back.
+        """
+        times = {}
+        for stream, state in value.streams.items():
+            if not state.owned(self._reader):
+                continue
+            share = state.share_of(self._reader)
+            counted = frozenset(share.offsets) | share.finished
+            if not counted <= self._compared.get(stream, frozenset()):
+                self._passed[stream] = self._tracker(stream)
+            self._compared[stream] = counted
+            known = self._known(stream, state)
+            self._passed[stream] = advance(self._passed[stream], share, known, self._group.feeds[stream])
+            times[stream] = self._passed[stream].passed
+        return times
+
+    def marks_offsets(self, value: Membership) -> Mapping[str, int]:
+        """Where the reader is in the marks segments of the streams of which it owns a segment."""
+        return {
+            stream: start_of(self._group.feeds[stream].log, self._passed[stream].passed)
+            for stream, state in value.streams.items()
+            if state.owned(self._reader)
+        }
+
+    def look(self, value: Membership, places: Mapping[Place, int], *, due: bool) -> None:
+        """Bring the windows up to date, and write them down when a check was `due` or they have changed."""
+        for stream, state in value.streams.items():
+            if self._group.feeds[stream].deleted:
+                continue
+            if self._part.time_windows:
+                self._shown[stream] = self._bounds(stream, state, places, due=due)
+            if due or self._written.get(stream) != self._shown[stream]:
+                self._write(stream, self._shown[stream])
+
+    def _bounds(self, stream: str, state: GroupState, places: Mapping[Place, int], *, due: bool) -> TimeWindow:
+        if self._part.read_side == "document":
+            return TimeWindow(state.time, None)
+        position = state.position
+        if self._part.own_position:
+            own = {segment: places[stream, segment] for segment in position.offsets if (stream, segment) in places}
+            position = ReaderPosition({**position.offsets, **own}, position.finished)
+        if due or self._part.own_position:
+            self._followers[stream].offer(position, self._known(stream, state))
+        return self._followers[stream].window
+
+    def _known(self, stream: str, state: GroupState) -> Mapping[int, Segment]:
+        """The segments whose key ranges the group knows."""
+        segments = self._group.feeds[stream].history.segments
+        if not state.rangeless:
+            return segments
+        return {segment: known for segment, known in segments.items() if segment not in state.rangeless}
+
+    def _tracker(self, stream: str) -> Tracker:
+        offset = None if self._origin is None else self._origin.places[stream].marks_offset
+        return Tracker.start() if offset is None else Tracker.resume(self._group.feeds[stream].log, offset)
+
+    def _write(self, stream: str, window: TimeWindow) -> None:
+        self._written[stream] = window
+        self._group.feeds[stream].journal.write(
+            "windows",
+            group=self._part.name,
+            reader=self._reader,
+            lower=window.lower,
+            upper=window.upper,
+            at_ms=self._group.world.now_ms,
+        )
+
 
 Steps = Generator[simpy.Event]
 Verdict = Generator[simpy.Event, None, bool]

@@ -20,9 +20,7 @@ from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Waterm
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream
 from wmlab.streams.sim.controller import Memory
-from wmlab.streams.sim.index import IndexSegment
-from wmlab.streams.sim.metadata import UnavailableError
-from wmlab.streams.sim.store import SegmentStore
+from wmlab.streams.sim.store import IndexSegment, SegmentStore, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -43,8 +41,8 @@ class StreamWorld:
         self.end_ms = world.end_ms
         self.network = world.network
         # Send a message about this stream: one that stands alone, and one on a connection.
-        self.call = partial(world.network.call, self.title)
-        self.carry = partial(world.network.carry, self.title)
+        self.send_rpc = partial(world.network.send_rpc, self.title)
+        self.send = partial(world.network.send, self.title)
         self.after = world.after
         self.later = world.later
         self.journal = Journal()

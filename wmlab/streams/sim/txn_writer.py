@@ -1,31 +1,27 @@
-"""A transactional writer in motion: begin, write, commit with or without a time, abort, crash and close.
+"""A transactional writer: begin, write, commit with or without a time, abort, crash and close.
 
-Source: PDP-33, "Event Writer API Changes"; upstream class `TransactionalEventStreamWriterImpl`. A commit first waits
-until everything written in the transaction is acknowledged, as the client's flush does. Nothing is promised any more
-about the events of a transaction once its commit is called, since commits happen in the order of their requests.
+Source: PDP-33, "Event Writer API Changes"; upstream classes `TransactionalEventStreamWriterImpl` and
+`TransactionImpl`. A commit first waits until everything written in the transaction is acknowledged, as the client's
+flush does. Nothing is promised any more about the events of a transaction once its commit is called, since commits
+happen in the order of their requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import simpy
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.txn import TxnState, refuse_unless_open
-from wmlab.streams.scenario.transactional import TransactionalWriter
+from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.scenario.units import SEGMENT_STORE
-from wmlab.streams.sim.backlog import Backlog
-from wmlab.streams.sim.client import ControllerClient
-from wmlab.streams.sim.clock import LocalClock
-from wmlab.streams.sim.load import Load
-from wmlab.streams.sim.noting import time_to_note
-from wmlab.streams.sim.routes import Routes
-from wmlab.streams.sim.txn_handle import NO_EVENTS, TxnHandle
-from wmlab.streams.sim.txn_schedule import Schedule
+from wmlab.streams.sim.load import Load, Routes, time_to_note
+from wmlab.streams.sim.writer import WriterProcess
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,31 +29,90 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.transactions import Txn
 
-_NO_ID = "The writer has no id under which a time could be kept."
+
+NO_EVENTS: Final = np.empty(0, np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class TxnHandle:
+    """What was written in a transaction, how many writes are not acknowledged, and the time given at its commit."""
+
+    txn: Txn
+    routes: Routes
+    state: TxnState = TxnState.OPEN
+    unanswered: int = 0
+    time: int | None = None
+    written: list[NDArray[np.int64]] = field(default_factory=list)
+
+    @property
+    def events(self) -> NDArray[np.int64]:
+        """All events written so far, by their index in the writer's load."""
+        return np.concatenate([NO_EVENTS, *self.written])
+
+
+class Schedule:
+    """The plan of one life of a writer; `planned_ms` says when each transaction is to be committed."""
+
+    def __init__(self, writer: TxnWriter) -> None:
+        self._writer = writer
+        self._life: int = writer.life
+        self.planned_ms: dict[str, int] = {}
+
+    @property
+    def _runs(self) -> bool:
+        return self._life == self._writer.life and not self._writer.closed
+
+    def working(self) -> Generator[simpy.Event]:
+        """Begin a transaction every period; one that is late delays the next."""
+        env, part = self._writer.world.env, self._writer.part
+        open_ms = part.every_ms if part.open_ms is None else part.open_ms
+        planned_ms = int(env.now)
+        while self._runs:
+            name = self._writer.begin()
+            self.planned_ms[name] = planned_ms + open_ms
+            if open_ms <= part.every_ms:
+                yield from self._committing(name)
+            else:
+                env.process(self._committing(name))
+            planned_ms += part.every_ms
+            while planned_ms + open_ms <= env.now:
+                planned_ms += part.every_ms
+            yield env.timeout(max(0, planned_ms - int(env.now)))
+
+    def _committing(self, name: str) -> Generator[simpy.Event]:
+        """Commit a transaction when its time has come, and wait until the controller has heard of it."""
+        writer, env = self._writer, self._writer.world.env
+        while env.now < self.planned_ms[name] or name not in writer.handles:
+            yield env.timeout(max(1, self.planned_ms[name] - int(env.now)))
+            if not self._runs:
+                return
+        handle = writer.handles[name]
+        if handle.state is TxnState.OPEN:
+            writer.commit_open(handle)
+        yield writer.requested[name]
+
+    def hold(self, name: str, hold_ms: int) -> None:
+        """Commit a transaction that much later than planned."""
+        if name in self.planned_ms:
+            self.planned_ms[name] += hold_ms
+
+
 CommitTime = int | Literal["policy"] | None
 
 
-class TxnWriter:
-    """One transactional writer process; `life` numbers its incarnations as in `wmlab.streams.sim.writer.Writer`."""
+class TxnWriter(WriterProcess):
+    """One transactional writer process."""
+
+    part: TransactionalWriter
 
     def __init__(self, world: StreamWorld, part: TransactionalWriter, index: int, load: Load) -> None:
-        self.world = world
-        self.part = part
-        self.index = index
-        self.party = part.name
-        self.life: int = 0
-        self.closed = False
-        self.silent_until: float = -1
-        clock = LocalClock.of(world.scenario, part.name, part.clock)
-        self.backlog = Backlog(load, clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms)
+        super().__init__(world, part, index, load, part.name)
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []
         self._leaving: Callable[[], None] | None = None
-        self._forget()
 
-    def _forget(self) -> None:
-        """What a process knows when it starts."""
-        self.client = ControllerClient(self.world, self.party)
+    def _begin_anew(self) -> None:
+        super()._begin_anew()
         self._schedule = Schedule(self)
         self.handles: dict[str, TxnHandle] = {}
         self._open: list[TxnHandle] = []
@@ -66,29 +121,19 @@ class TxnWriter:
         self.requested: dict[str, simpy.Event] = {}
         self._unfinished: dict[str, None] = {}
 
-    def start(self) -> None:
-        """Begin a life: send what comes, and begin and commit transactions. There is none without a stream."""
-        if self.world.deleted:
-            return
-        self.life += 1
-        self.closed = False
-        self.client.stop()
-        self._forget()
-        self.world.env.process(self._sending(self.life))
-        self.world.env.process(self._schedule.working())
+    def start(self) -> bool:
+        """Begin a life: send what comes, and begin and commit transactions."""
+        begun = super().start()
+        if begun:
+            self.world.env.process(self._schedule.working())
+        return begun
 
     def crash(self) -> None:
         """End the life at once; nobody keeps its open transactions alive any more."""
-        self.life += 1
-        self.client.stop()
+        super().crash()
         for name in self._unfinished:
             if name in self.handles:
                 self.world.after(self.part.lease_ms, self.world.transactions.expire, self.handles[name].txn)
-
-    def move(self, world: StreamWorld) -> None:
-        """Begin a life on a stream that was created anew; what was not committed is lost."""
-        self.world = world
-        self.restart("lost")
 
     def restart(self, backlog: str) -> None:
         """Begin a new life; what was not committed is lost, or kept to be written once more."""
@@ -105,7 +150,7 @@ class TxnWriter:
         """Commit what is open, wait until all commits are done, then do what comes `then`."""
         self.closed = True
         self._leaving = then
-        self._take(self.backlog.take_arrived(self.world.now_ms))
+        self._send(self.backlog.take_arrived(self.world.now_ms))
         beginning = any(name not in self.handles for name in self._unfinished)
         if any(map(len, self._pending)) and not beginning:
             self.begin()
@@ -113,34 +158,12 @@ class TxnWriter:
             self.commit_open(handle)
         self._leave_when_done()
 
-    def silence(self, until_ms: float) -> None:
-        """Commit without a time until then."""
-        self.silent_until = until_ms
-
     def _leave_when_done(self) -> None:
         if self._leaving is not None and not self._unfinished:
             then, self._leaving = self._leaving, None
             then()
 
-    def say_goodbye(self, call: str) -> None:
-        """Tell a controller that the writer need not be waited for any more."""
-        if self.part.id is None:
-            self.world.refuse(self.party, call, _NO_ID)
-        else:
-            self.client.leave(self.part.id, call)
-
-    def _sending(self, life: int) -> Generator[simpy.Event]:
-        env = self.world.env
-        while (due := self.backlog.next_tick) is not None:
-            tick = max(due, int(env.now))
-            if tick >= self.world.end_ms:
-                return
-            yield env.timeout(tick - env.now)
-            if life != self.life or self.closed:
-                return
-            self._take(self.backlog.take(tick))
-
-    def _take(self, batch: NDArray[np.int64], into: TxnHandle | None = None) -> None:
+    def _send(self, batch: NDArray[np.int64], into: TxnHandle | None = None) -> None:
         """Write a batch in a given or the newest open transaction, or keep it until there is one."""
         self._pending.append(batch)
         if not self._open:
@@ -150,7 +173,7 @@ class TxnWriter:
         handle.written.append(events)
         for segment_id, part in handle.routes.split(self.backlog.key[events], events) if len(events) else ():
             handle.unanswered += 1
-            self.world.carry(
+            self.world.send(
                 self.party, SEGMENT_STORE, "append", handle.txn, self._arrive, self.life, handle, segment_id, part
             )
 
@@ -159,7 +182,7 @@ class TxnWriter:
         if self.world.deleted:
             return
         handle.txn.stored.write(segment_id, self.backlog.event_time[events])
-        self.world.carry(SEGMENT_STORE, self.party, "acknowledge", handle.txn, self._on_acknowledged, life, handle)
+        self.world.send(SEGMENT_STORE, self.party, "acknowledge", handle.txn, self._on_acknowledged, life, handle)
 
     def _on_acknowledged(self, life: int, handle: TxnHandle) -> None:
         handle.unanswered -= 1
@@ -195,7 +218,7 @@ class TxnWriter:
         self.handles[txn.name] = handle
         self._open.append(handle)
         if self._pending:
-            self._take(NO_EVENTS)
+            self._send(NO_EVENTS)
         if self.closed:
             self.commit_open(handle)
 
@@ -229,7 +252,7 @@ class TxnWriter:
         """Write what was given so far in the named or the oldest open transaction, if that is open."""
         handle = self._named(name, "write in")
         if handle is not None:
-            self._take(self.backlog.take_arrived(self.world.now_ms), handle)
+            self._send(self.backlog.take_arrived(self.world.now_ms), handle)
 
     def abort(self, name: str | None, backlog: str) -> None:
         """Abort the named or the oldest open transaction, if that is open."""
@@ -250,18 +273,18 @@ class TxnWriter:
         )
         if backlog == "kept":
             self.backlog.reopen(events)
-            self._take(events)
+            self._send(events)
 
     def _named(self, name: str | None, call: str) -> TxnHandle | None:
         handle = self.handles.get(name) if name is not None else next(iter(self._open), None)
         if handle is None:
             what = "no transaction is open" if name is None else f"there is no transaction {name}"
-            self.world.refuse(self.party, call, f"{what[0].upper()}{what[1:]}.")
+            self.refuse(call, f"{what[0].upper()}{what[1:]}.")
             return None
         try:
             refuse_unless_open(handle.state, call)
         except ModelError as error:
-            self.world.refuse(self.party, call, f"{handle.txn.name}: {error.problem}")
+            self.refuse(call, f"{handle.txn.name}: {error.problem}")
             return None
         return handle
 
@@ -273,7 +296,7 @@ class TxnWriter:
         self.backlog.acknowledge(handle.events)
         handle.time = self._chosen() if given == "policy" else given
         if handle.time is not None and self.part.id is None:
-            self.world.refuse(self.party, "commit", _NO_ID)
+            self.refuse("commit")
             handle.time = None
         self._request_next()
 

@@ -14,19 +14,16 @@ import simpy
 from wmlab.core.clock import Timer
 from wmlab.core.journal import Journal
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.scenario.checks import controllers_of, readers_of
-from wmlab.streams.scenario.checks_writers import process_names
-from wmlab.streams.scenario.parts import EventWriter
-from wmlab.streams.scenario.reader_group import ReaderGroup
+from wmlab.streams.scenario.checks import controllers_of, process_names, readers_of
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.scenario.transactional import TransactionalWriter
-from wmlab.streams.sim.actions.director import Director
+from wmlab.streams.sim.actions import plan_script
+from wmlab.streams.sim.controller import Fleet
 from wmlab.streams.sim.coordinator import Coordinator
-from wmlab.streams.sim.fleet import Fleet
 from wmlab.streams.sim.group import Group
 from wmlab.streams.sim.load import Load, synthetic
-from wmlab.streams.sim.metadata import MetadataStore
 from wmlab.streams.sim.network import Network
+from wmlab.streams.sim.store import MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer
@@ -131,7 +128,7 @@ class World:
         for stream in self.streams.values():
             stream.open()
         self.fleet.start()
-        Director(self).start(self.scenario.script)
+        plan_script(self, self.scenario.script)
         for writer in self.writers:
             self.after(writer.part.starts_ms, writer.start)
         for group in self.scenario.groups:

@@ -1,12 +1,14 @@
-"""An event writer in motion: batched appends, acknowledged offsets, seals, crash, close and restart.
+"""An event writer: batched appends, acknowledged offsets, seals, noted times, crash, close and restart.
 
 Source: PDP-33, "Client Changes": the writer collects the offsets of the acknowledgements it receives, and
-`noteTime` sends the latest of them with the time. When it notes is the matter of `wmlab.streams.sim.note_taking`.
+`noteTime` sends the latest of them with the time; "Event Writer API Changes" and "Config Changes"; upstream class
+`EventStreamWriterImpl`. Nothing is flushed before a note unless the scenario says so, so that events that are not
+acknowledged are not covered by its position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,23 +16,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import simpy
 
+from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment, segment_name
-from wmlab.streams.model.writer import acknowledge, hold, let_go
-from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.model.writer import AutomaticNotes, acknowledge, hold, let_go, refuse_explicit_note
+from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
 from wmlab.streams.scenario.units import SEGMENT_STORE, process_name
-from wmlab.streams.sim.backlog import Backlog
 from wmlab.streams.sim.client import ControllerClient
-from wmlab.streams.sim.clock import LocalClock
-from wmlab.streams.sim.load import Load
-from wmlab.streams.sim.note_taking import NoteTaking
-from wmlab.streams.sim.routes import Routes
+from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
 from wmlab.streams.sim.store import EVENT_HEADER_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wmlab.streams.sim.stream import StreamWorld
+
 
 _NOTHING = np.empty(0, np.int64)
 
@@ -57,68 +57,116 @@ class _Seal:
     outstanding: int = 0
 
 
-class Writer:
-    """One writer process and the load it has to write; `party` is its name.
+class WriterProcess:
+    """One process of a writer: its life, its load, and its calls; `party` is its name.
 
-    `life` numbers its incarnations: whatever was sent to an earlier one finds nobody at home.
+    `life` numbers its incarnations: whatever was sent to an earlier one arrives at nobody. It notes no time until
+    `silent_until`, in ms of the simulated clock.
     """
 
-    def __init__(self, world: StreamWorld, part: EventWriter, index: int, load: Load, number: int = 1) -> None:
+    part: EventWriter | TransactionalWriter
+
+    def __init__(
+        self, world: StreamWorld, part: EventWriter | TransactionalWriter, index: int, load: Load, party: str
+    ) -> None:
         self.world = world
         self.part = part
         self.index = index
-        self.party = process_name(part.name, number)
-        self.clock = LocalClock.of(world.scenario, part.name, part.clock)
+        self.party = party
         self.life = 0
         self.closed = False
+        self.silent_until: float = -1
+        self.clock = LocalClock.of(world.scenario, part.name, part.clock)
         self.backlog = Backlog(load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms)
-        self.notes = NoteTaking(self)
-        self._connect()
+        self._begin_anew()
 
-    def _connect(self) -> None:
+    def _begin_anew(self) -> None:
+        """Know what a process knows when it starts."""
         self.client = ControllerClient(self.world, self.party)
-        self.position = Position({})
-        self.routes = Routes(())
-        self._seals: dict[int, _Seal] = {}
-        self._flushes: list[tuple[NDArray[np.int64], Callable[[], None]]] = []
 
-    def start(self) -> None:
-        """Begin a life: learn the open segments, send, and note. There is none without a stream."""
+    def _send(self, batch: NDArray[np.int64]) -> None:
+        """Write a batch of events."""
+        raise NotImplementedError
+
+    def start(self) -> bool:
+        """Begin a life and send what comes; False: there is none without a stream."""
         if self.world.deleted:
-            return
+            return False
         self.life += 1
         self.closed = False
         self.client.stop()
-        self._connect()
-        active = self.world.history.active.segments
-        for segment in active:
-            self.position = hold(self.position, segment.id)
-        self.routes = Routes.of(active)
+        self._begin_anew()
         self.world.env.process(self._sending(self.life))
-        self.notes.start(self.life)
+        return True
 
     def crash(self) -> None:
         """End the life at once, without a word to anybody."""
         self.life += 1
         self.client.stop()
 
-    def move(self, world: StreamWorld) -> None:
-        """Begin a life on a stream that was created anew; what happened meanwhile is lost."""
-        self.world = world
-        self.restart("lost")
-
     def restart(self, backlog: str) -> None:
         """Begin a new life; events that happened meanwhile are lost, or kept to be sent at once."""
         self.backlog.start_over(self.world.now_ms, keep=backlog == "kept")
         self.start()
 
-    def silence(self, until_ms: float) -> None:
-        """Note no time until then."""
-        self.notes.silent_until = until_ms
+    def move(self, world: StreamWorld) -> None:
+        """Begin a life on a stream that was created anew; what happened meanwhile is lost."""
+        self.world = world
+        self.restart("lost")
 
-    def say_goodbye(self, call: str) -> None:
+    def leave(self, call: str) -> None:
         """Tell a controller that the writer need not be waited for any more."""
-        self.notes.say_goodbye(call)
+        if self.part.id is None:
+            self.refuse(call)
+        else:
+            self.client.leave(self.part.id, call)
+
+    def refuse(self, call: str, problem: str = "The writer has no id under which a time could be kept.") -> None:
+        """Write down that a call of this process was refused."""
+        self.world.refuse(self.party, call, problem)
+
+    def _sending(self, life: int) -> Generator[simpy.Event]:
+        env = self.world.env
+        while (due := self.backlog.next_tick) is not None:
+            tick = max(due, int(env.now))
+            if tick >= self.world.end_ms:
+                return
+            yield env.timeout(tick - env.now)
+            if life != self.life or self.closed:
+                return
+            self._send(self.backlog.take(tick))
+
+
+class Writer(WriterProcess):
+    """One process of an event writer; when it notes time, what it sends is what has been acknowledged."""
+
+    part: EventWriter
+
+    def __init__(self, world: StreamWorld, part: EventWriter, index: int, load: Load, number: int = 1) -> None:
+        super().__init__(world, part, index, load, process_name(part.name, number))
+        period_ms = part.automatic_note_period_ms
+        self._automatic = AutomaticNotes(period_ms, period_ms) if part.automatically_note_time else None
+
+    def _begin_anew(self) -> None:
+        super()._begin_anew()
+        self.position = Position({})
+        self.routes = Routes(())
+        self._seals: dict[int, _Seal] = {}
+        self._flushes: list[tuple[NDArray[np.int64], Callable[[], None]]] = []
+
+    def start(self) -> bool:
+        """Begin a life: learn the open segments, send, and note periodically."""
+        if not super().start():
+            return False
+        active = self.world.history.active.segments
+        for segment in active:
+            self.position = hold(self.position, segment.id)
+        self.routes = Routes.of(active)
+        if self._automatic is not None:
+            self.world.env.process(self._note_automatically(self.life, self._automatic))
+        elif self.part.note_every_ms is not None:
+            self.world.env.process(self._note_by_policy(self.life, self.part.note_every_ms))
+        return True
 
     def close(self, then: Callable[[], None]) -> None:
         """End the life in order: write what is there, wait for the acknowledgements, then do what comes `then`."""
@@ -135,24 +183,13 @@ class Writer:
         while self._flushes and self.backlog.all_settled(self._flushes[0][0]):
             self._flushes.pop(0)[1]()
 
-    def _sending(self, life: int) -> Generator[simpy.Event]:
-        env = self.world.env
-        while (due := self.backlog.next_tick) is not None:
-            tick = max(due, int(env.now))
-            if tick >= self.world.end_ms:
-                return
-            yield env.timeout(tick - env.now)
-            if life != self.life or self.closed:
-                return
-            self._send(self.backlog.take(tick))
-
     def _send(self, batch: NDArray[np.int64]) -> None:
         for segment_id, events in self.routes.split(self.backlog.key[batch], batch) if len(batch) else ():
             self._append(segment_id, events)
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         append = _Append(self.life, segment_id, events, resent_from)
-        self.world.carry(self.party, SEGMENT_STORE, "append", append, self._arrive, append)
+        self.world.send(self.party, SEGMENT_STORE, "append", append, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
@@ -161,7 +198,7 @@ class Writer:
         if segment is None:
             return
         if segment.sealed:
-            world.carry(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
+            world.send(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
@@ -169,7 +206,7 @@ class Writer:
             times = self.backlog.event_time[append.events]
             world.journal.append(append.segment_id, before, size, times, world.now_ms, self.index)
         carried = segment.length if world.part.acks_carry_offset else None
-        world.carry(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, carried)
+        world.send(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, carried)
 
     def _on_acknowledged(self, append: _Append, length: int | None) -> None:
         """An answer with the segment's length; from an older server without it, and then it has to be asked for.
@@ -179,7 +216,7 @@ class Writer:
         if append.life != self.life:
             return
         if length is None:
-            self.world.carry(self.party, SEGMENT_STORE, "get length", append, self._tell_length, append)
+            self.world.send(self.party, SEGMENT_STORE, "get length", append, self._tell_length, append)
             return
         if append.segment_id in self.position:
             self.position = acknowledge(self.position, append.segment_id, length)
@@ -196,7 +233,7 @@ class Writer:
         """
         segment = self.world.store.get(append.segment_id)
         if segment is not None:
-            self.world.carry(SEGMENT_STORE, self.party, "length", append, self._on_acknowledged, append, segment.length)
+            self.world.send(SEGMENT_STORE, self.party, "length", append, self._on_acknowledged, append, segment.length)
 
     def _on_sealed(self, append: _Append) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""
@@ -229,7 +266,7 @@ class Writer:
         self._resend(sealed_id, np.concatenate(seal.waiting))
         for segment_id in [held for held in self.position if held not in self._seals]:
             self._append(segment_id, _NOTHING)
-        self._leave(sealed_id)
+        self._drop(sealed_id)
 
     def _reroute(self) -> None:
         """Send no key to a segment known to be sealed; after a rolling transaction a successor may be sealed too."""
@@ -246,8 +283,59 @@ class Writer:
     def _account(self, sealed_id: int) -> None:
         """A resent append was answered; once all of a sealed segment's are, it leaves the position."""
         self._seals[sealed_id].outstanding -= 1
-        self._leave(sealed_id)
+        self._drop(sealed_id)
 
-    def _leave(self, sealed_id: int) -> None:
+    def _drop(self, sealed_id: int) -> None:
         if self._seals[sealed_id].outstanding == 0:
             self.position = let_go(self.position, sealed_id)
+
+    def _note_by_policy(self, life: int, every_ms: int) -> Generator[simpy.Event]:
+        env = self.world.env
+        while True:
+            yield env.timeout(every_ms)
+            if life != self.life or self.closed:
+                return
+            if env.now >= self.silent_until:
+                self.note_chosen()
+
+    def _note_automatically(self, life: int, automatic: AutomaticNotes) -> Generator[simpy.Event]:
+        world = self.world
+        for at_ms in automatic.times_ms(world.now_ms, world.end_ms):
+            yield world.env.timeout(at_ms - world.now_ms)
+            stopped = self.closed and not self.part.auto_note_survives_close
+            if life != self.life or stopped:
+                return
+            if world.now_ms >= self.silent_until:
+                self.note_chosen()
+
+    def note_chosen(self) -> None:
+        """Note the time that the policy chooses, if it chooses one; in automatic mode the clock."""
+        now_ms = self.world.now_ms
+        if self._automatic is not None:
+            self._note(self.clock.read(now_ms))
+        elif (time := time_to_note(self.part.noting, self.backlog.view(now_ms))) is not None:
+            self._note(time)
+
+    def note_explicitly(self, time: int, position: Mapping[str, int | None] | None) -> None:
+        """Note a given time, with the writer's position or a given one; in automatic mode that is an error."""
+        try:
+            refuse_explicit_note(self._automatic)
+        except ModelError as error:
+            self.refuse("note time", error.problem)
+            return
+        self._note(time, None if position is None else Position(position))
+
+    def _note(self, time: int, position: Position | None = None) -> None:
+        life, noted_ms, writer_id = self.life, self.world.now_ms, self.part.id
+        if writer_id is None:
+            self.refuse("note time")
+            return
+
+        def send() -> None:
+            if life == self.life:
+                self.client.note(writer_id, time, self.position if position is None else position, noted_ms)
+
+        if self.part.flush_before_note:
+            self.flush(send)
+        else:
+            send()

@@ -1,1 +1,0 @@
-"""What a script can make happen, by what it happens to."""

@@ -1,1 +1,0 @@
-"""The actions of a script, carried out in a simulated run."""
