@@ -56,17 +56,12 @@ def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
     if recording.scenario is None:
         return None
     scenario = TypeAdapter(StreamScenario).validate_python(recording.scenario)
-    named = None if stream is None else stream.partition("#")[0]
-    part = next((part for part in scenario.all_streams if part.name == named), scenario.all_streams[0])
-    looks = {
-        group.publish_every_ms if group.publish_timer == "fixed" else None
-        for group in scenario.groups
-        if part.name in (group.streams or (group.stream or part.name,))
-    }
+    part = scenario.stream_titled(stream)
+    looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     return Rules(
         period_ms=scenario.controllers.period_ms,
-        timeout_ms=part.timestamp_aggregation_timeout_ms,
-        timeout_from=part.timeout_from,
+        timeout_ms=part.rules.timeout_ms,
+        timeout_from=part.rules.timeout_from,
         start_delay_ms=scenario.controllers.start_delay_ms,
         look_every_ms=looks.pop() if len(looks) == 1 else None,
     )

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
+from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
 
@@ -67,6 +68,17 @@ class Stream:
     commit_batch: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
     commit_order: Literal["requested", "by_id"] = "requested"
     empty_mark_after_roll: bool = False
+
+    @property
+    def rules(self) -> CycleRules:
+        """The rules of its watermark cycles."""
+        return CycleRules(
+            timeout_ms=self.timestamp_aggregation_timeout_ms,
+            timeout_from=self.timeout_from,
+            algorithm=self.cut_algorithm,
+            visit_order=self.visit_order,
+            bug_6510=self.bug_6510,
+        )
 
 
 @value
@@ -293,6 +305,11 @@ class Controllers:
     clocks: tuple[Clock, ...] = ()
     marks_read_ms: Ms = 0
     double_work_entry: bool = False
+
+    @property
+    def first_cycle_ms(self) -> int:
+        """How long after a stream has come to its owner the first cycle runs."""
+        return self.period_ms if self.start_delay_ms is None else self.start_delay_ms
 
     def __post_init__(self) -> None:
         if len(self.clocks) > self.count:

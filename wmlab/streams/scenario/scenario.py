@@ -73,6 +73,15 @@ class StreamScenario(ScenarioFile):
         """The streams, in whichever of the two ways they were given."""
         return self.streams or (self.stream,)
 
+    def stream_titled(self, title: str | None) -> Stream:
+        """The stream that the tables call `title`, its name or `name#2` and so on; the first one if there is none."""
+        name = None if title is None else title.partition("#")[0]
+        return next((stream for stream in self.all_streams if stream.name == name), self.all_streams[0])
+
+    def groups_of(self, stream: Stream) -> tuple[ReaderGroup, ...]:
+        """The reader groups that read a stream."""
+        return tuple(g for g in self.groups if stream.name in (g.streams or (g.stream or stream.name,)))
+
     @property
     def groups(self) -> tuple[ReaderGroup, ...]:
         """The reader groups: none, one, or several."""

@@ -206,8 +206,7 @@ class Controller:
         if stream not in self._work and self._running:
             self._entries += 1
             self._work[stream] = self._entries
-            part = self.world.scenario.controllers
-            self._enqueue(stream, self._entries, part.period_ms if part.start_delay_ms is None else part.start_delay_ms)
+            self._enqueue(stream, self._entries, self.world.scenario.controllers.first_cycle_ms)
 
     def drop_work(self, stream: str) -> None:
         """A stream has left: no further cycle."""

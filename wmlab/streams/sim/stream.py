@@ -57,13 +57,7 @@ class StreamWorld:
         self.log_missing = False
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
-        self.rules = cycle.CycleRules(
-            timeout_ms=part.timestamp_aggregation_timeout_ms,
-            timeout_from=part.timeout_from,
-            algorithm=part.cut_algorithm,
-            visit_order=part.visit_order,
-            bug_6510=part.bug_6510,
-        )
+        self.rules = part.rules
         self._created_ms: dict[int, int] = {}
         self._sealed_ms: dict[int, int] = {}
         self._appended = 0

@@ -121,12 +121,9 @@ class TxnWriter(WriterProcess):
         self.requested: dict[str, simpy.Event] = {}
         self._unfinished: dict[str, None] = {}
 
-    def start(self) -> bool:
-        """Begin a life: send what comes, and begin and commit transactions."""
-        begun = super().start()
-        if begun:
-            self.world.env.process(self._schedule.working())
-        return begun
+    def _work(self) -> None:
+        """Begin and commit transactions."""
+        self.world.env.process(self._schedule.working())
 
     def crash(self) -> None:
         """End the life at once; nobody keeps its open transactions alive any more."""

@@ -88,16 +88,20 @@ class WriterProcess:
         """Write a batch of events."""
         raise NotImplementedError
 
-    def start(self) -> bool:
-        """Begin a life and send what comes; False: there is none without a stream."""
+    def start(self) -> None:
+        """Begin a life: send what comes, and do the work of that kind of writer. There is none without a stream."""
         if self.world.deleted:
-            return False
+            return
         self.life += 1
         self.closed = False
         self.client.stop()
         self._begin_anew()
         self.world.env.process(self._sending(self.life))
-        return True
+        self._work()
+
+    def _work(self) -> None:
+        """Begin what this kind of writer does besides sending."""
+        raise NotImplementedError
 
     def crash(self) -> None:
         """End the life at once, without a word to anybody."""
@@ -154,10 +158,8 @@ class Writer(WriterProcess):
         self._seals: dict[int, _Seal] = {}
         self._flushes: list[tuple[NDArray[np.int64], Callable[[], None]]] = []
 
-    def start(self) -> bool:
-        """Begin a life: learn the open segments, send, and note periodically."""
-        if not super().start():
-            return False
+    def _work(self) -> None:
+        """Learn the open segments, and note periodically."""
         active = self.world.history.active.segments
         for segment in active:
             self.position = hold(self.position, segment.id)
@@ -166,7 +168,6 @@ class Writer(WriterProcess):
             self.world.env.process(self._note_automatically(self.life, self._automatic))
         elif self.part.note_every_ms is not None:
             self.world.env.process(self._note_by_policy(self.life, self.part.note_every_ms))
-        return True
 
     def close(self, then: Callable[[], None]) -> None:
         """End the life in order: write what is there, wait for the acknowledgements, then do what comes `then`."""
