@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import simpy
-
-from wmlab.core.clock import Timer
+from wmlab.core.clock import Simulation
 from wmlab.core.journal import Journal
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario.checks import controllers_of, process_names, readers_of
@@ -32,13 +30,12 @@ AnyWriter = Writer | TxnWriter
 _STEPS = 100
 
 
-class World:
+class World(Simulation):
     """One run of one scenario; `traces` gives the load of every writer that replays a real trace."""
 
     def __init__(self, scenario: StreamScenario, traces: Mapping[str, Load]) -> None:
+        super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
         self.scenario = scenario
-        self.env = simpy.Environment(initial_time=scenario.start_ms)
-        self.end_ms = scenario.start_ms + scenario.duration_ms
         self.shared = Journal()
         self.network = Network(self)
         self.metadata = MetadataStore(self)
@@ -54,11 +51,6 @@ class World:
             for process in self._processes(part, index, traces[part.name] if part.trace else synthetic(part, scenario))
         ]
         self._by_name = {writer.party: writer for writer in self.writers}
-
-    @property
-    def now_ms(self) -> int:
-        """The simulated clock."""
-        return int(self.env.now)
 
     def stream(self, name: str | None) -> StreamWorld:
         """The stream called `name`; the first one for None."""
@@ -114,10 +106,6 @@ class World:
             "controllers": controllers_of(self.scenario),
         }
         return frozenset(kinds.get(named, (named,)))
-
-    def after(self, delay_ms: int, act: Callable[..., None], *args: Any) -> None:
-        """Call `act` after a delay."""
-        Timer(self.env, delay_ms, act, args)
 
     def later(self, act: Callable[..., None], *args: Any) -> None:
         """Call `act` one message later."""
