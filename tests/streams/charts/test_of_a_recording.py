@@ -13,6 +13,8 @@ from tests.streams.charts.recordings import BORN_1, recording
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ChartError
 from wmlab.streams import charts as view
+from wmlab.streams.answers import explain
+from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.recording import StreamRecording
 
 CHARTS: list[Callable[..., Chart]] = [
@@ -107,6 +109,17 @@ def test_neighbouring_stretches_of_a_holder_are_one() -> None:
     assert (list(held.base), list(held.x), list(held.y)) == ([2.5], [5.5], [1])
 
 
+def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> None:
+    marks = [row | {"writers": {"w1": row["lower"]}} for row in recording().table("watermarks").to_pylist()]
+    cycles = [row for row in recording().table("cycles").to_pylist() if not row["lagging"]]
+    alone = recording(watermarks=marks, cycles=cycles)
+    answer = explain(alone, at_ms=6_000)
+    assert isinstance(answer, Explanation)
+    assert (answer.cause, [writer.writer for writer in answer.writers]) == ("slowest", ["w1"])
+    held = trace(view.writer_marks(alone), "held the lower bound")
+    assert (list(held.base), list(held.x), list(held.y)) == ([2.5], [5.5], [0])
+
+
 def test_cycles_say_whom_they_waited_for() -> None:
     chart = view.watermark_cycles(recording())
     assert chart.sentence == (
@@ -126,14 +139,14 @@ def test_a_bucket_without_owner_is_told_and_drawn() -> None:
         view.bucket_ownership(recording(ownership=[]))
 
 
-def test_lag_and_tightness_come_from_the_windows() -> None:
+def test_lag_and_uncertainty_come_from_the_windows() -> None:
     chart = view.lag(recording())
     assert chart.sentence == (
         "In half of the windows of orders the lower bound stood at most 2.7 s behind the clock, and 3.7 s at worst; "
         "where both bounds were known they were 1.1 s apart."
     )
     assert chart.data["lag_ms"] == [1_800, 2_700, 3_700]
-    assert chart.data["width_ms"] == [None, 1_100, 1_100]
+    assert chart.data["uncertainty_ms"] == [None, 1_100, 1_100]
     bars = trace(view.lag_distribution(recording()), "lag")
     assert sum(bars.width) == 3
 

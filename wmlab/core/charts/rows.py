@@ -1,9 +1,9 @@
-"""Rows of a recording for a chart: of one stream, in the order of the table."""
+"""What a chart takes from a recording or a table: the rows of one stream, columns as lists, with mistakes named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow.compute as pc
 
@@ -12,6 +12,8 @@ from wmlab.core.charts.scene import Rule, Shape
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed
+
+_Entry = TypeVar("_Entry")
 
 SHAPES: Final[dict[str, Shape]] = {
     "scale": "diamond",
@@ -66,7 +68,7 @@ def when(at_ms: int, *, span_ms: int) -> str:
     return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else f"{at_ms:,} ms"
 
 
-def share_of(rows: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
     """At most `most` of the rows, evenly spread, the last one included."""
     if len(rows) <= most:
         return list(rows)

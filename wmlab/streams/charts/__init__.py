@@ -2,8 +2,7 @@
 
 from wmlab.core.charts.chart import Chart
 from wmlab.streams.charts.bounds import time_bounds
-from wmlab.streams.charts.buckets import bucket_ownership
-from wmlab.streams.charts.cycles import watermark_cycles
+from wmlab.streams.charts.controllers import bucket_ownership, watermark_cycles
 from wmlab.streams.charts.diagram import Diagram, lineage, topology
 from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
 from wmlab.streams.charts.holders import holder_costs

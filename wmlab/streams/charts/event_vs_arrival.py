@@ -1,8 +1,7 @@
-"""The picture of the field: when events happened against when they arrived, with both bounds as steps."""
+"""Event time against arrival: when events happened against when they arrived, with both bounds as steps."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.history import late_events
 
 _MOST_EVENTS: Final = 700
 _MOST_STEPS: Final = 400
@@ -29,11 +29,11 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
         stream_rows(recording, "events", name, ("append_ms", "event_time")), key=lambda row: row["append_ms"]
     )
     marks = sorted(stream_rows(recording, "watermarks", name), key=lambda row: row["emitted_ms"])
-    early = _below(events, marks)
+    late = late_events(events, marks)
     drawn = share_of(events, _MOST_EVENTS)
-    sentence = _sentence(name, events, len(early))
+    sentence = _sentence(name, events, len(late))
     fewer = f" Drawn are {len(drawn):,} of {len(events):,} events." if len(drawn) < len(events) else ""
-    kept = [*drawn, *early]
+    kept = [*drawn, *late]
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
         subtitle=sentence + fewer,
@@ -45,7 +45,7 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
                 layers=[
                     _dots("event", "text", drawn, 1.6),
                     *_bounds(marks, events[-1]["append_ms"]),
-                    _dots("event below the lower bound", "alarm", early, 4.0),
+                    _dots("event below the lower bound", "alarm", late, 4.0),
                 ],
             )
         ],
@@ -57,17 +57,6 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
 
 def _times(events: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[int]:
     return [row["event_time"] for row in events] + [mark[side] for mark in marks for side in ("lower", "upper")]
-
-
-def _below(events: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The events that were appended after a watermark with a lower bound above their time."""
-    emitted = [mark["emitted_ms"] for mark in marks]
-    found = []
-    for row in events:
-        before = bisect_right(emitted, row["append_ms"] - 1)
-        if before and marks[before - 1]["lower"] > row["event_time"]:
-            found.append(row)
-    return found
 
 
 def _dots(name: str, role: str, events: Sequence[Mapping[str, Any]], size: float) -> Dots:
@@ -94,10 +83,10 @@ def _bounds(marks: Sequence[Mapping[str, Any]], end_ms: int) -> list[Steps]:
     ]
 
 
-def _sentence(name: str, events: Sequence[Mapping[str, Any]], early: int) -> str:
+def _sentence(name: str, events: Sequence[Mapping[str, Any]], late: int) -> str:
     delays = sorted(row["append_ms"] - row["event_time"] for row in events)
     half, most = delays[len(delays) // 2], delays[-1]
-    kept = "none arrived below a lower bound" if not early else f"{early:,} arrived below the lower bound"
+    kept = "none arrived below a lower bound" if not late else f"{late:,} arrived below the lower bound"
     return (
         f"Half of the {len(events):,} events of {name} arrived within {format_duration(half)} of their time, "
         f"the slowest after {format_duration(most)}; {kept} that a watermark had given before."

@@ -10,15 +10,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Share, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import one_stream, stream_rows
+from wmlab.core.charts.rows import one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
 from wmlab.core.words import segment_name
+from wmlab.streams.answers.history import group_positions
 
 _MOST_CUTS: Final = 8
 _MOST_FRONTS: Final = 6
@@ -60,9 +60,9 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
                 height=300.0,
                 layers=[
                     _blocks(segments, end_ms),
-                    _lines("stream cut of a watermark", "lower", _spread(cuts, _MOST_CUTS), segments),
-                    _lines("position of the readers", "upper", _spread(fronts, _MOST_FRONTS), segments),
-                    _middles(_spread(fronts, _MOST_FRONTS), segments),
+                    _lines("stream cut of a watermark", "lower", share_of(cuts, _MOST_CUTS), segments),
+                    _lines("position of the readers", "upper", share_of(fronts, _MOST_FRONTS), segments),
+                    _middles(share_of(fronts, _MOST_FRONTS), segments),
                 ],
             )
         ],
@@ -111,26 +111,14 @@ def _front(
 def _reader_fronts(
     recording: Recording, name: str, times: Mapping[int, tuple[list[int], list[int]]], created: Mapping[int, int]
 ) -> list[_Front]:
-    """Where the group stood after each of its updates; an update tells the segments that changed."""
-    rows = sorted(stream_rows(recording, "positions", name), key=lambda row: (row["group"], row["version"]))
+    """Where the groups stood after each of their updates."""
+    rows = stream_rows(recording, "positions", name)
     fronts = []
-    for _, updates in groupby(rows, key=lambda row: row["group"]):
-        stands: dict[int, int] = {}
-        for _, changes in groupby(updates, key=lambda row: row["version"]):
-            changed = list(changes)
-            stands |= {row["segment_id"]: row["offset"] for row in changed}
-            for row in changed:
-                if row["finished"]:
-                    stands.pop(row["segment_id"])
-            fronts.append(_front(changed[-1]["at_ms"], stands, times, created))
+    for group in sorted({row["group"] for row in rows}):
+        for at_ms, state in group_positions([row for row in rows if row["group"] == group]):
+            offsets = {segment_id: row["offset"] for segment_id, row in state.items()}
+            fronts.append(_front(at_ms, offsets, times, created))
     return sorted(fronts, key=lambda front: front.at_ms)
-
-
-def _spread(fronts: Sequence[_Front], most: int) -> list[_Front]:
-    """At most `most` of them, evenly spread, the last one included."""
-    if len(fronts) <= most:
-        return list(fronts)
-    return [fronts[(n + 1) * len(fronts) // most - 1] for n in range(most)]
 
 
 def _blocks(segments: Sequence[Mapping[str, Any]], end_ms: int) -> Blocks:

@@ -1,4 +1,4 @@
-"""The charts of lag and tightness: how far the bounds of readers stand behind the clock and from each other."""
+"""The charts of lag and uncertainty: how far the bounds of readers stand behind the clock and from each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BINS: Final = 40
 
 
 def lag(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw for each reader the lag (its clock minus lower bound) and the tightness (upper minus lower bound).
+    """Draw for each reader the lag (its clock minus lower bound) and the uncertainty (upper minus lower bound).
 
     Four readers at most have a curve of their own, those with the largest mean lag. Raises `ChartError` if there are
     several streams and none is chosen, or no windows.
@@ -37,7 +37,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         across=time_axis("reader's clock", [at for reader in shown for at, _, _ in readers[reader]]),
         panels=[
             Panel(up=time_axis(what, [0, *values], pad_percent=5), layers=_curves(readers, shown, place), height=height)
-            for what, values, place, height in (("lag", lags, 1, 190.0), ("tightness", widths, 2, 130.0))
+            for what, values, place, height in (("lag", lags, 1, 190.0), ("uncertainty", widths, 2, 130.0))
             if what == "lag" or any(value is not None for value in values)
         ],
         rules=faults(recording, name),
@@ -46,7 +46,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw how often which lag and which tightness occurred, over all windows that readers saw.
+    """Draw how often which lag and which uncertainty occurred, over all windows that readers saw.
 
     Raises `ChartError` if there are several streams and none is chosen, no windows, or no known bound in any of them.
     """
@@ -63,21 +63,21 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     step = nice_step(high - low, _BINS)
     panels = [
         Panel(up=Counts(f"windows by {what}", 0, top), layers=[blocks], height=140.0)
-        for what, role, values in (("lag", "lower", lags), ("tightness", "upper", widths))
+        for what, role, values in (("lag", "lower", lags), ("uncertainty", "upper", widths))
         if values
         for blocks, top in [_bars(what, role, values, step)]
     ]
     scene = Scene(
-        title=title or f"How often did which lag and tightness occur in {name}?",
+        title=title or f"How often did which lag and uncertainty occur in {name}?",
         subtitle=sentence,
-        across=time_axis("lag, tightness", [low // step * step, (high // step + 1) * step]),
+        across=time_axis("lag, uncertainty", [low // step * step, (high // step + 1) * step]),
         panels=panels,
     )
     return Chart(sentence=sentence, data=_data(readers), scene=scene)
 
 
 def _readers(recording: Recording, name: str) -> dict[str, list[tuple[int, Value, Value]]]:
-    """Of each reader, by clock: (clock, lag, tightness), unknown where a bound is."""
+    """Of each reader, by clock: (clock, lag, uncertainty), unknown where a bound is."""
     found: dict[str, list[tuple[int, Value, Value]]] = {}
     for row in sorted(stream_rows(recording, "windows", name), key=lambda row: row["at_ms"]):
         lower, upper = row["lower"], row["upper"]
@@ -117,7 +117,9 @@ def _bars(what: str, role: str, values: Sequence[int], step: int) -> tuple[Block
 
 def _data(readers: Mapping[str, list[tuple[int, Value, Value]]]) -> dict[str, list[Any]]:
     rows = [(reader, *row) for reader, entries in sorted(readers.items()) for row in entries]
-    return {name: [row[place] for row in rows] for place, name in enumerate(("reader", "at_ms", "lag_ms", "width_ms"))}
+    return {
+        name: [row[place] for row in rows] for place, name in enumerate(("reader", "at_ms", "lag_ms", "uncertainty_ms"))
+    }
 
 
 def _mean(values: Sequence[Value]) -> float:

@@ -12,6 +12,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.explain import CauseKind, causes
 
 _MOST_MARKS: Final = 500
 _MOST_STRETCHES: Final = 300
@@ -22,8 +23,8 @@ _SILENT_AFTER: Final = 1.5
 def writer_marks(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw who noted times when, which were accepted, which refused, where marks are missing, who held the bound.
 
-    A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Held is
-    the stretch from a cycle that waited for the writer, or counted it as the slowest, to the next cycle. Raises
+    A mark is missing from one and a half of the writer's usual intervals (their median) after its last one. Who holds
+    the bound is what `explain` says: the writers that the last cycle waited for, or whose time is the bound. Raises
     `ChartError` if there are several streams and none is chosen, or no marks. Of many marks 500 accepted ones and 500
     refused ones are drawn, evenly spread, and of the stretches the 300 longest.
     """
@@ -33,7 +34,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     writers = sorted({row["writer"] for row in marks})
     end_ms = max(row["received_ms"] for row in [*marks, *({"received_ms": c["at_ms"]} for c in cycles)])
     silent = _silences(marks, writers, end_ms)
-    held = _held(recording, name, cycles, end_ms)
+    held = _held(recording, name, marks[0]["received_ms"], end_ms)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
     sentence = _sentence(name, marks, refused, held)
@@ -78,24 +79,19 @@ def _silences(
     return found
 
 
-def _held(
-    recording: Recording, name: str, cycles: Sequence[Mapping[str, Any]], end_ms: int
-) -> list[tuple[str, int, int, str]]:
+def _held(recording: Recording, name: str, start_ms: int, end_ms: int) -> list[tuple[str, int, int, str]]:
     """Stretches in which a writer held the bound, neighbours joined."""
-    counted = {row["emitted_ms"]: dict(row["writers"]) for row in stream_rows(recording, "watermarks", name)}
     found: list[tuple[str, int, int, str]] = []
-    open_until: dict[str, int] = {}
-    for cycle, after in zip(cycles, [*(c["at_ms"] for c in cycles[1:]), end_ms], strict=True):
-        at_ms, times = cycle["at_ms"], counted.get(cycle["at_ms"], {})
-        slowest = [writer for writer, time in times.items() if time == min(times.values())] if len(times) > 1 else []
-        for writer in cycle["lagging"] or slowest:
-            why = "waited for" if cycle["lagging"] else "the slowest"
-            if open_until.get(writer) == at_ms:
-                last = next(i for i in reversed(range(len(found))) if found[i][0] == writer)
-                found[last] = (writer, found[last][1], after, found[last][3])
+    newest: dict[str, int] = {}
+    for from_ms, to_ms, _, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms):
+        why = "waited for" if cause.kind is CauseKind.LAGGING else "the slowest"
+        for writer in cause.writers:
+            index = newest.get(writer)
+            if index is not None and found[index][2] == from_ms:
+                found[index] = (writer, found[index][1], to_ms, found[index][3])
             else:
-                found.append((writer, at_ms, after, f"{writer} held the lower bound: {why}"))
-            open_until[writer] = after
+                newest[writer] = len(found)
+                found.append((writer, from_ms, to_ms, f"{writer} held the lower bound: {why}"))
     return found
 
 
@@ -135,7 +131,7 @@ def _sentence(
     text = f"{len(marks):,} marks were noted in {name}, {len(refused):,} of them refused"
     longest = max(held, key=lambda stretch: stretch[2] - stretch[1], default=None)
     if longest is None:
-        return f"{text}; no writer held the lower bound alone."
+        return f"{text}; no writer held the lower bound."
     writer, begin, end, _ = longest
     since = when(begin, span_ms=marks[-1]["received_ms"] - marks[0]["received_ms"])
     return f"{text}; {writer} held the lower bound longest, for {format_duration(end - begin)} from {since}."
