@@ -8,10 +8,14 @@ ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 FIRST := notebooks/tutorials/00_first_bounds.ipynb
 WORKERS ?= 2
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile
+NOTEBOOK_TESTS = $(wildcard notebooks/*/*.ipynb)
 export PYTHON WMLAB_ENV
 
+# Java for short runs: the first compiler only and one collector thread take less than half of the processor time.
+check test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test bench notebooks lock clean
+.PHONY: help setup lab check lint test bench notebooks lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -25,15 +29,17 @@ lab: setup ## open JupyterLab on the first tutorial; LAB_ARGS="--no-browser --po
 		$(PY) -m jupyterlab $(ROOT_MAY) --ip=127.0.0.1 --ServerApp.root_dir="$(CURDIR)" \
 		--LabApp.workspaces_dir="$(CURDIR)/.wmlab/workspaces" --LabApp.default_url=/lab/tree/$(FIRST) $(LAB_ARGS)
 
-test: setup ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
+check: lint ## lint, types, the tests of the models and one of each other folder; without Spark, at most 90 s
+	$(PYTEST) --check
+
+lint: setup
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+test: lint ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
 	$(PYTEST) $(TEST_ARGS)
-	@for room in tutorials scenarios exploration; do \
-		set -- notebooks/$$room/*.ipynb; \
-		if [ -e "$$1" ]; then echo "$(PYTEST) notebooks/$$room"; $(PYTEST) "notebooks/$$room" || exit; fi; \
-	done
+	$(if $(NOTEBOOK_TESTS),$(PYTEST) notebooks)
 
 bench: setup ## measure side by side with the peers; BENCH_ARGS="bounds --rows 1000000"
 	$(PY) -m benchmarks $(BENCH_ARGS)

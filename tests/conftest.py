@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-VECTORS = Path(__file__).parent / "conformance" / "vectors"
+TESTS = Path(__file__).parent
+VECTORS = TESTS / "conformance" / "vectors"
+SLOW_FIXTURES = {"spark", "made", "lab"}
+SPARK_FOLDERS = ("core/spark", "streams/bounds", "streams/checks", "dataflow/checks", "progress/checks")
 
 settings.register_profile("wmlab", derandomize=True, deadline=None)
 settings.load_profile("wmlab")
@@ -22,6 +28,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=VECTORS,
         help="directory whose *.json files tests/conformance runs, every case of them",
     )
+    parser.addoption(
+        "--check",
+        action="store_true",
+        help="run the tests of the models and one of each other folder; Spark only where its code was changed",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("check"):
+        kept = list(selection(items, changed_spark_folders()))
+        left_out = set(items) - set(kept)
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = kept
+
+
+def selection(items: Iterable[Any], with_spark: Container[str]) -> Iterator[Any]:
+    """All tests of the models; the first quick test of each other folder; its first with Spark if it is named."""
+    taken: set[tuple[str, bool]] = set()
+    for item in items:
+        folder = item.path.parent.relative_to(TESTS).as_posix()
+        slow = not SLOW_FIXTURES.isdisjoint(item.fixturenames)
+        if slow and not ("spark" in item.fixturenames and folder in with_spark):
+            continue
+        if folder.endswith("/model") or (folder, slow) not in taken:
+            taken.add((folder, slow))
+            yield item
+
+
+def changed_spark_folders() -> set[str]:
+    """The folders of Spark code with a difference from main, or from the last commit where there is no main."""
+    root = TESTS.parent
+    base = _git("merge-base", "HEAD", "main", cwd=root).strip() or "HEAD"
+    changed = _git("diff", "--name-only", base, "--", "wmlab", cwd=root).splitlines()
+    return {folder for folder in SPARK_FOLDERS if any(name.startswith(f"wmlab/{folder}/") for name in changed)}
+
+
+def _git(*arguments: str, cwd: Path) -> str:
+    return subprocess.run(["git", *arguments], cwd=cwd, capture_output=True, text=True, check=False).stdout
 
 
 @pytest.fixture(scope="session")

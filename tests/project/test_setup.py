@@ -296,7 +296,7 @@ def test_make_stops_when_the_set_up_refuses(machine: Machine) -> None:
     shutil.copy(source.ROOT / "Makefile", machine.clone / "Makefile")
     (machine.bin / "id").symlink_to(shutil.which("id") or "id")
     environment = {name: value for name, value in os.environ.items() if name == "LANG"} | {"PATH": str(machine.bin)}
-    for target in ("lab", "test", "bench"):
+    for target in ("lab", "check", "test", "bench"):
         done = subprocess.run([make, target], cwd=machine.clone, env=environment, capture_output=True, text=True)
         assert done.returncode != 0
         assert "wmlab needs Python 3.11 or newer" in done.stderr
