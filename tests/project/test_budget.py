@@ -9,18 +9,18 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 0,
-    "core": 0,
-    "streams": 0,
-    "dataflow": 0,
-    "progress": 0,
+    "top": 276,
+    "core": 3_094,
+    "streams": 11_898,
+    "dataflow": 8_829,
+    "progress": 2_892,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 0
+LINES: Final = 40_124
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 0
+FILES: Final = 285
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)
