@@ -1,4 +1,4 @@
-"""The whole way through the house: a scenario is recorded, Spark computes its bounds, a chart shows them."""
+"""The whole way: a scenario is recorded, Spark computes its bounds, a chart shows them."""
 
 import dataclasses
 from pathlib import Path
