@@ -88,7 +88,7 @@ def test_texts_of_the_svg_neither_collide_nor_leave_the_picture(browser: Any, ch
 def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(browser: Any, chart: Chart, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.set_content(chart.figure().to_html(include_plotlyjs=True).replace("<body>", "<body style='margin:0'>"))
-    page.wait_for_selector(".main-svg .xtick", state="attached", timeout=10_000)
+    page.wait_for_selector(".main-svg .xtick", state="attached")
     boxes = page.evaluate(BOXES, PLOTLY_TEXTS)
     page.close()
     assert len(boxes) >= 8

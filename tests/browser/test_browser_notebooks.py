@@ -43,7 +43,7 @@ def page(shoot: ModuleType, browser: Any) -> Iterator[Any]:
 
 def look_at_all_pictures(page: Any) -> None:
     pictures = page.locator(PICTURES)
-    assert pictures.count() > 0
+    pictures.first.wait_for()
     for number in range(pictures.count()):
         picture = pictures.nth(number)
         picture.scroll_into_view_if_needed()

@@ -15,9 +15,9 @@ import pytest
 import wmlab as wm
 from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
 from wmlab.core.charts.style import ROLES
-from wmlab.streams.scrubber.film import Film
+from wmlab.streams.scrubber.frames import Frames
+from wmlab.streams.scrubber.page import frame_parts
 from wmlab.streams.scrubber.scrubber import Scrubber
-from wmlab.streams.scrubber.still import frame_parts
 
 SCENARIO = """
 recording = wm.Scenario(
@@ -52,6 +52,8 @@ MODEL = "window.jupyterapp.shell.currentWidget.content.model"
 LAST_OUTPUT = f"{MODEL}.toJSON().cells[2].outputs[0]?.data?.['text/plain']"
 CHANGE_LAST = f"{MODEL}.sharedModel.cells[2].setSource('scrubber.at_ms = 10**9')"
 ROUNDING_PX = 0.15
+PICTURE_MS = 17
+"""The time between two pictures of a browser that draws 60 a second."""
 
 
 def verdict(invariant: str, at_ms: int) -> Verdict:
@@ -75,12 +77,17 @@ def saved(scrubber: Scrubber, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def opened(browser: Any, saved: Path, **options: Any) -> Iterator[Any]:
+def opened(browser: Any, saved: Path, *, stopped: bool = False, **options: Any) -> Iterator[Any]:
+    """The saved page; `stopped`: its clock moves only with `page.clock.run_for`, so no test depends on the machine."""
     page = browser.new_page(viewport={"width": 1280, "height": 900}, **options)
+    if stopped:
+        page.clock.install(time=0)
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: said.append(request.url) if request.url != saved.as_uri() else None)
     page.goto(saved.as_uri())
+    if stopped:
+        page.clock.pause_at(3_600_000)
     yield page
     page.close()
     assert said == []
@@ -101,14 +108,14 @@ def assert_shows(browser: Any, page: Any, scrubber: Scrubber, at_ms: int) -> Non
     assert clock_ms(page) == at_ms
     live = page.evaluate(DRAWN, ".wmlab-scrubber svg text, .wmlab-scrubber svg path")
     other = browser.new_page()
-    film = scrubber.film
-    inside = "".join(frame_parts(film, at_ms))
-    other.set_content(f'<svg viewBox="0 0 {film.width} {film.height}">{inside}</svg>')
+    frames = scrubber.frames
+    inside = "".join(frame_parts(frames, at_ms))
+    other.set_content(f'<svg viewBox="0 0 {frames.width} {frames.height}">{inside}</svg>')
     still = other.evaluate(DRAWN, "svg text, svg path")
     other.close()
     assert_same(still, live)
     said = page.locator(".wmlab-sentence").inner_text()
-    assert said.lower() == f"{film.sentence(at_ms)}.".lower()
+    assert said.lower() == f"{frames.sentence(at_ms)}.".lower()
 
 
 def assert_same(still: list[list[Any]], live: list[list[Any]]) -> None:
@@ -129,24 +136,24 @@ def is_same(one: list[Any], other: list[Any]) -> bool:
 @pytest.mark.parametrize(
     ("keys", "wanted"),
     [
-        (["ArrowRight"], lambda film: film.step(14_000, 1)),
-        (["ArrowLeft", "ArrowLeft"], lambda film: film.step(14_000, -2)),
-        (["PageDown"], lambda film: film.step(14_000, 10)),
-        (["PageUp"], lambda film: film.step(14_000, -10)),
-        (["Home"], lambda film: film.low_ms),
-        (["End"], lambda film: film.high_ms),
+        (["ArrowRight"], lambda frames: frames.step(14_000, 1)),
+        (["ArrowLeft", "ArrowLeft"], lambda frames: frames.step(14_000, -2)),
+        (["PageDown"], lambda frames: frames.step(14_000, 10)),
+        (["PageUp"], lambda frames: frames.step(14_000, -10)),
+        (["Home"], lambda frames: frames.low_ms),
+        (["End"], lambda frames: frames.high_ms),
         (["p"], lambda _: 8_000),
         (["v"], lambda _: 20_005),
         (["v", "v", "Shift+V"], lambda _: 20_005),
     ],
 )
 def test_keys_move_all_panels_together(
-    browser: Any, page: Any, scrubber: Scrubber, keys: list[str], wanted: Callable[[Film], int]
+    browser: Any, page: Any, scrubber: Scrubber, keys: list[str], wanted: Callable[[Frames], int]
 ) -> None:
     assert_shows(browser, page, scrubber, 14_000)
     for key in keys:
         page.keyboard.press(key)
-    assert_shows(browser, page, scrubber, wanted(scrubber.film))
+    assert_shows(browser, page, scrubber, wanted(scrubber.frames))
 
 
 @pytest.mark.parametrize("at_ms", [0, 8_003, 9_500, 21_999, 30_000])
@@ -158,7 +165,7 @@ def test_the_slider_moves_all_panels_together(browser: Any, page: Any, scrubber:
 def test_an_arrow_on_the_slider_is_a_step_too(page: Any, scrubber: Scrubber) -> None:
     page.get_by_label("Clock").focus()
     page.keyboard.press("ArrowRight")
-    assert clock_ms(page) == scrubber.film.step(14_000, 1)
+    assert clock_ms(page) == scrubber.frames.step(14_000, 1)
 
 
 def test_buttons_and_the_chosen_kind(page: Any, scrubber: Scrubber) -> None:
@@ -171,37 +178,42 @@ def test_buttons_and_the_chosen_kind(page: Any, scrubber: Scrubber) -> None:
     assert "There is no later fault." in page.locator(".wmlab-status").inner_text()
     page.get_by_role("button", name="Previous event of this kind").click()
     page.get_by_role("button", name="Next change").click()
-    assert clock_ms(page) == scrubber.film.step(12_000, 1)
+    assert clock_ms(page) == scrubber.frames.step(12_000, 1)
 
 
 def test_a_click_into_the_whole_run_goes_there(page: Any, scrubber: Scrubber) -> None:
-    whole, box = scrubber.film.panels[-1], page.locator(".wmlab-scrubber svg").bounding_box()
-    scale = box["width"] / scrubber.film.width
+    whole, box = scrubber.frames.panels[-1], page.locator(".wmlab-scrubber svg").bounding_box()
+    scale = box["width"] / scrubber.frames.width
     page.mouse.click(box["x"] + scale * (whole.left + whole.width / 3), box["y"] + scale * (whole.bottom - 4))
     assert clock_ms(page) == pytest.approx(10_000, abs=60)
 
 
-def test_space_plays_and_pauses_and_from_the_end_begins_anew(page: Any) -> None:
-    page.keyboard.press("End")
-    page.keyboard.press("Space")
-    page.wait_for_timeout(600)
-    page.keyboard.press("Space")
-    stopped = clock_ms(page)
-    assert 0 < stopped < 15_000
-    assert page.get_by_role("button", name="Play").count() == 1
-    page.wait_for_timeout(200)
-    assert clock_ms(page) == stopped
+def test_space_plays_and_pauses_and_from_the_end_begins_anew(browser: Any, saved: Path) -> None:
+    with opened(browser, saved, stopped=True) as page:
+        page.keyboard.press("End")
+        page.keyboard.press("Space")
+        page.clock.run_for(600)
+        page.keyboard.press("Space")
+        stopped = clock_ms(page)
+        assert 2 * (600 - PICTURE_MS) <= stopped <= 2 * 600, "thirty seconds are played at twice their speed"
+        assert page.get_by_role("button", name="Play").count() == 1
+        page.clock.run_for(5_000)
+        assert clock_ms(page) == stopped
+        page.keyboard.press("Space")
+        page.clock.run_for(15_000)
+        assert clock_ms(page) == 30_000
+        assert page.get_by_role("button", name="Play").count() == 1
 
 
 def test_who_prefers_reduced_motion_gets_two_pictures_a_second(browser: Any, saved: Path) -> None:
-    with opened(browser, saved, reduced_motion="reduce") as page:
+    with opened(browser, saved, stopped=True, reduced_motion="reduce") as page:
         page.keyboard.press("Home")
         page.keyboard.press("Space")
-        seen = set()
+        seen = []
         for _ in range(26):
-            page.wait_for_timeout(50)
-            seen.add(clock_ms(page))
-    assert 2 <= len(seen) <= 4
+            page.clock.run_for(50)
+            seen.append(clock_ms(page))
+    assert seen == [0] * 9 + [1_000] * 10 + [2_000] * 7
 
 
 def test_everything_has_a_name_and_the_focus_is_seen(page: Any, scrubber: Scrubber) -> None:
@@ -211,7 +223,7 @@ def test_everything_has_a_name_and_the_focus_is_seen(page: Any, scrubber: Scrubb
     assert page.locator(".wmlab-scrubber").get_attribute("role") == "group"
     assert page.evaluate("document.activeElement.className") == "wmlab-scrubber"
     told = page.locator(".wmlab-scrubber svg").get_attribute("aria-label")
-    assert told.split(". ") == [line.strip() for line in scrubber.film.text(14_000).splitlines()[2:]]
+    assert told.split(". ") == [line.strip() for line in scrubber.frames.text(14_000).splitlines()[2:]]
     for _ in range(len(names)):
         page.keyboard.press("Tab")
         style = "getComputedStyle(document.activeElement)"
@@ -255,7 +267,7 @@ def test_without_scripts_the_page_shows_the_moment(browser: Any, saved: Path, sc
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(saved.as_uri())
-    assert scrubber.film.heading(14_000) in page.locator("main svg text").all_text_contents()
+    assert scrubber.frames.heading(14_000) in page.locator("main svg text").all_text_contents()
     context.close()
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.recording import Recording
+from wmlab.core.values import plain
+from wmlab.core.yamlfile import dump_fragment
 from wmlab.streams.api import Scenario
 from wmlab.streams.panel import Panel, panel
-from wmlab.streams.scenario.form import fields_of, part_text, with_changes
+from wmlab.streams.recording import record
+from wmlab.streams.scenario.form import fields_of, with_changes
 
 TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
 
@@ -23,6 +28,10 @@ def shown() -> Panel:
 def turn(shown: Panel, path: tuple[Any, ...], value: object) -> Panel:
     shown.widget.form.control(path).value = value
     return shown.wait()
+
+
+def part_text(part: object) -> str:
+    return dump_fragment(plain(part), one_line=False)
 
 
 def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: Panel) -> None:
@@ -84,12 +93,12 @@ def test_kept_runs_are_compared_on_one_axis(shown: Panel) -> None:
 
 
 def test_acts_and_writers_come_and_go(shown: Panel) -> None:
-    act = part_text(shown.scenario, ("script", 1))
+    act = part_text(shown.scenario.script[1])
     shown.remove("script 1: crash writer")
     assert len(shown.wait().scenario.script) == 1
     shown.add("script", act)
     assert shown.wait().scenario == Scenario.load("data/scenarios/first_bounds.yaml")
-    shown.add("writers", part_text(shown.scenario, ("writers", 0)).replace("w1", "w3"))
+    shown.add("writers", part_text(shown.scenario.writers[0]).replace("w1", "w3"))
     assert [writer.name for writer in shown.wait().scenario.writers] == ["w1", "w2", "w3"]
     shown.add("script", "kind: no_such_act")
     assert "no_such_act" in shown.widget.message.value
@@ -106,17 +115,39 @@ def test_another_picture_is_of_the_same_run(shown: Panel) -> None:
 def test_a_run_without_what_the_picture_needs_says_so(shown: Panel) -> None:
     shown.picture("lag")
     shown.scenario = shown.scenario.replace(readers=None)
-    shown.add("writers", part_text(shown.scenario, ("writers", 0)).replace("w1", "w3"))
+    shown.add("writers", part_text(shown.scenario.writers[0]).replace("w1", "w3"))
     assert "role='alert'" in shown.wait().widget.picture.value
 
 
-def test_a_cancelled_run_leaves_the_last_one(shown: Panel) -> None:
+def test_a_cancelled_run_leaves_the_last_one(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
     run = shown.recording
-    shown.widget.form.control(("duration_ms",)).value = 50_000_000
-    shown.cancel()
-    shown.wait()
+    monkeypatch.setattr("wmlab.streams.panel.record", interrupted([], shown.cancel))
+    turn(shown, ("duration_ms",), 50_000)
     assert shown.recording is run
     assert shown.widget.stop.layout.visibility == "hidden"
+    shown.cancel()
+    assert turn(shown, TIMEOUT, 4_000).recording is not run, "after a cancelled run another one can be requested"
+
+
+def test_the_latest_request_wins_over_the_run_that_is_under_way(shown: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    change = interrupted(begun, lambda: shown.change(TIMEOUT, 4_000))
+    monkeypatch.setattr("wmlab.streams.panel.record", change)
+    turn(shown, TIMEOUT, 9_000)
+    assert begun == [9_000, 4_000]
+    assert shown.recording.scenario["stream"]["timestamp_aggregation_timeout_ms"] == 4_000
+
+
+def interrupted(begun: list[int], interrupt: Callable[[], None]) -> Callable[..., Recording]:
+    """`record`, during whose first run something happens; `begun` collects the timeouts of the runs that began."""
+
+    def run(scenario: Scenario, *, progress: Callable[[int], None]) -> Recording:
+        begun.append(scenario.stream.timestamp_aggregation_timeout_ms)
+        if len(begun) == 1:
+            interrupt()
+        return record(scenario, progress=progress)
+
+    return run
 
 
 def test_the_scenario_is_saved_where_it_can_be_read(shown: Panel, tmp_path: Path) -> None:

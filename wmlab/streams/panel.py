@@ -1,38 +1,40 @@
-"""Where the panel meets the simulator: a changed field becomes a scenario, a run, a picture and a sentence.
+"""The panel: a scenario as a form; a changed field becomes a scenario, a run, a picture and a sentence.
 
-Runs happen on a thread of their own, the newest wish wins, and a run that is cancelled leaves the last one in place.
+Runs happen on a thread of their own, the latest request wins, and a run that is cancelled leaves the last one in place.
+Pictures are the charts' own SVG inside an HTML widget, so that a notebook stores nothing live.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path as FilePath
 from typing import Any, Final, Literal, cast
+
+import ipywidgets as widgets  # type: ignore[import-untyped]
 
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ScenarioError, WmlabError
 from wmlab.core.values import Problems
-from wmlab.streams import charts as view
-from wmlab.streams.charts.panel import PanelView
-from wmlab.streams.charts.panel_form import notice
+from wmlab.streams import charts
 from wmlab.streams.compare import compare
 from wmlab.streams.recording import StreamRecording, record
-from wmlab.streams.scenario.form import FormField, fields_of, with_changes, with_part, without_part
+from wmlab.streams.scenario.form import FormField, Path, fields_of, with_changes, with_part, without_part
 from wmlab.streams.scenario.scenario import StreamScenario
 
 _PICTURES: Final[dict[str, Callable[..., Chart]]] = {
-    "events and bounds": view.event_vs_arrival,
-    "who held the bound": view.writer_marks,
-    "lag": view.lag,
-    "key space": view.key_space,
-    "watermark cycles": view.watermark_cycles,
-    "lag, how often": view.lag_distribution,
+    "events and bounds": charts.event_vs_arrival,
+    "who held the bound": charts.writer_marks,
+    "lag": charts.lag,
+    "key space": charts.key_space,
+    "watermark cycles": charts.watermark_cycles,
+    "lag, how often": charts.lag_distribution,
 }
-_SETTLE_S: Final = 0.05
-"""Changes that follow each other this quickly, as when a key is held down, are one."""
+_HIGHEST: Final = 2**53
+"""Beyond it a browser's numbers are no longer exact."""
 
 
 class Cancelled(Exception):
@@ -51,15 +53,14 @@ class Panel:
         self.recording: StreamRecording | None = None
         self.kept: dict[str, StreamRecording] = {}
         self.verdicts: Verdicts | None = None
-        self.widget = PanelView(self, tuple(_PICTURES))
+        self.widget = PanelView(self)
         self._fields: tuple[FormField, ...] = ()
-        self._pending: dict[Any, Any] = {}
-        self._wanted: StreamScenario | None = None
-        self._stop = threading.Event()
+        self._pending: dict[Path, Any] = {}
+        self._requested: StreamScenario | None = None
         self._lock = threading.Lock()
         self._runner: threading.Thread | None = None
         self._judge: threading.Thread | None = None
-        self._adopt(scenario)
+        self._accept(scenario)
 
     def __repr__(self) -> str:
         rows = 0 if self.recording is None else sum(self.recording.counts.values())
@@ -73,7 +74,7 @@ class Panel:
         bundle: dict[str, Any] = dict(self.widget._repr_mimebundle_(**kinds) or {})
         return bundle | {"text/plain": repr(self)}
 
-    def change(self, path: Any, value: Any) -> None:
+    def change(self, path: Path, value: Any) -> None:
         """Take a new value for a field; with a mistake in it the last run stays and the mistake is shown."""
         self._pending[path] = value
         self._try(lambda: with_changes(self.scenario, self._pending))
@@ -93,23 +94,22 @@ class Panel:
         if self.widget.choice.value == name:
             self._draw()
         else:
-            self.widget.choice.value = name  # comes back here, as when the user chooses
+            self.widget.choice.value = name  # calls this method again, as when the user chooses
 
     def cancel(self) -> None:
         """Stop the run; the one before stays."""
-        self._wanted = None
-        self._stop.set()
+        self._requested = None
 
     def keep(self, label: str = "") -> None:
         """Keep the run under a label, and compare it with the others that were kept."""
         self.wait()
         if self.recording is None:
-            self.widget.message.value = notice(None, "there is no run to keep.", "correct the scenario first.")
+            self.widget.message.value = _notice("there is no run to keep.", "correct the scenario first.")
             return
         self.kept[label.strip() or f"run {len(self.kept) + 1}"] = self.recording
         page = f"Kept: {', '.join(self.kept)}"
         if len(self.kept) > 1:
-            page = self._guarded(lambda: compare(*self.kept.values(), labels=list(self.kept), stream=self._stream()))
+            page = _page_of(lambda: compare(*self.kept.values(), labels=list(self.kept), stream=self._stream))
         self.widget.kept.value = page
 
     def judge(self) -> None:
@@ -117,16 +117,16 @@ class Panel:
         if self.recording is None or (self._judge and self._judge.is_alive()):
             return
         self.widget.verdicts.value = "Spark is judging …"
-        self._judge = threading.Thread(target=self._judged, args=(self.recording,), daemon=True)
+        self._judge = threading.Thread(target=self._check, args=(self.recording,), daemon=True)
         self._judge.start()
 
     def save(self, path: str) -> None:
         """Write the scenario to a YAML file."""
         try:
-            written = self.scenario.save(Path(path.strip() or "scenario.yaml"))
+            written = self.scenario.save(FilePath(path.strip() or "scenario.yaml"))
         except OSError as error:
-            said = notice(None, f"{path!r} cannot be written: {error.strerror}.", "choose another file.")
-            self.widget.message.value = said
+            problem = f"{path!r} cannot be written: {error.strerror}."
+            self.widget.message.value = _notice(problem, "choose another file.")
             return
         self.widget.message.value = f"Written to {written}."
 
@@ -137,18 +137,24 @@ class Panel:
                 thread.join(timeout_s)
         return self
 
+    @property
+    def _stream(self) -> str:
+        return self.scenario.all_streams[0].name
+
     def _try(self, make: Callable[[], StreamScenario]) -> None:
         try:
-            made = make()
+            scenario = make()
         except Problems as wrong:
             mistakes = {problem.path: problem.message for problem in wrong.problems}
-            self.widget.message.value = notice(mistakes, remedy="The picture shows the last scenario without mistakes.")
+            remedy = "The picture shows the last scenario without mistakes."
+            self.widget.message.value = _notice("", remedy, mistakes)
         except ScenarioError as wrong:
-            self.widget.message.value = notice(None, wrong.problem, wrong.remedy)
+            self.widget.message.value = _notice(wrong.problem, wrong.remedy)
         else:
-            self._adopt(made)
+            self._accept(scenario)
 
-    def _adopt(self, scenario: StreamScenario) -> None:
+    def _accept(self, scenario: StreamScenario) -> None:
+        """Show a scenario without mistakes and request its run, which replaces a run that is under way."""
         self.scenario, self._pending = scenario, {}
         self._fields = fields_of(scenario)
         removable = {f.group for f in self._fields if f.path[0] in ("writers", "script") and len(f.path) > 2}
@@ -158,74 +164,65 @@ class Panel:
         self.widget.yaml.value = scenario.to_yaml()
         self.widget.message.value = ""
         with self._lock:
-            self._wanted = scenario
-            self._stop.set()
+            self._requested = scenario
             if self._runner is None or not self._runner.is_alive():
                 self._runner = threading.Thread(target=self._run, daemon=True)
                 self._runner.start()
 
     def _run(self) -> None:
+        """Record the requested scenario, again and again until the one recorded last is still the requested one."""
+        recorded: StreamScenario | None = None
         while True:
-            self._stop.clear()
-            self._stop.wait(_SETTLE_S)
             with self._lock:
-                scenario, self._wanted = self._wanted, None
-                if scenario is None:
+                scenario = self._requested
+                if scenario is None or scenario is recorded:
                     self._runner = None
                     return
-            self._stop.clear()
             self._record(scenario)
+            recorded = scenario
 
     def _record(self, scenario: StreamScenario) -> None:
+        def progress(percent: int) -> None:
+            requested = self._requested
+            # A run that has reached its end when it is cancelled is kept, unless another one is requested.
+            if requested is not scenario and (requested is not None or percent < 100):
+                raise Cancelled
+            if percent:
+                self.widget.show_progress(percent)
+
         try:
-            recording = record(scenario, progress=self._told)
+            recording = record(scenario, progress=progress)
         except Cancelled:
             return
         except WmlabError as error:
-            self.widget.message.value = notice(None, error.problem, error.remedy)
+            self.widget.message.value = _notice(error.problem, error.remedy)
         else:
             self.recording = recording
             self._draw()
         finally:
             self.widget.show_progress(None)
 
-    def _told(self, percent: int) -> None:
-        if self._stop.is_set() and (self._wanted is not None or percent < 100):
-            raise Cancelled
-        if percent:
-            self.widget.show_progress(percent)
-
     def _draw(self) -> None:
         recording = self.recording
         if recording is None:
             return
-        stream = self._stream()
         try:
-            svg = _PICTURES[self.widget.choice.value](recording, stream=stream).svg
+            svg = _PICTURES[self.widget.choice.value](recording, stream=self._stream).svg
         except WmlabError as error:
-            svg = notice(None, error.problem, error.remedy)
-        holders = recording.explain(stream=stream)
-        self.widget.show_picture(svg, holders.sentence if isinstance(holders, Stragglers) else repr(holders))
+            svg = _notice(error.problem, error.remedy)
+        explained = recording.explain(stream=self._stream)
+        sentence = explained.sentence if isinstance(explained, Stragglers) else repr(explained)
+        self.widget.picture.value = svg
+        self.widget.sentence.value = f"<div aria-live='polite' style='line-height:1.4'>{escape(sentence)}</div>"
 
-    def _judged(self, recording: StreamRecording) -> None:
+    def _check(self, recording: StreamRecording) -> None:
         from wmlab.core.spark.session import spark_session
 
         def verdicts() -> Verdicts:
             self.verdicts = recording.check(spark_session())
             return self.verdicts
 
-        self.widget.verdicts.value = self._guarded(verdicts)
-
-    def _guarded(self, answer: Callable[[], Any]) -> str:
-        try:
-            found = answer()
-        except WmlabError as error:
-            return notice(None, error.problem, error.remedy)
-        page = found._repr_html_() if hasattr(found, "_repr_html_") else found._repr_mimebundle_()["text/html"]
-        return str(page)
-
-    def _stream(self) -> str:
-        return self.scenario.all_streams[0].name
+        self.widget.verdicts.value = _page_of(verdicts)
 
 
 def panel(scenario: StreamScenario) -> Panel:
@@ -239,3 +236,174 @@ def panel(scenario: StreamScenario) -> Panel:
             remedy="give a Scenario; plans and dataflows are changed with replace() and recorded again.",
         )
     return Panel(scenario)
+
+
+def _page_of(answer: Callable[[], Any]) -> str:
+    try:
+        result = answer()
+    except WmlabError as error:
+        return _notice(error.problem, error.remedy)
+    page = result._repr_html_() if hasattr(result, "_repr_html_") else result._repr_mimebundle_()["text/html"]
+    return str(page)
+
+
+def _notice(problem: str, remedy: str, mistakes: Mapping[str, str] | None = None) -> str:
+    """An error as HTML: what is wrong, field by field, and what to do."""
+    listed = "".join(f"<li><b>{escape(path)}</b>: {escape(wrong)}</li>" for path, wrong in (mistakes or {}).items())
+    text = f"{escape(problem)} " if problem else ""
+    return (
+        f"<div role='alert' style='border-left:4px solid #B3001B;padding:4px 10px'>{text}<ul style='margin:2px 0'>"
+        f"{listed}</ul>{escape(remedy)}</div>"
+    )
+
+
+class PanelView(widgets.VBox):  # type: ignore[misc]
+    """All widgets of a panel: the form on the left, the picture with its sentence on the right, kept runs below."""
+
+    def __init__(self, actions: Panel) -> None:
+        self.form = Form(actions)
+        self.choice = widgets.Dropdown(options=list(_PICTURES), description="picture")
+        self.choice.observe(lambda change: actions.picture(change["new"]), "value")
+        self.picture, self.sentence, self.message, self.kept, self.verdicts = (widgets.HTML() for _ in range(5))
+        self.bar = widgets.IntProgress(description="running", max=100, layout=widgets.Layout(visibility="hidden"))
+        self.stop = _button("cancel the run", actions.cancel)
+        self.stop.layout.visibility = "hidden"
+        self.yaml = _text_area("YAML", 10, "the scenario, to be copied")
+        label = widgets.Text(description="label", placeholder="name of this run", continuous_update=False)
+        keep = _button("keep this run", lambda: actions.keep(label.value))
+        judge = _button("verdicts", actions.judge)
+        file = widgets.Text(description="file", placeholder="scenario.yaml")
+        save = _button("save as a file", lambda: actions.save(file.value))
+        added = _text_area("add", 4, "a writer or an act, as YAML")
+        add_writer = _button("add this writer", lambda: actions.add("writers", added.value))
+        add_act = _button("add this act", lambda: actions.add("script", added.value))
+        folds = widgets.Accordion(
+            [
+                widgets.VBox([added, widgets.HBox([add_writer, add_act])]),
+                widgets.VBox([self.yaml, widgets.HBox([file, save])]),
+            ],
+            titles=["add a writer or an act", "copy the scenario as YAML"],
+            layout=widgets.Layout(width="450px"),
+        )
+        left = widgets.VBox([self.form, folds], layout=widgets.Layout(width="456px", flex="0 0 auto"))
+        running, keeping = widgets.HBox([self.choice, self.bar, self.stop]), widgets.HBox([label, keep, judge])
+        right = widgets.VBox(
+            [running, self.message, self.sentence, self.picture, keeping, self.verdicts],
+            layout=widgets.Layout(flex="1 1 auto", min_width="420px"),
+        )
+        super().__init__([widgets.HBox([left, right]), self.kept])
+
+    def __repr__(self) -> str:
+        return "Panel"
+
+    def show_progress(self, percent: int | None) -> None:
+        """How far a long run has come; None: nothing runs."""
+        self.bar.value = percent or 0
+        self.bar.layout.visibility = self.stop.layout.visibility = "hidden" if percent is None else "visible"
+
+
+def _button(text: str, pressed: Callable[[], None], width: str = "150px") -> widgets.Button:
+    button = widgets.Button(description=text, layout=widgets.Layout(width=width), tooltip=text)
+    button.on_click(lambda _: pressed())
+    return button
+
+
+def _text_area(name: str, rows: int, tooltip: str) -> widgets.Textarea:
+    return widgets.Textarea(description=name, rows=rows, layout=widgets.Layout(width="98%"), tooltip=tooltip)
+
+
+class Form(widgets.VBox):  # type: ignore[misc]
+    """One control per field, folded by group, each with its unit, its bounds, and a label that a screen reader says."""
+
+    def __init__(self, actions: Panel) -> None:
+        self._actions = actions
+        self._controls: dict[Path, widgets.Widget] = {}
+        self._shape: tuple[tuple[Path, str], ...] = ()
+        self._quiet = False
+        super().__init__(layout=widgets.Layout(width="450px", min_width="400px"))
+
+    def __repr__(self) -> str:
+        return f"Form of {len(self._controls)} fields"
+
+    def control(self, path: Path) -> widgets.Widget:
+        """The control of a field."""
+        return self._controls[path]
+
+    def show(self, fields: Sequence[FormField], removable: Sequence[str]) -> None:
+        """Show these fields with their values; controls are built anew only if the fields are others than before.
+
+        Groups in `removable` have a button that removes their part.
+        """
+        shape = tuple((field.path, field.group) for field in fields)
+        self._quiet = True
+        try:
+            if shape != self._shape:
+                self._build(fields, removable)
+                self._shape = shape
+            for field in fields:
+                self._controls[field.path].value = _shown(field)
+        finally:
+            self._quiet = False
+
+    def _build(self, fields: Sequence[FormField], removable: Sequence[str]) -> None:
+        self._controls = {}
+        groups: dict[str, list[widgets.Widget]] = {}
+        for field in fields:
+            control = self._controls[field.path] = _control(field)
+            control.observe(lambda change, field=field: self._report(field, change["new"]), "value")
+            groups.setdefault(field.group, []).append(control)
+        for group in removable:
+            groups[group].append(_button(f"remove {group}", lambda group=group: self._actions.remove(group), "98%"))
+        folds = widgets.Accordion([widgets.VBox(controls) for controls in groups.values()], titles=list(groups))
+        folds.selected_index = min(1, len(groups) - 1)
+        self.children = (folds,)
+
+    def _report(self, field: FormField, content: Any) -> None:
+        if not self._quiet:
+            self._actions.change(field.path, _value(field, content))
+
+
+def _control(field: FormField) -> widgets.Widget:
+    """The control that fits the field."""
+    bounds = {"at least": field.low, "at most": field.high}
+    rules = [f"{word} {bound:,}" for word, bound in bounds.items() if bound is not None]
+    rules += (["as YAML"] if field.kind == "yaml" else []) + (["may be empty"] if field.optional else [])
+    look: dict[str, Any] = {
+        "description": f"{field.label} ({field.unit})" if field.unit else field.label,
+        "layout": widgets.Layout(width="98%"),
+        "style": {"description_width": "262px"},
+        "tooltip": "; ".join(rules) or field.label,
+    }
+    low = -_HIGHEST if field.low is None else max(field.low, -_HIGHEST)
+    high = _HIGHEST if field.high is None else min(field.high, _HIGHEST)
+    match field.optional, field.kind:
+        case _, "flag":
+            return widgets.Checkbox(indent=False, **look)
+        case False, "choice":
+            return widgets.Dropdown(options=list(field.choices), **look)
+        case False, "whole":
+            return widgets.BoundedIntText(min=int(low), max=int(high), **look)
+        case False, "real":
+            return widgets.BoundedFloatText(min=low, max=high, **look)
+    return widgets.Text(continuous_update=False, placeholder="none" if field.optional else "", **look)
+
+
+def _shown(field: FormField) -> Any:
+    """What the control of a field holds."""
+    if field.kind in {"flag", "choice", "whole", "real"} and not field.optional:
+        return field.value
+    return "" if field.value is None or (field.optional and field.value == "null") else str(field.value)
+
+
+def _value(field: FormField, content: Any) -> Any:
+    """What a control's content means: an empty optional field is None, a number in a text box is a number."""
+    if not isinstance(content, str):
+        return content
+    if field.optional and not content.strip():
+        return None if field.kind != "yaml" else "null"
+    for read in (int, float) if field.kind in {"whole", "real"} else ():
+        try:
+            return read(content.replace(",", "").strip())
+        except ValueError:
+            continue
+    return content

@@ -1,7 +1,7 @@
 """From times to places in a stream and back, by the marks that a recording holds.
 
-The recorded index and marks segment become values of the model again, and the model answers. Marks that the index does
-not have, because a leader stopped before it wrote the record, are found all the same.
+The recorded watermarks and their index become values of the model again, and the model answers. Watermarks that the
+index does not have, because a leader stopped before it wrote the record, are found all the same.
 
 Source: PDP-33, Future Possibilities; Pravega issue 4098 asks for it.
 """
@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from wmlab.core.errors import ModelError, RecordingError
+from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.streams.model import index as marks_index
+from wmlab.streams.answers.history import of_stream, the_stream
+from wmlab.streams.model import index as watermark_index
 from wmlab.streams.model.index import IndexRecord, MarksIndex
 from wmlab.streams.model.keyspace import KeyRange, joined, overlap_free
 from wmlab.streams.model.log import MarksLog, Watermark
@@ -31,8 +29,8 @@ def stream_cut_at(recording: Recording, time: int, *, stream: str | None = None)
     As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
-    index, log, _ = _marks(recording, stream)
-    return marks_index.stream_cut_at(index, log, time)
+    index, log, _ = _watermarks(recording, stream)
+    return watermark_index.stream_cut_at(index, log, time)
 
 
 def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None = None) -> TimeWindow:
@@ -41,43 +39,31 @@ def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None 
     `cut` maps segments, as ids or as "number@epoch", to offsets in bytes. Raises `ModelError` when it does not cover
     the key space once, `RecordingError` as `stream_cut_at`.
     """
-    index, log, segments = _marks(recording, stream)
+    index, log, segments = _watermarks(recording, stream)
     position = ReaderPosition(cut)
     _refuse_partial(position, segments)
-    return marks_index.window_at(index, log, position, segments)
+    return watermark_index.window_at(index, log, position, segments)
 
 
-def _marks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksLog[Watermark], dict[int, Segment]]:
-    """The index, the marks log and the segments of one stream of a recording."""
-    segments = _rows(recording, "segments", stream := _stream(recording, stream), "segment_id")
-    marks = _rows(recording, "watermarks", stream, "seq")
-    records = _rows(recording, "watermark_index", stream, "place")
+def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksLog[Watermark], dict[int, Segment]]:
+    """The index, the log and the segments of one stream of a recording."""
+    name = the_stream(recording, stream)
+
+    def rows(table: str, order: str) -> list[dict[str, Any]]:
+        listed: list[dict[str, Any]] = of_stream(recording.table(table), name, order).sort_by(order).to_pylist()
+        return listed
+
     entries = tuple(
         (row["revision"], Watermark(row["lower"], row["upper"], Position(dict(row["cut"])), dict(row["writers"])))
-        for row in marks
+        for row in rows("watermarks", "seq")
     )
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
-    known = {row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"])) for row in segments}
-    return MarksIndex().append(IndexRecord(row["time"], row["offset"]) for row in records), log, known
-
-
-def _stream(recording: Recording, stream: str | None) -> str:
-    names = sorted(recording.table("segments")["stream"].unique().to_pylist())
-    if stream is None and len(names) == 1:
-        return str(names[0])
-    if stream is not None and stream in names:
-        return stream
-    asked = "no stream was named" if stream is None else f"there is no stream {stream!r}"
-    raise RecordingError(
-        f"{asked}; the recording has {', '.join(names) or 'none'}.", remedy="name one of its streams with stream=."
-    )
-
-
-def _rows(recording: Recording, table: str, stream: str, order: str) -> list[dict[str, Any]]:
-    rows: pa.Table = recording.table(table)
-    found = rows.filter(pc.equal(rows["stream"], stream)).sort_by(order)
-    listed: list[dict[str, Any]] = found.to_pylist()
-    return listed
+    records = (IndexRecord(row["time"], row["offset"]) for row in rows("watermark_index", "place"))
+    segments = {
+        row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
+        for row in rows("segments", "segment_id")
+    }
+    return MarksIndex().append(records), log, segments
 
 
 def _refuse_partial(position: ReaderPosition, segments: Mapping[int, Segment]) -> None:

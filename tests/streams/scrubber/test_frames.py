@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
 from wmlab.core.errors import ChartError
-from wmlab.streams.scrubber.film import STYLES, Film, Item, Panel
-from wmlab.streams.scrubber.frames import film_of
+from wmlab.streams.scrubber.frames import STYLES, Frames, Item, Panel
+from wmlab.streams.scrubber.layout import frames_of
 
-FILM = film_of(everything(), stream="orders")
-KEYS, TAPE, TIMES, WHOLE = FILM.panels
-MOMENTS = st.one_of(st.integers(0, LENGTH_MS), st.sampled_from(FILM.changes))
+FRAMES = frames_of(everything(), stream="orders")
+KEYS, SEGMENTS, TIMES, WHOLE = FRAMES.panels
+MOMENTS = st.one_of(st.integers(0, LENGTH_MS), st.sampled_from(FRAMES.changes))
 
 
 def rows(table: str, clock: str, at_ms: int) -> list[dict[str, Any]]:
@@ -65,9 +65,9 @@ def test_the_key_space_shows_who_works_on_which_segment(at_ms: int) -> None:
 
 @settings(max_examples=60)
 @given(MOMENTS)
-def test_the_tape_shows_positions_cuts_and_what_is_unread(at_ms: int) -> None:
+def test_the_segments_panel_shows_positions_cuts_and_what_is_unread(at_ms: int) -> None:
     state = {names([segment])[0]: (segment, offset) for segment, (_, offset) in group_state(at_ms).items()}
-    origins, cuts = lane(TAPE, at_ms, "origin"), lane(TAPE, at_ms, "cut")
+    origins, cuts = lane(SEGMENTS, at_ms, "origin"), lane(SEGMENTS, at_ms, "cut")
     assert {name: items[0].low for name, items in origins.items()} == {n: offset for n, (_, offset) in state.items()}
     for name, (segment, _) in state.items():
         known = [row["cut"] for row in rows("watermarks", "emitted_ms", at_ms)]
@@ -75,9 +75,9 @@ def test_the_tape_shows_positions_cuts_and_what_is_unread(at_ms: int) -> None:
 
 
 @settings(max_examples=40)
-@given(st.sampled_from(FILM.changes))
-def test_the_tape_ends_where_the_segment_ends_at_a_change(at_ms: int) -> None:
-    unread_bytes = lane(TAPE, at_ms, "unread")
+@given(st.sampled_from(FRAMES.changes))
+def test_the_segments_panel_ends_where_the_segment_ends_at_a_change(at_ms: int) -> None:
+    unread_bytes = lane(SEGMENTS, at_ms, "unread")
     for segment, (_, offset) in group_state(at_ms).items():
         events = [row for row in rows("events", "append_ms", at_ms) if row["segment_id"] == segment]
         written = max((row["offset"] for row in events), default=0)
@@ -90,7 +90,7 @@ def test_the_tape_ends_where_the_segment_ends_at_a_change(at_ms: int) -> None:
 def test_the_flags_are_the_cuts_of_the_newest_window(at_ms: int) -> None:
     windows = rows("windows", "at_ms", at_ms)
     log = rows("watermarks", "emitted_ms", at_ms)
-    flags = {style: lane(TAPE, at_ms, style) for style in ("passed", "ahead")}
+    flags = {style: lane(SEGMENTS, at_ms, style) for style in ("passed", "ahead")}
     state = group_state(at_ms)
     for style, bound in (("passed", "lower"), ("ahead", "upper")):
         value = windows[-1][bound] if windows else None
@@ -136,87 +136,87 @@ def test_the_windows_are_those_that_each_reader_saw(at_ms: int) -> None:
 
 
 def test_all_bounds_are_known_at_some_moment() -> None:
-    assert any(lane(TIMES, at, "upper")["billing-0 sees"] for at in FILM.changes)
-    assert any(item.style == "ahead" for item in TAPE.items)
+    assert any(lane(TIMES, at, "upper")["billing-0 sees"] for at in FRAMES.changes)
+    assert any(item.style == "ahead" for item in SEGMENTS.items)
 
 
-def happened(kind: str) -> list[int]:
-    return [h.at_ms for h in FILM.happened if h.kind == kind]
+def incidents(kind: str) -> list[int]:
+    return [h.at_ms for h in FRAMES.incidents if h.kind == kind]
 
 
 def test_what_happened_is_what_the_tables_say() -> None:
     tables = {name: everything().table(name).to_pylist() for name in ("epochs", "incidents", "cycles", "watermarks")}
-    assert happened("watermark") == [row["emitted_ms"] for row in tables["watermarks"]]
-    assert happened("held cycle") == [row["at_ms"] for row in tables["cycles"] if row["outcome"] != "emitted"]
-    assert happened("dropped writer") == [row["at_ms"] for row in tables["cycles"] for _ in row["removed"]]
-    assert happened("fault") == [row["at_ms"] for row in tables["incidents"] if row["kind"] != "scale"]
+    assert incidents("watermark") == [row["emitted_ms"] for row in tables["watermarks"]]
+    assert incidents("held cycle") == [row["at_ms"] for row in tables["cycles"] if row["outcome"] != "emitted"]
+    assert incidents("dropped writer") == [row["at_ms"] for row in tables["cycles"] for _ in row["removed"]]
+    assert incidents("fault") == [row["at_ms"] for row in tables["incidents"] if row["kind"] != "scale"]
     # The rolling transaction makes two epochs in one moment.
-    assert happened("scale") == sorted({row["at_ms"] for row in tables["epochs"][1:]})
+    assert incidents("scale") == sorted({row["at_ms"] for row in tables["epochs"][1:]})
 
 
 def test_the_whole_run_is_shown_from_the_start() -> None:
-    assert (FILM.low_ms, FILM.high_ms) == (0, LENGTH_MS)
+    assert (FRAMES.low_ms, FRAMES.high_ms) == (0, LENGTH_MS)
     points = [item for item in WHOLE.there(0) if STYLES[item.style].shape not in ("name", "value")]
-    assert sorted({item.low for item in points}) == sorted({h.at_ms for h in FILM.happened})
+    assert sorted({item.low for item in points}) == sorted({h.at_ms for h in FRAMES.incidents})
 
 
 def test_every_item_comes_and_goes_at_a_change() -> None:
-    changes = set(FILM.changes)
-    for panel in FILM.panels:
+    changes = set(FRAMES.changes)
+    for panel in FRAMES.panels:
         for item in panel.items:
             assert item.from_ms in changes
             assert item.to_ms is None or item.to_ms in changes
 
 
-def test_the_true_bound_is_that_of_the_bounds() -> None:
+def test_the_perfect_watermark_is_that_of_the_bounds() -> None:
     bounds = pd.DataFrame(
         {"stream": "orders", "group": "billing", "at_ms": [1_000, 2_000, 3_000], "lower": 0, "upper": 5_000}
     ).assign(perfect_watermark=pd.array([700, 1_700, None], dtype="Int64"))
-    times = film_of(everything(), stream="orders", bounds=bounds).panels[2]
-    shown = {at: [i.low for i in lane(times, at, "truth")["billing-1 sees"]] for at in (999, 1_000, 2_500, 3_000)}
+    times = frames_of(everything(), stream="orders", bounds=bounds).panels[2]
+    shown = {at: [i.low for i in lane(times, at, "perfect")["billing-1 sees"]] for at in (999, 1_000, 2_500, 3_000)}
     assert shown == {999: [], 1_000: [700], 2_500: [1_700], 3_000: []}
 
 
 def test_bounds_of_another_group_are_refused() -> None:
     bounds = pd.DataFrame({"stream": "orders", "group": "audit", "at_ms": [1], "lower": [0], "upper": [5]})
     with pytest.raises(ChartError, match="'audit'"):
-        film_of(everything(), stream="orders", bounds=bounds)
+        frames_of(everything(), stream="orders", bounds=bounds)
 
 
 def test_a_group_that_did_not_read_is_refused() -> None:
     with pytest.raises(ChartError, match=r"(?s)No reader group 'audit'.*billing"):
-        film_of(everything(), stream="orders", group="audit")
+        frames_of(everything(), stream="orders", group="audit")
 
 
 def test_violations_come_first() -> None:
-    film = film_of(everything(), stream="orders", violations=[(9_000, "I3 violated"), (4_000, "I1 violated")])
-    assert film.kinds[0] == "violation"
-    assert [h.text for h in film.happened if h.kind == "violation"] == ["I1 violated", "I3 violated"]
+    frames = frames_of(everything(), stream="orders", violations=[(9_000, "I3 violated"), (4_000, "I1 violated")])
+    assert frames.kinds[0] == "violation"
+    assert [h.text for h in frames.incidents if h.kind == "violation"] == ["I1 violated", "I3 violated"]
 
 
-def test_a_run_without_readers_has_no_tape() -> None:
-    film = film_of(unread(), stream="orders")
-    assert [panel.title for panel in film.panels] == [KEYS.title, TIMES.title, WHOLE.title]
+def test_a_run_without_readers_has_no_segments_panel() -> None:
+    frames = frames_of(unread(), stream="orders")
+    assert [panel.title for panel in frames.panels] == [KEYS.title, TIMES.title, WHOLE.title]
     assert KEYS.lanes == 3
-    assert film.panels[0].lanes == 2
+    assert frames.panels[0].lanes == 2
 
 
-def boxes(film: Film) -> Iterator[tuple[float, float, float, float]]:
-    for panel in film.panels:
+def boxes(frames: Frames) -> Iterator[tuple[float, float, float, float]]:
+    for panel in frames.panels:
         yield panel.left, panel.top, panel.left + panel.width, panel.bottom + 40
 
 
 def test_panels_do_not_overlap_and_fit() -> None:
-    found = list(boxes(FILM))
+    found = list(boxes(FRAMES))
     for number, (left, top, right, bottom) in enumerate(found):
-        assert 0 <= left < right <= FILM.width
-        assert bottom <= FILM.height
+        assert 0 <= left < right <= FRAMES.width
+        assert bottom <= FRAMES.height
         assert all(r <= left or right <= x or b <= top or bottom <= y for x, y, r, b in found[:number])
 
 
 def test_usual_times_lie_inside_the_axis() -> None:
     shown = outside = 0
-    for at_ms in FILM.changes:
+    for at_ms in FRAMES.changes:
         points = [item for item in TIMES.there(at_ms) if item.style in ("lower", "upper", "newest mark")]
         shown += len(points)
         outside += sum(not TIMES.low <= item.low - at_ms <= TIMES.high for item in points)

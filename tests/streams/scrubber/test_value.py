@@ -18,20 +18,20 @@ BUDGET_BYTES = 100_000
 
 def test_the_sentence_is_that_of_explain_at_every_change() -> None:
     scrubber = everything().scrub(at_ms=0)
-    for at_ms in (*scrubber.film.changes, 1_234, 13_579, 26_500):
+    for at_ms in (*scrubber.frames.changes, 1_234, 13_579, 26_500):
         scrubber.at_ms = at_ms
         assert scrubber.sentence == everything().explain(at_ms=at_ms).sentence
 
 
 def test_steps_go_both_ways_over_all_changes() -> None:
     scrubber = everything().scrub(at_ms=0)
-    there = [scrubber.at_ms] + [scrubber.step().at_ms for _ in scrubber.film.changes[1:]]
-    back = [scrubber.at_ms] + [scrubber.step(-1).at_ms for _ in scrubber.film.changes[1:]]
-    assert there == list(scrubber.film.changes) == back[::-1]
+    there = [scrubber.at_ms] + [scrubber.step().at_ms for _ in scrubber.frames.changes[1:]]
+    back = [scrubber.at_ms] + [scrubber.step(-1).at_ms for _ in scrubber.frames.changes[1:]]
+    assert there == list(scrubber.frames.changes) == back[::-1]
     assert scrubber.step(-1).at_ms == 0
 
 
-def test_jumps_go_to_happenings_and_say_when_there_is_none() -> None:
+def test_jumps_go_to_incidents_and_say_when_there_is_none() -> None:
     scrubber = everything().scrub(at_ms=0)
     assert scrubber.jump("scale").at_ms == 8_000
     assert scrubber.jump("fault").jump("fault").at_ms == 12_000
@@ -94,7 +94,7 @@ def test_the_picture_is_well_formed_and_told_to_a_screen_reader() -> None:
     root = ET.fromstring(scrubber._repr_mimebundle_()[0]["image/svg+xml"])
     space = {"svg": "http://www.w3.org/2000/svg"}
     assert root.get("role") == "img"
-    assert root.findtext("svg:desc", namespaces=space) == scrubber.film.text(14_000)
+    assert root.findtext("svg:desc", namespaces=space) == scrubber.frames.text(14_000)
 
 
 def verdicts(*evidence: Proof, verdict: str = "violated") -> Verdicts:
@@ -118,7 +118,7 @@ def test_it_begins_at_the_first_violation() -> None:
     )
     scrubber = everything().scrub(verdicts=verdicts(*rows))
     assert scrubber.at_ms == 5_005
-    assert scrubber.film.next_happened(0, "violation").text == "I3 violated: it moved back"
+    assert scrubber.frames.next_incident(0, "violation").text == "I3 violated: it moved back"
 
 
 @pytest.mark.parametrize(
@@ -129,21 +129,21 @@ def test_it_begins_at_the_first_violation() -> None:
         verdicts(verdict="unknown"),
     ],
 )
-def test_what_is_no_violation_of_this_stream_at_a_moment_is_no_happening(found: Verdicts) -> None:
+def test_what_is_no_violation_of_this_stream_at_a_moment_is_no_incident(found: Verdicts) -> None:
     scrubber = everything().scrub(verdicts=found)
-    assert "violation" not in scrubber.film.kinds
-    assert scrubber.at_ms == scrubber.film.step(LENGTH_MS // 2, 0)
+    assert "violation" not in scrubber.frames.kinds
+    assert scrubber.at_ms == scrubber.frames.step(LENGTH_MS // 2, 0)
 
 
 def test_the_page_holds_everything_and_fetches_nothing(tmp_path: Path) -> None:
     scrubber = everything().scrub(at_ms=14_000)
     page = scrubber.save(tmp_path / "run.html").read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json" id="film">(.*?)</script>', page, re.DOTALL)
+    found = re.search(r'<script type="application/json" id="frames">(.*?)</script>', page, re.DOTALL)
     assert found is not None
-    assert json.loads(found[1]) == json.loads(scrubber.film_json)
+    assert json.loads(found[1]) == json.loads(scrubber.frames_json)
     assert re.findall(r"""(?:src|href)\s*=|@import|url\(|fetch\(|import\(|^import """, page, re.MULTILINE) == []
     assert set(re.findall(r"https?://[^\"' <]+", page)) == {"http://www.w3.org/2000/svg"}
-    assert scrubber.film.heading(14_000) in page
+    assert scrubber.frames.heading(14_000) in page
 
 
 def test_a_name_cannot_break_out_of_the_page(tmp_path: Path) -> None:
@@ -167,5 +167,5 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_that_nobody_read_can_be_scrubbed() -> None:
     scrubber = unread().scrub(at_ms=5_000)
-    assert scrubber.film.kinds == ()
+    assert scrubber.frames.kinds == ()
     assert "append to: 0@0" in repr(scrubber)

@@ -1,8 +1,7 @@
 """A scenario as a form: its fields as data, with units, bounds and choices, and the scenario that a changed form gives.
 
-Whoever shows a form needs no idea of scenarios: each field says what it is called, what may stand in it and where it
-belongs. What has no simple widget (a noting policy, a list) is a piece of YAML. Changes are checked as a whole, by
-the same rules as a file.
+What has no simple widget (a noting policy, a list) is a piece of YAML. Changes are checked as a whole, by the same
+rules as a file.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Scenario = TypeVar("Scenario", bound=StreamScenario)
 
 _UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
 _PARTS: Final = ("stream", "streams", "writers", "readers", "controllers", "network", "script")
-_LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers", "script": "script"}
+_LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers"}
 _OMITTED: Final = {"kind"}
 
 
@@ -51,17 +50,18 @@ class FormField:
 
 def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
     """All fields of a scenario, part by part: the run, its streams, writers, readers, controllers, network, script."""
-    found = _of_part(scenario, (), "run", without=_PARTS)
+    fields = _of_part(scenario, (), "run", without=_PARTS)
     for name in _PARTS:
         part = getattr(scenario, name)
         if name == "stream" and scenario.streams:
             continue
         if isinstance(part, tuple):
-            for place, entry in enumerate(part):
-                found += _of_part(entry, (name, place), _heading(_LISTS[name], entry, place))
+            for index, entry in enumerate(part):
+                script = f"script {index}: {entry.kind.replace('_', ' ')}" if name == "script" else ""
+                fields += _of_part(entry, (name, index), script or f"{_LISTS[name]} {entry.name}")
         elif part is not None:
-            found += _of_part(part, (name,), name)
-    return tuple(found)
+            fields += _of_part(part, (name,), name)
+    return tuple(fields)
 
 
 def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
@@ -69,9 +69,12 @@ def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
     data = copy.deepcopy(scenario.to_dict())
     problems: list[Problem] = []
     kinds = {field.path: field.kind for field in fields_of(scenario)}
-    for path, offered in changes.items():
+    for path, value in changes.items():
+        part: Any = data
+        for step in path[:-1]:
+            part = part.setdefault(step, {}) if isinstance(part, dict) else part[step]
         try:
-            _put(data, path, parse_fragment(offered) if kinds.get(path) == "yaml" else offered)
+            part[path[-1]] = parse_fragment(value) if kinds.get(path) == "yaml" else value
         except ScenarioError as wrong:
             problems.append(Problem(path, wrong.problem))
     if problems:
@@ -89,15 +92,9 @@ def with_part(scenario: Scenario, name: Literal["writers", "script"], text: str)
 def without_part(scenario: Scenario, path: Path) -> Scenario:
     """The scenario without the writer or the act at `path`, for example ("script", 0)."""
     data = copy.deepcopy(scenario.to_dict())
-    name, place = path
-    del data[str(name)][place]
+    name, index = path
+    del data[str(name)][index]
     return _checked(scenario, data)
-
-
-def part_text(scenario: StreamScenario, path: Path) -> str:
-    """The part at `path` as YAML, to be copied and changed."""
-    name, place = path
-    return dump_fragment(plain(getattr(scenario, str(name))[place]), one_line=False)
 
 
 def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
@@ -105,19 +102,6 @@ def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
         return TypeAdapter(type(scenario)).validate_python(data)
     except ValidationError as error:
         raise Problems("the form", problems_of(error, data)) from None
-
-
-def _put(data: dict[str, Any], path: Path, offered: Any) -> None:
-    place: Any = data
-    for step in path[:-1]:
-        place = place.setdefault(step, {}) if isinstance(place, dict) else place[step]
-    place[path[-1]] = offered
-
-
-def _heading(noun: str, entry: Any, place: int) -> str:
-    if noun == "script":
-        return f"script {place}: {entry.kind.replace('_', ' ')}"
-    return f"{noun} {entry.name}"
 
 
 def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:

@@ -1,215 +1,343 @@
-"""From a recording to a film: the key space, the tape, event time and the whole run, as panels that move together."""
+"""What a scrubber shows of a run, as items that are there from one moment to another, and how each kind of item looks.
+
+Frames have panels, a panel has lanes, and an item lies in a lane at a place of the panel's axis while the clock is in
+[from_ms, to_ms). The picture of a moment is the set of items that are there, so a step back costs as much as a step
+forward, and what does not change is kept once. A moment at which an item appears or disappears is a change; a scrubber
+steps from one to the next. Nothing here depends on what the items stand for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Final
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NamedTuple
 
-from wmlab.core.charts.axis import Axis, duration_unit, format_duration, format_instant, is_instant
-from wmlab.core.charts.layout import text_width
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording
-from wmlab.streams.charts.bounds_facts import read_bounds
-from wmlab.streams.scrubber.axes import bytes_axis, history, keys_axis, time_axis
-from wmlab.streams.scrubber.board import changes_of
-from wmlab.streams.scrubber.film import Film, Happened, Item, Panel
-from wmlab.streams.scrubber.happened import happened_items, happenings, kinds_of
-from wmlab.streams.scrubber.keys import KEYS, key_items
-from wmlab.streams.scrubber.tables import Run, read_run
-from wmlab.streams.scrubber.tape import MOST_LANES, reach, stays_of, tape_items
-from wmlab.streams.scrubber.times import (
-    MOST_WRITERS,
-    Truth,
-    Words,
-    around_clock,
-    known_times,
-    lane_names,
-    shortened,
-    time_items,
-)
 
-WIDTH: Final = 960.0
-_RIGHT: Final = 770.0
-_TITLE, _NOW, _AXIS, _GAP = 24.0, 14.0, 40.0, 8.0
-_TALL, _LANE, _LOW = 30.0, 21.0, 15.0
-_CURVES: Final = 84.0
-_KEYS_RIGHT, _TAPE_LEFT, _TAPE_RIGHT = 420.0, 500.0, 852.0
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MARKER: Final = 4.5
+
+Corner = tuple[float, float, float, float]
+"""A place in pixels relative to an item: share of its length, px to the right, share of the lane's height, px down."""
+
+
+class Outline(NamedTuple):
+    """A line through corners, or the area inside them."""
+
+    filled: bool
+    corners: tuple[Corner, ...]
+
+
+class Text(NamedTuple):
+    """Where a label stands: beside the panel (left, right), in the item if it fits (middle), or beside the item.
+
+    A label before or after the item changes sides where it would leave the panel. Its baseline is at `share` of the
+    lane's height and `down` px.
+    """
+
+    side: Literal["left", "right", "middle", "before", "after"]
+    share: float
+    down: float
+
+
+class Shape(NamedTuple):
+    """How items are drawn; the only description of it, read by `page.frame_parts` and by `static/scrubber.js`.
+
+    An area is cut off at the ends of the axis, a point outside the axis is not drawn, and a lane's label always is.
+    """
+
+    kind: Literal["area", "point", "lane"]
+    outlines: tuple[Outline, ...] = ()
+    text: Text | None = None
+
+
+def _rectangle(share: float, px: float) -> tuple[Corner, ...]:
+    """The whole length of the item, inset from the lane's edges."""
+    top, bottom = (share, px), (1 - share, -px)
+    return (0, 0, *top), (1, 0, *top), (1, 0, *bottom), (0, 0, *bottom)
+
+
+def _around(*offsets: tuple[float, float]) -> tuple[Corner, ...]:
+    """Corners around the item in the lane's middle, in sizes of a marker."""
+    return tuple((0, x * _MARKER, 0.5, y * _MARKER) for x, y in offsets)
+
+
+def _upright(share: float, px: float = 0) -> Outline:
+    return Outline(False, ((0, 0, share, px), (0, 0, 1 - share, -px)))
+
+
+_BLOCK: Final = _rectangle(0, 2)
+
+SHAPES: Final[dict[str, Shape]] = {
+    "block": Shape("area", (Outline(True, _BLOCK), Outline(False, (*_BLOCK, _BLOCK[0]))), Text("middle", 0.5, 4)),
+    "bar": Shape("area", (Outline(True, _rectangle(0.36, 0)),)),
+    "line": Shape("point", (_upright(0),)),
+    "tick": Shape("point", (_upright(0.3),)),
+    "long tick": Shape("point", (_upright(0.19),)),
+    # Of two labels the lower bound's stands above the bar and the upper bound's below it, so they never meet.
+    "lower flag": Shape("point", (_upright(0, 2),), Text("before", 0, 9)),
+    "upper flag": Shape("point", (_upright(0, 2),), Text("after", 1, -2.5)),
+    "diamond": Shape("point", (Outline(True, _around((0, -1), (1, 0), (0, 1), (-1, 0))),)),
+    "triangle": Shape("point", (Outline(True, _around((0, -1), (1, 1), (-1, 1))),)),
+    "cross": Shape("point", (Outline(False, _around((-1, -1), (1, 1), (0, 0), (1, -1), (-1, 1))),)),
+    "name": Shape("lane", text=Text("left", 0.5, 4)),
+    "value": Shape("lane", text=Text("right", 0.5, 4)),
+    "origin": Shape("lane"),
+}
+"""An item of the shape "origin" is not drawn: in its lane, places count from where it lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How an item looks: its shape, its role in `wmlab.core.charts.style.ROLES`, and how opaque its area is."""
+
+    shape: str
+    role: str
+    opacity: float = 1.0
+
+
+STYLES: Final[dict[str, Style]] = {
+    "segment": Style("block", "text", 0.1),
+    "unowned": Style("block", "mark", 0.04),
+    "read": Style("bar", "band", 0.3),
+    "unread": Style("bar", "unknown", 0.28),
+    "cut": Style("tick", "text"),
+    "passed": Style("lower flag", "lower"),
+    "ahead": Style("upper flag", "upper"),
+    "mark": Style("tick", "text"),
+    "newest mark": Style("diamond", "title"),
+    "refused": Style("cross", "alarm"),
+    "window": Style("bar", "band", 0.3),
+    "open window": Style("bar", "unknown", 0.14),
+    "lower": Style("long tick", "lower"),
+    "upper": Style("long tick", "upper"),
+    "perfect": Style("triangle", "text"),
+    "lower line": Style("line", "lower"),
+    "upper line": Style("line", "upper"),
+    "incident": Style("diamond", "title"),
+    "frequent incident": Style("tick", "text"),
+    "violation": Style("triangle", "alarm"),
+    "name": Style("name", "text"),
+    "value": Style("value", "text"),
+    "alarm": Style("value", "alarm"),
+    "origin": Style("origin", "text"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Frame:
-    """What all panels of a film share."""
+class Item:
+    """What lies in `lane` (None: across all lanes) from `low` to `high` on the axis while from_ms <= clock < to_ms.
 
-    run: Run
-    clock: Axis
-    event: Axis
-    truth: Truth | None
+    `to_ms` is None if it stays to the end; `label` is written on it, or beside it.
+    """
+
+    lane: int | None
+    from_ms: int
+    to_ms: int | None
+    low: int
+    high: int
+    style: str
+    label: str = ""
+
+    def is_there(self, at_ms: int) -> bool:
+        """Whether the moment lies in its life."""
+        return self.from_ms <= at_ms and (self.to_ms is None or at_ms < self.to_ms)
+
+
+_Content = tuple[int | None, str, int, int, str]
+"""Lane, style, low, high and label of what lies under a key."""
+
+
+@dataclass(slots=True)
+class Builder:
+    """Items in the making: under each key lies one item at a time, until something else is put there."""
+
+    items: list[Item] = field(default_factory=list)
+    _open: dict[Hashable, tuple[int, _Content]] = field(default_factory=dict)
+
+    def put(
+        self,
+        key: Hashable,
+        at_ms: int,
+        lane: int | None,
+        style: str,
+        low: int = 0,
+        high: int | None = None,
+        label: str = "",
+    ) -> None:
+        """From `at_ms` on this lies under the key, and what lay there before does not; moments of a key ascend.
+
+        An equal item stays. `high` is `low` if not given.
+        """
+        new = (lane, style, low, low if high is None else high, label)
+        before = self._open.get(key)
+        if before is None or before[1] != new:
+            self.take(key, at_ms)
+            self._open[key] = at_ms, new
+
+    def take(self, key: Hashable, at_ms: int) -> None:
+        """From `at_ms` on nothing lies under the key."""
+        before = self._open.pop(key, None)
+        if before is not None and before[0] < at_ms:
+            self.items.append(_item(*before, at_ms))
+
+    def take_all(self, of: object, at_ms: int, *, but: Iterable[Hashable] = ()) -> None:
+        """From `at_ms` on nothing lies under the keys that are tuples beginning with `of`, except those in `but`."""
+        kept = set(but)
+        for key in [key for key in self._open if isinstance(key, tuple) and key[0] == of and key not in kept]:
+            self.take(key, at_ms)
+
+    def finish(self) -> tuple[Item, ...]:
+        """All items: areas first, points and words on top of them, each by when it appeared."""
+        everything = [*self.items, *(_item(*content, None) for content in self._open.values())]
+        order = ("origin", "bar", "block", "line", "tick", "long tick", "lower flag", "upper flag")
+        rank = dict(zip(order, (0, 1, 2, 3, 4, 4, 5, 5), strict=True))
+        return tuple(sorted(everything, key=lambda item: (rank.get(STYLES[item.style].shape, 6), item.from_ms)))
+
+
+def _item(from_ms: int, content: _Content, to_ms: int | None) -> Item:
+    lane, style, low, high, label = content
+    return Item(lane=lane, from_ms=from_ms, to_ms=to_ms, low=low, high=high, style=style, label=label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """Lanes under each other, `lane_px` high each, over the axis [low, high] in integers of the axis' own unit.
+
+    Sizes are pixels; `head_px` is room above the lanes. `still` is SVG of what never changes: axes, titles, curves.
+    Places count from the clock if the panel is `relative`. With `cursor` the moment is drawn across the panel.
+    """
+
+    title: str
     left: float
+    top: float
+    width: float
+    head_px: float
+    lanes: int
+    lane_px: float
+    low: int
+    high: int
+    relative: bool = False
+    cursor: bool = False
+    items: tuple[Item, ...]
+    still: str = ""
 
     @property
-    def words(self) -> Words:
-        """Writes an event time as the chart of bounds does."""
-        span_ms = self.event.high - self.event.low
-        return (lambda time: format_instant(time, span_ms=span_ms)) if self.event.instants else format_duration
+    def lanes_top(self) -> float:
+        """The pixel row where the first lane begins."""
+        return self.top + self.head_px
+
+    @property
+    def bottom(self) -> float:
+        """The last pixel row of the last lane."""
+        return self.lanes_top + self.lanes * self.lane_px
+
+    def x(self, value: float) -> float:
+        """The pixel column of a place on the axis."""
+        return self.left + (value - self.low) / (self.high - self.low) * self.width
+
+    def there(self, at_ms: int) -> list[Item]:
+        """The items of a moment, in the order in which they are drawn."""
+        return [item for item in self.items if item.is_there(at_ms)]
+
+    def lane_texts(self, at_ms: int) -> Iterator[str]:
+        """The lanes of a moment in words: what stands in the column of values, and the blocks."""
+        labelled = [(item.lane, STYLES[item.style].shape, item.label) for item in self.there(at_ms) if item.label]
+        for lane in range(self.lanes):
+            names = [label for where, shape, label in labelled if where == lane and shape == "name"]
+            values = [label for where, shape, label in labelled if where == lane and shape in ("block", "value")]
+            if names and values:
+                yield f"{names[0]}: {', '.join(values)}"
 
 
-def film_of(
-    recording: Recording,
-    *,
-    stream: str,
-    group: str | None = None,
-    bounds: Any = None,
-    violations: Iterable[tuple[int, str]] = (),
-) -> Film:
-    """The film of one stream as one group read it, by default the first group by name.
+@dataclass(frozen=True, slots=True, order=True)
+class Incident:
+    """Something a person may want to jump to: when, of which kind, and in words."""
 
-    `bounds` is a table of `recording.time_bounds` for that group; its perfect watermark is drawn in the readers'
-    windows. `violations` are (moment, in words). Raises `ChartError` for a group that did not read the stream, bounds
-    of another stream or group, or a stream in which nothing happened.
+    at_ms: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """All frames of a run.
+
+    The clock runs from `low_ms` to `high_ms`; with `instants` it is ms since 1970. `changes` are the moments at which
+    anything changes, ascending; `kinds` are those of the incidents, in the order in which they are offered.
+    `sentences` are (from when it holds, sentence), ascending.
     """
-    run = read_run(recording, stream=stream, group=group)
-    truth = _truth(bounds, run)
-    happened = happenings(run, violations)
-    frame = _frame(run, truth, happened)
-    panels, height = _panels(frame, happened)
-    return Film(
-        title=recording.name,
-        low_ms=frame.clock.low,
-        high_ms=frame.clock.high,
-        instants=frame.clock.instants,
-        width=WIDTH,
-        height=height,
-        panels=panels,
-        kinds=tuple(kinds_of(happened)),
-        happened=happened,
-        changes=changes_of((panel.items for panel in panels), happened, frame.clock.low),
-    )
+
+    title: str
+    low_ms: int
+    high_ms: int
+    instants: bool
+    width: float
+    height: float
+    panels: tuple[Panel, ...]
+    kinds: tuple[str, ...]
+    incidents: tuple[Incident, ...]
+    changes: tuple[int, ...]
+    sentences: tuple[tuple[int, str], ...] = ()
+
+    def clamp(self, at_ms: object) -> tuple[int, str]:
+        """The moment, and "" or, if it lies outside, the nearest one and what to say about it.
+
+        Raises `ChartError` if it is no whole number.
+        """
+        if isinstance(at_ms, bool) or not isinstance(at_ms, int):
+            raise ChartError(
+                f"at_ms is {at_ms!r}, which is no moment.", remedy="Give whole milliseconds of the recording's clock."
+            )
+        kept = min(max(at_ms, self.low_ms), self.high_ms)
+        if kept == at_ms:
+            return at_ms, ""
+        side, edge = ("before", "begins") if at_ms < self.low_ms else ("after", "ends")
+        return kept, f"{self.clock(at_ms)} is {side} the recording, which {edge} at {self.clock(kept)}"
+
+    def clock(self, at_ms: int) -> str:
+        """A moment in words, exact: "36 000 ms", or "2013-01-05 17:32:00.000 UTC"."""
+        if not (self.instants and self.low_ms <= at_ms <= self.high_ms):
+            return f"{at_ms:,} ms".replace(",", " ")
+        return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03} UTC"
+
+    def step(self, at_ms: int, changes: int) -> int:
+        """The moment so many changes later, or earlier if negative; the first or last change if there are not."""
+        here = bisect_right(self.changes, at_ms) - 1
+        if changes < 0 and self.changes[max(here, 0)] < at_ms:
+            here += 1
+        return self.changes[min(max(here + changes, 0), len(self.changes) - 1)]
+
+    def next_incident(self, at_ms: int, kind: str | None = None, *, backwards: bool = False) -> Incident | None:
+        """The nearest incident of the kind (None: of any) after the moment, or before it; None if there is none."""
+        wanted = [incident for incident in self.incidents if kind in (None, incident.kind)]
+        times = [incident.at_ms for incident in wanted]
+        index = bisect_left(times, at_ms) - 1 if backwards else bisect_right(times, at_ms)
+        return wanted[index] if 0 <= index < len(wanted) else None
+
+    def sentence(self, at_ms: int) -> str:
+        """The sentence that holds at the moment; empty if there is none."""
+        index = bisect_right([from_ms for from_ms, _ in self.sentences], at_ms) - 1
+        return self.sentences[index][1] if index >= 0 else ""
+
+    def text(self, at_ms: int) -> str:
+        """The picture of a moment in words, a line a lane."""
+        lines = [self.heading(at_ms)]
+        if sentence := self.sentence(at_ms):
+            lines.append(f"{sentence[0].upper()}{sentence[1:]}.")
+        return "\n".join([*lines, *(f"  {line}" for panel in self.panels for line in panel.lane_texts(at_ms))])
+
+    def heading(self, at_ms: int) -> str:
+        """Where in the run a moment lies."""
+        return f"{self.title} at {self.clock(at_ms)}, change {bisect_right(self.changes, at_ms)} of {len(self.changes)}"
 
 
-def _truth(bounds: Any, run: Run) -> Truth | None:
-    if bounds is None:
-        return None
-    table = read_bounds(bounds)
-    if (table.stream, table.group) != (run.stream, run.group):
-        raise ChartError(
-            f"The bounds are of stream {table.stream!r}, group {table.group!r}; "
-            f"the scrubber shows {run.stream!r}, {run.group!r}.",
-            remedy="Pass recording.time_bounds(spark) with the rows of that stream and group.",
-        )
-    return None if table.perfect_watermark is None else Truth(table.at_ms, table.perfect_watermark)
-
-
-def _frame(run: Run, truth: Truth | None, happened: tuple[Happened, ...]) -> _Frame:
-    clocks = [*run.times(), *(h.at_ms for h in happened)]
-    if not clocks or min(clocks) == max(clocks):
-        raise ChartError(
-            f"Nothing happened in the stream {run.stream!r}.", remedy="Record a run in which somebody writes or notes."
-        )
-    times = known_times(run, truth) or clocks
-    unit = duration_unit(max(max(clocks) - min(clocks), max(times) - min(times)))
-    names = [*lane_names(run), *kinds_of(happened)]
-    return _Frame(
-        run=run,
-        clock=Axis("clock", min(clocks), max(clocks), is_instant(clocks), unit),
-        event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times), unit),
-        truth=truth,
-        left=max(text_width(shortened(name), 12) for name in names) + 16,
-    )
-
-
-def _panels(frame: _Frame, happened: tuple[Happened, ...]) -> tuple[tuple[Panel, ...], float]:
-    """The panels from top to bottom, and the height of all."""
-    keys = _keys(frame)
-    known = time_items(frame.run, frame.clock.low, frame.truth, frame.words)
-    others = chain(changes_of((keys.items, known), happened, frame.clock.low), _publishes(frame.run))
-    tape = _tape(frame, sorted(set(others)))
-    top = max(keys.bottom, tape.bottom if tape else 0) + _AXIS + _GAP
-    times = _times(frame, known, top)
-    whole = _whole(frame, happened, times.bottom + _AXIS + _GAP)
-    panels = [keys, *([tape] if tape else []), times, whole]
-    return tuple(panels), whole.bottom + _AXIS + 4
-
-
-def _publishes(run: Run) -> list[int]:
-    return [row["at_ms"] for row in run.rows["positions"]]
-
-
-def _keys(frame: _Frame) -> Panel:
-    lanes = 2 if frame.run.group is None else 3
-    right = _RIGHT if frame.run.group is None else _KEYS_RIGHT
-    return keys_axis(
-        Panel(
-            title="Which segments are at work?",
-            left=frame.left,
-            top=0,
-            width=right - frame.left,
-            head_px=_TITLE,
-            lanes=lanes,
-            lane_px=_TALL,
-            low=0,
-            high=KEYS,
-            items=key_items(frame.run, frame.clock.low),
-        )
-    )
-
-
-def _tape(frame: _Frame, moments: list[int]) -> Panel | None:
-    if frame.run.group is None:
-        return None
-    stays = stays_of(frame.run)
-    before, after = reach(frame.run, stays)
-    lanes = min(max((stay.lane + 1 for stay in stays), default=1), MOST_LANES)
-    return bytes_axis(
-        Panel(
-            title=f"Which stream cuts has group {frame.run.group} passed?",
-            left=_TAPE_LEFT,
-            top=0,
-            width=_TAPE_RIGHT - _TAPE_LEFT,
-            head_px=_TITLE,
-            lanes=lanes,
-            lane_px=_TALL,
-            low=-before,
-            high=after,
-            items=tape_items(frame.run, stays, moments, frame.words),
-        ),
-        more=any(stay.lane >= MOST_LANES for stay in stays),
-    )
-
-
-def _times(frame: _Frame, known: tuple[Item, ...], top: float) -> Panel:
-    relative = frame.clock.instants == frame.event.instants
-    low, high = around_clock(frame.run, frame.truth) if relative else (frame.event.low, frame.event.high)
-    panel = Panel(
-        title="What have the writers noted, and what does a reader know?",
-        left=frame.left,
-        top=top,
-        width=_RIGHT - frame.left,
-        head_px=_TITLE + (_NOW if relative else 0),
-        lanes=len(lane_names(frame.run)),
-        lane_px=_LANE,
-        low=low,
-        high=high,
-        relative=relative,
-        cursor=relative,
-        items=known,
-    )
-    return time_axis(panel, frame.event, more=max(len(frame.run.writers) - MOST_WRITERS, 0))
-
-
-def _whole(frame: _Frame, happened: tuple[Happened, ...], top: float) -> Panel:
-    panel = Panel(
-        title="Where in the run is this?",
-        left=frame.left,
-        top=top,
-        width=_RIGHT - frame.left,
-        head_px=_TITLE + _NOW + _CURVES,
-        lanes=len(kinds_of(happened)),
-        lane_px=_LOW,
-        low=frame.clock.low,
-        high=frame.clock.high,
-        cursor=True,
-        items=happened_items(happened, frame.clock.low),
-    )
-    return history(panel, frame.clock, frame.event, frame.run, frame.truth, curves_px=_CURVES)
+def changes_of(panels: Iterable[Iterable[Item]], incidents: Iterable[Incident], low_ms: int) -> tuple[int, ...]:
+    """The moments at which an item appears or disappears or an incident happens, ascending, beginning with `low_ms`."""
+    times = {low_ms} | {incident.at_ms for incident in incidents}
+    for items in panels:
+        for item in items:
+            times |= {max(item.from_ms, low_ms)} if item.to_ms is None else {max(item.from_ms, low_ms), item.to_ms}
+    return tuple(sorted(times))

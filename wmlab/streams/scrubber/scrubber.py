@@ -16,65 +16,66 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import sentences, violations
 from wmlab.streams.answers.history import the_stream
 from wmlab.streams.answers.rules import recorded_rules
-from wmlab.streams.scrubber.film import Film
-from wmlab.streams.scrubber.frames import film_of
-from wmlab.streams.scrubber.html import page, script, style_sheet
-from wmlab.streams.scrubber.json import film_json
-from wmlab.streams.scrubber.still import still_picture
+from wmlab.streams.scrubber.frames import Frames
+from wmlab.streams.scrubber.layout import frames_of
+from wmlab.streams.scrubber.page import frames_json, page, script, still_picture, style_sheet
 
 
 class Scrubber(anywidget.AnyWidget):
-    """A film at a moment, `at_ms` (clock, ms), which the browser and Python both may move.
+    """The frames of a run at a moment, `at_ms` (clock, ms), which the browser and Python both may move.
 
     A moment outside the recording becomes the nearest one inside, and `notice` says so; one that is no whole number
-    raises `ChartError`. A notebook stores the picture and the words of the moment, never the film; a running kernel
+    raises `ChartError`. A notebook stores the picture and the words of the moment, never all frames; a running kernel
     shows the live scrubber instead. Make one with `recording.scrub()`.
     """
 
     _esm = script()
     _css = style_sheet()
 
-    film_json = traitlets.Unicode().tag(sync=True)
+    frames_json = traitlets.Unicode().tag(sync=True)
     at_ms = traitlets.Any().tag(sync=True)
     notice = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, film: Film, *, at_ms: int | None = None) -> None:
-        self.film = film
-        super().__init__(film_json=film_json(film))
-        self.at_ms = opening(film) if at_ms is None else at_ms
+    def __init__(self, frames: Frames, *, at_ms: int | None = None) -> None:
+        self.frames = frames
+        super().__init__(frames_json=frames_json(frames))
+        if at_ms is None:
+            violation = frames.next_incident(frames.low_ms - 1, "violation")
+            at_ms = frames.step((frames.low_ms + frames.high_ms) // 2, 0) if violation is None else violation.at_ms
+        self.at_ms = at_ms
 
     @traitlets.validate("at_ms")
     def _inside(self, proposal: dict[str, Any]) -> int:
-        at_ms, notice = self.film.clamp(proposal["value"])
+        at_ms, notice = self.frames.clamp(proposal["value"])
         self.notice = notice
         return at_ms
 
     def step(self, changes: int = 1) -> Scrubber:
         """Move so many recorded changes on, or back if negative, and return the scrubber."""
-        self.at_ms = self.film.step(self.at_ms, changes)
+        self.at_ms = self.frames.step(self.at_ms, changes)
         return self
 
     def jump(self, kind: str | None = None, *, backwards: bool = False) -> Scrubber:
-        """Move to the next happening of a kind, such as "scale" (None: of any), and return the scrubber.
+        """Move to the next incident of a kind, such as "scale" (None: of any), and return the scrubber.
 
         If there is none it stays, and `notice` says so. Raises `ChartError` for a kind of which the run has none.
         """
-        if kind is not None and kind not in self.film.kinds:
+        if kind is not None and kind not in self.frames.kinds:
             raise ChartError(
                 f"Nothing of the kind {kind!r} happened.",
-                remedy=f"Choose one of: {', '.join(self.film.kinds) or 'there is none'}.",
+                remedy=f"Choose one of: {', '.join(self.frames.kinds) or 'there is none'}.",
             )
-        found = self.film.next_happened(self.at_ms, kind, backwards=backwards)
-        if found is None:
+        incident = self.frames.next_incident(self.at_ms, kind, backwards=backwards)
+        if incident is None:
             self.notice = f"There is no {'earlier' if backwards else 'later'} {kind or 'happening'}"
         else:
-            self.at_ms = found.at_ms
+            self.at_ms = incident.at_ms
         return self
 
     @property
     def sentence(self) -> str:
         """What holds the lower bound at the moment."""
-        return self.film.sentence(self.at_ms)
+        return self.frames.sentence(self.at_ms)
 
     def save(self, path: str | Path) -> Path:
         """Write the scrubber and return where to; the suffix decides what.
@@ -93,26 +94,19 @@ class Scrubber(anywidget.AnyWidget):
         return target
 
     def __repr__(self) -> str:
-        text = self.film.text(self.at_ms)
+        text = self.frames.text(self.at_ms)
         return f"{text}\n({self.notice})" if self.notice else text
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The live view for a running kernel, and the same picture and text for the same moment, which are stored."""
-        still = {"image/svg+xml": still_picture(self.film, self.at_ms, self.notice), "text/plain": repr(self)}
+        still = {"image/svg+xml": still_picture(self.frames, self.at_ms, self.notice), "text/plain": repr(self)}
         live, metadata = super()._repr_mimebundle_(**options) or ({}, {})
         return live | still, metadata
 
 
-def opening(film: Film) -> int:
-    """Where a scrubber begins if nobody says: at the first violation, else at the change halfway through the run."""
-    violation = film.next_happened(film.low_ms - 1, "violation")
-    middle = (film.low_ms + film.high_ms) // 2
-    return film.step(middle, 0) if violation is None else violation.at_ms
-
-
 _WRITERS: Final[dict[str, Callable[[Scrubber], str]]] = {
-    ".html": lambda scrubber: page(scrubber.film, scrubber.at_ms),
-    ".svg": lambda scrubber: still_picture(scrubber.film, scrubber.at_ms, scrubber.notice),
+    ".html": lambda scrubber: page(scrubber.frames, scrubber.at_ms),
+    ".svg": lambda scrubber: still_picture(scrubber.frames, scrubber.at_ms, scrubber.notice),
     ".txt": lambda scrubber: repr(scrubber) + "\n",
 }
 
@@ -129,12 +123,13 @@ def scrub(
     """Step through a stream of a recording, both ways, beginning at `at_ms` (clock, ms).
 
     Without `at_ms` it begins at the first violation, or else halfway through. `stream` is needed when there are
-    several; `group` is by default the first by name. `bounds`, a table of `time_bounds` for that group, adds the true
-    bound, and `verdicts`, of `check`, add the violations. Raises `RecordingError` for a stream that the recording does
-    not have or that has no segments, and `ChartError` for a group that did not read, other bounds, or an empty stream.
+    several; `group` is by default the first by name. `bounds`, a table of `time_bounds` for that group, adds the
+    perfect watermark, and `verdicts`, of `check`, add the violations. Raises `RecordingError` for a stream that the
+    recording does not have or that has no segments, and `ChartError` for a group that did not read, other bounds, or an
+    empty stream.
     """
     name = the_stream(recording, stream)
     broken = () if verdicts is None else violations(verdicts, stream=name)
-    film = film_of(recording, stream=name, group=group, bounds=bounds, violations=broken)
-    told = sentences(recording, film.changes, stream=name, rules=recorded_rules(recording, name))
-    return Scrubber(replace(film, sentences=told), at_ms=at_ms)
+    frames = frames_of(recording, stream=name, group=group, bounds=bounds, violations=broken)
+    texts = sentences(recording, frames.changes, stream=name, rules=recorded_rules(recording, name))
+    return Scrubber(replace(frames, sentences=texts), at_ms=at_ms)

@@ -1,4 +1,135 @@
-// The scrubber: controls around the frames of a film. `draw.js` comes before this file in one module.
+// The scrubber: controls around the frames of a run. A frame is drawn by the description that comes with the frames
+// (frames.SHAPES in Python), as page.frame_parts draws it there.
+
+const SVG = "http://www.w3.org/2000/svg"
+
+// Columns of differences back to values.
+const summed = (start, steps) => {
+  let value = start
+  return steps.map((step) => (value += step))
+}
+
+// The index of the last of the ascending values that is not beyond `value`; -1 if all are.
+export function lastAt(values, value) {
+  let low = 0
+  let high = values.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (values[middle] <= value) low = middle + 1
+    else high = middle
+  }
+  return low - 1
+}
+
+// The frames that page.frames_json wrote.
+export function readFrames(json) {
+  const frames = JSON.parse(json)
+  frames.changes = summed(frames.low, frames.changes)
+  frames.incidents.at = summed(frames.low, frames.incidents.at)
+  frames.sentences.from = summed(frames.low, frames.sentences.from)
+  for (const panel of frames.panels) {
+    const columns = panel.items
+    const from = summed(frames.low, columns.from)
+    const low = summed(0, columns.low)
+    panel.items = from.map((at, i) => ({
+      lane: columns.lane[i],
+      from: at,
+      to: columns.life[i] < 0 ? Infinity : at + columns.life[i],
+      low: low[i],
+      high: low[i] + columns.length[i],
+      style: frames.styles[columns.style[i]],
+      text: frames.texts[columns.text[i]],
+    }))
+  }
+  return frames
+}
+
+export const itemsAt = (panel, at) => panel.items.filter((item) => item.from <= at && at < item.to)
+
+const element = (name, attributes, text) => {
+  const made = document.createElementNS(SVG, name)
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
+  if (text !== undefined) made.textContent = text
+  return made
+}
+
+const label = (x, y, text, role, size, anchor = "start") =>
+  element("text", { x, y, class: `wmlab-fill-${role}`, "font-size": size, "text-anchor": anchor }, text)
+
+const outline = (frames, points, role) => {
+  const [width, dash] = frames.roles[role]
+  const d = `M${points.map((point) => point.join(" ")).join("L")}`
+  const look = { d, fill: "none", class: `wmlab-stroke-${role}`, "stroke-width": width, "stroke-linejoin": "round" }
+  return element("path", dash ? { ...look, "stroke-dasharray": dash } : look)
+}
+
+const area = (points, role, opacity) =>
+  element("path", {
+    d: `M${points.map((point) => point.join(" ")).join("L")}Z`,
+    class: `wmlab-fill-${role}`,
+    "fill-opacity": opacity,
+  })
+
+const column = (panel, value) => panel.left + ((value - panel.low) / (panel.high - panel.low)) * panel.width
+
+function itemLabel({ sizes }, panel, item, role, side, left, length, y) {
+  const { text } = item
+  const right = panel.left + panel.width
+  const width = text.length * sizes.character
+  if (side === "left") return [label(panel.left - 8, y, text, role, sizes.beside, "end")]
+  if (side === "right") return [label(right + 8, y, text, role, sizes.beside)]
+  if (side === "middle") {
+    const fitting = [text, text.split(" ")[0]].find((wish) => wish.length * sizes.character + 6 <= length)
+    return fitting ? [label(left + length / 2, y, fitting, "title", sizes.small, "middle")] : []
+  }
+  const before = side === "before" ? left - width - 4 >= panel.left : left + width + 4 > right
+  return [label(left + (before ? -4 : 4), y, text, role, sizes.small, before ? "end" : "start")]
+}
+
+function drawItem(frames, panel, item, origin) {
+  const [shape, role, opacity] = item.style
+  const [kind, outlines, text] = frames.shapes[shape]
+  const [low, high] = [item.low, item.high].map((value) => Math.min(Math.max(value - origin, panel.low), panel.high))
+  if ((kind === "area" && low >= high) || (kind === "point" && low !== item.low - origin)) return []
+  const left = column(panel, low)
+  const length = column(panel, high) - left
+  const top = panel.top + panel.head + Math.max(item.lane, 0) * panel.lane
+  const height = item.lane < 0 ? panel.lanes * panel.lane : panel.lane
+  const parts = outlines.map(([filled, corners]) => {
+    const points = corners.map(([along, px, share, down]) => [left + along * length + px, top + share * height + down])
+    return filled ? area(points, role, opacity) : outline(frames, points, role)
+  })
+  if (!text) return parts
+  const [side, share, down] = text
+  return [...parts, ...itemLabel(frames, panel, item, role, side, left, length, top + share * height + down)]
+}
+
+// Everything that is drawn of a panel at a moment, besides what never changes.
+export function drawPanel(frames, panel, at) {
+  const clock = panel.relative ? at : 0
+  const there = itemsAt(panel, at)
+  const origins = new Map(there.filter((item) => item.style[0] === "origin").map((item) => [item.lane, item.low]))
+  const parts = there.flatMap((item) => drawItem(frames, panel, item, origins.get(item.lane) ?? clock))
+  if (panel.cursor) {
+    const x = column(panel, at - clock)
+    const y = panel.top + frames.sizes.now
+    parts.push(outline(frames, [[x, y + 3], [x, panel.top + panel.head + panel.lanes * panel.lane]], "title"))
+    parts.push(label(x, y, "now", "title", frames.sizes.small, "middle"))
+  }
+  return parts
+}
+
+// The lanes of a moment in words: what stands in the column of values, and the blocks.
+export function wordsOf(frames, at) {
+  return frames.panels.flatMap((panel) => {
+    const there = itemsAt(panel, at)
+    const texts = (lane, shapes) =>
+      there.filter((item) => item.lane === lane && item.text && shapes.includes(item.style[0])).map((item) => item.text)
+    return Array.from({ length: panel.lanes }, (_, lane) => [texts(lane, ["name"])[0], texts(lane, ["block", "value"])])
+      .filter(([name, values]) => name && values.length)
+      .map(([name, values]) => `${name}: ${values.join(", ")}`)
+  })
+}
 
 const KEYS = [
   ["← →", "previous, next change"],
@@ -8,8 +139,8 @@ const KEYS = [
   ["n p", "next, previous event of the chosen kind"],
   ["v V", "next, previous violation"],
 ]
-const REST_MS = 500
-const TELL_MS = 250
+const CALM_MS = 500
+const REPORT_MS = 250
 const VIOLATION = "violation"
 
 const node = (name, attributes = {}, ...children) => {
@@ -28,24 +159,24 @@ const button = (parent, sign, name, key, act) => {
   return made
 }
 
-// 1, 2, 5, 10, ... and their inverses: the place of the first that runs the film in at most 20 s is the default.
+// 1, 2, 5, 10, ... and their inverses; the default is the first that plays the run in at most 20 s.
 function speeds(lengthMs) {
-  const wished = lengthMs / 20_000
-  const power = Math.floor(Math.log10(wished))
+  const wanted = lengthMs / 20_000
+  const power = Math.floor(Math.log10(wanted))
   const steps = [power - 1, power, power + 1].flatMap((p) => [1, 2, 5].map((digit) => digit * 10 ** p))
-  const usual = steps.findIndex((step) => step >= wished)
+  const usual = steps.findIndex((step) => step >= wanted)
   return { steps: steps.map((step) => Number(step.toPrecision(1))), usual: usual < 0 ? steps.length - 1 : usual }
 }
 
 export class Scrubber {
-  constructor(film, { at, notice = "", onMove = () => {} }) {
-    this.film = film
+  constructor(frames, { at, notice = "", onMove = () => {} }) {
+    this.frames = frames
     this.onMove = onMove
     this.at = at
     this.playing = false
-    this.told = 0
+    this.reported = 0
     this.calm = matchMedia("(prefers-reduced-motion: reduce)")
-    const name = `Scrubber of ${film.title}: arrow keys step, space plays`
+    const name = `Scrubber of ${frames.title}: arrow keys step, space plays`
     this.root = node("div", { class: "wmlab-scrubber", tabindex: "0", role: "group", "aria-label": name })
     this.root.setAttribute("data-lm-suppress-shortcuts", "true")
     this.root.append(this.buildTime(), this.buildJumps(), this.buildWords(), this.buildPicture())
@@ -54,14 +185,14 @@ export class Scrubber {
   }
 
   buildTime() {
-    const { film } = this
+    const { frames } = this
     const row = node("div", { class: "wmlab-row" })
-    button(row, "|◂", "Beginning", "Home", () => this.go(film.low))
+    button(row, "|◂", "Beginning", "Home", () => this.go(frames.low))
     button(row, "◂", "Previous change", "←", () => this.step(-1))
     this.playButton = button(row, "▶", "Play", "Space", () => this.toggle())
     button(row, "▸", "Next change", "→", () => this.step(1))
-    button(row, "▸|", "End", "End", () => this.go(film.high))
-    const range = { type: "range", min: film.low, max: film.high, step: 1, "aria-label": "Clock" }
+    button(row, "▸|", "End", "End", () => this.go(frames.high))
+    const range = { type: "range", min: frames.low, max: frames.high, step: 1, "aria-label": "Clock" }
     this.slider = node("input", range)
     this.slider.addEventListener("input", () => this.go(Number(this.slider.value)))
     this.clock = node("output", { class: "wmlab-clock" })
@@ -71,11 +202,11 @@ export class Scrubber {
 
   buildJumps() {
     const row = node("div", { class: "wmlab-row" })
-    const { steps, usual } = speeds(this.film.high - this.film.low)
+    const { steps, usual } = speeds(this.frames.high - this.frames.low)
     this.speed = node("select", { "aria-label": "Speed" })
     steps.forEach((step, i) => this.speed.append(new Option(`${step}×`, step, i === usual, i === usual)))
     row.append(node("label", {}, "Speed ", this.speed))
-    const kinds = this.film.kinds.filter((kind) => kind !== VIOLATION)
+    const kinds = this.frames.kinds.filter((kind) => kind !== VIOLATION)
     if (kinds.length) {
       this.kind = node("select", { "aria-label": "Kind of event" })
       for (const kind of kinds) this.kind.append(new Option(`${kind} (${this.moments(kind).length})`, kind))
@@ -83,7 +214,7 @@ export class Scrubber {
       button(row, "◂ previous", "Previous event of this kind", "p", () => this.jump(this.kind.value, -1))
       button(row, "next ▸", "Next event of this kind", "n", () => this.jump(this.kind.value, 1))
     }
-    if (this.film.kinds.includes(VIOLATION))
+    if (this.frames.kinds.includes(VIOLATION))
       button(row, "next violation ▸", "Next violation", "v", () => this.jump(VIOLATION, 1))
     const list = node("dl")
     for (const [keys, act] of KEYS) list.append(node("dt", {}, keys), node("dd", {}, act))
@@ -98,20 +229,20 @@ export class Scrubber {
   }
 
   buildPicture() {
-    const { film } = this
+    const { frames } = this
     this.picture = document.createElementNS(SVG, "svg")
-    this.picture.setAttribute("viewBox", `0 0 ${film.width} ${film.height}`)
+    this.picture.setAttribute("viewBox", `0 0 ${frames.width} ${frames.height}`)
     this.picture.setAttribute("role", "img")
-    this.layers = film.panels.map((panel) => {
+    this.layers = frames.panels.map((panel) => {
       const still = document.createElementNS(SVG, "g")
       still.innerHTML = panel.still
       const moving = document.createElementNS(SVG, "g")
       this.picture.append(still, moving)
       return moving
     })
-    const whole = film.panels.findIndex((panel) => panel.cursor && !panel.relative)
-    this.picture.addEventListener("pointerdown", (event) => this.point(event, film.panels[whole]))
-    this.picture.addEventListener("pointermove", (event) => event.buttons && this.point(event, film.panels[whole]))
+    const whole = frames.panels.findIndex((panel) => panel.cursor && !panel.relative)
+    this.picture.addEventListener("pointerdown", (event) => this.point(event, frames.panels[whole]))
+    this.picture.addEventListener("pointermove", (event) => event.buttons && this.point(event, frames.panels[whole]))
     return this.picture
   }
 
@@ -123,11 +254,11 @@ export class Scrubber {
   }
 
   moments(kind) {
-    const { at, kind: kinds } = this.film.happened
-    return at.map((moment, i) => [moment, kinds[i]]).filter(([, k]) => this.film.texts[k] === kind).map(([m]) => m)
+    const { at, kind: kinds } = this.frames.incidents
+    return at.map((moment, i) => [moment, kinds[i]]).filter(([, k]) => this.frames.texts[k] === kind).map(([m]) => m)
   }
 
-  // Moves to the moment and tells whoever listens.
+  // Moves to the moment and reports it.
   go(at, notice = "") {
     this.pause()
     this.show(at, notice)
@@ -135,7 +266,7 @@ export class Scrubber {
   }
 
   step(count) {
-    const { changes } = this.film
+    const { changes } = this.frames
     let here = lastAt(changes, this.at)
     if (count < 0 && changes[Math.max(here, 0)] < this.at) here += 1
     this.go(changes[Math.min(Math.max(here + count, 0), changes.length - 1)])
@@ -154,7 +285,7 @@ export class Scrubber {
       this.go(Math.floor(this.at))
       return
     }
-    if (this.at >= this.film.high) this.show(this.film.low)
+    if (this.at >= this.frames.high) this.show(this.frames.low)
     this.playing = true
     this.sentence.setAttribute("aria-live", "off")
     this.status.setAttribute("aria-live", "off")
@@ -166,7 +297,7 @@ export class Scrubber {
   pause() {
     this.playing = false
     clearTimeout(this.timer)
-    cancelAnimationFrame(this.frame)
+    cancelAnimationFrame(this.request)
     this.sentence.setAttribute("aria-live", "polite")
     this.status.setAttribute("aria-live", "polite")
     this.mark("▶", "Play")
@@ -178,51 +309,51 @@ export class Scrubber {
     this.playButton.title = `${name} (Space)`
   }
 
-  // One turn of playing; who prefers reduced motion gets two pictures a second.
+  // One step of playing; who prefers reduced motion gets two pictures a second.
   tick() {
     const again = () => {
       const now = performance.now()
       const at = this.at + (now - this.last) * Number(this.speed.value)
       this.last = now
-      this.show(Math.min(at, this.film.high))
-      if (now - this.told > TELL_MS) {
-        this.told = now
+      this.show(Math.min(at, this.frames.high))
+      if (now - this.reported > REPORT_MS) {
+        this.reported = now
         this.onMove(Math.round(this.at))
       }
-      if (this.at >= this.film.high) this.go(this.film.high)
+      if (this.at >= this.frames.high) this.go(this.frames.high)
       else if (this.playing) this.tick()
     }
-    if (this.calm.matches) this.timer = setTimeout(again, REST_MS)
-    else this.frame = requestAnimationFrame(again)
+    if (this.calm.matches) this.timer = setTimeout(again, CALM_MS)
+    else this.request = requestAnimationFrame(again)
   }
 
   // Draws the moment; one outside the recording becomes the nearest inside.
   show(at, notice = "") {
-    const { film } = this
-    this.at = Math.min(Math.max(at, film.low), film.high)
+    const { frames } = this
+    this.at = Math.min(Math.max(at, frames.low), frames.high)
     const now = Math.floor(this.at)
-    film.panels.forEach((panel, i) => this.layers[i].replaceChildren(...drawPanel(film, panel, now)))
+    frames.panels.forEach((panel, i) => this.layers[i].replaceChildren(...drawPanel(frames, panel, now)))
     this.slider.value = now
     this.slider.setAttribute("aria-valuetext", this.words(now))
     this.clock.textContent = this.words(now)
-    this.tell(now, notice)
+    this.describe(now, notice)
   }
 
-  tell(now, notice) {
-    const { film } = this
-    const place = lastAt(film.sentences.from, now)
-    const said = place < 0 ? "" : film.texts[film.sentences.text[place]]
-    this.sentence.textContent = said && `${said[0].toUpperCase()}${said.slice(1)}.`
-    const change = lastAt(film.changes, now)
-    const here = film.changes[change]
-    const happened = film.happened.text.filter((_, i) => film.happened.at[i] === here).map((text) => film.texts[text])
-    const parts = [`Change ${change + 1} of ${film.changes.length}`, ...happened]
+  describe(now, notice) {
+    const { frames } = this
+    const index = lastAt(frames.sentences.from, now)
+    const sentence = index < 0 ? "" : frames.texts[frames.sentences.text[index]]
+    this.sentence.textContent = sentence && `${sentence[0].toUpperCase()}${sentence.slice(1)}.`
+    const change = lastAt(frames.changes, now)
+    const here = frames.changes[change]
+    const happened = frames.incidents.text.filter((_, i) => frames.incidents.at[i] === here).map((text) => frames.texts[text])
+    const parts = [`Change ${change + 1} of ${frames.changes.length}`, ...happened]
     this.status.textContent = `${parts.join(" · ")}${notice ? ` · ${notice}` : ""}`
-    if (!this.playing) this.picture.setAttribute("aria-label", wordsOf(film, now).join(". "))
+    if (!this.playing) this.picture.setAttribute("aria-label", wordsOf(frames, now).join(". "))
   }
 
   words(at) {
-    return this.film.instants ? `${new Date(at).toISOString().replace("T", " ").replace("Z", "")} UTC` : `${grouped(at)} ms`
+    return this.frames.instants ? `${new Date(at).toISOString().replace("T", " ").replace("Z", "")} UTC` : `${grouped(at)} ms`
   }
 
   press(event) {
@@ -234,8 +365,8 @@ export class Scrubber {
       ArrowRight: () => this.step(1),
       PageUp: () => this.step(-10),
       PageDown: () => this.step(10),
-      Home: () => this.go(this.film.low),
-      End: () => this.go(this.film.high),
+      Home: () => this.go(this.frames.low),
+      End: () => this.go(this.frames.high),
       " ": () => this.toggle(),
       n: () => this.kind && this.jump(this.kind.value, 1),
       p: () => this.kind && this.jump(this.kind.value, -1),
@@ -249,9 +380,9 @@ export class Scrubber {
   }
 }
 
-// What anywidget calls in a notebook: the film and the moment come from the kernel, the moment goes back to it.
+// What anywidget calls in a notebook: the frames and the moment come from the kernel, the moment goes back to it.
 function render({ model, el }) {
-  const scrubber = new Scrubber(readFilm(model.get("film_json")), {
+  const scrubber = new Scrubber(readFrames(model.get("frames_json")), {
     at: model.get("at_ms"),
     notice: model.get("notice"),
     onMove: (at) => {

@@ -1,4 +1,4 @@
-"""What a film is made from: the rows of one stream and one reader group, as plain dicts in order of the clock."""
+"""What frames are made from: the rows of one stream and one reader group, as plain dicts in order of the clock."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.history import Row, of_stream
 
-Row = Mapping[str, Any]
+KEYS: Final = 1_000_000
+"""The key space in the unit of `Run.keys`."""
 
 _CLOCK: Final = {
     "epochs": "at_ms",
@@ -30,49 +32,47 @@ _CLOCK: Final = {
 class Run:
     """The rows of one stream by table, ascending by the clock of the table; of readers only those of `group`.
 
-    `planned` are beginning and end by the scenario, empty if there is none. `group` is None if nobody read, and
-    `groups` are all there are. `segments` are the stream's segments by id, `writers` all who noted a time or wrote an
-    event. `written` has, for each segment, the moments at which it grew and its length then.
+    `planned` are beginning and end by the scenario, empty if there is none. `group` is None if nobody read. `ranges`
+    has the key range of each segment in millionths of the key space, `writers` are all who noted a time or wrote an
+    event, `readers` all who looked at a window. `written` has, for each segment, the moments at which it grew and its
+    length then.
     """
 
     stream: str
     planned: tuple[int, ...]
     group: str | None
-    groups: tuple[str, ...]
     rows: Mapping[str, list[Row]]
-    segments: Mapping[int, Row]
+    ranges: Mapping[int, tuple[int, int]]
     writers: tuple[str, ...]
+    readers: tuple[str, ...]
     written: Mapping[int, tuple[list[int], list[int]]]
-
-    def name(self, segment_id: int) -> str:
-        """The segment's name, number@epoch."""
-        row = self.segments.get(segment_id)
-        return f"segment {segment_id}" if row is None else f"{row['number']}@{row['epoch']}"
 
     def keys(self, segment_id: int) -> tuple[int, int]:
         """The segment's key range in millionths of the key space."""
-        row = self.segments.get(segment_id)
-        return (0, 0) if row is None else (round(row["low"] * 1_000_000), round(row["high"] * 1_000_000))
+        return self.ranges.get(segment_id, (0, 0))
 
     def length(self, segment_id: int, at_ms: int) -> int:
         """How many bytes the segment held at the moment."""
         times, ends = self.written.get(segment_id, ([], []))
-        place = bisect_right(times, at_ms)
-        return ends[place - 1] if place else 0
+        count = bisect_right(times, at_ms)
+        return ends[count - 1] if count else 0
 
     def times(self) -> list[int]:
         """Every moment that a row has, and the planned ends; the first and the last are the ends of the run."""
-        grown = [times[place] for times, _ in self.written.values() for place in (0, -1)]
+        grown = [times[index] for times, _ in self.written.values() for index in (0, -1)]
         return [*self.planned, *grown] + [row[clock] for table, clock in _CLOCK.items() for row in self.rows[table]]
 
 
 def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     """The run of a stream as `group` read it, by default the first group by name.
 
-    Raises `ChartError` for a group that did not read the stream, and when nothing happened.
+    Raises `ChartError` for a group that did not read the stream.
     """
-    rows = {table: _rows(recording, table, stream) for table in _CLOCK}
-    groups = tuple(sorted({row["group"] for row in (*rows["positions"], *rows["windows"])}))
+    rows: dict[str, list[Row]] = {}
+    for table, clock in _CLOCK.items():
+        listed = of_stream(recording.table(table), stream, clock).to_pylist(maps_as_pydicts="strict")
+        rows[table] = sorted(listed, key=lambda row: int(row[clock]))
+    groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
     if group is not None and group not in groups:
         raise ChartError(
             f"No reader group {group!r} read the stream {stream!r}.",
@@ -82,37 +82,30 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     for table in ("positions", "windows", "checkpoints"):
         rows[table] = [row for row in rows[table] if row["group"] == chosen]
     events = _events(recording, stream)
+    scenario = recording.scenario or {}
+    start_ms, duration_ms = scenario.get("start_ms", 0), scenario.get("duration_ms")
+    segments = of_stream(recording.table("segments"), stream, "created_ms").to_pylist()
     return Run(
         stream=stream,
-        planned=_planned(recording),
+        planned=() if duration_ms is None else (start_ms, start_ms + duration_ms),
         group=chosen,
-        groups=groups,
         rows=rows,
-        segments={row["segment_id"]: row for row in recording.table("segments").to_pylist() if row["stream"] == stream},
+        ranges={row["segment_id"]: (round(row["low"] * KEYS), round(row["high"] * KEYS)) for row in segments},
         writers=tuple(sorted({row["writer"] for row in (*rows["writer_marks"], *events)})),
+        readers=tuple(sorted({row["reader"] for row in rows["windows"]})),
         written=_written(events),
     )
 
 
-def _planned(recording: Recording) -> tuple[int, ...]:
-    scenario = recording.scenario or {}
-    start_ms, duration_ms = scenario.get("start_ms", 0), scenario.get("duration_ms")
-    return () if duration_ms is None else (start_ms, start_ms + duration_ms)
-
-
-def _rows(recording: Recording, table: str, stream: str) -> list[Row]:
-    found = recording.table(table).to_pylist(maps_as_pydicts="strict")
-    return sorted((row for row in found if row["stream"] == stream), key=lambda row: int(row[_CLOCK[table]]))
-
-
-def _events(recording: Recording, stream: str) -> list[Row]:
+def _events(recording: Recording, stream: str) -> list[dict[str, Any]]:
     """How far each writer's events in each millisecond reached, which is what a picture can show of them."""
-    by = ["stream", "segment_id", "writer", "append_ms"]
-    reached = recording.table("events").group_by(by).aggregate([("offset", "max")]).to_pylist()
-    return [row for row in reached if row["stream"] == stream]
+    events = of_stream(recording.table("events"), stream, "append_ms")
+    reached = events.group_by(["segment_id", "writer", "append_ms"]).aggregate([("offset", "max")])
+    listed: list[dict[str, Any]] = reached.to_pylist()
+    return listed
 
 
-def _written(events: list[Row]) -> dict[int, tuple[list[int], list[int]]]:
+def _written(events: list[dict[str, Any]]) -> dict[int, tuple[list[int], list[int]]]:
     by_segment: dict[int, list[tuple[int, int]]] = {}
     for row in events:
         by_segment.setdefault(row["segment_id"], []).append((row["append_ms"], row["offset_max"]))

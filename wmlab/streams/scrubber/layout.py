@@ -1,0 +1,291 @@
+"""From a recording to its frames: where each panel lies, its axis, and what never changes in it, as SVG.
+
+The panels have axes of their own and two stand side by side, so they are no `wmlab.core.charts.scene.Scene`, which has
+one axis across; they share its axes, ticks and SVG elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wmlab.core.charts import svg
+from wmlab.core.charts.axis import (
+    Axis,
+    Tick,
+    duration_ticks,
+    duration_unit,
+    format_duration,
+    format_instant,
+    is_instant,
+)
+from wmlab.core.charts.layout import spread, text_width
+from wmlab.core.charts.steps import Value, last_known, staircases, thin
+from wmlab.core.errors import ChartError
+from wmlab.core.recording import Recording
+from wmlab.streams.charts.bounds_facts import read_bounds
+from wmlab.streams.scrubber.frames import Frames, Incident, Item, Panel, changes_of
+from wmlab.streams.scrubber.panels import (
+    MOST_SEGMENTS,
+    MOST_WRITERS,
+    PerfectWatermark,
+    Words,
+    around_clock,
+    incident_items,
+    incidents_of,
+    key_items,
+    kinds_of,
+    known_times,
+    lane_names,
+    ownership_spans,
+    reach,
+    segment_items,
+    shortened,
+    size_words,
+    time_items,
+)
+from wmlab.streams.scrubber.run import KEYS, Run, read_run
+
+_WIDTH, _RIGHT, _KEYS_RIGHT, _SEGMENTS_LEFT, _SEGMENTS_RIGHT = 960.0, 770.0, 420.0, 500.0, 852.0
+_TITLE, _NOW, _AXIS, _GAP, _CURVES = 24.0, 14.0, 40.0, 8.0, 84.0
+_TALL, _LANE, _LOW = 30.0, 21.0, 15.0
+_MOST_POINTS, _LABEL_PX = 400, 13.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """What all panels share."""
+
+    run: Run
+    clock: Axis
+    event: Axis
+    perfect: PerfectWatermark | None
+    incidents: tuple[Incident, ...]
+    left: float
+
+    @property
+    def words(self) -> Words:
+        """Writes an event time as the chart of bounds does."""
+        span_ms = self.event.high - self.event.low
+        return (lambda time: format_instant(time, span_ms=span_ms)) if self.event.instants else format_duration
+
+
+def frames_of(
+    recording: Recording,
+    *,
+    stream: str,
+    group: str | None = None,
+    bounds: Any = None,
+    violations: Iterable[tuple[int, str]] = (),
+) -> Frames:
+    """The frames of one stream as one group read it, by default the first group by name.
+
+    `bounds` is a table of `recording.time_bounds` for that group; its perfect watermark is drawn in the readers'
+    windows. `violations` are (moment, in words). Raises `ChartError` for a group that did not read the stream, bounds
+    of another stream or group, or a stream in which nothing happened.
+    """
+    run = read_run(recording, stream=stream, group=group)
+    layout = _layout(run, _perfect(bounds, run), incidents_of(run, violations))
+    low_ms = layout.clock.low
+    keys = _keys(layout)
+    known = time_items(run, low_ms, layout.perfect, layout.words)
+    published = [row["at_ms"] for row in run.rows["positions"]]
+    moments = sorted({*changes_of((keys.items, known), layout.incidents, low_ms), *published})
+    beside = [] if run.group is None else [_segments(layout, moments)]
+    times = _times(layout, known, max(panel.bottom for panel in (keys, *beside)) + _AXIS + _GAP)
+    whole = _whole(layout, times.bottom + _AXIS + _GAP)
+    panels = (keys, *beside, times, whole)
+    return Frames(
+        title=recording.name,
+        low_ms=low_ms,
+        high_ms=layout.clock.high,
+        instants=layout.clock.instants,
+        width=_WIDTH,
+        height=whole.bottom + _AXIS + 4,
+        panels=panels,
+        kinds=tuple(kinds_of(layout.incidents)),
+        incidents=layout.incidents,
+        changes=changes_of((panel.items for panel in panels), layout.incidents, low_ms),
+    )
+
+
+def _perfect(bounds: Any, run: Run) -> PerfectWatermark | None:
+    if bounds is None:
+        return None
+    table = read_bounds(bounds)
+    if (table.stream, table.group) != (run.stream, run.group):
+        raise ChartError(
+            f"The bounds are of stream {table.stream!r}, group {table.group!r}; "
+            f"the scrubber shows {run.stream!r}, {run.group!r}.",
+            remedy="Pass recording.time_bounds(spark) with the rows of that stream and group.",
+        )
+    return None if table.perfect_watermark is None else PerfectWatermark(table.at_ms, table.perfect_watermark)
+
+
+def _layout(run: Run, perfect: PerfectWatermark | None, incidents: tuple[Incident, ...]) -> _Layout:
+    clocks = [*run.times(), *(incident.at_ms for incident in incidents)]
+    if not clocks or min(clocks) == max(clocks):
+        raise ChartError(
+            f"Nothing happened in the stream {run.stream!r}.", remedy="Record a run in which somebody writes or notes."
+        )
+    times = known_times(run, perfect) or clocks
+    unit = duration_unit(max(max(clocks) - min(clocks), max(times) - min(times)))
+    names = [*lane_names(run), *kinds_of(incidents)]
+    return _Layout(
+        run=run,
+        clock=Axis("clock", min(clocks), max(clocks), is_instant(clocks), unit),
+        event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times), unit),
+        perfect=perfect,
+        incidents=incidents,
+        left=max(text_width(shortened(name), 12) for name in names) + 16,
+    )
+
+
+def _keys(layout: _Layout) -> Panel:
+    group = layout.run.group
+    panel = Panel(
+        title="Which segments are at work?",
+        left=layout.left,
+        top=0,
+        width=(_RIGHT if group is None else _KEYS_RIGHT) - layout.left,
+        head_px=_TITLE,
+        lanes=2 if group is None else 3,
+        lane_px=_TALL,
+        low=0,
+        high=KEYS,
+        items=key_items(layout.run, layout.clock.low),
+    )
+    ticks = [Tick(KEYS * quarter / 4, label) for quarter, label in enumerate(("0", "¼", "½", "¾", "1"))]
+    return _with_axis(panel, ticks, "key space")
+
+
+def _segments(layout: _Layout, moments: list[int]) -> Panel:
+    spans = ownership_spans(layout.run)
+    before, after = reach(layout.run, spans)
+    lanes = max((span.lane + 1 for span in spans), default=1)
+    panel = Panel(
+        title=f"Which stream cuts has group {layout.run.group} passed?",
+        left=_SEGMENTS_LEFT,
+        top=0,
+        width=_SEGMENTS_RIGHT - _SEGMENTS_LEFT,
+        head_px=_TITLE,
+        lanes=min(lanes, MOST_SEGMENTS),
+        lane_px=_TALL,
+        low=-before,
+        high=after,
+        items=segment_items(layout.run, spans, moments, layout.words),
+    )
+    places = (panel.low, panel.low // 2, 0, panel.high)
+    ticks = [Tick(at, f"{'−' if at < 0 else '+'}{size_words(abs(at))}" if at else "0") for at in places]
+    note = f"; the first {panel.lanes} segments" if lanes > MOST_SEGMENTS else ""
+    here = svg.line([(panel.x(0), panel.lanes_top), (panel.x(0), panel.bottom)], "mark")
+    return _with_axis(panel, ticks, f"bytes from the group's position{note}", here)
+
+
+def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
+    relative = layout.clock.instants == layout.event.instants
+    event = layout.event
+    low, high = around_clock(layout.run, layout.perfect) if relative else (event.low, event.high)
+    panel = Panel(
+        title="What have the writers noted, and what does a reader know?",
+        left=layout.left,
+        top=top,
+        width=_RIGHT - layout.left,
+        head_px=_TITLE + (_NOW if relative else 0),
+        lanes=len(lane_names(layout.run)),
+        lane_px=_LANE,
+        low=low,
+        high=high,
+        relative=relative,
+        cursor=relative,
+        items=known,
+    )
+    more = len(layout.run.writers) - MOST_WRITERS
+    note = f"; {more} more writers are not drawn" if more > 0 else ""
+    if not relative:
+        return _with_axis(panel, event.ticks(8), event.title + note)
+    unit = duration_unit(high - low)
+    ticks = [
+        Tick(tick.value, tick.label if tick.value <= 0 else f"+{tick.label}")
+        for tick in duration_ticks(low, high, count=8, unit=unit)
+    ]
+    return _with_axis(panel, ticks, f"event time, from the clock on ({unit.symbol}){note}")
+
+
+def _whole(layout: _Layout, top: float) -> Panel:
+    """The whole run: above the incidents, the bounds of the first reader by name, or of the log if nobody read."""
+    clock, event = layout.clock, layout.event
+    panel = Panel(
+        title="Where in the run is this?",
+        left=layout.left,
+        top=top,
+        width=_RIGHT - layout.left,
+        head_px=_TITLE + _NOW + _CURVES,
+        lanes=len(kinds_of(layout.incidents)),
+        lane_px=_LOW,
+        low=clock.low,
+        high=clock.high,
+        cursor=True,
+        items=incident_items(layout.incidents, clock.low),
+    )
+    plane = replace(
+        _plane(panel), top=panel.lanes_top - _CURVES, height=_CURVES - 6, y_low=event.low, y_high=event.high
+    )
+    parts = svg.y_axis(plane, event.ticks(3), title=event.name, offset=panel.left - 14)
+    ends: dict[str, tuple[str, float]] = {}
+    for role, (name, xs, ys) in _curves(layout).items():
+        kept = thin([ys], _MOST_POINTS) if ys else []
+        for stair in staircases([xs[i] for i in kept], [ys[i] for i in kept]):
+            parts.append(svg.line([(plane.x(x), plane.y(y)) for x, y in stair], role))
+        if (end := last_known(xs, ys) if xs else None) is not None:
+            ends[role] = name, plane.y(end[1])
+    rows = spread([y for _, y in ends.values()], gap=_LABEL_PX, low=plane.top + 4, high=plane.bottom)
+    for (role, (name, _)), y in zip(ends.items(), rows, strict=True):
+        parts.append(svg.text(plane.right + 8, y + 4, name, role, size=11))
+    return _with_axis(panel, clock.ticks(8), clock.title, *parts, top=plane.top)
+
+
+def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
+    """By role: its name and the curve, with the last value held to the end of the run."""
+    run, end_ms = layout.run, layout.clock.high
+    if run.readers:
+        who, clock = run.readers[0], "at_ms"
+        rows = [row for row in run.rows["windows"] if row["reader"] == who]
+    else:
+        who, clock, rows = "watermark", "emitted_ms", list(run.rows["watermarks"])
+    curves: dict[str, tuple[str, list[int], list[Value]]] = {
+        role: (f"{role}, {who}", [row[clock] for row in rows], [row[role] for row in rows])
+        for role in ("lower", "upper")
+    }
+    if layout.perfect is not None:
+        curves["truth"] = "perfect watermark", list(layout.perfect.at_ms), list(layout.perfect.values)
+    for _, xs, ys in curves.values():
+        if xs and xs[-1] < end_ms:
+            xs.append(end_ms)
+            ys.append(ys[-1])
+    return curves
+
+
+def _plane(panel: Panel) -> svg.PlotArea:
+    return svg.PlotArea(
+        left=panel.left,
+        top=panel.lanes_top,
+        width=panel.width,
+        height=panel.lanes * panel.lane_px,
+        x_low=panel.low,
+        x_high=panel.high,
+        y_low=0,
+        y_high=1,
+    )
+
+
+def _with_axis(panel: Panel, ticks: Sequence[Tick], title: str, *parts: str, top: float | None = None) -> Panel:
+    """The panel with its title, its axis, the lines between lanes, and further parts; the grid begins at `top`."""
+    upper = panel.lanes_top if top is None else top
+    grid = replace(_plane(panel), top=upper, height=panel.bottom - upper)
+    rows = [panel.lanes_top + lane * panel.lane_px for lane in range(panel.lanes + 1)]
+    lines = [svg.line([(panel.left, y), (grid.right, y)], "grid") for y in rows]
+    heading = svg.text(panel.left, panel.top + 14, panel.title, "title", size=13, bold=True)
+    axis = svg.x_axis(grid, ticks, title=title, below=panel.bottom - 2)
+    return replace(panel, still="\n".join([heading, *axis, *lines, *parts]))

@@ -1,0 +1,217 @@
+"""What a browser is given: frames as JSON, the still picture of a moment as SVG, and a page that needs no kernel.
+
+`frame_parts` and `static/scrubber.js` draw the same items by the same description, `frames.SHAPES`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from functools import cache
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from wmlab.core.charts import svg
+from wmlab.core.charts.layout import text_width, wrap
+from wmlab.core.charts.style import FONT, ROLES
+from wmlab.streams.scrubber.frames import SHAPES, STYLES, Frames, Item, Panel, Text
+
+_STATIC: Final = Path(__file__).with_name("static")
+_MARGIN: Final = 16.0
+_SMALL, _BESIDE, _NOW_PX = 10.5, 11.5, 32.0
+"""Font sizes of labels on items and beside lanes, and how far below a panel's top the word "now" stands."""
+
+
+@cache
+def script() -> str:
+    """The ES module of the scrubber; its default export is what anywidget renders."""
+    return (_STATIC / "scrubber.js").read_text(encoding="utf-8")
+
+
+@cache
+def style_sheet() -> str:
+    """The style sheet: the colours of `wmlab.core.charts.style` by theme, JupyterLab's before the desktop's; layout."""
+    light = "".join(f"--wmlab-{name}:{role.light};" for name, role in ROLES.items())
+    dark = "".join(f"--wmlab-{name}:{role.dark};" for name, role in ROLES.items())
+    rules = [
+        f".wmlab-scrubber{{{light}font-family:{FONT}}}",
+        f"@media (prefers-color-scheme:dark){{.wmlab-scrubber{{{dark}}}}}",
+        f'[data-jp-theme-light="true"] .wmlab-scrubber{{{light}}}',
+        f'[data-jp-theme-light="false"] .wmlab-scrubber{{{dark}}}',
+    ]
+    for name in ROLES:
+        rules += [f".wmlab-scrubber .wmlab-{kind}-{name}{{{kind}:var(--wmlab-{name})}}" for kind in ("fill", "stroke")]
+    return "\n".join([*rules, (_STATIC / "scrubber.css").read_text(encoding="utf-8")])
+
+
+def page(frames: Frames, at_ms: int) -> str:
+    """The scrubber as one HTML file that opens at `at_ms`: frames, program and looks inside, nothing is fetched.
+
+    Where programs do not run it shows the picture of that moment.
+    """
+    # In a script element, text ends at the first "</script", wherever it stands.
+    content = frames_json(frames).replace("<", "\\u003c")
+    start = f"""
+const frames = readFrames(document.getElementById("frames").textContent)
+const scrubber = new Scrubber(frames, {{ at: {json.dumps(at_ms)} }})
+document.querySelector("main").replaceChildren(scrubber.root)
+scrubber.root.focus()"""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>{escape(frames.title)}</title>
+<style>
+body{{margin:16px;font-family:{FONT}}}
+h1{{max-width:992px;margin:0 auto 12px;font-size:18px}}
+main{{max-width:992px;margin:0 auto}}
+{style_sheet()}
+</style>
+</head>
+<body>
+<h1>{escape(frames.title)}</h1>
+<main>{still_picture(frames, at_ms)}</main>
+<script type="application/json" id="frames">{content}</script>
+<script type="module">
+{script()}
+{start}
+</script>
+</body>
+</html>
+"""
+
+
+def still_picture(frames: Frames, at_ms: int, notice: str = "") -> str:
+    """The frame at a moment as a document, with the sentence above it."""
+    sentence = frames.sentence(at_ms)
+    paragraphs = [f"{sentence[0].upper()}{sentence[1:]}." if sentence else "", f"{notice}." if notice else ""]
+    lines = [line for text in paragraphs if text for line in wrap(text, width=frames.width - 2 * _MARGIN, size=13)]
+    head_px = 34.0 + 19 * len(lines) + 12
+    heading = frames.heading(at_ms)
+    parts = [svg.text(_MARGIN, 26, heading, "title", size=17, bold=True)]
+    parts += [svg.text(_MARGIN, 48 + 19 * number, line, "text", size=13) for number, line in enumerate(lines)]
+    body = "\n".join(frame_parts(frames, at_ms))
+    parts.append(f'<g transform="translate(0 {head_px:g})">{body}</g>')
+    return svg.document(frames.width, frames.height + head_px, title=heading, desc=frames.text(at_ms), parts=parts)
+
+
+def frame_parts(frames: Frames, at_ms: int) -> Iterator[str]:
+    """What is drawn at a moment: of each panel what never changes, its items, and the cursor."""
+    for panel in frames.panels:
+        yield panel.still
+        there = panel.there(at_ms)
+        clock = at_ms if panel.relative else 0
+        origins = {item.lane: item.low for item in there if STYLES[item.style].shape == "origin"}
+        for item in there:
+            yield from _drawn(panel, item, origins.get(item.lane, clock))
+        if panel.cursor:
+            x = panel.x(at_ms - clock)
+            yield svg.line([(x, panel.top + _NOW_PX + 3), (x, panel.bottom)], "title")
+            yield svg.text(x, panel.top + _NOW_PX, "now", "title", size=_SMALL, anchor="middle")
+
+
+def _drawn(panel: Panel, item: Item, origin: int) -> Iterator[str]:
+    style = STYLES[item.style]
+    kind, outlines, text = SHAPES[style.shape]
+    low, high = (min(max(value - origin, panel.low), panel.high) for value in (item.low, item.high))
+    if (kind == "area" and low >= high) or (kind == "point" and low != item.low - origin):
+        return
+    left, length = panel.x(low), panel.x(high) - panel.x(low)
+    top = panel.lanes_top + (item.lane or 0) * panel.lane_px
+    height = panel.lane_px if item.lane is not None else panel.lanes * panel.lane_px
+    for filled, corners in outlines:
+        points = [(left + along * length + px, top + share * height + down) for along, px, share, down in corners]
+        yield svg.polygon(points, style.role, opacity=style.opacity) if filled else svg.line(points, style.role)
+    if text is not None:
+        yield from _label(panel, item.label, style.role, text, left, length, top + text.share * height + text.down)
+
+
+def _label(panel: Panel, label: str, role: str, text: Text, left: float, length: float, y: float) -> Iterator[str]:
+    right, width = panel.left + panel.width, text_width(label, _SMALL)
+    if text.side == "left":
+        yield svg.text(panel.left - 8, y, label, role, size=_BESIDE, anchor="end")
+    elif text.side == "right":
+        yield svg.text(right + 8, y, label, role, size=_BESIDE)
+    elif text.side == "middle":
+        wishes = (label, label.partition(" ")[0])
+        if fitting := next((wish for wish in wishes if text_width(wish, _SMALL) + 6 <= length), ""):
+            yield svg.text(left + length / 2, y, fitting, "title", size=_SMALL, anchor="middle")
+    elif left - width - 4 >= panel.left if text.side == "before" else left + width + 4 > right:
+        yield svg.text(left - 4, y, label, role, size=_SMALL, anchor="end")
+    else:
+        yield svg.text(left + 4, y, label, role, size=_SMALL)
+
+
+def frames_json(frames: Frames) -> str:
+    """The frames as JSON text for `readFrames`; the same frames give the same text.
+
+    Moments count from `low`; in columns, numbers are differences to the row before. An item that stays to the end lives
+    -1 ms, one across all lanes has the lane -1. `texts` holds each text once; items, incidents and sentences name it
+    by its index.
+    """
+    texts: dict[str, int] = {}
+    low_ms = frames.low_ms
+    content = {
+        "title": frames.title,
+        "low": low_ms,
+        "high": frames.high_ms,
+        "instants": frames.instants,
+        "width": frames.width,
+        "height": frames.height,
+        "sizes": {"small": _SMALL, "beside": _BESIDE, "now": _NOW_PX, "character": text_width("m", _SMALL)},
+        "roles": {name: [role.width, role.dash] for name, role in ROLES.items()},
+        "shapes": SHAPES,
+        "styles": [[style.shape, style.role, style.opacity] for style in STYLES.values()],
+        "panels": [_panel(panel, low_ms, texts) for panel in frames.panels],
+        "kinds": list(frames.kinds),
+        "changes": _steps(low_ms, frames.changes),
+        "incidents": {
+            "at": _steps(low_ms, [incident.at_ms for incident in frames.incidents]),
+            "kind": [_index(incident.kind, texts) for incident in frames.incidents],
+            "text": [_index(incident.text, texts) for incident in frames.incidents],
+        },
+        "sentences": {
+            "from": _steps(low_ms, [from_ms for from_ms, _ in frames.sentences]),
+            "text": [_index(text, texts) for _, text in frames.sentences],
+        },
+        "texts": list(texts),
+    }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _panel(panel: Panel, low_ms: int, texts: dict[str, int]) -> dict[str, Any]:
+    styles = list(STYLES)
+    return {
+        "left": panel.left,
+        "top": panel.top,
+        "width": panel.width,
+        "head": panel.head_px,
+        "lanes": panel.lanes,
+        "lane": panel.lane_px,
+        "low": panel.low,
+        "high": panel.high,
+        "relative": panel.relative,
+        "cursor": panel.cursor,
+        "still": panel.still,
+        "items": {
+            "lane": [-1 if item.lane is None else item.lane for item in panel.items],
+            "from": _steps(low_ms, [item.from_ms for item in panel.items]),
+            "life": [-1 if item.to_ms is None else item.to_ms - item.from_ms for item in panel.items],
+            "low": _steps(0, [item.low for item in panel.items]),
+            "length": [item.high - item.low for item in panel.items],
+            "style": [styles.index(item.style) for item in panel.items],
+            "text": [_index(item.label, texts) for item in panel.items],
+        },
+    }
+
+
+def _steps(start: int, values: Iterable[int]) -> list[int]:
+    return [later - earlier for earlier, later in pairwise([start, *values])]
+
+
+def _index(text: str, texts: dict[str, int]) -> int:
+    return texts.setdefault(text, len(texts))

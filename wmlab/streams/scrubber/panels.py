@@ -1,0 +1,415 @@
+"""The items of each panel: the key space, the group's segments, event time, and the incidents of the whole run.
+
+The key space has the segments that writers append to, that the newest stream cut runs through, and that the group
+reads. The segments panel shows each segment that the group reads around the position it has published there: a cut left
+of the middle is passed in this segment, and a watermark is passed when its cut is passed in all open segments. Event
+time has a lane for each writer with its marks, the newest watermark, and the window that each reader sees.
+
+Source: PDP-33, Stream Cuts, Watermark Computation and Watermarking in the Reader; upstream classes `ReaderGroupState`,
+`PeriodicWatermarking` and `WatermarkReaderImpl`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Final
+
+from wmlab.core.charts.axis import nice_step
+from wmlab.core.charts.steps import Value
+from wmlab.core.words import segment_name
+from wmlab.streams.answers.history import Row, group_positions
+from wmlab.streams.scrubber.frames import Builder, Incident, Item
+from wmlab.streams.scrubber.run import Run
+
+MOST_SEGMENTS: Final = 10
+"""Segments of a group drawn at a time."""
+MOST_WRITERS: Final = 16
+"""Writers drawn, the first by name."""
+
+VIOLATION: Final = "violation"
+KINDS: Final = (
+    VIOLATION,
+    "scale",
+    "fault",
+    "refused mark",
+    "dropped writer",
+    "refused call",
+    "checkpoint",
+    "held cycle",
+    "watermark",
+)
+"""Kinds of incidents in the order in which they are offered."""
+
+_CUTS, _LEAST_BYTES = 6, 100
+_FAR, _LETTERS, _MANY = 15, 21, 40
+_OPEN_MS: Final = 10**14
+_STATES: Final = {"crash": "down", "silence": "silent", "restart": "", "speak": ""}
+
+Words = Callable[[int], str]
+
+
+def key_items(run: Run, low_ms: int) -> tuple[Item, ...]:
+    """The items of three lanes: append, newest cut, and read; the last stays empty if nobody read."""
+    builder = Builder()
+    for lane, name in enumerate(("append to", "newest cut", "read") if run.group else ("append to", "newest cut")):
+        builder.put(name, low_ms, lane, "name", label=name)
+    for epoch in run.rows["epochs"]:
+        _blocks(run, builder, epoch["at_ms"], 0, dict.fromkeys(epoch["segment_ids"], ("segment", "")))
+    for mark in run.rows["watermarks"]:
+        _blocks(run, builder, mark["emitted_ms"], 1, dict.fromkeys(mark["cut"], ("segment", "")))
+    for at_ms, state in group_positions(run.rows["positions"]):
+        owners = {segment: row["reader"] for segment, row in state.items()}
+        read = {segment: ("segment", f" {who}") if who else ("unowned", " nobody") for segment, who in owners.items()}
+        _blocks(run, builder, at_ms, 2, read)
+    return builder.finish()
+
+
+def _blocks(run: Run, builder: Builder, at_ms: int, lane: int, segments: Mapping[int, tuple[str, str]]) -> None:
+    """From `at_ms` on these segments, each with its style and who reads it, lie in the lane, and no others."""
+    builder.take_all(lane, at_ms, but=[(lane, segment) for segment in segments])
+    for segment, (style, reader) in segments.items():
+        builder.put((lane, segment), at_ms, lane, style, *run.keys(segment), f"{segment_name(segment)}{reader}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnershipSpan:
+    """A segment in the group's state: in which lane, from when to when (None: to the end), and its positions."""
+
+    segment_id: int
+    lane: int
+    from_ms: int
+    to_ms: int | None = None
+    positions: list[tuple[int, int]] = field(default_factory=list)
+
+    def position(self, at_ms: int) -> int:
+        """The group's published offset at a moment of the span."""
+        count = bisect_right(self.positions, at_ms, key=lambda position: position[0])
+        return self.positions[count - 1][1] if count else 0
+
+
+def ownership_spans(run: Run) -> list[OwnershipSpan]:
+    """Where each segment has its lane: the first free one when it appears, until the group has finished it."""
+    spans: dict[int, OwnershipSpan] = {}
+    ended: list[OwnershipSpan] = []
+    before: Mapping[int, Row] = {}
+    for at_ms, state in group_positions(run.rows["positions"]):
+        ended += [replace(spans.pop(segment), to_ms=at_ms) for segment in before if segment not in state]
+        for segment in sorted(state, key=run.keys):
+            if segment not in spans:
+                taken = {span.lane for span in spans.values()}
+                lane = next(lane for lane in range(len(taken) + 1) if lane not in taken)
+                spans[segment] = OwnershipSpan(segment_id=segment, lane=lane, from_ms=at_ms)
+            if state[segment] is not before.get(segment):
+                spans[segment].positions.append((at_ms, state[segment]["offset"]))
+        before = state
+    return [*ended, *spans.values()]
+
+
+def reach(run: Run, spans: Sequence[OwnershipSpan]) -> tuple[int, int]:
+    """How many bytes are shown before and after the position: a few cuts before it, and the usual unread amount."""
+    unread = sorted(
+        run.length(span.segment_id, at_ms) - before
+        for span in spans
+        for (_, before), (at_ms, _) in pairwise(span.positions)
+    )
+    gaps = sorted(
+        later["cut"][segment] - earlier["cut"][segment]
+        for earlier, later in pairwise(run.rows["watermarks"])
+        for segment in later["cut"]
+        if None not in (earlier["cut"].get(segment), later["cut"][segment])
+    )
+    usual = unread[len(unread) * 9 // 10] if unread else 0
+    before = nice_step(max(_CUTS * gaps[len(gaps) // 2] if gaps else usual, _LEAST_BYTES), 1)
+    return before, nice_step(min(max(usual, before // 4), 2 * before), 1)
+
+
+def segment_items(run: Run, spans: Sequence[OwnershipSpan], moments: Sequence[int], words: Words) -> tuple[Item, ...]:
+    """The items of the segments' lanes; a segment's length is updated at `moments` (ascending), times in `words`."""
+    builder = Builder()
+    windows = list(_windows(run))
+    for span in spans:
+        if span.lane >= MOST_SEGMENTS:
+            continue
+        builder.put((span, "name"), span.from_ms, span.lane, "name", label=segment_name(span.segment_id))
+        for mark in run.rows["watermarks"]:
+            offset = mark["cut"].get(span.segment_id)
+            if offset is not None and (span.to_ms is None or mark["emitted_ms"] < span.to_ms):
+                since_ms = max(mark["emitted_ms"], span.from_ms)
+                builder.put((span, "cut", mark["seq"]), since_ms, span.lane, "cut", offset)
+        _flags(builder, span, windows, words)
+        _bars(run, builder, span, moments)
+        if span.to_ms is not None:
+            builder.take_all(span, span.to_ms)
+    return builder.finish()
+
+
+def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int]) -> None:
+    """What the group has read of the segment, what not yet, and how much that is."""
+    end = len(moments) if span.to_ms is None else bisect_left(moments, span.to_ms)
+    inside = moments[bisect_left(moments, span.from_ms) : end]
+    for at_ms in sorted({*inside, *(at for at, _ in span.positions)}):
+        here = span.position(at_ms)
+        written = max(run.length(span.segment_id, at_ms), here)
+        builder.put((span, "origin"), at_ms, span.lane, "origin", here)
+        builder.put((span, "read"), at_ms, span.lane, "read", 0, here)
+        builder.put((span, "unread"), at_ms, span.lane, "unread", here, written)
+        label = f"{size_words(written - here, digits=1)} unread"
+        builder.put((span, "value"), at_ms, span.lane, "value", label=label)
+
+
+def _windows(run: Run) -> Iterator[tuple[int, dict[str, Row | None]]]:
+    """The watermarks behind each window that was seen, found by their bounds: the newest passed, the first ahead."""
+    log = run.rows["watermarks"]
+    by_lower = {mark["lower"]: mark for mark in log}
+    by_upper: dict[int, list[Row]] = {}
+    for mark in log:
+        by_upper.setdefault(mark["upper"], []).append(mark)
+    for row in run.rows["windows"]:
+        passed = by_lower.get(row["lower"])
+        after = -1 if passed is None else passed["seq"]
+        ahead = next((mark for mark in by_upper.get(row["upper"], ()) if mark["seq"] > after), None)
+        yield row["at_ms"], {"lower": passed, "upper": ahead}
+
+
+def _flags(
+    builder: Builder, span: OwnershipSpan, windows: Sequence[tuple[int, Mapping[str, Row | None]]], words: Words
+) -> None:
+    """The cuts of the group's window, as long as the window lasts."""
+    ends = [*(at_ms for at_ms, _ in windows[1:]), None]
+    for (from_ms, marks), until_ms in zip(windows, ends, strict=True):
+        over = until_ms is not None and until_ms <= span.from_ms
+        if over or (span.to_ms is not None and from_ms >= span.to_ms):
+            continue
+        at_ms = max(from_ms, span.from_ms)
+        for style, bound in (("passed", "lower"), ("ahead", "upper")):
+            mark = marks[bound]
+            offset = None if mark is None else mark["cut"].get(span.segment_id)
+            if mark is None or offset is None:
+                builder.take((span, style), at_ms)
+            else:
+                builder.put((span, style), at_ms, span.lane, style, offset, label=f"{bound} {words(mark[bound])}")
+
+
+def size_words(size: int, *, digits: int | None = None) -> str:
+    """A number of bytes with its unit; `digits` after the point, by default as many as it needs."""
+    for unit, name in ((1_000_000, "MB"), (1_000, "kB")):
+        if size >= unit:
+            return f"{size / unit:g} {name}" if digits is None else f"{size / unit:.{digits}f} {name}"
+    return f"{size} B"
+
+
+@dataclass(frozen=True, slots=True)
+class PerfectWatermark:
+    """The smallest event time still to come for the group, from each moment on; None is unknown, or nothing to come."""
+
+    at_ms: Sequence[int]
+    values: Sequence[Value]
+
+
+def lane_names(run: Run) -> list[str]:
+    """Writers, "watermark", readers: one lane each."""
+    return [*run.writers[:MOST_WRITERS], "watermark", *(f"{reader} sees" for reader in run.readers)]
+
+
+def shortened(name: str) -> str:
+    """A name as it stands beside its lane: in full, or as much of it as has room."""
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+
+
+def known_times(run: Run, perfect: PerfectWatermark | None) -> list[int]:
+    """Every time that is drawn."""
+    return [time for series in _series(run, perfect) for _, times in series for time in times if time is not None]
+
+
+def around_clock(run: Run, perfect: PerfectWatermark | None) -> tuple[int, int]:
+    """How far event times lie before and after the clock while they are shown, as a range in ms with room around it.
+
+    A time that stays unchanged far longer than usual may leave the range; it is written beside its lane in any case.
+    """
+    lags: list[int] = []
+    ahead = [0]
+    for series in _series(run, perfect):
+        for (at_ms, times), (following_ms, _) in pairwise([*series, (series[-1][0], [])]):
+            lags += [following_ms - time for time in times if time is not None]
+            ahead += [time - at_ms for time in times if time is not None]
+    if not lags:
+        return -1_000, 1_000
+    lags.sort()
+    behind = max(min(lags[-1], _FAR * max(lags[len(lags) // 2], 1)), 1)
+    return -behind - behind // 20, max(ahead) + max(behind, *ahead) // 20
+
+
+def _series(run: Run, perfect: PerfectWatermark | None) -> Iterable[list[tuple[int, list[Value]]]]:
+    """Who shows which times from when on: the watermarks, each reader, each writer, the perfect watermark."""
+    shown: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
+    for row in run.rows["watermarks"]:
+        shown.setdefault(("watermark", ""), []).append((row["emitted_ms"], [row["lower"], row["upper"]]))
+    for row in run.rows["windows"]:
+        shown.setdefault(("reader", row["reader"]), []).append((row["at_ms"], [row["lower"], row["upper"]]))
+    for row in run.rows["writer_marks"]:
+        shown.setdefault(("writer", row["writer"]), []).append((row["received_ms"], [row["time"]]))
+    if perfect is not None and perfect.at_ms:
+        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in zip(perfect.at_ms, perfect.values, strict=True)]
+    return shown.values()
+
+
+def time_items(run: Run, low_ms: int, perfect: PerfectWatermark | None, words: Words) -> tuple[Item, ...]:
+    """The items of the lanes of `lane_names`, times in `words`."""
+    builder = Builder()
+    lanes = {name: lane for lane, name in enumerate(lane_names(run))}
+    for name, lane in lanes.items():
+        builder.put((name, "name"), low_ms, lane, "name", label=shortened(name))
+    for lane, name in enumerate(run.writers[:MOST_WRITERS]):
+        _marks(run, builder, name, lane)
+        _writer_values(run, builder, name, lane, low_ms, words)
+    lane = lanes["watermark"]
+    builder.put((lane, "value"), low_ms, lane, "value", label="none yet")
+    for row in run.rows["watermarks"]:
+        _interval(builder, row["emitted_ms"], lane, row, words)
+        for bound, flag in (("lower", "passed"), ("upper", "ahead")):
+            builder.put((lane, bound, "line"), row["emitted_ms"], None, f"{bound} line", row[bound])
+            builder.put((lane, bound, "flag"), row["emitted_ms"], lane, flag, row[bound], label=bound)
+    for reader in run.readers:
+        lane = lanes[f"{reader} sees"]
+        builder.put((lane, "value"), low_ms, lane, "value", label="nothing yet")
+        for row in run.rows["windows"]:
+            if row["reader"] == reader:
+                _interval(builder, row["at_ms"], lane, row, words)
+        for at_ms, value in zip(perfect.at_ms, perfect.values, strict=True) if perfect else ():
+            _point(builder, (lane, "perfect"), at_ms, lane, "perfect", value)
+    return builder.finish()
+
+
+def _marks(run: Run, builder: Builder, writer: str, lane: int) -> None:
+    for number, row in enumerate(run.rows["writer_marks"]):
+        if row["writer"] != writer:
+            continue
+        accepted = row["outcome"] == "success"
+        builder.put((lane, number), row["received_ms"], lane, "mark" if accepted else "refused", row["time"])
+        if accepted:
+            builder.put((lane, "newest"), row["received_ms"], lane, "newest mark", row["time"])
+
+
+def _writer_values(run: Run, builder: Builder, writer: str, lane: int, low_ms: int, words: Words) -> None:
+    """The text beside a writer's lane: its newest time, its state, and whether a cycle waits for it."""
+    parts = {"time": "no mark", "state": "", "awaited": ""}
+    builder.put((lane, "value"), low_ms, lane, "value", label=parts["time"])
+    for at_ms, kind, text in sorted(_writer_changes(run, writer, words), key=lambda change: change[0]):
+        parts[kind] = text
+        style = "alarm" if parts["state"] or parts["awaited"] else "value"
+        builder.put((lane, "value"), at_ms, lane, style, label=", ".join(filter(None, parts.values())))
+
+
+def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, str, str]]:
+    for row in run.rows["writer_marks"]:
+        if row["writer"] == writer and row["outcome"] == "success":
+            yield row["received_ms"], "time", words(row["time"])
+    for row in run.rows["cycles"]:
+        text = "awaited" if writer in row["lagging"] else "dropped" if writer in row["removed"] else ""
+        yield row["at_ms"], "awaited", text
+    for row in run.rows["incidents"]:
+        if row["target"] == writer:
+            yield row["at_ms"], "state", _STATES.get(row["kind"], "")
+
+
+def _point(builder: Builder, key: tuple[int, str], at_ms: int, lane: int, style: str, value: Value) -> None:
+    if value is None:
+        builder.take(key, at_ms)
+    else:
+        builder.put(key, at_ms, lane, style, value)
+
+
+def _interval(builder: Builder, at_ms: int, lane: int, row: Row, words: Words) -> None:
+    """A lower and an upper bound, each possibly unknown."""
+    lower, upper = row["lower"], row["upper"]
+    _point(builder, (lane, "lower"), at_ms, lane, "lower", lower)
+    _point(builder, (lane, "upper"), at_ms, lane, "upper", upper)
+    if lower is None:
+        builder.take((lane, "window"), at_ms)
+    elif upper is None:
+        builder.put((lane, "window"), at_ms, lane, "open window", lower, lower + _OPEN_MS)
+    else:
+        builder.put((lane, "window"), at_ms, lane, "window", min(lower, upper), max(lower, upper))
+    builder.put((lane, "value"), at_ms, lane, "value", label=_bounds_words(lower, upper, words))
+
+
+def _bounds_words(lower: Value, upper: Value, words: Words) -> str:
+    """Two bounds in words; a day is written once."""
+    if lower is None and upper is None:
+        return "unknown"
+    first, last = ("unknown" if value is None else words(value) for value in (lower, upper))
+    day, comma, clock = last.partition(", ")
+    return f"{first} to {clock if comma and first.startswith(day + comma) else last}"
+
+
+def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incident, ...]:
+    """Every incident, ascending by moment, then by kind. `violations` are (moment, in words)."""
+    incidents = [Incident(at_ms, VIOLATION, text) for at_ms, text in violations]
+    incidents += [
+        Incident(row[clock], kind, text)
+        for kind, (table, clock, text_of) in _INCIDENTS.items()
+        for row in run.rows[table]
+        if (text := text_of(row)) is not None
+    ]
+    for row in run.rows["cycles"]:
+        for writer in row["removed"]:
+            incidents.append(Incident(row["at_ms"], "dropped writer", f"{row['controller']} drops {writer}"))
+    # Several epochs of one moment, as a rolling transaction makes, are one change.
+    for before, row in pairwise({row["at_ms"]: row for row in run.rows["epochs"]}.values()):
+        gone = [segment_name(segment) for segment in before["segment_ids"] if segment not in row["segment_ids"]]
+        new = [segment_name(segment) for segment in row["segment_ids"] if segment not in before["segment_ids"]]
+        incidents.append(Incident(row["at_ms"], "scale", f"{', '.join(gone)} → {', '.join(new)}"))
+    return tuple(sorted(incidents, key=lambda incident: (incident.at_ms, KINDS.index(incident.kind))))
+
+
+def _held(cycle: Row) -> str | None:
+    if cycle["outcome"] == "emitted":
+        return None
+    why = f"waits for {', '.join(sorted(cycle['lagging']))}" if cycle["lagging"] else cycle["reason"]
+    return f"the cycle of {cycle['controller']} {why}"
+
+
+_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], str | None]]]] = {
+    "fault": ("incidents", "at_ms", lambda row: None if row["kind"] == "scale" else row["detail"]),
+    "refused mark": (
+        "writer_marks",
+        "received_ms",
+        lambda row: None if row["outcome"] == "success" else f"a mark of {row['writer']} is refused: {row['outcome']}",
+    ),
+    "refused call": (
+        "errors",
+        "at_ms",
+        lambda row: f"{row['process']}: {row['call']} is refused: {row['problem']}",
+    ),
+    "checkpoint": (
+        "checkpoints",
+        "completed_ms",
+        lambda row: None if row["completed_ms"] is None else f"checkpoint {row['checkpoint']} is complete",
+    ),
+    "held cycle": ("cycles", "at_ms", _held),
+    "watermark": ("watermarks", "emitted_ms", lambda row: f"watermark {row['seq']} by {row['controller']}"),
+}
+"""Of each kind the table, the column of its clock, and the text of a row, None if the row is no incident."""
+
+
+def kinds_of(incidents: Sequence[Incident]) -> list[str]:
+    """The kinds that occur, in their order."""
+    return [kind for kind in KINDS if any(incident.kind == kind for incident in incidents)]
+
+
+def incident_items(incidents: Sequence[Incident], low_ms: int) -> tuple[Item, ...]:
+    """A lane for each kind that occurs; every incident is shown from the start, so one sees what is still to come."""
+    builder = Builder()
+    for lane, kind in enumerate(kinds_of(incidents)):
+        mine = [incident.at_ms for incident in incidents if incident.kind == kind]
+        rare = len(mine) <= _MANY and kind not in ("watermark", "held cycle")
+        usual = "incident" if rare else "frequent incident"
+        style = {VIOLATION: "violation", "refused mark": "refused", "refused call": "refused"}.get(kind, usual)
+        for at_ms in mine:
+            builder.put((kind, at_ms), low_ms, lane, style, at_ms)
+        builder.put((kind, "name"), low_ms, lane, "name", label=kind)
+        builder.put((kind, "value"), low_ms, lane, "value", label=f"{len(mine):,}")
+    return builder.finish()
