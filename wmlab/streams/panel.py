@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal, cast
@@ -350,17 +351,17 @@ class Form(widgets.VBox):  # type: ignore[misc]
         groups: dict[str, list[widgets.Widget]] = {}
         for field in fields:
             control = self._controls[field.path] = _control(field)
-            control.observe(lambda change, field=field: self._report(field, change["new"]), "value")
+            control.observe(partial(self._report, field), "value")
             groups.setdefault(field.group, []).append(control)
         for group in removable:
-            groups[group].append(_button(f"remove {group}", lambda group=group: self._actions.remove(group), "98%"))
+            groups[group].append(_button(f"remove {group}", partial(self._actions.remove, group), "98%"))
         folds = widgets.Accordion([widgets.VBox(controls) for controls in groups.values()], titles=list(groups))
         folds.selected_index = min(1, len(groups) - 1)
         self.children = (folds,)
 
-    def _report(self, field: FormField, content: Any) -> None:
+    def _report(self, field: FormField, change: Mapping[str, Any]) -> None:
         if not self._quiet:
-            self._actions.change(field.path, _value(field, content))
+            self._actions.change(field.path, _value(field, change["new"]))
 
 
 def _control(field: FormField) -> widgets.Widget:
