@@ -16,8 +16,6 @@ from wmlab.core.charts.axis import (
     Tick,
     duration_ticks,
     duration_unit,
-    format_duration,
-    format_instant,
     is_instant,
 )
 from wmlab.core.charts.layout import spread, text_width
@@ -67,8 +65,7 @@ class _Layout:
     @property
     def words(self) -> Words:
         """Writes an event time as the chart of bounds does."""
-        span_ms = self.event.high - self.event.low
-        return (lambda time: format_instant(time, span_ms=span_ms)) if self.event.instants else format_duration
+        return TimeWords(self.event.instants, self.event.high - self.event.low)
 
 
 def frames_of(
