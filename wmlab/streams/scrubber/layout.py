@@ -11,13 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wmlab.core.charts import svg
-from wmlab.core.charts.axis import (
-    Axis,
-    Tick,
-    duration_ticks,
-    duration_unit,
-    is_instant,
-)
+from wmlab.core.charts.axis import Axis, Tick, TimeWords, duration_ticks, duration_unit, is_instant
 from wmlab.core.charts.layout import spread, text_width
 from wmlab.core.charts.steps import Value, last_known, staircases, thin
 from wmlab.core.errors import ChartError
