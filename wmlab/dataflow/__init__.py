@@ -13,7 +13,7 @@ _HOMES: Final = {
     "chart": "wmlab.dataflow.charts",
     "spark": "wmlab.dataflow.spark",
     "Dataflow": "wmlab.dataflow.recording:Dataflow",
-    "permutations": "wmlab.dataflow.answers.every_order:permutations",
+    "permutations": "wmlab.dataflow.answers.permutations:permutations",
     "Edge": "wmlab.dataflow.scenario.edges:Edge",
     **{
         name: f"wmlab.dataflow.scenario.{module}:{name}"

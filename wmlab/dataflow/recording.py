@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.core.values import value
-from wmlab.dataflow.answers.ask import flow_drops
-from wmlab.dataflow.answers.every_order import results
-from wmlab.dataflow.answers.explanation import Drops, FlowExplanation
-from wmlab.dataflow.answers.recorded import explain_dataflow
+from wmlab.dataflow.answers import explain as answers
+from wmlab.dataflow.answers.permutations import results
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.recorded import dataflow_of
 from wmlab.dataflow.sim.world import Choose
@@ -30,13 +26,8 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         """The dataflow that was recorded; raises `RecordingError` if it had Python functions."""
         return dataflow_of(self, Dataflow)
 
-    def explain(self, **options: Any) -> FlowExplanation | Stragglers:
-        """Why a vertex, a window or a row waits, or who held the run; see `explain_dataflow`."""
-        return explain_dataflow(self, **options)
-
-    def why_dropped(self, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:
-        """The rows that were left out, by which rule, by how much; see `wmlab.dataflow.answers.ask.flow_drops`."""
-        return flow_drops(self, row, vertex=vertex)
+    explain = answers.explain
+    why_dropped = answers.why_dropped
 
     def check(self, spark: Any) -> Any:
         """One verdict per invariant, K1 to K14; see `wmlab.dataflow.checks.recorded.check`."""

@@ -10,7 +10,7 @@ import pytest
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.answers.ask import FlowExplanation
+from wmlab.dataflow.answers.explanation import FlowExplanation
 
 ROWS = [(n, 10 * n) for n in range(40)]
 

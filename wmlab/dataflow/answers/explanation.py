@@ -6,16 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
+from wmlab.core.answers.answer import Answer, Cell, TableAnswer
 from wmlab.core.words import counted, grouped, listed, moment, span
 
 Asked = Literal["watermark", "window", "row"]
 Kind = Literal["slow", "idle", "ended", "no key", "on queue", "inside", "no bound", "no watermark", "clock", "mute"]
 _MOST: Final = 20
+_NUMBERS: Final = ("key", "at_ms", "time", "limit", "margin", "passed_ms")
+_COLUMNS: Final = ("vertex", "instance", "at_ms", "rule", "key", "time", "limit", "margin", "passed_ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class FlowHolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class StateForecast:
+class StateForecast(Answer):
     """Whether the state of an instance stays bounded: its size and peak by `at_ms`, in rows or accumulators.
 
     `since_ms` is when it last shrank (or began), `changed_ms` when it last changed, `rate_per_s` how fast it grew
@@ -94,12 +96,6 @@ class StateForecast:
             return f"{grows}; it has reached its limit of {grouped(self.limit)}"
         return f"{grows}: it reaches its limit of {grouped(self.limit)} at {moment(self.limit_at_ms)}"
 
-    def __repr__(self) -> str:
-        return self.sentence
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(self.sentence)}</p>"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedRow:
@@ -133,11 +129,14 @@ class DroppedRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Drops:
+class Drops(TableAnswer[DroppedRow]):
     """The rows that were left out, in the order of the clock."""
 
     stream: str
     rows: tuple[DroppedRow, ...]
+
+    heads = ("row", "vertex", "rule", "key", "at (ms)", "time", "limit", "late by", "passed at (ms)")
+    left = (0, 1, 2)
 
     @property
     def sentence(self) -> str:
@@ -145,50 +144,41 @@ class Drops:
         if not self.rows:
             return f"No row was dropped in {self.stream}."
         if len(self.rows) == 1:
-            return f"{_row(self.rows[0].row)} was {self.rows[0].sentence}."
-        found = Counter((one.vertex, one.rule) for one in self.rows)
-        told = []
-        for (vertex, rule), count in found.most_common():
-            margins = [one.margin for one in self.rows if (one.vertex, one.rule) == (vertex, rule)]
-            told.append(f"{grouped(count)} by the {rule} rule of {vertex}, late by {_range(margins)}")
-        return f"{counted(len(self.rows), 'row')} of {self.stream} were dropped: {listed(told)}."
+            return f"{row_words(self.rows[0].row)} was {self.rows[0].sentence}."
+        counts = Counter((drop.vertex, drop.rule) for drop in self.rows)
+        parts = []
+        for (vertex, rule), count in counts.most_common():
+            margins = [drop.margin for drop in self.rows if (drop.vertex, drop.rule) == (vertex, rule)]
+            low, high = span(min(margins)), span(max(margins))
+            late_by = low if low == high else f"{low} to {high}"
+            parts.append(f"{grouped(count)} by the {rule} rule of {vertex}, late by {late_by}")
+        return f"{counted(len(self.rows), 'row')} of {self.stream} were dropped: {listed(parts)}."
 
-    def __iter__(self) -> Iterator[DroppedRow]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return len(self.rows)
+    def _entries(self) -> tuple[DroppedRow, ...]:
+        return self.rows
 
     def to_dict(self) -> dict[str, Any]:
         """The drops as dicts, lists and scalars."""
         return asdict(self) | {"sentence": self.sentence}
 
-    def to_json(self) -> str:
-        """The drops as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
-
     def to_pandas(self) -> Any:
         """One row per drop as a pandas DataFrame, with the columns of `DroppedRow`; `row` as JSON."""
-        columns: dict[str, list[Any]] = {
-            name: [getattr(one, name) for one in self.rows]
-            for name in ("vertex", "instance", "at_ms", "rule", "key", "time", "limit", "margin", "passed_ms")
-        }
-        columns["row"] = [json.dumps(one.row, ensure_ascii=False) for one in self.rows]
+        columns: dict[str, list[Any]] = {name: [getattr(drop, name) for drop in self.rows] for name in _COLUMNS}
+        columns["row"] = [json.dumps(drop.row, ensure_ascii=False) for drop in self.rows]
         return pa.table(columns).to_pandas(integer_object_nulls=True)
 
     def __repr__(self) -> str:
-        lines = [f"  {_row(one.row)} {one.sentence}" for one in self.rows[:_MOST]] if len(self.rows) > 1 else []
-        return "\n".join([self.sentence, *lines, *_more(len(self.rows))])
+        lines = [f"  {row_words(drop.row)} {drop.sentence}" for drop in self.rows[:_MOST]] if len(self) > 1 else []
+        more = [f"  {grouped(len(self) - _MOST)} more"] if len(self) > _MOST else []
+        return "\n".join([self.sentence, *lines, *more])
 
-    def _repr_html_(self) -> str:
-        names = ("row", "vertex", "rule", "key", "at (ms)", "time", "limit", "late by", "passed at (ms)")
-        head = "".join(f"<th>{name}</th>" for name in names)
-        body = "".join(_html_row(one) for one in self.rows[:_MOST])
-        return f"<table><caption>{escape(self.sentence)}</caption><tr>{head}</tr>{body}</table>"
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for drop in self.rows[:_MOST]:
+            yield row_words(drop.row), drop.vertex, drop.rule, *(getattr(drop, name) for name in _NUMBERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class FlowExplanation:
+class FlowExplanation(Answer):
     """Why a watermark, a window or a row stands where it does at `at_ms` (clock, ms).
 
     `asked` says which of them. `cause` is in one word what is the matter: held, moving, idle, ended, failed, stuck,
@@ -215,50 +205,11 @@ class FlowExplanation:
     state: StateForecast | None = None
     sentence: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """The explanation as dicts, lists and scalars."""
-        return asdict(self)
-
-    def to_json(self) -> str:
-        """The explanation as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
-
-    def __repr__(self) -> str:
-        return self.sentence
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(self.sentence)}</p>"
-
 
 def row_words(row: dict[str, Any]) -> str:
     """A row as one reads it: "id 1, t 10"."""
-    return _row(row)
-
-
-def _row(row: dict[str, Any]) -> str:
     return "row (" + ", ".join(f"{name} {value}" for name, value in row.items()) + ")"
-
-
-def _range(margins: list[int]) -> str:
-    low, high = min(margins), max(margins)
-    return span(low) if low == high else f"{span(low)} to {span(high)}"
 
 
 def _rate(rate: float) -> str:
     return grouped(round(rate)) if rate >= 10 else f"{rate:.1f}".removesuffix(".0")
-
-
-def _more(count: int) -> list[str]:
-    return [f"  {grouped(count - _MOST)} more"] if count > _MOST else []
-
-
-def _html_row(one: DroppedRow) -> str:
-    texts = "".join(
-        f"<td style='text-align:left'>{escape(text)}</td>" for text in (_row(one.row), one.vertex, one.rule)
-    )
-    numbers = (one.key, one.at_ms, one.time, one.limit, one.margin, one.passed_ms)
-    return f"<tr>{texts}{''.join(f'<td>{_number(number)}</td>' for number in numbers)}</tr>"
-
-
-def _number(number: int | None) -> str:
-    return "unknown" if number is None else grouped(number)

@@ -1,4 +1,4 @@
-"""A recorded dataflow, indexed: who feeds whom, and what stood where at a moment, as far as was known by then.
+"""A recorded dataflow, indexed: who feeds whom, and the state of each level of merging at a moment, as known by then.
 
 Source: "Keyed watermark support", Description of current behavior; upstream classes `KeyedWatermarkCoalescer`,
 `EventTimeMapper`.
@@ -7,7 +7,7 @@ Source: "Keyed watermark support", Description of current behavior; upstream cla
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -19,7 +19,6 @@ Row = Mapping[str, Any]
 Level = Literal["edge", "global", "partition"]
 WAITING: Final = ("window", "session window", "join", "stateful map")
 """The kinds of vertices that hold something until a watermark comes."""
-FIRST_STAGE: Final = "first stage"
 _CLOCKS: Final = {
     "executions": "ended_ms",
     "source_rows": "at_ms",
@@ -38,21 +37,16 @@ class Merging:
     `marks`: input to key to (watermark, clock ms at which it came). `emitted`: key to the same for what came out.
     """
 
-    active: tuple[int, ...]
-    idle: tuple[int, ...] = ()
-    done: tuple[int, ...] = ()
+    active: Sequence[int]
+    idle: Sequence[int] = ()
+    done: Sequence[int] = ()
     marks: Mapping[int, Mapping[int, tuple[int, int]]]
     emitted: Mapping[int, tuple[int, int]]
 
-    def mark(self, place: int, key: int) -> int | None:
+    def mark(self, number: int, key: int) -> int | None:
         """The last watermark of an input; None: none yet."""
-        found = self.marks.get(place, {}).get(key)
-        return None if found is None else found[0]
-
-    def since_ms(self, place: int, key: int) -> int | None:
-        """When that watermark came; None: none yet."""
-        found = self.marks.get(place, {}).get(key)
-        return None if found is None else found[1]
+        entry = self.marks.get(number, {}).get(key)
+        return None if entry is None else entry[0]
 
 
 class Run:
@@ -60,65 +54,38 @@ class Run:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self.name = recording.name
-        self.vertices: dict[str, Row] = {row["vertex"]: _keyed(row) for row in recording.table("vertices").to_pylist()}
+        self._tables: dict[str, list[Row]] = {}
+        self._indexed: dict[str, dict[tuple[Any, ...], list[Row]]] = {}
+        self.vertices: dict[str, Row] = {row["vertex"]: _keyed(row) for row in self.rows("vertices")}
         if not self.vertices:
             raise RecordingError(
                 f"{recording.name!r} is no recording of a dataflow.",
                 remedy="ask a recording that Dataflow.record made.",
             )
         self.stream = str(next(iter(self.vertices.values()))["stream"])
-        self.queues: list[Row] = [_keyed(row) for row in recording.table("queues").to_pylist()]
-        self.executions: list[Row] = recording.table("executions").to_pylist()
+        self.queues: list[Row] = [_keyed(row) for row in self.rows("queues")]
+        self.executions = self.rows("executions")
 
     @cached_property
     def end_ms(self) -> int:
         """The last moment of which anything is known."""
-        found = [
-            at
-            for table, clock in _CLOCKS.items()
-            for at in self._recording.table(table)[clock].to_pylist()
-            if at is not None
-        ]
-        return max([*found, *(row["started_ms"] for row in self.executions)], default=0)
+        columns = (self._recording.table(table)[clock].to_pylist() for table, clock in _CLOCKS.items())
+        known = [at_ms for column in columns for at_ms in column if at_ms is not None]
+        return max([*known, *(row["started_ms"] for row in self.executions)], default=0)
 
-    @cached_property
-    def steps(self) -> dict[tuple[str, int], list[Row]]:
-        """The steps of merging by vertex and instance, in their order."""
-        return _grouped(self._rows("coalescing"), "vertex", "instance")
+    def rows(self, table: str) -> list[Row]:
+        """The rows of a table, in their order."""
+        if table not in self._tables:
+            self._tables[table] = self._recording.table(table).to_pylist()
+        return self._tables[table]
 
-    @cached_property
-    def items(self) -> dict[tuple[int], list[Row]]:
-        """The items by queue, in their order."""
-        return _grouped(self._rows("items"), "queue")
-
-    @cached_property
-    def source_rows(self) -> dict[tuple[str, int], list[Row]]:
-        """The rows that sources read, by vertex and instance."""
-        return _grouped(self._rows("source_rows"), "vertex", "instance")
-
-    @cached_property
-    def sizes(self) -> dict[tuple[str, int], list[Row]]:
-        """The changes of size by vertex and instance."""
-        return _grouped(self._rows("state"), "vertex", "instance")
-
-    @cached_property
-    def drops(self) -> list[Row]:
-        """The rows that were left out, in the order of the clock."""
-        return self._rows("drops")
-
-    @cached_property
-    def sunk(self) -> list[Row]:
-        """The rows that came out, in the order of the clock."""
-        return self._rows("sunk")
-
-    @cached_property
-    def calls(self) -> dict[tuple[str, int], list[Row]]:
-        """The asynchronous calls by vertex and instance."""
-        return _grouped(self._rows("calls"), "vertex", "instance")
-
-    def _rows(self, table: str) -> list[Row]:
-        return self._recording.table(table).to_pylist()  # type: ignore[no-any-return]
+    def indexed(self, table: str, *names: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
+        """The rows of a table by the columns `names`, by default vertex and instance; each in their order."""
+        if table not in self._indexed:
+            index = self._indexed[table] = {}
+            for row in self.rows(table):
+                index.setdefault(tuple(row[name] for name in names or ("vertex", "instance")), []).append(row)
+        return self._indexed[table]
 
     def vertex(self, name: str) -> Row:
         """The vertex; raises `RecordingError` if there is none with that name."""
@@ -134,13 +101,13 @@ class Run:
         return begun[-1] if begun else None
 
     def into(self, vertex: str, instance: int, edge: int | None = None) -> list[Row]:
-        """The queues into an instance, of one edge or of all, by edge and place."""
-        found = [
+        """The queues into an instance, of one edge or of all, by edge and number."""
+        queues = [
             row
             for row in self.queues
             if row["target"] == vertex and row["target_instance"] == instance and edge in {None, row["edge"]}
         ]
-        return sorted(found, key=lambda row: (row["edge"], row["input"]))
+        return sorted(queues, key=lambda row: (row["edge"], row["input"]))
 
     def out_of(self, vertex: str, instance: int) -> list[Row]:
         """The queues out of an instance."""
@@ -155,71 +122,47 @@ class Run:
 
     def on_queue(self, queue: Row, execution: int, at_ms: int) -> Iterator[Row]:
         """What had been put on a queue by a moment."""
-        for item in self.items.get((queue["queue"],), ()):
+        for item in self.indexed("items", "queue").get((queue["queue"],), ()):
             if item["execution"] == execution and item["put_ms"] <= at_ms:
                 yield item
+
+    def steps(self, vertex: str, instance: int, execution: int, at_ms: int) -> Iterator[Row]:
+        """The steps of merging of an instance by a moment, at all levels, in their order."""
+        for row in self.indexed("coalescing").get((vertex, instance), ()):
+            if row["execution"] == execution and row["at_ms"] <= at_ms:
+                yield row
 
     def merging(
         self, vertex: str, instance: int, level: Level, execution: int, at_ms: int, edge: int | None = None
     ) -> Merging:
         """One level of merging of an instance at a moment."""
-        found = _Merging(self._inputs(vertex, instance, level, edge))
-        for row in self.steps.get((vertex, instance), ()):
-            if (
-                row["execution"] == execution
-                and row["at_ms"] <= at_ms
-                and row["level"] == level
-                and row["edge"] == edge
-            ):
-                found.take(row)
-        return found.merging()
+        active, idle, done = self._inputs(vertex, instance, level, edge), list[int](), list[int]()
+        marks: dict[int, dict[int, tuple[int, int]]] = {}
+        emitted: dict[int, tuple[int, int]] = {}
+        for row in self.steps(vertex, instance, execution, at_ms):
+            if row["level"] != level or row["edge"] != edge:
+                continue
+            active, idle, done = row["active"], row["idle"], row["done"]
+            if row["input"] is not None and row["key"] is not None and row["value"] is not None:
+                known = marks.setdefault(row["input"], {})
+                if known.get(row["key"], (None, 0))[0] != row["value"]:
+                    known[row["key"]] = (row["value"], row["at_ms"])
+            emitted |= {key: (value, row["at_ms"]) for key, value in row["emitted"]}
+        return Merging(active=active, idle=idle, done=done, marks=marks, emitted=emitted)
 
     def _inputs(self, vertex: str, instance: int, level: Level, edge: int | None) -> list[int]:
         if level == "edge":
             return [queue["input"] for queue in self.into(vertex, instance, edge)]
         if level == "global":
             return sorted({queue["edge"] for queue in self.into(vertex, instance)})
-        return sorted({row["partition"] for row in self.source_rows.get((vertex, instance), ())})
-
-
-class _Merging:
-    """A level of merging while its steps are followed."""
-
-    def __init__(self, inputs: list[int]) -> None:
-        self.active, self.idle, self.done = inputs, list[int](), list[int]()
-        self.marks: dict[int, dict[int, tuple[int, int]]] = {}
-        self.emitted: dict[int, tuple[int, int]] = {}
-
-    def take(self, row: Row) -> None:
-        self.active, self.idle, self.done = row["active"], row["idle"], row["done"]
-        if row["input"] is not None and row["key"] is not None and row["value"] is not None:
-            known = self.marks.setdefault(row["input"], {})
-            if known.get(row["key"], (None, 0))[0] != row["value"]:
-                known[row["key"]] = (row["value"], row["at_ms"])
-        self.emitted |= {key: (value, row["at_ms"]) for key, value in row["emitted"]}
-
-    def merging(self) -> Merging:
-        return Merging(
-            active=tuple(self.active),
-            idle=tuple(self.idle),
-            done=tuple(self.done),
-            marks=self.marks,
-            emitted=self.emitted,
-        )
+        return sorted({row["partition"] for row in self.indexed("source_rows").get((vertex, instance), ())})
 
 
 def read(row: str) -> dict[str, Any]:
     """A row of a table as column to value."""
-    found: dict[str, Any] = json.loads(row)
-    return found
+    values: dict[str, Any] = json.loads(row)
+    return values
 
 
 def _keyed(row: Row) -> Row:
     return {**row, "keys": dict(row["keys"])}
-
-
-def _grouped(rows: list[Row], *names: str) -> dict[Any, list[Row]]:
-    found: dict[Any, list[Row]] = {}
-    for row in rows:
-        found.setdefault(tuple(row[name] for name in names), []).append(row)
-    return found

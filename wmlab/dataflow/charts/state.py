@@ -13,8 +13,8 @@ from wmlab.core.charts.scene import Layer, Panel, Path, Rule, Scene, Steps
 from wmlab.core.charts.steps import Value, thin
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.dataflow.answers.explain import explain
 from wmlab.dataflow.answers.explanation import FlowExplanation, StateForecast
-from wmlab.dataflow.answers.recorded import explain_dataflow
 from wmlab.dataflow.charts.facts import chosen, clock_of, the_dataflow
 
 _MOST_ROWS: Final = 400
@@ -71,7 +71,7 @@ def state_size(
 
 
 def _state_at(run: Recording, at_ms: int, vertex: str) -> StateForecast | None:
-    explained = explain_dataflow(run, at_ms=at_ms, vertex=vertex)
+    explained = explain(run, at_ms=at_ms, vertex=vertex)
     return explained.state if isinstance(explained, FlowExplanation) else None
 
 

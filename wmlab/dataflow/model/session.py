@@ -125,7 +125,7 @@ class SessionWindow(Processor[Sessions]):
         """What stays open, and the results of sessions that end before the watermark (None: of all)."""
         ended, kept = [], {}
         for group, sessions in state.groups.items():
-            stays = tuple(one for one in sessions if watermark is not None and one.end >= watermark)
+            stays = tuple(one for one in sessions if watermark is not None and self.closed_by(one.end) > watermark)
             ended += [(one, group) for one in sessions if one not in stays]
             if stays:
                 kept[group] = stays
@@ -135,6 +135,10 @@ class SessionWindow(Processor[Sessions]):
     def _result(self, session: Session, group: Values) -> Event:
         results = finished(self.aggregates, session.accumulators)
         return Event((session.start, session.end, *group, *results))
+
+    def closed_by(self, end: int) -> int:
+        """The lowest watermark that closes a session that ends at `end`. Source: as the module."""
+        return end + 1
 
     def size(self, state: Sessions) -> int:
         """The open sessions."""

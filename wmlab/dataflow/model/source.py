@@ -195,7 +195,7 @@ class EventTimeMapper(Generic[T]):
 
     def add(self, state: SourceState[T], partitions: int = 1, *, now_ms: int) -> SourceState[T]:
         """New partitions, which hold the watermark until they have data or turn idle."""
-        fresh = Partition(self.policy.start(), MIN, self._deadline(now_ms))
+        fresh = Partition(self.policy.start(), MIN, self.deadline_ms(now_ms))
         return replace(state, partitions=state.partitions + (fresh,) * partitions)
 
     def remove(self, state: SourceState[T], partition: int, *, now_ms: int) -> tuple[SourceState[T], tuple[Item, ...]]:
@@ -234,7 +234,8 @@ class EventTimeMapper(Generic[T]):
         partitions = tuple(replace(p, mark=restored[n]) if n in restored else p for n, p in enumerate(state.partitions))
         return replace(state, partitions=partitions, last=min((p.mark for p in partitions), default=MIN))
 
-    def _deadline(self, now_ms: int) -> int | None:
+    def deadline_ms(self, now_ms: int) -> int | None:
+        """When a partition that had an event, or began, at `now_ms` is idle if nothing comes; None: never."""
         return None if self.idle_timeout_ms is None else now_ms + self.idle_timeout_ms
 
     def _require(self, state: SourceState[T], partition: int) -> None:
@@ -249,7 +250,7 @@ class EventTimeMapper(Generic[T]):
     ) -> tuple[SourceState[T], tuple[Item, ...]]:
         self._require(state, partition)
         before = state.partitions[partition]
-        after = Partition(self.policy.report(before.policy, time), before.mark, self._deadline(now_ms))
+        after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
         partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
         return self._tick(SourceState(partitions, state.last, state.top, announced=False), now_ms, time)
 

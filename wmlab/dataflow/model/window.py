@@ -114,6 +114,10 @@ class _Windowing(Processor[FrameStore]):
                 remedy="Raise the limit, or let the watermark come sooner so that windows close.",
             )
 
+    def closed_by(self, end: int) -> int:
+        """The lowest watermark that closes the window that ends at `end`. Source: as the module."""
+        return end
+
     def size(self, state: FrameStore) -> int:
         """The (frame, group) pairs."""
         return state.accumulators
