@@ -16,7 +16,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.batch_queries import join_of_on_time_rows, windows_of_on_time_rows
-from wmlab.dataflow.checks.recorded import recorded_rules
+from wmlab.dataflow.sim.rules import rules_of
 
 TABLES = ("items", "queues", "drops")
 DISORDER = 40
@@ -57,7 +57,7 @@ def sunk(recordings: dict[str, Recording]) -> dict[str, Found]:
 
 
 def asked(spark: SparkSession, question: Any, recordings: dict[str, Recording]) -> dict[str, Found]:
-    (rule,) = recorded_rules(next(iter(recordings.values())).dataflow).rules
+    (rule,) = rules_of(next(iter(recordings.values())).dataflow).results.values()
     found: dict[str, Found] = {name: Counter() for name in recordings}
     for row in question(*frames(spark, recordings.values(), TABLES), rule).collect():
         found[row.stream][row.row] += 1

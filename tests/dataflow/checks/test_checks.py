@@ -16,8 +16,8 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.core.spark.judge import VERDICT_COLUMNS
-from wmlab.dataflow.checks.checks import DATAFLOW_INVARIANTS, JUDGED, Recorded, dataflow_verdict
-from wmlab.dataflow.checks.recorded import recorded_rules
+from wmlab.dataflow.checks.checks import DATAFLOW_INVARIANTS, JUDGED, dataflow_verdict
+from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 
 def source(name: str, moments: Any, **fields: Any) -> flow.Source:
@@ -48,8 +48,8 @@ def sound(until: int = 800, **fields: Any) -> Recording:
 SOUND = cache(sound)
 
 
-def verdict(spark: SparkSession, name: str, tables: Tables, dataflow: Recorded | None = None) -> Any:
-    (row,) = dataflow_verdict(name, frames_of(spark, tables), dataflow).collect()
+def verdict(spark: SparkSession, name: str, tables: Tables, rules: DataflowRules | None = None) -> Any:
+    (row,) = dataflow_verdict(name, frames_of(spark, tables), rules).collect()
     return row
 
 
@@ -97,7 +97,7 @@ HZ: dict[str, tuple[Callable[[], Recording], str]] = {
 @pytest.mark.parametrize("name", HZ)
 def test_the_defects_of_the_shipped_code_are_found(spark: SparkSession, name: str) -> None:
     run, words = HZ[name][0](), HZ[name][1]
-    row = verdict(spark, name, rows_of(run, JUDGED), recorded_rules(run.dataflow))
+    row = verdict(spark, name, rows_of(run, JUDGED), rules_of(run.dataflow))
     assert row.verdict == "violated"
     assert words in row.what
 
@@ -214,7 +214,7 @@ def test_a_broken_promise_is_proved(spark: SparkSession, what: str) -> None:
     name, change, words = BROKEN[what]
     tables = copy.deepcopy(rows_of(SOUND(), JUDGED))
     change(tables)
-    row = verdict(spark, name, tables, recorded_rules(SOUND().dataflow))
+    row = verdict(spark, name, tables, rules_of(SOUND().dataflow))
     assert (row.invariant, row.verdict) == (name, "violated")
     assert words in row.what
     assert 1 <= row.violations <= row.judged
@@ -227,7 +227,7 @@ def test_a_run_that_was_stopped_is_judged_by_what_is_settled(spark: SparkSession
     tables = rows_of(run, JUDGED)
     assert [row["outcome"] for row in tables["executions"]] == ["running"]
     for name in ("K10", "K11"):
-        row = verdict(spark, name, tables, recorded_rules(run.dataflow))
+        row = verdict(spark, name, tables, rules_of(run.dataflow))
         assert (row.verdict, row.what) == ("ok", None)
 
 

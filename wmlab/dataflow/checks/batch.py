@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 from wmlab.core.spark.findings import findings, row_of, say, unjudged
 from wmlab.dataflow.checks.batch_queries import PLACE, join_of, windows_of
-from wmlab.dataflow.checks.recorded_rows import RecordedRule, field, on_time_rows, progress_of, put_items
+from wmlab.dataflow.checks.recorded_rows import field, on_time_rows, progress_of, put_items
 from wmlab.dataflow.model.join import LEFT, StreamJoin
-from wmlab.dataflow.model.session import SessionWindow
+from wmlab.dataflow.sim.rules import RecordedRule
 
 _DIGITS: Final = 9
 _PARTS: Final = ("least", "most", "came")
@@ -57,8 +57,7 @@ def _windows(
     left = _results(items, queues, rule).withColumn("end", field("end").cast("long"))
     came = left.select(*PLACE, "end", "row", *_times(F.col("put_ms"), came=1))
     both = batch.unionByName(came).join(F.broadcast(far), list(rule.place))
-    # A session that ends at the watermark is still open, where a window is closed.
-    open_ = F.col("end") >= F.col("released") + (0 if isinstance(rule.rule, SessionWindow) else 1)
+    open_ = F.col("end") + rule.rule.closed_by(0) > F.col("released")
     return _compared(both.where(F.col("completed") | ~F.coalesce(open_, F.lit(True))), rule)
 
 

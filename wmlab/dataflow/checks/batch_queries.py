@@ -17,11 +17,12 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.checks.recorded_rows import RecordedRule, field, on_time_rows
+from wmlab.dataflow.checks.recorded_rows import field, on_time_rows
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
 from wmlab.dataflow.model.session import SessionWindow
 from wmlab.dataflow.model.window import Window as WindowRule
+from wmlab.dataflow.sim.rules import RecordedRule
 
 WINDOW_COLUMNS: Final = ("stream", "execution", "instance", "start", "end", "row")
 JOIN_COLUMNS: Final = ("stream", "execution", "instance", "padded", "time", "row")

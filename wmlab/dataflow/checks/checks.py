@@ -10,7 +10,6 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -27,9 +26,9 @@ from wmlab.dataflow.checks.marks import (
     marks_merged,
     reaches_the_instance,
 )
-from wmlab.dataflow.checks.recorded_rows import RecordedRule
 from wmlab.dataflow.checks.rows import drops_by_rule, late_stays_late, on_time_stays_on_time
 from wmlab.dataflow.checks.state import calls_consistent, idle_overtakes_no_call, within_limits
+from wmlab.dataflow.sim.rules import DataflowRules
 
 _NO_STEP: Final = "nothing was merged"
 _ROWS: Final = ("items", "queues", "coalescing", "vertices")
@@ -124,20 +123,12 @@ JUDGED: Final = (
 _OF_THE_DATAFLOW: Final = ("rules", "capacities")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What the tables do not tell of a dataflow: its windows and joins, and how many calls a vertex makes at once."""
+def dataflow_verdict(name: str, tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> DataFrame:
+    """The verdict on one invariant, "K1" to "K14", over a recorded dataflow: exactly one row.
 
-    rules: tuple[RecordedRule, ...] = ()
-    capacities: Mapping[str, int] = field(default_factory=dict)
-
-
-def dataflow_verdict(name: str, tables: Mapping[str, DataFrame], dataflow: Recorded | None) -> DataFrame:
-    """The verdict on one promise, "K1" to "K14", over a recorded dataflow: exactly one row.
-
-    `tables` are the recording's tables by name, `dataflow` what they do not tell; None if nobody knows, and then what
-    needs it is "unknown". Columns as `wmlab.streams.checks.checks.verdict`. Nothing is executed here. Raises
-    `ModelError` for another name or a missing table.
+    `tables` are the recording's tables by name, `rules` what they do not say of its dataflow; None if nobody
+    knows, and then what needs it is "unknown". Columns as `wmlab.streams.checks.checks.verdict`. Nothing is executed
+    here. Raises `ModelError` for another name or a missing table.
     """
     if name not in DATAFLOW_INVARIANTS:
         known = ", ".join(DATAFLOW_INVARIANTS)
@@ -148,13 +139,13 @@ def dataflow_verdict(name: str, tables: Mapping[str, DataFrame], dataflow: Recor
             remedy=f"Give the tables {', '.join(JUDGED)}.",
         )
     rule = DATAFLOW_INVARIANTS[name]
-    if dataflow is None and any(table in _OF_THE_DATAFLOW for table in rule.tables):
+    if rules is None and any(table in _OF_THE_DATAFLOW for table in rule.tables):
         why = "the recording does not tell its dataflow, as it has Python functions"
         rule = Invariant(rule.statement, rule.judge, rule.tables, why)
-    told = dataflow or Recorded()
+    known = rules or DataflowRules()
     made: dict[str, Callable[[], object]] = {
         "merged": lambda: coalesced(tables["items"], tables["queues"], tables["coalescing"]),
-        "rules": lambda: told.rules,
-        "capacities": lambda: told.capacities,
+        "rules": lambda: tuple(known.results.values()),
+        "capacities": lambda: known.capacities,
     }
     return summed(name, rule, rule.judge(*(made[one]() if one in made else tables[one] for one in rule.tables)))

@@ -8,47 +8,14 @@ Source: "Keyed watermark support", WM rules; wmlab's own reading of a recording.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.session import SessionWindow
-from wmlab.dataflow.model.window import Window as WindowRule
+from wmlab.dataflow.sim.rules import RecordedRule
 
 INSTANCE: Final = ("stream", "execution", "vertex", "instance")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRule:
-    """A window or a join of a dataflow: what it is called in the tables, and the rule by which it ran.
-
-    `entry` is the vertex that took its rows: `vertex` itself, or the first of two stages. `inputs` are the columns on
-    each input edge, `columns` those of its results. Source: as the module.
-    """
-
-    vertex: str
-    entry: str
-    rule: WindowRule | SessionWindow | StreamJoin
-    inputs: tuple[tuple[str, ...], ...]
-    columns: tuple[str, ...]
-
-    @property
-    def one_stage(self) -> bool:
-        """Whether each instance makes its own results of the rows that it takes."""
-        return self.vertex == self.entry
-
-    @property
-    def place(self) -> tuple[str, ...]:
-        """The columns that tell apart what makes results on its own."""
-        return ("stream", "execution", "instance") if self.one_stage else ("stream", "execution")
-
-    @property
-    def limit(self) -> int | None:
-        """How many rows or accumulators an instance may hold; None: any number."""
-        return None if isinstance(self.rule, SessionWindow) else self.rule.limit
 
 
 def field(column: str, row: str = "row") -> Column:

@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.findings import findings, row_of, say
-from wmlab.dataflow.checks.recorded_rows import INSTANCE, RecordedRule, put_items, taken_items
+from wmlab.dataflow.checks.recorded_rows import INSTANCE, put_items, taken_items
+from wmlab.dataflow.sim.rules import RecordedRule
 
 _CALL: Final = ("vertex", "instance", "call", "began_ms", "ended_ms", "outcome")
 

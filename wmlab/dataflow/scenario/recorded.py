@@ -23,7 +23,10 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
     """
     scenario = recording.scenario
     if scenario is None or "vertices" not in scenario:
-        raise not_a_dataflow(recording)
+        raise RecordingError(
+            f"{recording.name!r} is no recording of a dataflow.",
+            remedy="ask a recording that Dataflow.record made.",
+        )
     if stand_ins:
         scenario = {**scenario, "vertices": [_with_stand_ins(vertex) for vertex in scenario["vertices"]]}
     try:
@@ -44,11 +47,3 @@ def _with_stand_ins(vertex: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stand_in(row: dict[str, Any]) -> dict[str, Any]:
     raise NotImplementedError("A recording does not keep the Python functions of its dataflow.")
-
-
-def not_a_dataflow(recording: Recording) -> RecordingError:
-    """The error about a recording that does not say which dataflow was run."""
-    return RecordingError(
-        f"{recording.name!r} is no recording of a dataflow.",
-        remedy="ask a recording that Dataflow.record made.",
-    )
