@@ -21,8 +21,7 @@ _HOMES: Final = {
             "faults": "AddPartition Disorder FailCall LatePartition RemovePartition Restart SilentPartition SlowCalls "
             "Stall SwallowAll",
             "source": "EventTime Source",
-            "vertices": "AsyncMap Filter FlatMap LateDrop Map Merge Sink StatefulMap",
-            "windows": "Join SessionWindow Window",
+            "vertices": "AsyncMap Filter FlatMap Join LateDrop Map Merge SessionWindow Sink StatefulMap Window",
         }.items()
         for name in names.split()
     },

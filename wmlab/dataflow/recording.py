@@ -9,8 +9,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.permutations import results
-from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.recorded import dataflow_of
+from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.world import Choose
 from wmlab.dataflow.simulate import simulate
 from wmlab.dataflow.tables import DATAFLOW_TABLES

@@ -15,7 +15,7 @@ from tests.dataflow.checks.dataflows import frames
 from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.checks.batch_queries import join_of_on_time_rows, windows_of_on_time_rows
+from wmlab.dataflow.checks.batch import join_of_on_time_rows, windows_of_on_time_rows
 from wmlab.dataflow.sim.rules import rules_of
 
 TABLES = ("items", "queues", "drops")

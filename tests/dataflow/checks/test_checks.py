@@ -242,7 +242,7 @@ def test_what_nobody_tells_is_unknown(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("K15", "no promise 'K15'"), ("K1", "judged from the table 'items', which is not given")],
+    [("K15", "no invariant 'K15'"), ("K1", "judged from the table 'items', which is not given")],
 )
 def test_what_cannot_be_asked_is_refused(name: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):

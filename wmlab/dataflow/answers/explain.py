@@ -18,8 +18,7 @@ from wmlab.dataflow.answers.row import dropped_rows, explain_row
 from wmlab.dataflow.answers.run import WAITING, Run
 from wmlab.dataflow.answers.vertex import explain_vertex, stragglers_at
 from wmlab.dataflow.answers.windows import explain_window
-from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.recorded import dataflow_of
+from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 

@@ -1,10 +1,10 @@
-"""The judge of dataflows: one verdict for each promise K1 to K14, from the tables of a recording.
+"""The invariants K1 to K14 of dataflows, and the verdict on each from the tables of a recording.
 
 What merging let through, what was dropped and what came out is recorded, and held against what stood on the queues: the
 merged watermarks are computed anew as the documents have them, windows and joins by batch queries over the on-time
 rows. So a recording of mode `hz` shows its defects where they had an effect.
 
-Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of what they promise.
+Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of what they guarantee.
 """
 
 from __future__ import annotations
@@ -26,8 +26,14 @@ from wmlab.dataflow.checks.marks import (
     marks_merged,
     reaches_the_instance,
 )
-from wmlab.dataflow.checks.rows import drops_by_rule, late_stays_late, on_time_stays_on_time
-from wmlab.dataflow.checks.state import calls_consistent, idle_overtakes_no_call, within_limits
+from wmlab.dataflow.checks.rows import (
+    calls_consistent,
+    drops_by_rule,
+    idle_overtakes_no_call,
+    late_stays_late,
+    on_time_stays_on_time,
+    within_limits,
+)
 from wmlab.dataflow.sim.rules import DataflowRules
 
 _NO_STEP: Final = "nothing was merged"
@@ -132,7 +138,7 @@ def dataflow_verdict(name: str, tables: Mapping[str, DataFrame], rules: Dataflow
     """
     if name not in DATAFLOW_INVARIANTS:
         known = ", ".join(DATAFLOW_INVARIANTS)
-        raise ModelError(f"There is no promise {name!r} about dataflows.", remedy=f"Ask for one of {known}.")
+        raise ModelError(f"There is no invariant {name!r} of dataflows.", remedy=f"Ask for one of {known}.")
     if missing := [table for table in JUDGED if table not in tables]:
         raise ModelError(
             f"{name} is judged from the table {missing[0]!r}, which is not given.",
@@ -142,10 +148,10 @@ def dataflow_verdict(name: str, tables: Mapping[str, DataFrame], rules: Dataflow
     if rules is None and any(table in _OF_THE_DATAFLOW for table in rule.tables):
         why = "the recording does not tell its dataflow, as it has Python functions"
         rule = Invariant(rule.statement, rule.judge, rule.tables, why)
-    known = rules or DataflowRules()
+    vertex_rules = rules or DataflowRules()
     made: dict[str, Callable[[], object]] = {
         "merged": lambda: coalesced(tables["items"], tables["queues"], tables["coalescing"]),
-        "rules": lambda: tuple(known.results.values()),
-        "capacities": lambda: known.capacities,
+        "rules": lambda: tuple(vertex_rules.results.values()),
+        "capacities": lambda: vertex_rules.capacities,
     }
     return summed(name, rule, rule.judge(*(made[one]() if one in made else tables[one] for one in rule.tables)))

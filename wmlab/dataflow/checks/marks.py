@@ -1,4 +1,4 @@
-"""Promises of watermarks and idle messages: strictly increasing, merged as designed, said once, and never lost.
+"""Invariants of watermarks and idle messages: strictly increasing, merged as designed, said once, and never lost.
 
 Source: "Keyed watermark support", WM rules, Coalescing of WMs with different keys, Handling of keyed idle messages.
 """
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.spark.findings import findings, row_of, say
 from wmlab.dataflow.checks.coalesced import LANE
-from wmlab.dataflow.checks.recorded_rows import INSTANCE, put_items
+from wmlab.dataflow.checks.items import INSTANCE, put_items
 
 FORWARDING: Final = (
     "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window",

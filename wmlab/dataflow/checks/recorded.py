@@ -10,8 +10,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark.judge import judged
 from wmlab.dataflow.checks.checks import DATAFLOW_INVARIANTS, JUDGED, dataflow_verdict
 from wmlab.dataflow.checks.coalesced import coalesced as merged
-from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.recorded import dataflow_of
+from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import rules_of
 
 

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from wmlab.core.errors import ScenarioError
+from wmlab.core.errors import RecordingError, ScenarioError
+from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import Period, Problems, plain, value
 from wmlab.dataflow.model import deviations as model
-from wmlab.dataflow.scenario.checks import problems_across
-from wmlab.dataflow.scenario.edges import Edges
-from wmlab.dataflow.scenario.faults import Fault
-from wmlab.dataflow.scenario.mermaid import MIME, keys_text, mermaid
+from wmlab.dataflow.scenario.edges import Edge, Edges
+from wmlab.dataflow.scenario.faults import Fault, problems_across
 from wmlab.dataflow.scenario.parts import Size, is_function, without_functions
-from wmlab.dataflow.scenario.plan import Plan, plan
+from wmlab.dataflow.scenario.plan import Output, Plan, plan
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap, Filter, FlatMap, LateDrop, Map, Merge, Sink, StatefulMap
-from wmlab.dataflow.scenario.windows import Join, SessionWindow, Window
+from wmlab.dataflow.scenario.vertices import (
+    AsyncMap,
+    Filter,
+    FlatMap,
+    Join,
+    LateDrop,
+    Map,
+    Merge,
+    SessionWindow,
+    Sink,
+    StatefulMap,
+    Window,
+)
 
 Vertex = Annotated[
     Source | Map | Filter | FlatMap | Merge | AsyncMap | LateDrop | StatefulMap | Window | SessionWindow | Join | Sink,
@@ -143,3 +154,107 @@ class DataflowScenario(ScenarioFile):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         return {"text/plain": repr(self), MIME: self.mermaid()}
+
+
+T = TypeVar("T", bound=DataflowScenario)
+
+
+def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False) -> T:
+    """The dataflow that was recorded, as a value of class `made`.
+
+    With `stand_ins` its Python functions are replaced by one that is never called. Raises `RecordingError` if it was
+    no dataflow, or had Python functions.
+    """
+    scenario = recording.scenario
+    if scenario is None or "vertices" not in scenario:
+        raise RecordingError(
+            f"{recording.name!r} is no recording of a dataflow.",
+            remedy="ask a recording that Dataflow.record made.",
+        )
+    if stand_ins:
+        scenario = {**scenario, "vertices": [_with_stand_ins(vertex) for vertex in scenario["vertices"]]}
+    try:
+        return TypeAdapter(made).validate_python(scenario)
+    except (ValidationError, Problems):
+        raise RecordingError(
+            f"the dataflow of {recording.name!r} has Python functions, which a recording does not keep.",
+            remedy="keep the dataflow itself, or write its functions as expressions.",
+        ) from None
+
+
+def _with_stand_ins(vertex: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _stand_in if name in ("function", "where") and str(part).startswith("function ") else part
+        for name, part in vertex.items()
+    }
+
+
+def _stand_in(row: dict[str, Any]) -> dict[str, Any]:
+    raise NotImplementedError("A recording does not keep the Python functions of its dataflow.")
+
+
+MIME: Final = "text/vnd.mermaid"
+"""What JupyterLab draws as a diagram."""
+
+_SHAPES: Final = {
+    "source": ("([", "])"),
+    "sink": ("[[", "]]"),
+    "join": ("{{", "}}"),
+    "window": ("[/", "/]"),
+    "session_window": ("[/", "/]"),
+}
+_LONGEST: Final = 90
+
+
+def mermaid(dataflow: DataflowScenario, plan: Plan) -> str:
+    """The text of the chart, left to right."""
+    return "\n".join(["flowchart LR", *_lines(dataflow, plan)]) + "\n"
+
+
+def _lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:
+    ids = {vertex.name: f"v{number}" for number, vertex in enumerate(dataflow.vertices)}
+    for vertex in dataflow.vertices:
+        opening, closing = _SHAPES.get(vertex.kind, ("[", "]"))
+        copies = f" ×{vertex.parallelism}" if vertex.parallelism > 1 else ""
+        lines = [vertex.kind.replace("_", " "), _short(vertex.detail)]
+        lines += [
+            f"key {key} is not on {', '.join(without)}" for name, key, without in plan.stuck if name == vertex.name
+        ]
+        label = "<br/>".join([f"<b>{_text(vertex.name)}</b>{copies}", *map(_text, lines)])
+        yield f'    {ids[vertex.name]}{opening}"{label}"{closing}'
+    for edge in dataflow.edges:
+        label = "<br/>".join(_edge_words(edge, plan.outputs[edge.source], _side(dataflow, plan, edge)))
+        yield f'    {ids[edge.source]} -->|"{label}"| {ids[edge.target]}'
+
+
+def _side(dataflow: DataflowScenario, plan: Plan, edge: Edge) -> str:
+    """Which side of a join an edge is; empty for other vertices."""
+    joins = any(vertex.name == edge.target and isinstance(vertex, Join) for vertex in dataflow.vertices)
+    return ("left", "right")[plan.inputs[edge.target].index(edge)] if joins else ""
+
+
+def _edge_words(edge: Edge, output: Output, side: str) -> Iterator[str]:
+    if side:
+        yield side
+    yield from (f"key {key}: {column or '–'}" for key, column in output.keys)
+    if not output.keys:
+        yield "no watermark"
+    if edge.routing is not None:
+        by = f" by {', '.join(edge.by)}" if edge.by else ""
+        yield _text(edge.routing.replace("_", " ") + by)
+    if edge.priority:
+        yield f"priority {edge.priority}"
+
+
+def keys_text(output: Output) -> str:
+    """The keys on an edge in words: `key 0: t, key 1: no column`."""
+    return ", ".join(f"key {key}: {column or 'no column'}" for key, column in output.keys)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _text(text: Any) -> str:
+    """Text that Mermaid shows as it is: its own marks, and those of HTML, as numbered characters."""
+    return "".join(c if c.isalnum() or c in " .,_-+*/():×…'" else f"#{ord(c)};" for c in str(text))

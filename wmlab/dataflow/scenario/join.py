@@ -17,7 +17,7 @@ from wmlab.dataflow.model.condition import And, Column, Comparator, Compare, Con
 from wmlab.dataflow.model.join_bounds import extract_bounds
 from wmlab.dataflow.scenario.expressions import parse
 from wmlab.dataflow.scenario.plan import Output
-from wmlab.dataflow.scenario.windows import Join
+from wmlab.dataflow.scenario.vertices import Join
 
 _COMPARATORS: Final[dict[type[ast.cmpop], Comparator]] = {
     ast.Eq: "=",

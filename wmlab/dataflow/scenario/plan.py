@@ -20,8 +20,18 @@ from wmlab.dataflow.scenario.edges import Edge
 from wmlab.dataflow.scenario.expressions import columns_of
 from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap, Filter, FlatMap, LateDrop, Map, Sink, StatefulMap
-from wmlab.dataflow.scenario.windows import Join, SessionWindow, Window
+from wmlab.dataflow.scenario.vertices import (
+    AsyncMap,
+    Filter,
+    FlatMap,
+    Join,
+    LateDrop,
+    Map,
+    SessionWindow,
+    Sink,
+    StatefulMap,
+    Window,
+)
 
 Location = tuple[str | int, ...]
 RESULT_TIMES: Final = ("start", "end")

@@ -15,8 +15,7 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.edges import Edge
 from wmlab.dataflow.scenario.join import rule_of
 from wmlab.dataflow.scenario.plan import Output, Plan
-from wmlab.dataflow.scenario.vertices import StatefulMap
-from wmlab.dataflow.scenario.windows import Join, SessionWindow, Window
+from wmlab.dataflow.scenario.vertices import Join, SessionWindow, StatefulMap, Window
 
 FRAMES: Final = ".frames"
 """How the name of the first of two stages ends."""

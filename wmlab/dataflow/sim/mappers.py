@@ -21,7 +21,7 @@ from wmlab.dataflow.model.source import (
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.join import rule_of
 from wmlab.dataflow.scenario.source import EventTime, Source
-from wmlab.dataflow.scenario.windows import Join, SessionWindow, Window
+from wmlab.dataflow.scenario.vertices import Join, SessionWindow, Window
 
 
 @dataclass(frozen=True, slots=True)

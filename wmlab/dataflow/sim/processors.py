@@ -23,8 +23,17 @@ from wmlab.dataflow.scenario.expressions import compiled
 from wmlab.dataflow.scenario.join import places_of, rule_of
 from wmlab.dataflow.scenario.parts import aggregate_of, function_name, is_function
 from wmlab.dataflow.scenario.plan import Output, Plan
-from wmlab.dataflow.scenario.vertices import AsyncMap, Filter, FlatMap, LateDrop, Map, StatefulMap
-from wmlab.dataflow.scenario.windows import Join, SessionWindow, Window
+from wmlab.dataflow.scenario.vertices import (
+    AsyncMap,
+    Filter,
+    FlatMap,
+    Join,
+    LateDrop,
+    Map,
+    SessionWindow,
+    StatefulMap,
+    Window,
+)
 from wmlab.dataflow.sim.layout import Node
 
 Values = tuple[Any, ...]

@@ -13,8 +13,7 @@ from wmlab.dataflow.model.session import SessionWindow as SessionRule
 from wmlab.dataflow.model.window import Window as WindowRule
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap
-from wmlab.dataflow.scenario.windows import Join, SessionWindow, Window
+from wmlab.dataflow.scenario.vertices import AsyncMap, Join, SessionWindow, Window
 from wmlab.dataflow.sim.layout import FRAMES, Node
 from wmlab.dataflow.sim.mappers import Clocked, clocked
 from wmlab.dataflow.sim.processors import processor_of
