@@ -1,4 +1,4 @@
-"""Two runs side by side, from the public door to what a notebook shows."""
+"""Two runs side by side, what differs between them, and what a notebook shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tests.streams.charts.recordings import recording
 from wmlab.core.errors import ChartError, RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
-from wmlab.streams.compare import compare
+from wmlab.streams.compare import compare, differences, run_of
+
+WRITER = {"name": "w1", "rate_per_s": 10}
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +70,45 @@ def test_what_cannot_be_compared_is_refused(runs: tuple[Recording, Recording]) -
     silent = Recording.from_tables(dict(recording(watermarks=[]).tables), name="s", scenario={"seed": 1})
     with pytest.raises(ChartError, match="None of the runs has a watermark"):
         compare(silent, silent)
+
+
+def of(scenario: dict[str, object] | None) -> Recording:
+    return Recording.from_tables({}, name="run", scenario=scenario)
+
+
+def test_the_measures_of_a_run_with_known_answers() -> None:
+    bounds, measures = run_of(recording(), None)
+    assert bounds == [(2_500, 800, 900), (5_000, 2_800, 3_900), (8_000, 2_800, 3_900)]
+    assert measures == {
+        "events": 5,
+        "watermarks": 2,
+        "held": 2,
+        "refused": 1,
+        # 2.5 s at a mean lag of 2 950 ms, then 3 s at 3 700 ms.
+        "mean_lag_ms": 3_359.1,
+        "worst_lag_ms": 5_200,
+        # 2.5 s at 100 ms, then 3 s at 1 100 ms.
+        "mean_width_ms": 645.5,
+        "below": 1,
+    }
+
+
+def test_a_run_without_watermarks_has_no_lag() -> None:
+    bounds, measures = run_of(recording(watermarks=[]), "orders")
+    assert (bounds, measures["mean_lag_ms"], measures["below"]) == ([], None, 0)
+
+
+def test_scenarios_differ_by_value_and_parts_are_found_by_name() -> None:
+    one = of({"seed": 1, "writers": [WRITER, {"name": "w2", "rate_per_s": 5}], "segments": [1, 2]})
+    other = of({"seed": 1, "writers": [{"name": "w2", "rate_per_s": 7}, WRITER, {"name": "w3"}], "segments": [1]})
+    assert differences([one, other]) == (
+        ("segments", ([1, 2], [1])),
+        ("writers[w2].rate_per_s", (5, 7)),
+        ("writers[w3].name", (None, "w3")),
+    )
+    assert differences([one, one]) == ()
+
+
+def test_a_log_has_no_scenario_to_compare() -> None:
+    with pytest.raises(RecordingError, match="came from a log"):
+        differences([of({"seed": 1}), of(None)])
