@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.bucket import bucket_of, distribute, take
+from wmlab.streams.model.coordination import bucket_of, distribute, take
 from wmlab.streams.model.cut import CutAlgorithm
 
 ONCE = re.compile(r"every bucket 0\.\.(\d+) exactly once")

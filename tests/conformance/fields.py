@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from wmlab.streams.model.epoch import Epoch
-from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import Segment, parse_segment, segment_name, split_id
+from wmlab.streams.model.segment import KeyRange, Segment, parse_segment, segment_name, split_id
 
 MISSING: Any = object()
 

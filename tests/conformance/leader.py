@@ -1,4 +1,4 @@
-"""What a leader remembers and reads: the barrier, the mark pointer, a stream that was created again."""
+"""What a leader remembers and reads: the previous lower bound, the mark pointer, a stream that was created again."""
 
 from __future__ import annotations
 
@@ -42,32 +42,32 @@ class Leader:
         with Fields(record, "iteration") as fields:
             what = f"iteration {fields.take('i')}"
             self.log, view = open_view(self.log)
-            barrier = view.previous[1].lower if view.previous else None
+            previous_lower = view.previous[1].lower if view.previous else None
             with Fields(fields.take("expect"), what) as expected:
                 skipped = sum(revision <= view.pointer for revision, _ in self.log.entries)
                 expect(f"{what}: mark", skipped, expected.take("mark"))
                 expect(f"{what}: log length", len(self.log.entries), expected.take("log_length"))
-                expect(f"{what}: previous lower", barrier, expected.take("previous_lower"))
+                expect(f"{what}: previous lower", previous_lower, expected.take("previous_lower"))
             for query in fields.take("queries"):
                 with Fields(query, f"{what}: query") as asked:
-                    self.answer(asked, barrier)
+                    self.answer(asked, previous_lower)
             bounds = fields.take("emit")
             if bounds is not None:
                 self.log, revision = emit(self.log, view, Watermark(*bounds, Position()))
                 assert revision is not None, f"{what}: the append was refused"
 
-    def answer(self, query: Fields, barrier: int | None) -> None:
+    def answer(self, query: Fields, previous_lower: int | None) -> None:
         if "sleep_ms" in query:
             self.now_ms += query.take("sleep_ms")
         elif "participating" in query:
             mark = WriterMark(query.take("participating"), Position())
-            found = cycle.classify(mark, barrier, 0, 0) is cycle.WriterStatus.PARTICIPATING
+            found = cycle.classify(mark, previous_lower, 0, 0) is cycle.WriterStatus.PARTICIPATING
             expect("participating", found, query.take("expect"))
         else:
             mark = WriterMark(query.take("active"), Position())
             rules = cycle.CycleRules(timeout_ms=query.take("timeout"))
             self.state, status = cycle.track(
-                self.state, "writer", mark, barrier=barrier, now_ms=self.now_ms, rules=rules
+                self.state, "writer", mark, previous_lower=previous_lower, now_ms=self.now_ms, rules=rules
             )
             active = status in (cycle.WriterStatus.PARTICIPATING, cycle.WriterStatus.LAGGING)
             expect("active", active, query.take("expect"))

@@ -10,13 +10,21 @@ from uuid import UUID
 from tests.conformance.fields import Fields, UnknownFormatError, expect, history_of, position_of, written
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.cut import CutAlgorithm
-from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
+from wmlab.streams.model.marks import (
+    AutomaticNotes,
+    MarkTable,
+    NoteOutcome,
+    StoreOutcome,
+    Versioned,
+    WriterMark,
+    acknowledge,
+    add_segment,
+    refuse_explicit_note,
+)
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.segment import parse_segment, segment_name
+from wmlab.streams.model.segment import KeyRange, parse_segment, segment_name
 from wmlab.streams.model.txn import CommittedTxn, batch_marks, txn_epoch
-from wmlab.streams.model.writer import AutomaticNotes, acknowledge, hold, refuse_explicit_note
 
 NOTE = re.compile(r"note writer t=(-?\d+) \{(\d+):(\d+)\}")
 
@@ -95,7 +103,7 @@ def run_position(case: Fields, algorithm: CutAlgorithm) -> None:
     position = Position()
     with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
         for name, record in inputs.take("segments").items():
-            position = hold(position, parse_segment(name))
+            position = add_segment(position, parse_segment(name))
             with Fields(record, name) as fields:
                 position = acknowledge(position, parse_segment(name), fields.take("last_acked_offset"))
         table, _ = MarkTable().note("w", inputs.take("note_time"), position)

@@ -10,9 +10,8 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.group import GroupState
-from wmlab.streams.model.keyspace import KeyRange
-from wmlab.streams.model.latest import LatestItem
-from wmlab.streams.model.segment import parse_segment, segment_id, segment_name
+from wmlab.streams.model.segment import KeyRange, parse_segment, segment_id, segment_name
+from wmlab.streams.model.window import LatestItem
 
 ADD = re.compile(r"add reader (\w+)")
 REMOVE = re.compile(r"remove reader (\w+)|(\w+) crashes")

@@ -16,13 +16,11 @@ from wmlab.streams.model import cycle
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.group import GroupState
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.log import MarksLog, Watermark, emit, open_view
-from wmlab.streams.model.marks import MarkTable
+from wmlab.streams.model.marks import MarkTable, acknowledge, add_segment, remove_segment
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.routing import key_of
+from wmlab.streams.model.segment import KeyRange, key_of
 from wmlab.streams.model.window import TimeWindow, Tracker
-from wmlab.streams.model.writer import acknowledge, hold, let_go
 
 TICKS, CYCLE_EVERY, SCALE_EVERY, EVENT_BYTES = 150, 25, 11, 108
 MORE = re.compile(r"at least (\d+) more watermarks appear after one of two controllers is killed")
@@ -103,9 +101,9 @@ class Run:
         self.history = self.history.scale([sealed], ranges)
         for segment in set(self.history.active.ids) - set(before):
             self.events[segment] = []
-            self.positions = {writer: hold(position, segment) for writer, position in self.positions.items()}
+            self.positions = {writer: add_segment(position, segment) for writer, position in self.positions.items()}
         for segment in set(before) - set(self.history.active.ids):
-            self.positions = {writer: let_go(position, segment) for writer, position in self.positions.items()}
+            self.positions = {writer: remove_segment(position, segment) for writer, position in self.positions.items()}
 
     def cycle(self, now_ms: int) -> None:
         self.log, view = open_view(self.log)

@@ -17,8 +17,7 @@ from tests.conformance.fields import (
 )
 from wmlab.streams.model import cycle, window
 from wmlab.streams.model.cut import CutAlgorithm, VisitOrder
-from wmlab.streams.model.epoch import Epoch
-from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.log import MarksLog, Watermark, emit, open_view
 from wmlab.streams.model.marks import MarkTable, StoreOutcome, positions_ordered
 from wmlab.streams.model.segment import Segment

@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import Segment, split_id
+from wmlab.streams.model.segment import KeyRange, Segment, split_id
 from wmlab.streams.model.window import Tracker
 
 Row = dict[str, Any]

@@ -72,14 +72,14 @@ def counted_positions(rows: Rows, entry: Row, writer: str) -> Iterator[dict[int,
 
 
 def read_at(rows: Rows, entry: Row) -> int:
-    """When the cycle that appended a watermark began: it had the entry before for its barrier.
+    """When the cycle that appended a watermark began: it had the entry before for its previous lower bound.
 
     Where no such cycle is written down, because its controller crashed, it is the last one of that controller.
     """
     before = [row["lower"] for row in log_of(rows) if row["seq"] < entry["seq"]]
-    barrier = before[-1] if before else None
+    previous_lower = before[-1] if before else None
     own = [row for row in rows["cycles"] if row["controller"] == entry["controller"]]
-    began = [row["at_ms"] for row in own if (row["outcome"], row["barrier"]) == ("emitted", barrier)]
+    began = [row["at_ms"] for row in own if (row["outcome"], row["previous_lower"]) == ("emitted", previous_lower)]
     return max(began or [row["at_ms"] for row in own if row["at_ms"] <= entry["emitted_ms"]] or [entry["emitted_ms"]])
 
 

@@ -8,10 +8,9 @@ from pyspark.sql import SparkSession
 
 import wmlab as wm
 from tools import readme_picture
-from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.model.window import Tracker
 
 ROOT = Path(__file__).resolve().parents[2]

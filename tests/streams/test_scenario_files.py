@@ -94,7 +94,7 @@ def test_4225_every_cycle_is_measured_against_the_newest_watermark_alone() -> No
     assert len({row["controller"] for row in log}) == 2
     for cycle in rows(run, "cycles"):
         before = [row["lower"] for row in log if row["emitted_ms"] < cycle["at_ms"]]
-        assert cycle["barrier"] == (before[-1] if before else None)
+        assert cycle["previous_lower"] == (before[-1] if before else None)
     (removal,) = [row["at_ms"] for row in rows(run, "cycles") if "stale" in row["removed"]]
     assert not [row for row in rows(run, "cycles") if row["at_ms"] > removal and "stale" in row["lagging"]]
     assert log[-1]["lower"] > 25_000

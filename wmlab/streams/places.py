@@ -16,10 +16,9 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.model import index as watermark_index
 from wmlab.streams.model.index import IndexRecord, MarksIndex
-from wmlab.streams.model.keyspace import KeyRange, joined, overlap_free
 from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import Segment, segment_name
+from wmlab.streams.model.segment import KeyRange, Segment, joined, overlap_free, segment_name
 from wmlab.streams.model.window import TimeWindow
 
 

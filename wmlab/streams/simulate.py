@@ -10,7 +10,7 @@ import pyarrow as pa
 from wmlab.core import traces
 from wmlab.core.journal import EventColumns, Journal
 from wmlab.core.values import Problem, Problems
-from wmlab.streams.model.routing import key_of
+from wmlab.streams.model.segment import key_of
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.load import Load
 from wmlab.streams.sim.world import World

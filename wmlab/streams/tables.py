@@ -3,7 +3,7 @@
 One table, one `pyarrow.Schema`; the field metadata carries `unit` and `about`. Everything that writes or
 reads a recording takes the columns from here, so that a table has one definition.
 
-Times: `*_ms` is simulated clock time in milliseconds; `time`, `event_time`, `lower`, `upper` and `barrier` are
+Times: `*_ms` is simulated clock time in milliseconds; `time`, `event_time`, `lower`, `upper` and `previous_lower` are
 application time, a 64-bit integer whose unit the writers choose (milliseconds in all scenarios of wmlab).
 Offsets are bytes; an event's offset is its end. Unknown is null.
 """
@@ -113,8 +113,10 @@ TABLES: Final[dict[str, pa.Schema]] = {
             _STREAM,
             column("controller", TEXT, "the controller that ran the cycle"),
             column("at_ms", LONG, "when it ran", unit="ms"),
-            column("barrier", LONG, "lower bound of the previous watermark; null: none, or not read", nullable=True),
-            column("participating", pa.list_(TEXT), "writers beyond the barrier"),
+            column(
+                "previous_lower", LONG, "lower bound of the previous watermark; null: none, or not read", nullable=True
+            ),
+            column("participating", pa.list_(TEXT), "writers beyond the previous lower bound"),
             column("lagging", pa.list_(TEXT), "writers that are waited for"),
             column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
             column("outcome", TEXT, "emitted or held"),

@@ -25,7 +25,14 @@ def test_offsets_are_maps_of_longs() -> None:
 
 
 def test_a_table_becomes_a_dataframe(spark: SparkSession) -> None:
-    cycle = {"stream": "s", "controller": "c1", "at_ms": 5, "barrier": None, "outcome": "held", "reason": "no writer"}
+    cycle = {
+        "stream": "s",
+        "controller": "c1",
+        "at_ms": 5,
+        "previous_lower": None,
+        "outcome": "held",
+        "reason": "no writer",
+    }
     lists = {"participating": ["w1", "w2"], "lagging": [], "removed": []}
     schema = TABLES["cycles"]
     table = pa.Table.from_pylist([{name: (cycle | lists).get(name) for name in schema.names}], schema=schema)

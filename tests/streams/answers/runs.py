@@ -66,12 +66,12 @@ def mark(writer: str, time: int, at_ms: int, outcome: str = "success") -> dict[s
     }
 
 
-def cycle(at_ms: int, barrier: int | None, *, controller: str = "c1", **columns: Any) -> dict[str, Any]:
+def cycle(at_ms: int, previous_lower: int | None, *, controller: str = "c1", **columns: Any) -> dict[str, Any]:
     row = {
         "stream": "orders",
         "controller": controller,
         "at_ms": at_ms,
-        "barrier": barrier,
+        "previous_lower": previous_lower,
         "participating": [],
         "lagging": [],
         "removed": [],

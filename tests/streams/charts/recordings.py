@@ -36,10 +36,10 @@ def _mark(writer: str, time: int, received_ms: int, outcome: str = "success") ->
     return {"stream": "orders", "writer": writer, "process": writer, "time": time, "position": {0: 10}} | at
 
 
-def _cycle(at_ms: int, barrier: int | None, lagging: list[str], outcome: str) -> dict[str, Any]:
+def _cycle(at_ms: int, previous_lower: int | None, lagging: list[str], outcome: str) -> dict[str, Any]:
     writers = {"participating": ["w1"], "lagging": lagging, "removed": []}
     reason = f"waits for {lagging[0]}" if lagging else ""
-    at = {"stream": "orders", "controller": "c0", "at_ms": at_ms, "barrier": barrier}
+    at = {"stream": "orders", "controller": "c0", "at_ms": at_ms, "previous_lower": previous_lower}
     return at | writers | {"outcome": outcome, "reason": reason}
 
 

@@ -127,7 +127,7 @@ def test_cycles_say_whom_they_waited_for() -> None:
     )
     assert list(trace(chart, "emitted").x) == [2.5, 5]
     assert list(trace(chart, "held").customdata) == ["7,000 ms, c0: waits for w2", "8,000 ms, c0: waits for w2"]
-    assert list(trace(chart, "barrier").y) == [None, 0.8, 2.8, 2.8]
+    assert list(trace(chart, "previous lower bound").y) == [None, 0.8, 2.8, 2.8]
 
 
 def test_a_bucket_without_owner_is_told_and_drawn() -> None:

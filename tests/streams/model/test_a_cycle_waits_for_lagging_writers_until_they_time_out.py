@@ -41,7 +41,7 @@ def run(marks, *, previous=PREVIOUS, now_ms: int = 0, state: CycleState | None =
 
 
 @pytest.mark.parametrize(
-    ("writer", "barrier", "age_ms", "status"),
+    ("writer", "previous_lower", "age_ms", "status"),
     [
         (mark(31), 30, 99, WriterStatus.PARTICIPATING),
         (mark(31, alive=False), 30, 99, WriterStatus.PARTICIPATING),
@@ -53,8 +53,8 @@ def run(marks, *, previous=PREVIOUS, now_ms: int = 0, state: CycleState | None =
         (mark(30, alive=False), 30, 10, WriterStatus.SHUT_DOWN),
     ],
 )
-def test_a_writer_is_in_one_of_four_states(writer, barrier, age_ms: int, status: WriterStatus) -> None:
-    assert classify(writer, barrier, age_ms, 10) is status
+def test_a_writer_is_in_one_of_four_states(writer, previous_lower, age_ms: int, status: WriterStatus) -> None:
+    assert classify(writer, previous_lower, age_ms, 10) is status
 
 
 def test_the_watermark_has_the_least_and_the_greatest_time() -> None:
@@ -66,7 +66,7 @@ def test_the_watermark_has_the_least_and_the_greatest_time() -> None:
 def test_a_lagging_writer_holds_the_watermark_and_the_reason_names_it() -> None:
     state, decision, effects = run({"w1": mark(40_000), "w2": mark(30_000)}, now_ms=7)
     assert (decision.outcome, decision.lagging, effects) == ("held", ("w2",), [])
-    assert decision.reason == "waits for w2 (last noted 30 000, barrier 30 000)"
+    assert decision.reason == "waits for w2 (last noted 30 000, previous lower bound 30 000)"
     assert state.behind_since == {"w2": 7}
 
 
@@ -130,7 +130,7 @@ def test_with_timeout_zero_nobody_is_waited_for() -> None:
 
 def test_before_the_first_watermark_every_recorded_writer_counts() -> None:
     _, decision, effects = run({"a": mark(-7, alive=False), "b": mark(0)}, previous=None)
-    assert (decision.barrier, effects[0].watermark.lower) == (None, -7)
+    assert (decision.previous_lower, effects[0].watermark.lower) == (None, -7)
 
 
 def test_the_smallest_time_blocks_the_first_watermark() -> None:

@@ -5,11 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.group import GroupState
-from wmlab.streams.model.membership import Membership
+from wmlab.streams.model.group import GroupState, Membership, Shared, fair_share, is_least_loaded, to_release
 from wmlab.streams.model.position import ReaderPosition
-from wmlab.streams.model.rebalance import fair_share, is_least_loaded, to_release
-from wmlab.streams.model.shared import Shared
 
 
 def begun(readers: str = "ab") -> Membership:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.keyspace import WHOLE, KeyRange, even_ranges, gaps, joined, overlap_free, same_space
+from wmlab.streams.model.segment import WHOLE, KeyRange, even_ranges, gaps, joined, overlap_free, same_space
 
 
 def ranges(*bounds: str) -> list[KeyRange]:

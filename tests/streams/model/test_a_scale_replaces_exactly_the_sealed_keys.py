@@ -10,10 +10,8 @@ from hypothesis import given
 
 from tests.streams.model.strategies import by_key, histories
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.epoch import Epoch
-from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.keyspace import KeyRange, gaps
-from wmlab.streams.model.segment import Segment, parse_segment
+from wmlab.streams.model.history import Epoch, StreamHistory
+from wmlab.streams.model.segment import KeyRange, Segment, gaps, parse_segment
 
 
 def names(segments) -> str:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.keyspace import WHOLE
-from wmlab.streams.model.segment import Segment, as_segment_id, parse_segment, segment_id, segment_name, split_id
+from wmlab.streams.model.segment import WHOLE, Segment, as_segment_id, parse_segment, segment_id, segment_name, split_id
 
 PARTS = st.integers(0, 2**31 - 1)
 

@@ -7,17 +7,23 @@ from uuid import UUID
 import pytest
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.latest import LatestItem
-from wmlab.streams.model.marks import WriterMark
+from wmlab.streams.model.marks import (
+    AutomaticNotes,
+    WriterMark,
+    acknowledge,
+    add_segment,
+    refuse_explicit_note,
+    remove_segment,
+)
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.txn import CommittedTxn, batch_marks, txn_epoch
-from wmlab.streams.model.writer import AutomaticNotes, acknowledge, hold, let_go, refuse_explicit_note
+from wmlab.streams.model.window import LatestItem
 
 
 def test_a_segment_just_opened_has_nothing_acknowledged() -> None:
-    position = hold(Position({"0@0": 5}), 1)
+    position = add_segment(Position({"0@0": 5}), 1)
     assert position == Position({"0@0": 5, "1@0": None})
-    assert hold(position, 0) is position
+    assert add_segment(position, 0) is position
 
 
 def test_an_acknowledgement_never_takes_back() -> None:
@@ -36,7 +42,7 @@ def test_an_acknowledgement_leaves_the_other_segments_as_they_were() -> None:
 
 
 def test_a_sealed_segment_goes_when_it_is_dealt_with() -> None:
-    assert let_go(Position({"0@0": 5, "1@0": None}), 0) == Position({"1@0": None})
+    assert remove_segment(Position({"0@0": 5, "1@0": None}), 0) == Position({"1@0": None})
 
 
 def test_a_foreign_acknowledgement_is_refused() -> None:

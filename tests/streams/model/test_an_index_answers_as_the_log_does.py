@@ -15,10 +15,9 @@ from wmlab.streams.model.index import (
     stream_cut_at,
     window_at,
 )
-from wmlab.streams.model.keyspace import WHOLE
 from wmlab.streams.model.log import MarksLog, TruncatedError, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.segment import WHOLE, Segment
 from wmlab.streams.model.window import TimeWindow, Tracker
 
 SEGMENTS = {0: Segment(0, 0, WHOLE)}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.bucket import bucket_of, distribute, take
+from wmlab.streams.model.coordination import bucket_of, distribute, take
 
 CONTROLLERS = st.sets(st.sampled_from("abcdef"), min_size=1)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.routing import key_of
+from wmlab.streams.model.segment import key_of
 
 
 @given(st.text())

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wmlab.streams.model.keyspace import KeyRange
-from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.parts import Clock
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes
 

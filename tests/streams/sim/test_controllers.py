@@ -71,7 +71,7 @@ def test_c1_a_leader_crashes_around_its_append(point):
     last_before = [row["lower"] for row in emitted(world) if row["emitted_ms"] <= at][-1]
     heir = next(row for row in cycles(world, at))
     assert heir["controller"] != victim
-    assert heir["barrier"] == last_before
+    assert heir["previous_lower"] == last_before
     assert emitted(world, heir["at_ms"])
     assert_log_is_sound(world)
 

@@ -36,7 +36,7 @@ def test_t1_a_transaction_open_beyond_the_timeout_arrives_behind_the_watermark_w
     (mark,) = rows(late, "writer_marks", txn="t-5")
     assert (mark["outcome"], mark["time"]) == ("success", 4_000)
     assert late_events(late) - late_events(calm) > 200
-    # Its mark is a first mark again: it lies behind the barrier and holds the next watermark.
+    # Its mark is a first mark again: it lies behind the previous lower bound and holds the next watermark.
     held_by = [row["lagging"] for row in rows(late, "cycles") if merged_ms < row["at_ms"] < merged_ms + 900]
     assert all("t" in lagging for lagging in held_by)
 

@@ -42,12 +42,12 @@ def test_w1_a_crashed_writer_blocks_until_its_timeout_counted_from_the_first_cyc
 
 def test_w2_a_pause_below_the_timeout_costs_a_wait_and_then_all_count():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 30), noted(2_700, "b", 20), timeout_ms=2_000)
-    assert held(world)[:2] == ["waits for b (last noted 10, barrier 10)"] * 2
+    assert held(world)[:2] == ["waits for b (last noted 10, previous lower bound 10)"] * 2
     assert emitted(world)[:2] == [(1_505, 10), (3_005, 20)]
     assert rows(world, "watermarks")[1]["writers"] == {"a": 30, "b": 20}
 
 
-def test_w3_a_writer_that_shuts_down_beyond_the_barrier_counts_once_more_and_is_removed():
+def test_w3_a_writer_that_shuts_down_beyond_the_previous_bound_counts_once_more_and_is_removed():
     shut_down = script.ShutDownWriter(at_ms=1_800, writer="b")
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 30), noted(1_600, "b", 20), shut_down, noted(2_100, "a", 40))
     assert emitted(world)[:3] == [(1_505, 10), (2_005, 20), (2_505, 40)]
@@ -56,7 +56,7 @@ def test_w3_a_writer_that_shuts_down_beyond_the_barrier_counts_once_more_and_is_
     assert [row["outcome"] for row in rows(world, "writer_shutdowns")] == ["ok"]
 
 
-def test_w3_a_writer_that_shuts_down_behind_the_barrier_is_removed_without_a_wait():
+def test_w3_a_writer_that_shuts_down_behind_the_previous_bound_is_removed_without_a_wait():
     world = scripted(*BOTH_AT_10, script.ShutDownWriter(at_ms=1_600, writer="b"), noted(1_700, "a", 20))
     assert removals(world)[0] == (2_005, ["b"])
     assert emitted(world)[:2] == [(1_505, 10), (2_005, 20)]
@@ -83,7 +83,7 @@ def test_w5_a_dropped_writer_that_goes_on_writing_makes_late_events():
     assert late_events(run(stream=stream, script=[silence])) > 50
 
 
-def test_w6_a_dropped_writer_that_returns_behind_the_barrier_blocks_for_one_timeout():
+def test_w6_a_dropped_writer_that_returns_behind_the_previous_bound_blocks_for_one_timeout():
     returns = (noted(4_000, "b", 15), noted(4_100, "a", 30))
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 20), *returns)
     assert outcomes(world, "b") == ["success", "success"]
@@ -91,7 +91,7 @@ def test_w6_a_dropped_writer_that_returns_behind_the_barrier_blocks_for_one_time
     assert emitted(world) == [(1_505, 10), (3_005, 20), (5_505, 30)]
 
 
-def test_w7_a_dropped_writer_that_returns_beyond_the_barrier_takes_part_even_with_a_smaller_position():
+def test_w7_a_dropped_writer_that_returns_beyond_the_previous_bound_takes_part_even_with_a_smaller_position():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 20), noted(4_000, "b", 25, {"0@0": 1}), noted(4_000, "a", 30))
     assert outcomes(world, "b") == ["success", "success"]
     assert {"a": 30, "b": 25} in [row["writers"] for row in rows(world, "watermarks")]
@@ -108,7 +108,7 @@ def test_w8_a_time_that_goes_back_is_refused_one_that_stays_is_not_and_one_far_a
     )
     world = scripted(*actions)
     assert outcomes(world, "a") == ["success", "invalid time", "success", "success"]
-    assert held(world)[0].startswith("waits for a (last noted 10, barrier 10)")
+    assert held(world)[0].startswith("waits for a (last noted 10, previous lower bound 10)")
     assert bounds(world)[:2] == [(10, 10), (20, 10**12)]
 
 

@@ -13,9 +13,8 @@ from wmlab.core.words import grouped, listed, moment, span
 from wmlab.streams.answers.explain import Explanation, HoldingSegment, explain_log
 from wmlab.streams.answers.history import Row, group_positions, of_stream, the_stream
 from wmlab.streams.answers.rules import Rules
-from wmlab.streams.model.keyspace import KeyRange
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import Segment, segment_name, split_id
+from wmlab.streams.model.segment import KeyRange, Segment, segment_name, split_id
 from wmlab.streams.model.window import compare
 
 _NAMED = 3

@@ -182,7 +182,11 @@ def _held(run: Sequence[Row]) -> Moment:
     waits = sorted(first["lagging"])
     cycles = counted(len(run), "cycle")
     what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
-    bound = "no lower bound yet" if first["barrier"] is None else f"lower bound stays at {moment(first['barrier'])}"
+    bound = (
+        "no lower bound yet"
+        if first["previous_lower"] is None
+        else f"lower bound stays at {moment(first['previous_lower'])}"
+    )
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
 
 

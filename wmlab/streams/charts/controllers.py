@@ -17,9 +17,9 @@ _MOST_CYCLES: Final = 600
 
 
 def watermark_cycles(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw each run of the watermark cycle in the lane of its controller, above the barrier that it started from.
+    """Draw each run of the watermark cycle in the lane of its controller, above the previous watermark's lower bound.
 
-    The barrier is the lower bound of the watermark before; a cycle emits when every writer that it waits for has
+    A cycle emits when every writer that it waits for has
     passed it. Raises `ChartError` if there are several streams and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
@@ -29,7 +29,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     shown = share_of(cycles, _MOST_CYCLES)
     sentence = _describe_cycles(name, cycles)
     fewer = f" Drawn are {len(shown):,} of {len(cycles):,} cycles." if len(shown) < len(cycles) else ""
-    times = [row["barrier"] for row in cycles] + [mark["lower"] for mark in marks]
+    times = [row["previous_lower"] for row in cycles] + [mark["lower"] for mark in marks]
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         subtitle=sentence + fewer,
@@ -44,17 +44,17 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
                 height=200.0,
                 layers=[
                     Steps(
-                        name="barrier",
+                        name="previous lower bound",
                         role="truth",
                         xs=[row["at_ms"] for row in shown],
-                        ys=[row["barrier"] for row in shown],
+                        ys=[row["previous_lower"] for row in shown],
                     )
                 ],
             ),
         ],
         rules=faults(recording, name),
     )
-    columns = ("controller", "at_ms", "barrier", "lagging", "removed", "outcome", "reason")
+    columns = ("controller", "at_ms", "previous_lower", "lagging", "removed", "outcome", "reason")
     data = {column: [row[column] for row in cycles] for column in columns}
     return Chart(sentence=sentence, data=data, scene=scene)
 

@@ -35,16 +35,18 @@ def with_counted(watermarks: DataFrame, marks: DataFrame, cycles: DataFrame) -> 
 def read_at(watermarks: DataFrame, cycles: DataFrame) -> DataFrame:
     """The watermarks with `read_ms`: when the cycle that emitted each one began, to read the marks first of all.
 
-    That cycle is the one of the same controller whose barrier is the lower bound of the entry before. A controller
+    That cycle is the one of the same controller whose previous lower bound is that of the entry before. A controller
     that goes down after the append leaves no row of it; then the controller's last cycle before that counts, which is
     earlier, and without any the moment of the append.
     """
     log = Window.partitionBy("stream").orderBy("seq", "revision")
-    entries = watermarks.withColumn("barrier", F.lag("lower").over(log)).alias("entry")
-    ran = cycles.where(F.col("outcome") == "emitted").groupBy("stream", "controller", "barrier")
+    entries = watermarks.withColumn("previous_lower", F.lag("lower").over(log)).alias("entry")
+    ran = cycles.where(F.col("outcome") == "emitted").groupBy("stream", "controller", "previous_lower")
     began = F.broadcast(ran.agg(F.max("at_ms").alias("began_ms"))).alias("ran")
-    same = [F.col(f"entry.{name}").eqNullSafe(F.col(f"ran.{name}")) for name in ("stream", "controller", "barrier")]
-    matched = entries.join(began, same, "left").select("entry.*", "began_ms").drop("barrier")
+    same = [
+        F.col(f"entry.{name}").eqNullSafe(F.col(f"ran.{name}")) for name in ("stream", "controller", "previous_lower")
+    ]
+    matched = entries.join(began, same, "left").select("entry.*", "began_ms").drop("previous_lower")
     others = cycles.select("stream", "controller", F.col("at_ms").alias("emitted_ms"), F.col("at_ms").alias("last_ms"))
     both = matched.unionByName(others, allowMissingColumns=True)
     by_time = Window.partitionBy("stream", "controller").orderBy("emitted_ms", F.col("seq").asc_nulls_first())

@@ -15,12 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.epoch import Epoch
-from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.keyspace import KeyRange, gaps
+from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.marks import behind_at_a_key
 from wmlab.streams.model.position import Position, first_unpassed_ancestor
-from wmlab.streams.model.segment import Segment, segment_name, split_id
+from wmlab.streams.model.segment import KeyRange, Segment, gaps, segment_name, split_id
 
 END: Final = 2**63 - 1
 """Stands for the end of a segment: beyond every offset."""

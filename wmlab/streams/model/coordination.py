@@ -1,26 +1,86 @@
-"""Who is there, who is elected, and who owns which bucket: the coordination service as a value.
+"""Who is there, who is elected, and who owns which watermark bucket: the coordination service as a value.
 
-A controller is there as long as its session lives. The one that has been there longest is the distributor: it writes
-the map of shares. A controller owns a bucket only through a node of its session in that bucket; the node goes with
-the session, whether the controller knows or not. So two may believe that they own a bucket, but the service never
-does.
+A stream belongs to the bucket its name hashes to. A controller is there as long as its session lives. The one that has
+been there longest is the distributor: it spreads the buckets over the live controllers so that their loads differ by
+one at most, and moves as few as it can. A controller owns a bucket only through a node of its session in that bucket;
+the node goes with the session, whether the controller knows or not. So two may believe that they own a bucket, but the
+service never does.
 
-Source: PDP-33, Distributing Streams across Controller instances; upstream classes `ZKBucketManager`, `BucketService`
-and `UniformBucketDistributor`.
+Source: PDP-33, Distributing Streams across Controller instances; upstream classes `BucketStore`, `ZKBucketManager`,
+`BucketService`, `ClusterZKImpl` and `UniformBucketDistributor`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.bucket import distribute, take
+
+_MASK = 2**32 - 1
+_NO_SIGN = 2**31 - 1
+
+
+def bucket_of(stream: str, count: int) -> int:
+    """The bucket 0 .. count - 1 of a stream, named "scope/stream".
+
+    The hash is the 32-bit polynomial with base 31 over the UTF-16 units of the name, sign bit cleared. Raises
+    `ModelError` for a count below 1. Source: upstream class `BucketStore` (getBucket).
+    """
+    _refuse_count(count)
+    units = stream.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & _MASK
+    return (value & _NO_SIGN) % count
+
+
+def distribute(
+    controllers: Collection[str], count: int, before: Mapping[str, frozenset[int]] | None = None
+) -> Mapping[str, frozenset[int]]:
+    """The buckets 0 .. count - 1 of each controller: every bucket once, loads differing by one at most.
+
+    A bucket leaves its controller `before` only if that is gone or has more than its share. Without controllers the
+    result is empty. Raises `ModelError` for a count below 1.
+    """
+    _refuse_count(count)
+    if not controllers:
+        return {}
+    held = {name: sorted(b for b in (before or {}).get(name, ()) if b < count) for name in sorted(controllers)}
+    share, larger = divmod(count, len(held))
+    # The controllers that hold most keep the one bucket that some have more than others.
+    by_load = sorted(held, key=lambda name: (-len(held[name]), name))
+    quota = {name: share + (rank < larger) for rank, name in enumerate(by_load)}
+    kept = {name: buckets[: quota[name]] for name, buckets in held.items()}
+    free = sorted(set(range(count)) - {bucket for buckets in kept.values() for bucket in buckets})
+    for name, buckets in kept.items():
+        missing = quota[name] - len(buckets)
+        buckets.extend(free[:missing])
+        del free[:missing]
+    return {name: frozenset(buckets) for name, buckets in kept.items()}
+
+
+def take(owners: Mapping[int, str], bucket: int, controller: str, count: int) -> tuple[Mapping[int, str], bool]:
+    """The owners after a controller has tried to take a bucket, and whether it owns it now.
+
+    Taking one's own bucket again succeeds; taking another's is refused until that lets go. Raises `ModelError` for a
+    bucket outside 0 .. count - 1. Source: upstream class `BucketService` (takeBucketOwnership).
+    """
+    if not 0 <= bucket < count:
+        raise ModelError(f"There is no bucket {bucket}.", remedy=f"Give a bucket between 0 and {count - 1}.")
+    if owners.get(bucket, controller) != controller:
+        return owners, False
+    return {**owners, bucket: controller}, True
+
+
+def _refuse_count(count: int) -> None:
+    if count < 1:
+        raise ModelError(f"{count} is not a number of buckets.", remedy="Give at least one bucket.")
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A controller's session: its name and which of its sessions this is. Source: upstream `ClusterZKImpl`."""
+    """A controller's session: its name and which of its sessions this is."""
 
     controller: str
     number: int
@@ -33,7 +93,7 @@ class Session:
 class Coordination:
     """Immutable state of the service: sessions by age, shares by controller, and the session in each bucket's node.
 
-    Raises `ModelError` for a count of buckets below 1. Source: as the module.
+    Raises `ModelError` for a count of buckets below 1.
     """
 
     buckets: int
@@ -46,7 +106,7 @@ class Coordination:
             raise ModelError(f"{self.buckets} is not a number of buckets.", remedy="Give at least one bucket.")
 
     def open(self, session: Session) -> Coordination:
-        """The service with one more session. Raises `ModelError` if it is there already. Source: as the module."""
+        """The service with one more session. Raises `ModelError` if it is there already."""
         if session in self.sessions:
             raise ModelError(f"{session} is open already.", remedy="Open every session once.")
         return replace(self, sessions=(*self.sessions, session))
@@ -66,10 +126,7 @@ class Coordination:
         return self.sessions[0] if self.sessions else None
 
     def distribute(self) -> Coordination:
-        """The service with even shares for the controllers that are there, moving as few buckets as possible.
-
-        Source: upstream class `UniformBucketDistributor`.
-        """
+        """The service with even shares for the controllers that are there, moving as few buckets as possible."""
         present = {session.controller for session in self.sessions}
         return replace(self, shares=distribute(present, self.buckets, self.shares))
 

@@ -17,11 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.epoch import Epoch
-from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.keyspace import WHOLE, KeyRange, gaps
+from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.position import Position, first_unpassed_ancestor
-from wmlab.streams.model.segment import Segment, segment_name
+from wmlab.streams.model.segment import WHOLE, KeyRange, Segment, gaps, segment_name
 
 CutAlgorithm = Literal["sound", "pravega"]
 VisitOrder = Literal["as_noted", "newest_first", "oldest_first"]
@@ -30,10 +28,7 @@ _Offsets = dict[int, int | None]
 
 
 class CutError(ModelError):
-    """No cut can be computed; `reason` is "no positions", "unknown segment 9@4" or "did not terminate".
-
-    Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
-    """
+    """No cut can be computed; `reason` is "no positions", "unknown segment 9@4" or "did not terminate"."""
 
     def __init__(self, reason: str, *, remedy: str) -> None:
         self.reason = reason

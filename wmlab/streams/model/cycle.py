@@ -1,12 +1,12 @@
 """One run of the watermark cycle: who counts, who is waited for, who is dropped, and what is emitted.
 
-The barrier is the lower bound of the previous watermark. Every recorded writer is in one of four states:
+Every recorded writer is in one of four states; the previous lower is the lower bound of the previous watermark:
 
-    state          condition                                    effect
-    participating  no previous watermark, or time > barrier     counts; being alive and age do not matter
-    lagging        time <= barrier, alive, age < timeout        no watermark is emitted
-    shut down      time <= barrier, not alive                   removed, does not hold anything
-    timed out      time <= barrier, alive, age >= timeout       removed, does not hold anything
+    state          condition                                         effect
+    participating  no previous watermark, or time > previous lower   counts; being alive and age do not matter
+    lagging        time <= previous lower, alive, age < timeout      no watermark is emitted
+    shut down      time <= previous lower, not alive                 removed, does not hold anything
+    timed out      time <= previous lower, alive, age >= timeout     removed, does not hold anything
 
 The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
 (as designed). The leader's only memory is when it first found each writer behind: a new leader starts without.
@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
+from wmlab.core.words import grouped
 from wmlab.streams.model.cut import CutAlgorithm, CutError, VisitOrder, stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
@@ -31,7 +32,7 @@ TimeoutFrom = Literal["first_behind", "last_note"]
 Outcome = Literal["emitted", "held"]
 
 MIN_TIME: Final = -(2**63)
-"""The smallest time. It cannot be emitted: without a previous watermark it stands in for the barrier."""
+"""The smallest time. It cannot be emitted: without a previous watermark it stands in for the previous lower bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +55,7 @@ class CycleRules:
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """A leader's memory: for each writer behind the barrier, the clock time in ms of the first cycle that saw it.
+    """A leader's memory: for each writer behind, the clock time in ms of the first cycle that found it so.
 
     Source: upstream class `WatermarkClient` (inactive writers).
     """
@@ -87,7 +88,6 @@ class Observe:
     """Event: a cycle has read the marks (in the order noted) and the previous watermark.
 
     `noted_ms`, the clock time of each writer's last note, is needed for a timeout counted from there.
-    Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarking`.
     """
 
     now_ms: int
@@ -99,7 +99,7 @@ class Observe:
 
 @dataclass(frozen=True, slots=True)
 class RemovalDone:
-    """Event: the store has removed the writer, or refused because its mark had changed. Source: as `Observe`."""
+    """Event: the store has removed the writer, or refused because its mark had changed."""
 
     writer: str
     removed: bool
@@ -107,7 +107,7 @@ class RemovalDone:
 
 @dataclass(frozen=True, slots=True)
 class RemoveWriter:
-    """Effect: remove the writer from the store if its mark is still this one. Source: as `Observe`."""
+    """Effect: remove the writer from the store if its mark is still this one."""
 
     writer: str
     mark: WriterMark
@@ -115,24 +115,21 @@ class RemoveWriter:
 
 @dataclass(frozen=True, slots=True)
 class LeaveBucket:
-    """Effect: remove the stream from its watermark bucket, for nobody notes time in it. Source: as `Observe`."""
+    """Effect: remove the stream from its watermark bucket, for nobody notes time in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Effect: append the watermark if the log has not grown. Source: as `Observe`."""
+    """Effect: append the watermark if the log has not grown."""
 
     watermark: Watermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Effect: what the cycle found; `reason` says why nothing was emitted and is empty when something was.
+    """Effect: what the cycle found; `reason` says why nothing was emitted and is empty when something was."""
 
-    Source: as `Observe`; Pravega only logs it.
-    """
-
-    barrier: int | None
+    previous_lower: int | None
     participating: tuple[str, ...] = ()
     lagging: tuple[str, ...] = ()
     shut_down: tuple[str, ...] = ()
@@ -144,16 +141,19 @@ class Decision:
 Effect = RemoveWriter | LeaveBucket | Append | Decision
 
 
-def classify(mark: WriterMark, barrier: int | None, age_ms: int, timeout_ms: int) -> WriterStatus:
-    """The writer's state by the table above; `barrier` is None before the first watermark.
+def classify(mark: WriterMark, previous_lower: int | None, age_ms: int, timeout_ms: int) -> WriterStatus:
+    """The writer's state by the table above; `previous_lower` is None before the first watermark.
 
     Source: upstream class `WatermarkClient` (isWriterParticipating, isWriterActive).
     """
-    if barrier is None or mark.time > barrier:
-        return WriterStatus.PARTICIPATING
-    if not mark.alive:
-        return WriterStatus.SHUT_DOWN
-    return WriterStatus.LAGGING if age_ms < timeout_ms else WriterStatus.TIMED_OUT
+    match previous_lower is not None and mark.time <= previous_lower, mark.alive, age_ms < timeout_ms:
+        case False, _, _:
+            return WriterStatus.PARTICIPATING
+        case True, True, True:
+            return WriterStatus.LAGGING
+        case True, False, _:
+            return WriterStatus.SHUT_DOWN
+    return WriterStatus.TIMED_OUT
 
 
 def track(
@@ -161,7 +161,7 @@ def track(
     writer: str,
     mark: WriterMark,
     *,
-    barrier: int | None,
+    previous_lower: int | None,
     now_ms: int,
     rules: CycleRules,
     noted_ms: Mapping[str, int] | None = None,
@@ -171,18 +171,18 @@ def track(
     Raises `ModelError` when the timeout runs from the last note and that is not given.
     Source: upstream class `WatermarkClient` (isWriterActive).
     """
-    if classify(mark, barrier, 0, 1) is WriterStatus.PARTICIPATING:
+    if classify(mark, previous_lower, 0, 1) is WriterStatus.PARTICIPATING:
         return state.forget(writer), WriterStatus.PARTICIPATING
     state = state.found_behind(writer, now_ms)
     start_ms = inactive_since(state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=noted_ms)
-    return state, classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)
+    return state, classify(mark, previous_lower, now_ms - start_ms, rules.timeout_ms)
 
 
 def inactive_since(
     state: CycleState, writer: str, *, now_ms: int, timeout_from: TimeoutFrom, noted_ms: Mapping[str, int] | None
 ) -> int:
     """From when on a writer behind counts as inactive: the first cycle that found it so, at `now_ms` if none has yet,
-    or its last note. Raises `ModelError` as `track`. Source: as `track`; PDP-33, Periodic Watermark Workflow.
+    or its last note. Raises `ModelError` as `track`.
     """
     if timeout_from == "first_behind":
         return state.behind_since.get(writer, now_ms)
@@ -197,22 +197,28 @@ def inactive_since(
 def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> tuple[CycleState, tuple[Effect, ...]]:
     """The leader's next state and what it wants done; for `Observe` exactly one effect is a `Decision`.
 
-    Raises `ModelError` as `track`. Source: PDP-33, Periodic Watermark Workflow; upstream `PeriodicWatermarking`.
+    Raises `ModelError` as `track`.
     """
     if isinstance(event, RemovalDone):
         return (state.forget(event.writer) if event.removed else state), ()
-    barrier = None if event.previous is None else event.previous.lower
+    previous_lower = None if event.previous is None else event.previous.lower
     found: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
     for writer, mark in event.marks.items():
         state, status = track(
-            state, writer, mark, barrier=barrier, now_ms=event.now_ms, rules=rules, noted_ms=event.noted_ms
+            state,
+            writer,
+            mark,
+            previous_lower=previous_lower,
+            now_ms=event.now_ms,
+            rules=rules,
+            noted_ms=event.noted_ms,
         )
         found[status][writer] = mark
     inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
     verdict, reason = _verdict(event, found, rules)
     decision = Decision(
-        barrier=barrier,
+        previous_lower=previous_lower,
         participating=tuple(found[WriterStatus.PARTICIPATING]),
         lagging=tuple(found[WriterStatus.LAGGING]),
         shut_down=tuple(found[WriterStatus.SHUT_DOWN]),
@@ -249,9 +255,5 @@ def _verdict(
 
 
 def _held_by(writer: str, mark: WriterMark, previous: Watermark | None) -> str:
-    barrier = "" if previous is None else f", barrier {_grouped(previous.lower)}"
-    return f"{writer} (last noted {_grouped(mark.time)}{barrier})"
-
-
-def _grouped(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
+    bound = "" if previous is None else f", previous lower bound {grouped(previous.lower)}"
+    return f"{writer} (last noted {grouped(mark.time)}{bound})"

@@ -1,24 +1,56 @@
-"""A reader group's shared state for one stream: who reads which segment, and how far the group has read.
+"""The shared state of a reader group: who reads which segment, how far the group has read, and its checkpoints.
 
-Every segment of the group has a last-read offset, assigned or not. It is overwritten when its reader publishes or
+Every change is one function from a state to the next, made by compare-and-set: it names the revision it was made from,
+and is made again on a newer state when somebody else was faster.
+
+Every segment of a group has a last-read offset, assigned or not. It is overwritten when its reader publishes or
 releases it, and left alone when the reader disappears. A finished segment leaves the state, and a successor appears
-at offset 0 once all its predecessors have finished; until then its keys have no entry.
+at offset 0 once all its predecessors have finished; until then its keys have no entry. The design text shares times
+instead: a map from reader to the time of the last watermark that it has passed with its own segments and those nobody
+owns; the group is at the minimum. A reader without segments is not in the map. One that owns segments and has passed
+nothing has the time None, and so has the group.
 
-The design text shares times instead: a map from reader to the time of the last watermark that it has passed with its
-own segments and those nobody owns; the group is at the minimum. A reader without segments is not in the map. One that
-owns segments and has passed nothing has the time None, and so has the group.
+A checkpoint is one position that all readers agree on, to which the group can be taken back. It is asked for; each
+reader then reports where it is, once; what nobody owns counts where its next owner would begin. When all have reported
+it is complete. In the design text it also carries the offset in the marks segment of the reader that is least far
+there; the implementation leaves that out. `generation` grows with every reset: a reader of an older one begins anew.
 
-Source: PDP-33, Client Changes (reader group state); upstream class `ReaderGroupState`.
+A reader's load is the sum over its segments of a weight: one each, the bytes that remain to be read, or how far the
+segment's time is behind, on top of a weight for being there. A reader gives a segment back when the larger of its load
+and that of the least loaded reader shrinks by it, and it gives the one with which it shrinks most, of several the
+lightest.
+
+Source: PDP-33, Client Changes (reader group state, getCheckpoint, getStreamCut), and PDP-33, Future Possibilities
+(rebalancing by time instead of bytes); upstream classes `ReaderGroupState`, `ReaderGroupStateManager`,
+`ReaderGroupImpl`, `CheckpointState`, `CheckpointImpl` and `StateSynchronizerImpl`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import segment_name
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(Generic[T]):
+    """A value and its revision, which grows by one with every change."""
+
+    value: T
+    revision: int = 0
+
+    def replace_if(self, revision: int, value: T) -> tuple[Shared[T], bool]:
+        """The new value if the revision is still the present one; else the same as before, and False.
+
+        Source: upstream class `StateSynchronizerImpl` (conditionallyWrite).
+        """
+        return (Shared(value, revision + 1), True) if revision == self.revision else (self, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +60,7 @@ class GroupState:
     `pending` maps a future segment to its predecessors that are not finished; `finished` are the segments read to
     their end whose completion is not recorded yet. `resume` is where the next owner of a segment begins to read, `ends`
     where a bounded group stops in a segment, `times` the map of the design text, `rangeless` the segments whose key
-    range the group does not know. Source: upstream class `ReaderGroupState`.
+    range the group does not know.
     """
 
     offsets: Mapping[int, int]
@@ -149,14 +181,14 @@ class GroupState:
     def note_time(self, reader: str, time: int | None) -> GroupState:
         """The group after a reader has put the time it has passed into the map; without segments it has no place there.
 
-        Raises `ModelError` for an unknown reader. Source: PDP-33, Client Changes.
+        Raises `ModelError` for an unknown reader.
         """
         self._refuse_unknown(reader)
         return replace(self, times=_times_of_owners({**self.times, reader: time}, self.owners))
 
     @property
     def position(self) -> ReaderPosition:
-        """How far the group has read, as its trackers compare it. Source: upstream `ReaderGroupStateManager`."""
+        """How far the group has read, as its trackers compare it."""
         open_segments = {s: offset for s, offset in self.offsets.items() if s not in self.finished}
         return ReaderPosition(open_segments, self.finished)
 
@@ -184,7 +216,7 @@ class GroupState:
 
     @property
     def unassigned(self) -> tuple[int, ...]:
-        """The segments that no reader owns, ascending. Source: upstream class `ReaderGroupState`."""
+        """The segments that no reader owns, ascending."""
         return tuple(sorted(segment for segment, owner in self.owners.items() if owner is None))
 
     def _refuse_unknown(self, reader: str) -> None:
@@ -205,3 +237,251 @@ class GroupState:
 def _times_of_owners(times: Mapping[str, int | None], owners: Mapping[int, str | None]) -> Mapping[str, int | None]:
     owning = set(owners.values())
     return {reader: time for reader, time in times.items() if reader in owning}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """Where a group is in one stream: offsets of open segments, and the segments that wait for predecessors.
+
+    `marks_offset` is where to go on in the marks segment; None: at its start.
+    """
+
+    offsets: Mapping[int, int]
+    pending: Mapping[int, frozenset[int]]
+    marks_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCheckpoint:
+    """A checkpoint: its name and the place in each stream."""
+
+    name: str
+    places: Mapping[str, StreamPlace]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCheckpoint:
+    """A checkpoint that some readers have not reported for; `offsets` and `writer_marks` are by stream."""
+
+    name: str
+    waiting: frozenset[str]
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    marks: Mapping[str, int] = field(default_factory=dict)
+
+    def report(
+        self, reader: str, offsets: Mapping[str, Mapping[int, int]], marks: Mapping[str, int] | None = None
+    ) -> PendingCheckpoint:
+        """After a reader's report: its offsets, and where it is in the marks segments. A second one changes nothing.
+
+        Source: upstream class `CheckpointState` (readerCheckpointed).
+        """
+        if reader not in self.waiting:
+            return self
+        lowest = dict(self.marks)
+        for stream, offset in (marks or {}).items():
+            lowest[stream] = min(offset, lowest.get(stream, offset))
+        merged = {stream: {**self.offsets.get(stream, {}), **mine} for stream, mine in offsets.items()}
+        return replace(self, waiting=self.waiting - {reader}, offsets={**self.offsets, **merged}, marks=lowest)
+
+    def without(self, reader: str) -> PendingCheckpoint:
+        """After a reader has left: it is not waited for. Source: upstream class `CheckpointState` (removeReader)."""
+        return replace(self, waiting=self.waiting - {reader})
+
+    def complete(self, streams: Mapping[str, GroupState]) -> GroupCheckpoint | None:
+        """The checkpoint, or None while somebody has to report.
+
+        Segments without a report count where their next owner begins.
+        """
+        if self.waiting:
+            return None
+        places = {}
+        for stream, state in streams.items():
+            reported = self.offsets.get(stream, {})
+            offsets = {segment: reported.get(segment, state.resume[segment]) for segment in state.offsets}
+            places[stream] = StreamPlace(offsets, state.pending, self.marks.get(stream))
+        return GroupCheckpoint(self.name, places)
+
+
+def checkpointed(state: GroupState, place: StreamPlace) -> GroupState:
+    """The group after a checkpoint: what a crashed reader leaves is read again from there on.
+
+    Source: upstream class `ReaderGroupState` (CheckpointReader).
+    """
+    return replace(state, resume={**state.resume, **{s: o for s, o in place.offsets.items() if s in state.offsets}})
+
+
+def reset(state: GroupState, place: StreamPlace, *, ranges: bool = True) -> GroupState:
+    """The group back at a checkpoint, with its readers and no owner; without `ranges` no key range is known.
+
+    Source: upstream classes `ReaderGroupImpl` (resetReaderGroup) and issue 4194.
+    """
+    begun = GroupState.create(place.offsets, ends=state.ends)
+    rangeless = frozenset() if ranges else frozenset(begun.offsets)
+    return replace(begun, pending=place.pending, readers=state.readers, rangeless=rangeless)
+
+
+Place = tuple[str, int]
+"""A stream and a segment of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The whole shared state of a reader group; `streams` holds each stream's part."""
+
+    streams: Mapping[str, GroupState]
+    readers: frozenset[str] = frozenset()
+    generation: int = 0
+    pending: PendingCheckpoint | None = None
+    checkpoints: Mapping[str, GroupCheckpoint] = field(default_factory=dict)
+    origin: GroupCheckpoint | None = None
+
+    def add_reader(self, reader: str) -> Membership:
+        """One more reader. Raises `ModelError` if it is in already. Source: upstream class `AddReader`."""
+        return replace(self._all(lambda state: state.add_reader(reader)), readers=self.readers | {reader})
+
+    def remove_reader(self, reader: str, at: Mapping[Place, int] | None = None) -> Membership:
+        """Without a reader: its segments are free, at the offsets `at` if it says goodbye.
+
+        A checkpoint does not wait for it. Raises `ModelError` for an unknown reader.
+        Source: upstream class `ReaderGroupState` (RemoveReader).
+        """
+        state = self
+        for (stream, segment), offset in (at or {}).items():
+            if self.streams[stream].owners.get(segment) == reader:
+                state = state.release(reader, (stream, segment), offset)
+        state = replace(state._all(lambda part: part.remove_reader(reader)), readers=self.readers - {reader})
+        if state.pending is None:
+            return state
+        return replace(state, pending=state.pending.without(reader))._completed()
+
+    def acquire(self, reader: str, place: Place) -> Membership:
+        """After a reader has taken a free segment. Raises `ModelError` as `GroupState.acquire`."""
+        return self._one(place[0], lambda state: state.acquire(reader, place[1]))
+
+    def release(self, reader: str, place: Place, offset: int) -> Membership:
+        """After a reader has given a segment back. Raises `ModelError` as `GroupState.release`."""
+        return self._one(place[0], lambda state: state.release(reader, place[1], offset))
+
+    def publish(self, reader: str, offsets: Mapping[Place, int]) -> Membership:
+        """After a reader has published offsets, of segments that it owns only.
+
+        Raises `ModelError` for an unknown reader. Source: upstream class `ReaderGroupState` (UpdatingDistances).
+        """
+        state = self
+        for name, part in self.streams.items():
+            mine = {s: o for (stream, s), o in offsets.items() if stream == name and part.owners.get(s) == reader}
+            moved = {segment: offset for segment, offset in mine.items() if part.offsets[segment] != offset}
+            if moved:
+                state = replace(state, streams={**state.streams, name: part.publish(reader, moved)})
+        return state
+
+    def complete(self, reader: str, place: Place, successors: Mapping[int, frozenset[int]]) -> Membership:
+        """After a segment is read to its end. Raises `ModelError` as `GroupState.complete`."""
+        return self._one(place[0], lambda state: state.complete(reader, place[1], successors))
+
+    def note_time(self, reader: str, stream: str, time: int | None) -> Membership:
+        """After a reader has put the time it passed into the map. Raises `ModelError` for an unknown reader."""
+        return self._one(stream, lambda state: state.note_time(reader, time))
+
+    def begin_checkpoint(self, name: str) -> Membership:
+        """With a checkpoint asked for; it is complete at once when there is no reader.
+
+        Raises `ModelError` when one is under way or the name was used.
+        """
+        if self.pending is not None or name in self.checkpoints:
+            raise ModelError(f"Checkpoint {name} cannot begin.", remedy="Wait for the last one, and use a new name.")
+        return replace(self, pending=PendingCheckpoint(name, self.readers))._completed()
+
+    def report(self, reader: str, offsets: Mapping[Place, int], marks: Mapping[str, int] | None = None) -> Membership:
+        """After a reader's report for the checkpoint under way, which publishes its offsets too.
+
+        Raises `ModelError` when none is under way. Source: upstream class `ReaderGroupState` (CheckpointReader).
+        """
+        if self.pending is None:
+            raise ModelError("No checkpoint is under way.", remedy="Begin one first.")
+        state = self.publish(reader, offsets)
+        mine = {
+            name: {s: o for (stream, s), o in offsets.items() if stream == name and part.owners.get(s) == reader}
+            for name, part in self.streams.items()
+        }
+        return replace(state, pending=self.pending.report(reader, mine, marks))._completed()
+
+    def reset(self, name: str, *, ranges: bool = True) -> Membership:
+        """Back at a completed checkpoint: nobody owns anything and every reader begins anew.
+
+        Raises `ModelError` for an unknown checkpoint. Source: upstream class `ReaderGroupImpl` (resetReaderGroup).
+        """
+        if name not in self.checkpoints:
+            raise ModelError(f"There is no checkpoint {name}.", remedy="Name one that is complete.")
+        origin = self.checkpoints[name]
+        streams = {stream: reset(state, origin.places[stream], ranges=ranges) for stream, state in self.streams.items()}
+        return replace(self, streams=streams, generation=self.generation + 1, pending=None, origin=origin)
+
+    def owned(self, reader: str) -> tuple[Place, ...]:
+        """The segments of a reader, stream by stream. Source: upstream class `ReaderGroupState` (getSegments)."""
+        return tuple((name, segment) for name, state in self.streams.items() for segment in state.owned(reader))
+
+    @property
+    def unassigned(self) -> tuple[Place, ...]:
+        """The segments that nobody owns, stream by stream."""
+        return tuple((name, segment) for name, state in self.streams.items() for segment in state.unassigned)
+
+    @property
+    def has_unassigned(self) -> bool:
+        """Whether nobody owns some segment."""
+        return any(None in state.owners.values() for state in self.streams.values())
+
+    @property
+    def size(self) -> int:
+        """The number of segments in the state. Source: upstream class `ReaderGroupState` (getNumberOfSegments)."""
+        return sum(len(state.offsets) for state in self.streams.values())
+
+    def _completed(self) -> Membership:
+        """With the checkpoint under way recorded if nobody has to report any more."""
+        found = self.pending.complete(self.streams) if self.pending is not None else None
+        if found is None:
+            return self
+        streams = {name: checkpointed(state, found.places[name]) for name, state in self.streams.items()}
+        return replace(self, streams=streams, pending=None, checkpoints={**self.checkpoints, found.name: found})
+
+    def _one(self, stream: str, change: Callable[[GroupState], GroupState]) -> Membership:
+        return replace(self, streams={**self.streams, stream: change(self.streams[stream])})
+
+    def _all(self, change: Callable[[GroupState], GroupState]) -> Membership:
+        return replace(self, streams={name: change(state) for name, state in self.streams.items()})
+
+
+Loads = Mapping[str, Mapping[Place, int]]
+"""Of each reader, the weight of each segment that it owns."""
+
+
+def to_release(loads: Loads, reader: str, *, gain: int = 1) -> Place | None:
+    """The segment that a reader should give back, or None.
+
+    Nothing is given back for less than `gain`, nor the last segment of a reader. Raises `KeyError` for an unknown
+    reader. Source: upstream class `ReaderGroupStateManager` (findSegmentToReleaseIfRequired).
+    """
+    mine = loads[reader]
+    load = sum(mine.values())
+    least = min((sum(other.values()) for name, other in loads.items() if name != reader), default=load)
+    if len(mine) < 2:
+        return None
+    larger = {place: max(load - weight, least + weight) for place, weight in mine.items()}
+    best = min(mine, key=lambda place: (larger[place], mine[place], place))
+    return best if load - larger[best] >= gain else None
+
+
+def is_least_loaded(loads: Loads, reader: str) -> bool:
+    """Whether a free segment is for this reader: the least loaded, of those the one with fewest segments, by name.
+
+    Source: upstream class `ReaderGroupStateManager` (the acquire timer grows with the load).
+    """
+    return reader == min(loads, key=lambda name: (sum(loads[name].values()), len(loads[name]), name))
+
+
+def fair_share(segments: int, readers: int) -> int:
+    """How many segments a reader may own: its even share, rounded up.
+
+    Source: upstream class `ReaderGroupStateManager` (calculateNumSegmentsToAcquire).
+    """
+    return -(-segments // max(1, readers))

@@ -1,11 +1,15 @@
-"""The history of a stream: its epochs, and which segment follows which.
+"""The history of a stream: its epochs, which segment follows which, and what lies between two stream cuts.
 
-An epoch lists all segments that are active in it; together they cover the key space once. A scale seals some of them
-and replaces them over exactly the same keys. A rolling transaction adds two duplicate epochs: one of the epoch the
-transaction began in, one of the epoch that was active. Everything else (successors, what lies between two stream
-cuts) follows from the overlap of key ranges in neighbouring epochs.
+An epoch lists all segments that are active in it, those it created and those carried over; together they cover the key
+space once, and the key space never changes. A scale seals some segments and replaces them over exactly the same keys.
+A rolling transaction adds two duplicate epochs: one of the epoch the transaction began in, one of the epoch that was
+active. Successors follow from the overlap of key ranges in neighbouring epochs.
 
-Source: PDP-33, Watermark Computation; upstream classes `EpochRecord`, `RecordHelper` and `PersistentStreamBase`.
+At every key a stream is one sequence of segments with ascending ids. The segments between two cuts are, key by key,
+those from the first cut's segment to the second cut's, both included.
+
+Source: PDP-33, Watermark Computation, and PDP-33, Future Possibilities; upstream classes `EpochRecord`, `RecordHelper`
+and `PersistentStreamBase`.
 """
 
 from __future__ import annotations
@@ -14,12 +18,173 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model import between
-from wmlab.streams.model.epoch import Epoch, checked_members, names, texts
-from wmlab.streams.model.keyspace import Arithmetic, KeyRange, even_ranges, joined, overlap_free, same_space
-from wmlab.streams.model.segment import Segment, as_segment_id, segment_name
+from wmlab.streams.model.segment import (
+    Arithmetic,
+    KeyRange,
+    Segment,
+    as_segment_id,
+    even_ranges,
+    joined,
+    overlap_free,
+    same_space,
+    segment_name,
+)
+
+EpochKind = Literal["create", "scale", "rolling"]
+_ROUNDING = Fraction(1, 2**50)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """An epoch and the segments active in it, ascending; `reference` is the epoch that a duplicate copies.
+
+    Raises `ModelError` when there is no segment or one was created later.
+    """
+
+    number: int
+    kind: EpochKind
+    segments: tuple[Segment, ...]
+    reference: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.segments:
+            raise ModelError(f"Epoch {self.number} has no segments.", remedy="Give at least one segment.")
+        for segment in self.segments:
+            if segment.epoch > self.number:
+                raise ModelError(
+                    f"Segment {segment.name} is in epoch {self.number}, before its creation.",
+                    remedy="List only segments created in this epoch or before.",
+                )
+        object.__setattr__(self, "segments", tuple(sorted(self.segments, key=lambda s: s.id)))
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids of its segments, ascending."""
+        return tuple(segment.id for segment in self.segments)
+
+    def __repr__(self) -> str:
+        names = ", ".join(segment.name for segment in self.segments)
+        copied = "" if self.reference is None else f" of {self.reference}"
+        return f"Epoch({self.number} {self.kind}{copied}: {names})"
+
+
+def checked_members(epochs: tuple[Epoch, ...]) -> tuple[Mapping[int, Segment], Mapping[int, int]]:
+    """All segments by id, and the last epoch of each, if the epochs are a history.
+
+    Raises `ModelError` unless the epochs are numbered 0, 1, 2 ..., each covers the key space of the first one once,
+    and each segment is new in the epoch of its id and, once gone, stays away.
+    """
+    _refuse_bad_numbers(epochs)
+    space = _space_of_first(epochs[0])
+    segments: dict[int, Segment] = {}
+    last_epoch: dict[int, int] = {}
+    for epoch in epochs:
+        _refuse_bad_cover(epoch, space)
+        for segment in epoch.segments:
+            _refuse_bad_member(segment, epoch, segments.get(segment.id), last_epoch.get(segment.id))
+            segments[segment.id] = segment
+            last_epoch[segment.id] = epoch.number
+    return segments, last_epoch
+
+
+def _refuse_bad_numbers(epochs: tuple[Epoch, ...]) -> None:
+    numbers = [epoch.number for epoch in epochs]
+    if not numbers or numbers != list(range(len(numbers))):
+        raise ModelError(f"The epochs are numbered {numbers}.", remedy="Number them 0, 1, 2 and so on.")
+
+
+def _space_of_first(epoch: Epoch) -> tuple[KeyRange, ...]:
+    space = joined(segment.keys for segment in epoch.segments)
+    if len(space) != 1 or space[0].low != 0 or space[0].high < 1 - _ROUNDING:
+        raise ModelError(
+            f"Epoch 0 covers only {texts(space)}.", remedy="Give ranges that cover the key space 0..1 without gap."
+        )
+    return space
+
+
+def _refuse_bad_cover(epoch: Epoch, space: tuple[KeyRange, ...]) -> None:
+    ranges = [segment.keys for segment in epoch.segments]
+    if not overlap_free(ranges) or joined(ranges) != space:
+        raise ModelError(
+            f"The segments of epoch {epoch.number} do not cover {texts(space)} once: {names(epoch.segments)}.",
+            remedy="Give ranges without overlap and without gap.",
+        )
+
+
+def _refuse_bad_member(segment: Segment, epoch: Epoch, known: Segment | None, last_epoch: int | None) -> None:
+    if known is None and segment.epoch != epoch.number:
+        raise ModelError(
+            f"Segment {segment.name} first appears in epoch {epoch.number}.",
+            remedy="Let it appear first in the epoch of its name.",
+        )
+    if known is not None and (known != segment or last_epoch != epoch.number - 1):
+        raise ModelError(
+            f"Segment {segment.name} of epoch {epoch.number} has changed its range or was sealed before.",
+            remedy="Give every new segment a new number.",
+        )
+
+
+def names(segments: Iterable[Segment]) -> str:
+    """Their names, for a message. Source: upstream class `NameUtils`."""
+    return ", ".join(segment.name for segment in segments)
+
+
+def texts(ranges: Iterable[KeyRange]) -> str:
+    """The ranges, for a message."""
+    return ", ".join(keys.text for keys in ranges)
+
+
+Cut = Mapping[Segment, int | None]
+"""A stream cut with its ranges: offset in bytes per segment, None for the tail of a segment."""
+
+
+def segments_between(start: Cut, end: Cut, candidates: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The candidates that lie between the cuts at one key at least, ascending.
+
+    Raises `ModelError` when `end` lies before `start` at any key.
+    """
+    refuse_backwards(start, end)
+    found = []
+    for segment in candidates:
+        before = [s for s in start if s.id <= segment.id and s.keys.overlaps(segment.keys)]
+        after = [s for s in end if s.id >= segment.id and s.keys.overlaps(segment.keys)]
+        if any(left.keys.overlaps(right.keys) for left in before for right in after):
+            found.append(segment)
+    return tuple(sorted(found, key=lambda s: s.id))
+
+
+def refuse_backwards(start: Cut, end: Cut) -> None:
+    """Nothing, or `ModelError` when `end` lies before `start` at any key."""
+    for left, begin in start.items():
+        for right, stop in end.items():
+            if left.keys.overlaps(right.keys) and _is_behind(right, stop, left, begin):
+                raise ModelError(
+                    f"The second cut lies before the first: {right.name} at {stop} against {left.name} at {begin}.",
+                    remedy="Give the earlier cut first.",
+                )
+
+
+def bytes_between(start: Cut, end: Cut, candidates: Iterable[Segment], sealed_bytes: Mapping[int, int]) -> int:
+    """Bytes between the cuts; `sealed_bytes` is the length of each segment that `end` gives no offset for.
+
+    Raises `ModelError` as `segments_between`, or when a length is missing.
+    """
+    total = 0
+    for segment in segments_between(start, end, candidates):
+        stop = end.get(segment)
+        if stop is None and segment.id not in sealed_bytes:
+            raise ModelError(f"The length of {segment.name} is missing.", remedy="Give the length of every segment.")
+        total += (sealed_bytes[segment.id] if stop is None else stop) - (start.get(segment) or 0)
+    return total
+
+
+def _is_behind(segment: Segment, offset: int | None, other: Segment, other_offset: int | None) -> bool:
+    if segment.id != other.id or offset is None:
+        return segment.id < other.id
+    return other_offset is None or offset < other_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +193,6 @@ class StreamHistory:
 
     Raises `ModelError` unless the epochs are numbered 0, 1, 2 ..., each covers the key space of the first one once,
     and each segment is new in the epoch of its id and, once gone, stays away.
-    Source: upstream classes `EpochRecord` and `PersistentStreamBase`.
     """
 
     epochs: tuple[Epoch, ...]
@@ -57,7 +221,7 @@ class StreamHistory:
         return cls((Epoch(0, "create", created),))
 
     def append(self, epoch: Epoch) -> StreamHistory:
-        """The history with one more epoch. Raises `ModelError` as the constructor. Source: upstream `EpochRecord`."""
+        """The history with one more epoch. Raises `ModelError` as the constructor."""
         return StreamHistory((*self.epochs, epoch))
 
     def scale(self, seal: Iterable[int | str], into: int | Sequence[KeyRange]) -> StreamHistory:
@@ -115,7 +279,7 @@ class StreamHistory:
         return joined(segment.keys for segment in self.epochs[0].segments)[0]
 
     def epoch(self, number: int) -> Epoch:
-        """The epoch of that number. Raises `ModelError` if there is none. Source: upstream class `EpochRecord`."""
+        """The epoch of that number. Raises `ModelError` if there is none."""
         if not 0 <= number < len(self.epochs):
             raise ModelError(
                 f"The stream has no epoch {number}.", remedy=f"Give an epoch between 0 and {self.active.number}."
@@ -177,18 +341,18 @@ class StreamHistory:
         """The segments from one stream cut to another, both included, ascending; None counts as offset 0.
 
         An empty `frm` is the head of epoch 0, an empty `to` the active epoch. Raises `ModelError` when a cut does not
-        cover the key space or `to` lies before `frm` at any key. Source: upstream class `PersistentStreamBase`.
+        cover the key space or `to` lies before `frm` at any key.
         """
-        return between.segments_between(*self._ends(frm, to), self.segments.values())
+        return segments_between(*self._ends(frm, to), self.segments.values())
 
     def bytes_between(
         self, frm: Mapping[int, int | None], to: Mapping[int, int | None], sealed_bytes: Mapping[int, int]
     ) -> int:
         """Bytes from one stream cut to another, given the final length of the sealed segments on the way.
 
-        Raises `ModelError` as `segments_between`, or when a length is missing. Source: as `segments_between`.
+        Raises `ModelError` as `segments_between`, or when a length is missing.
         """
-        return between.bytes_between(*self._ends(frm, to), self.segments.values(), sealed_bytes)
+        return bytes_between(*self._ends(frm, to), self.segments.values(), sealed_bytes)
 
     def spans(self, cut: Mapping[int, int | None]) -> Mapping[int, int]:
         """Epoch of each segment of a cut: the last with the segment, not later than its newest segment's creation.
@@ -198,11 +362,11 @@ class StreamHistory:
         newest = max((self.segment(i).epoch for i in cut), default=0)
         return {i: min(self.last_epoch(i), newest) for i in cut}
 
-    def _ends(self, frm: Mapping[int, int | None], to: Mapping[int, int | None]) -> tuple[between.Cut, between.Cut]:
+    def _ends(self, frm: Mapping[int, int | None], to: Mapping[int, int | None]) -> tuple[Cut, Cut]:
         start = self._covering(frm) if frm else dict.fromkeys(self.epochs[0].segments, 0)
         return start, self._covering(to) if to else dict.fromkeys(self.active.segments)
 
-    def _covering(self, cut: Mapping[int, int | None]) -> between.Cut:
+    def _covering(self, cut: Mapping[int, int | None]) -> Cut:
         found = {self.segment(i): offset or 0 for i, offset in cut.items()}
         ranges = [segment.keys for segment in found]
         if not overlap_free(ranges) or joined(ranges) != (self.space,):

@@ -26,16 +26,13 @@ from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import TimeWindow, compare
 
 RECORD_BYTES: Final = 16
-"""Length of a record. Source: PDP-33, Future Possibilities."""
+"""Length of a record."""
 
 _RECORD: Final = struct.Struct(">qq")
 
 
 class IndexRecord(NamedTuple):
-    """The lower bound of a watermark, and where its entry begins in the marks segment, in bytes.
-
-    Source: PDP-33, Future Possibilities.
-    """
+    """The lower bound of a watermark, and where its entry begins in the marks segment, in bytes."""
 
     time: int
     offset: int
@@ -45,7 +42,7 @@ class IndexRecord(NamedTuple):
 class MarksIndex:
     """An index segment, immutable: `content` is its bytes.
 
-    Raises `ModelError` when they are no whole number of records. Source: PDP-33, Future Possibilities.
+    Raises `ModelError` when they are no whole number of records.
     """
 
     content: bytes = b""
@@ -67,11 +64,11 @@ class MarksIndex:
 
     @property
     def last(self) -> IndexRecord | None:
-        """The newest record. Source: as the class."""
+        """The newest record."""
         return self[len(self) - 1] if self.content else None
 
     def append(self, records: Iterable[IndexRecord]) -> MarksIndex:
-        """The index with more records. Raises `ModelError` unless times and offsets grow. Source: as the class."""
+        """The index with more records. Raises `ModelError` unless times and offsets grow."""
         content, last = bytearray(self.content), self.last
         for record in records:
             if last is not None and not (last.time < record.time and last.offset < record.offset):
@@ -86,12 +83,12 @@ class MarksIndex:
     def append_if(self, expected_bytes: int, records: Iterable[IndexRecord]) -> tuple[MarksIndex, bool]:
         """Append only if the index is still that long; else the same index and False.
 
-        Raises `ModelError` as `append`. Source: as the class; upstream `RevisionedStreamClient` (conditional append).
+        Raises `ModelError` as `append`.
         """
         return (self.append(records), True) if len(self.content) == expected_bytes else (self, False)
 
     def place_of(self, time: int) -> int | None:
-        """The place of the record with the largest time not beyond `time`, or None. Source: as the class."""
+        """The place of the record with the largest time not beyond `time`, or None."""
         place = _first(0, len(self), lambda p: self[p].time > time)
         return place - 1 if place else None
 
@@ -115,7 +112,7 @@ def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, .
 
 
 def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:
-    """The index with a record for every entry of the log. Source: as `missing`."""
+    """The index with a record for every entry of the log."""
     records = missing(index, log)
     return index.append(records) if records else index
 

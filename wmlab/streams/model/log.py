@@ -57,7 +57,6 @@ class MarksLog(Generic[T]):
     """An append-only log with end-of-entry revisions, immutable: every change returns a new log.
 
     `number` is that of its only segment; a stream that is deleted and created again gets a log with the next number.
-    Source: upstream class `RevisionedStreamClientImpl`.
     """
 
     entries: tuple[tuple[int, T], ...] = ()
@@ -67,25 +66,25 @@ class MarksLog(Generic[T]):
     number: int = 0
 
     def append(self, entry: T) -> tuple[MarksLog[T], int]:
-        """The log with one more entry, and the entry's revision. Source: upstream `RevisionedStreamClientImpl`."""
+        """The log with one more entry, and the entry's revision."""
         revision = self.end + entry_bytes(entry)
         return replace(self, entries=(*self.entries, (revision, entry)), end=revision), revision
 
     def append_if(self, expected: int, entry: T) -> tuple[MarksLog[T], int | None]:
-        """Append only if the log still ends at `expected`; else the same log and None. Source: as `append`."""
+        """Append only if the log still ends at `expected`; else the same log and None."""
         return self.append(entry) if expected == self.end else (self, None)
 
     def read_after(self, revision: int) -> tuple[tuple[int, T], ...]:
         """The entries after a revision, each with its own revision.
 
-        Raises `TruncatedError` before the start, `ModelError` inside an entry or beyond the end. Source: as `append`.
+        Raises `TruncatedError` before the start, `ModelError` inside an entry or beyond the end.
         """
         return self.entries[self._index(revision) :]
 
     def first_after(self, revision: int) -> tuple[int, T]:
         """The entry right after a revision, with its own revision.
 
-        Raises `ModelError` at the end of the log, and as `read_after`. Source: as `append`.
+        Raises `ModelError` at the end of the log, and as `read_after`.
         """
         place = self._index(revision)
         if place == len(self.entries):
@@ -95,28 +94,28 @@ class MarksLog(Generic[T]):
     def read_range(self, start: int, stop: int) -> tuple[tuple[int, T], ...]:
         """The entries after `start` up to and including the one that ends at `stop`.
 
-        Raises `ModelError` when `stop` < `start`, and as `read_after`. Source: as `append`.
+        Raises `ModelError` when `stop` < `start`, and as `read_after`.
         """
         if stop < start:
             raise ModelError(f"Revision {stop} lies before {start}.", remedy="Give the earlier revision first.")
         return self.entries[self._index(start) : self._index(stop)]
 
     def cursor(self, revision: int) -> LogCursor:
-        """An iterator from a revision to the present end. Raises as `read_after`. Source: as `append`."""
+        """An iterator from a revision to the present end. Raises as `read_after`."""
         self._index(revision)
         return LogCursor(revision, self.end)
 
     def truncate(self, revision: int) -> MarksLog[T]:
         """The log without the entries up to a revision; never moves the start back.
 
-        Raises `ModelError` inside an entry. Source: as `append`.
+        Raises `ModelError` inside an entry.
         """
         if revision <= self.oldest:
             return self
         return replace(self, entries=self.entries[self._index(revision) :], oldest=revision)
 
     def move_pointer(self, expected: int | None, new: int | None) -> tuple[MarksLog[T], bool]:
-        """Set the mark pointer if it still is `expected`: forward, back, or to None. Source: as `append`."""
+        """Set the mark pointer if it still is `expected`: forward, back, or to None."""
         return (replace(self, pointer=new), True) if self.pointer == expected else (self, False)
 
     def _index(self, revision: int) -> int:
@@ -135,7 +134,7 @@ class MarksLog(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class LogCursor:
-    """An iterator over a log, bounded by the log's end at its creation. Source: as `MarksLog`."""
+    """An iterator over a log, bounded by the log's end at its creation."""
 
     revision: int
     stop: int
@@ -143,7 +142,7 @@ class LogCursor:
     def next(self, log: MarksLog[T]) -> tuple[LogCursor, tuple[int, T] | None]:
         """The moved cursor and the next (revision, entry), or None when it is exhausted.
 
-        Raises `TruncatedError` when the log was truncated past it. Source: as `MarksLog`.
+        Raises `TruncatedError` when the log was truncated past it.
         """
         found = log.read_after(self.revision)
         if self.revision >= self.stop or not found:
@@ -163,7 +162,7 @@ class LeaderView(Generic[T]):
 
     @property
     def expected_end(self) -> int:
-        """The revision at which the cycle may append. Source: upstream class `WatermarkClient`."""
+        """The revision at which the cycle may append."""
         return self.pointer if self.previous is None else self.previous[0]
 
 

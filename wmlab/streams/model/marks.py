@@ -1,13 +1,16 @@
-"""Writer marks: what each writer last noted, and when a new note is accepted.
+"""Writer marks: what each writer last noted, from which position, and when a new note is accepted.
 
-A writer notes a time together with its position. The metadata store keeps one record per writer, with a version for
-compare-and-set, because any controller may take the note and two processes may use one writer id.
+A writer notes a time together with its position: what has been acknowledged, for every segment that it has open.
+Nothing is flushed, so events in flight are not covered. In automatic mode the wall clock is noted at a fixed period and
+the application may not note. The metadata store keeps one record per writer, with a version for compare-and-set,
+because any controller may take the note and two processes may use one writer id.
 
 Two rules judge a note. "implementation" is what Pravega does: the time must not be smaller, and no segment common to
 both positions may have a smaller offset. "design" is what the design text asks for: the time must be larger, and the
 position must not lie behind the recorded one at any key, compared as `behind_at_a_key` states.
 
-Source: PDP-33, Metadata, and PDP-33, Writer Marks; upstream class `PersistentStreamBase` (writer marks).
+Source: PDP-33, Metadata, PDP-33, Writer Marks, PDP-33, Client Changes, and PDP-33, Event Writer API Changes; upstream
+classes `PersistentStreamBase` (writer marks), `EventStreamWriterImpl` and `SegmentSelector`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,53 @@ from typing import Final, Literal
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
+
+
+def add_segment(position: Position, segment: int) -> Position:
+    """The position after the writer has opened a segment: nothing is acknowledged there yet."""
+    return position if segment in position else Position({**position, segment: None})
+
+
+def acknowledge(position: Position, segment: int, length: int) -> Position:
+    """The position after an acknowledgement that carries the segment's length in bytes; offsets never go back.
+
+    Raises `ModelError` when the writer does not hold the segment or the length is negative.
+    Source: PDP-33, Client Changes; upstream class `SegmentOutputStreamImpl`.
+    """
+    if segment not in position:
+        raise ModelError(f"The writer does not hold segment {segment}.", remedy="Let it open the segment first.")
+    before = position[segment]
+    return position if before is not None and before >= length else position.replaced(segment, length)
+
+
+def remove_segment(position: Position, segment: int) -> Position:
+    """The position after the writer has dealt with the seal of a segment."""
+    return Position({held: offset for held, offset in position.items() if held != segment})
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticNotes:
+    """Automatic mode: the wall clock is noted every `period_ms`, for the first time after `first_after_ms`.
+
+    Source: PDP-33, Config Changes (automaticallyNoteTime); upstream class `EventStreamWriterImpl`.
+    """
+
+    period_ms: int = 5_000
+    first_after_ms: int = 5_000
+
+    def times_ms(self, start_ms: int, until_ms: int) -> range:
+        """The clock times in [start_ms, until_ms] at which it notes."""
+        return range(start_ms + self.first_after_ms, until_ms + 1, self.period_ms)
+
+
+def refuse_explicit_note(automatic: AutomaticNotes | None) -> None:
+    """Nothing, or `ModelError` in automatic mode. Source: upstream class `EventStreamWriterImpl` (noteTime)."""
+    if automatic is not None:
+        raise ModelError(
+            "A writer that notes time automatically cannot note it explicitly.",
+            remedy="Leave automatic mode off for a writer that notes its own time.",
+        )
+
 
 NoteRule = Literal["implementation", "design"]
 
@@ -75,7 +125,7 @@ def judge_note(
     """SUCCESS, INVALID_TIME or INVALID_POSITION, tested in this order; a first note is always accepted.
 
     `segments` (the stream's, by id) is needed for the rule "design" only, which compares across epochs. Raises
-    `ModelError` when it is missing there. Source: PDP-33, Metadata; upstream class `PersistentStreamBase`.
+    `ModelError` when it is missing there.
     """
     if stored is None:
         return NoteOutcome.SUCCESS
@@ -170,13 +220,13 @@ class MarkTable:
         return table, _NOTE_OUTCOMES[stored]
 
     def create(self, writer: str, mark: WriterMark) -> tuple[MarkTable, StoreOutcome]:
-        """Store a first mark: OK, or DATA_EXISTS. Source: upstream class `PersistentStreamBase`."""
+        """Store a first mark: OK, or DATA_EXISTS."""
         if writer in self.records:
             return self, StoreOutcome.DATA_EXISTS
         return self._put(writer, mark), StoreOutcome.OK
 
     def update(self, writer: str, mark: WriterMark, version: int) -> tuple[MarkTable, StoreOutcome]:
-        """Replace a mark of that version: OK, WRITE_CONFLICT or DATA_NOT_FOUND. Source: as `create`."""
+        """Replace a mark of that version: OK, WRITE_CONFLICT or DATA_NOT_FOUND."""
         if writer not in self.records:
             return self, StoreOutcome.DATA_NOT_FOUND
         if self.records[writer].version != version:
@@ -208,7 +258,7 @@ class MarkTable:
 
     @property
     def marks(self) -> Mapping[str, WriterMark]:
-        """The marks without versions, in the order in which the writers were first noted. Source: as `create`."""
+        """The marks without versions, in the order in which the writers were first noted."""
         return {writer: record.mark for writer, record in self.records.items()}
 
     def _put(self, writer: str, mark: WriterMark) -> MarkTable:

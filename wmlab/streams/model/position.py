@@ -18,8 +18,7 @@ from heapq import heapify, heappop, heappush
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.keyspace import joined, overlap_free
-from wmlab.streams.model.segment import Segment, as_segment_id, segment_name
+from wmlab.streams.model.segment import Segment, as_segment_id, joined, overlap_free, segment_name
 
 
 class Position(Mapping[int, int | None]):
@@ -49,10 +48,7 @@ class Position(Mapping[int, int | None]):
         return segment in self._offsets
 
     def replaced(self, segment: int, offset: int) -> Position:
-        """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset.
-
-        Source: as the class.
-        """
+        """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset."""
         if offset < 0:
             _refuse_negative({segment: offset})
         made = object.__new__(Position)
@@ -60,15 +56,15 @@ class Position(Mapping[int, int | None]):
         return made
 
     def keys(self) -> KeysView[int]:
-        """The segment ids, ascending. Source: as the class."""
+        """The segment ids, ascending."""
         return self._offsets.keys()
 
     def values(self) -> ValuesView[int | None]:
-        """The offsets by ascending segment id. Source: as the class."""
+        """The offsets by ascending segment id."""
         return self._offsets.values()
 
     def items(self) -> ItemsView[int, int | None]:
-        """Segment ids and offsets, ascending. Source: as the class."""
+        """Segment ids and offsets, ascending."""
         return self._offsets.items()
 
     def __hash__(self) -> int:
@@ -168,7 +164,7 @@ def is_lineage_valid(cut: Mapping[int, int | None], history: StreamHistory) -> b
 def first_unpassed_ancestor(cut: Mapping[int, int | None], history: StreamHistory) -> Segment | None:
     """The latest transitive predecessor of the cut that the cut has not passed, or None if there is none.
 
-    Raises `ModelError` for an unknown segment. Source: as `is_lineage_valid`.
+    Raises `ModelError` for an unknown segment.
     """
     members = [history.segment(segment) for segment in cut]
     earliest = min(cut, default=0)

@@ -1,19 +1,160 @@
-"""Segments: what a stream is cut into, and how they are named.
+"""Segments: what a stream is cut into, how they are named, and the ranges of keys they divide among them.
 
 A segment has a number, the epoch that created it, and a key range. Its 64-bit id is epoch * 2^32 + number, so that
 of two segments over the same key the later one has the larger id. People write it as "number@epoch".
 
-Source: PDP-33, Watermark Computation (successor relation); upstream class `NameUtils`.
+Key ranges are half-open intervals of the key space [0, 1). All bounds are exact rationals, so that "these ranges cover
+that key space" is a yes or no and not a matter of rounding. Pravega computes the ranges of a new stream in doubles; for
+49, 98, 103 and 79 other counts up to 1000 the last range then ends just below 1 and its completeness test can never
+succeed. `even_ranges` offers both arithmetics.
+
+The hash of a routing key is stable across processes, machines and Python versions, so that a recording can be made
+twice. It is not Pravega's hash function: only the property that matters to watermarks is kept, that equal keys always
+go to the same key range and different keys spread evenly.
+
+Source: PDP-33, Overview and Watermark Computation; upstream classes `NameUtils`, `SegmentWithRange`, `HashHelper`,
+`WatermarkWorkflow` and `CreateStreamTask`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Literal
 
 from wmlab.core import words
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.keyspace import KeyRange
+
+Arithmetic = Literal["exact", "double"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class KeyRange:
+    """Half-open range [low, high) with 0 <= low < high <= 1, as exact rationals.
+
+    Raises `ModelError` when the bounds are reversed, equal or outside [0, 1].
+    Source: PDP-33, Watermark Computation; upstream class `SegmentWithRange`.
+    """
+
+    low: Fraction
+    high: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low < self.high <= 1:
+            raise ModelError(
+                f"{self.low}..{self.high} is not a key range.", remedy="Give bounds with 0 <= low < high <= 1."
+            )
+
+    @classmethod
+    def of(cls, low: Fraction | int | str | float, high: Fraction | int | str | float) -> KeyRange:
+        """A range from anything a rational can be made of: 0, "1/3", 0.5; doubles are taken exactly.
+
+        Raises `ModelError` for text that is not a rational. Source: PDP-33, Watermark Computation.
+        """
+        return cls(_rational(low), _rational(high))
+
+    @classmethod
+    def parse(cls, text: str) -> KeyRange:
+        """The inverse of `text`: "1/3..2/3".
+
+        Raises `ModelError` for anything else. Source: column `keys` of the segments table; PDP-33 for the meaning.
+        """
+        low, separator, high = text.partition("..")
+        if not separator:
+            raise ModelError(f"{text!r} is not a key range.", remedy='Write it as "low..high", for example "1/3..2/3".')
+        return cls.of(low, high)
+
+    @property
+    def text(self) -> str:
+        """The exact range in one word, for example "1/3..2/3". Source: PDP-33, Watermark Computation."""
+        return f"{self.low}..{self.high}"
+
+    def overlaps(self, other: KeyRange) -> bool:
+        """Whether the two ranges share a key; touching ranges do not."""
+        return self.low < other.high and other.low < self.high
+
+    def contains(self, key: Fraction) -> bool:
+        """Whether the key lies in [low, high). Source: PDP-33, Watermark Computation."""
+        return self.low <= key < self.high
+
+    def __repr__(self) -> str:
+        return f"KeyRange({self.text})"
+
+
+WHOLE = KeyRange(Fraction(0), Fraction(1))
+"""The whole key space."""
+
+
+def even_ranges(count: int, *, arithmetic: Arithmetic = "exact") -> tuple[KeyRange, ...]:
+    """The ranges of a new stream with `count` segments, ascending.
+
+    "exact" divides in rationals; "double" repeats Pravega's i * (1.0 / count), whose last high may be below 1.
+    Raises `ModelError` for a count below 1.
+    """
+    if count < 1:
+        raise ModelError(f"A stream cannot have {count} segments.", remedy="Give at least one segment.")
+    if arithmetic == "exact":
+        bounds = [Fraction(i, count) for i in range(count + 1)]
+    else:
+        width = 1.0 / count
+        bounds = [Fraction(i * width) for i in range(count + 1)]
+    return tuple(KeyRange(low, high) for low, high in pairwise(bounds))
+
+
+def gaps(ranges: Iterable[KeyRange], *, within: KeyRange = WHOLE) -> tuple[KeyRange, ...]:
+    """The parts of `within` that no range covers, ascending and as large as possible; overlaps are admitted.
+
+    Source: PDP-33, Watermark Computation (find missing range); upstream class `WatermarkWorkflow`.
+    """
+    missing = []
+    reached = within.low
+    for keys in sorted(ranges):
+        if keys.low >= within.high:
+            break
+        if keys.low > reached:
+            missing.append(KeyRange(reached, keys.low))
+        reached = max(reached, keys.high)
+    if reached < within.high:
+        missing.append(KeyRange(reached, within.high))
+    return tuple(missing)
+
+
+def overlap_free(ranges: Iterable[KeyRange]) -> bool:
+    """Whether no two of the ranges share a key. Source: PDP-33, Watermark Computation."""
+    ordered = sorted(ranges)
+    return all(left.high <= right.low for left, right in pairwise(ordered))
+
+
+def joined(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+    """The same key space in as few ranges as possible, ascending. Source: PDP-33, Watermark Computation."""
+    result: list[KeyRange] = []
+    for keys in sorted(ranges):
+        if result and keys.low <= result[-1].high:
+            result[-1] = KeyRange(result[-1].low, max(result[-1].high, keys.high))
+        else:
+            result.append(keys)
+    return tuple(result)
+
+
+def same_space(a: Iterable[KeyRange], b: Iterable[KeyRange]) -> bool:
+    """Whether both sets are free of overlaps and cover exactly the same keys: the test a scale has to pass.
+
+    Source: upstream class `RecordHelper` (canScaleFor), there on doubles without tolerance.
+    """
+    first, second = tuple(a), tuple(b)
+    return overlap_free(first) and overlap_free(second) and joined(first) == joined(second)
+
+
+def _rational(value: Fraction | int | str | float) -> Fraction:
+    try:
+        return Fraction(value)
+    except (ValueError, ZeroDivisionError, OverflowError) as error:
+        raise ModelError(f"{value!r} is not a number.", remedy='Give a number or a rational such as "1/3".') from error
+
 
 _NUMBER_BITS = 32
 _LIMIT = 2**31
@@ -35,7 +176,7 @@ def segment_id(number: int, epoch: int) -> int:
 def split_id(identifier: int) -> tuple[int, int]:
     """(number, epoch) of a 64-bit id.
 
-    Raises `ModelError` for an id that `segment_id` cannot give. Source: upstream class `NameUtils`.
+    Raises `ModelError` for an id that `segment_id` cannot give.
     """
     number, epoch = identifier & (2**_NUMBER_BITS - 1), identifier >> _NUMBER_BITS
     if segment_id(number, epoch) != identifier:
@@ -44,13 +185,13 @@ def split_id(identifier: int) -> tuple[int, int]:
 
 
 def segment_name(identifier: int) -> str:
-    """The id as "number@epoch". Raises `ModelError` for a negative id. Source: upstream class `NameUtils`."""
+    """The id as "number@epoch". Raises `ModelError` for a negative id."""
     split_id(identifier)
     return words.segment_name(identifier)
 
 
 def parse_segment(text: str) -> int:
-    """The id of "number@epoch". Raises `ModelError` for other text. Source: upstream class `NameUtils`."""
+    """The id of "number@epoch". Raises `ModelError` for other text."""
     match = _NAME.fullmatch(text)
     if match is None:
         raise ModelError(f"{text!r} is not a segment.", remedy='Write it as "number@epoch", for example "0@0".')
@@ -60,7 +201,7 @@ def parse_segment(text: str) -> int:
 def as_segment_id(segment: int | str) -> int:
     """The id, given either as such or as "number@epoch".
 
-    Raises `ModelError` when it is neither. Source: upstream class `NameUtils`.
+    Raises `ModelError` when it is neither.
     """
     if isinstance(segment, str):
         return parse_segment(segment)
@@ -84,13 +225,22 @@ class Segment:
 
     @property
     def id(self) -> int:
-        """The 64-bit id epoch * 2^32 + number. Source: upstream class `NameUtils`."""
+        """The 64-bit id epoch * 2^32 + number."""
         return (self.epoch << _NUMBER_BITS) + self.number
 
     @property
     def name(self) -> str:
-        """ "number@epoch". Source: upstream class `NameUtils`."""
+        """ "number@epoch"."""
         return f"{self.number}@{self.epoch}"
 
     def __repr__(self) -> str:
         return f"Segment({self.name} {self.keys.text})"
+
+
+_BYTES = 8
+
+
+def key_of(text: str) -> Fraction:
+    """The key in [0, 1) of a routing key, a multiple of 2^-64. Source: upstream class `HashHelper` (hashToRange)."""
+    digest = blake2b(text.encode(), digest_size=_BYTES).digest()
+    return Fraction(int.from_bytes(digest, "big"), 2 ** (8 * _BYTES))

@@ -36,7 +36,7 @@ _TIMELESS: Final = {"no_mark": None, "minimum_long": -(2**63), "zero": 0}
 
 
 class TxnState(StrEnum):
-    """Where a transaction is in its life. Source: upstream class `TxnStatus`."""
+    """Where a transaction is in its life."""
 
     OPEN = "open"
     COMMITTING = "committing"
@@ -46,7 +46,7 @@ class TxnState(StrEnum):
 
 
 class TxnEvent(StrEnum):
-    """What happens to a transaction; the last two are the controller's own doing. Source: as `TxnState`."""
+    """What happens to a transaction; the last two are the controller's own doing."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -92,7 +92,7 @@ class Waiting(Protocol):
 
     @property
     def epoch(self) -> int:
-        """The epoch in which it began. Source: as the class."""
+        """The epoch in which it began."""
 
 
 W = TypeVar("W", bound=Waiting)
@@ -114,7 +114,7 @@ def targets(history: StreamHistory, txn_epoch: int, into_epoch: int) -> Mapping[
     """For every segment of the transaction's epoch the segment it is merged into: that of the same number.
 
     `into_epoch` is the active epoch when that has the same ranges, else the transaction epoch's new duplicate. Raises
-    `ModelError` when the ranges differ. Source: upstream class `CommitRequestHandler`.
+    `ModelError` when the ranges differ.
     """
     into = {segment.number: segment for segment in history.epoch(into_epoch).segments}
     found = {}
@@ -139,10 +139,7 @@ def needs_rolling(history: StreamHistory, txn_epoch: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommittedTxn:
-    """A merged transaction: its writer, the time given at commit (None: none) and where the merge ended.
-
-    Source: PDP-33, Writer Marks; upstream class `CommitRequestHandler`.
-    """
+    """A merged transaction: its writer, the time given at commit (None: none) and where the merge ended."""
 
     writer: str
     time: int | None

@@ -2,9 +2,11 @@
 
 A watermark is passed when every open segment of the group is at or beyond its cut. The lower bound is that of the
 last watermark passed. The upper bound is that of the first one that is ahead everywhere it can be compared. Either is
-None while no such watermark is known.
+None while no such watermark is known. The tracker works in the background, one position at a time: of those that
+arrive meanwhile only the newest is kept.
 
-Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
+Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream classes `WatermarkReaderImpl`,
+`TimeWindow` and `LatestItemSequentialProcessor`.
 """
 
 from __future__ import annotations
@@ -12,10 +14,30 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment
+
+T = TypeVar("T")
+
+
+# Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as LatestItem[str]().
+@dataclass(frozen=True)
+class LatestItem(Generic[T]):
+    """What is being worked on, if anything, and what comes next."""
+
+    working_on: tuple[T, ...] = ()
+    waiting: tuple[T, ...] = ()
+
+    def offer(self, item: T) -> LatestItem[T]:
+        """A new item: worked on at once, or kept in place of the one that was waiting."""
+        return replace(self, waiting=(item,)) if self.working_on else LatestItem((item,))
+
+    def done(self) -> LatestItem[T]:
+        """The present item is done; the waiting one, if any, is worked on next."""
+        return LatestItem(self.waiting)
 
 
 def compare(position: ReaderPosition, cut: Position, segments: Mapping[int, Segment]) -> int:
@@ -38,10 +60,7 @@ def compare(position: ReaderPosition, cut: Position, segments: Mapping[int, Segm
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events.
-
-    Source: PDP-33, Event Reader API Changes; upstream class `TimeWindow`.
-    """
+    """Bounds of event time at a position; None: unknown. `upper` bounds noted times, not events."""
 
     lower: int | None
     upper: int | None
@@ -53,7 +72,6 @@ class Tracker:
 
     It never moves back, even if positions do. `cursor` is None before the first read, `fetched` counts the watermarks
     read so far, `lower_seq` is the place in the log (from 0) of the last one passed.
-    Source: upstream class `WatermarkReaderImpl`.
     """
 
     passed: int | None = None
@@ -64,7 +82,7 @@ class Tracker:
 
     @classmethod
     def start(cls) -> Tracker:
-        """A tracker that has read nothing; it will begin at the oldest watermark. Source: as the class."""
+        """A tracker that has read nothing; it will begin at the oldest watermark."""
         return cls()
 
     @classmethod
@@ -110,17 +128,17 @@ class Tracker:
 
     @property
     def inflight(self) -> tuple[Watermark, ...]:
-        """The watermarks read but not passed, oldest first. Source: as the class."""
+        """The watermarks read but not passed, oldest first."""
         return tuple(watermark for _, watermark in self.pending)
 
     @property
     def window(self) -> TimeWindow:
-        """Lower bound of the last watermark passed, upper bound of the last one in flight. Source: as the class."""
+        """Lower bound of the last watermark passed, upper bound of the last one in flight."""
         return TimeWindow(self.passed, self.pending[-1][1].upper if self.pending else None)
 
     @property
     def upper_seq(self) -> int | None:
-        """The place in the log of the watermark that gives the upper bound. Source: as the class."""
+        """The place in the log of the watermark that gives the upper bound."""
         return self.pending[-1][0] if self.pending else None
 
     def _passing(self, seq: int, watermark: Watermark) -> Tracker:

@@ -35,8 +35,8 @@ class Stream:
     """A stream and the rules its watermarks follow.
 
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
-    `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the barrier, as Pravega
-    does; `last_note` counts from its last noted time, as the document says.
+    `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
+    Pravega does; `last_note` counts from its last noted time, as the document says.
     `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
     `cut_algorithm`: `sound`, or `pravega` with its `visit_order`, which can produce cuts that move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from wmlab.core.values import Ms, Name, Offset, Period, Problem, Problems, Time, Timed, action
-from wmlab.streams.model.keyspace import KeyRange
+from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
 from wmlab.streams.scenario import noting as noting
 

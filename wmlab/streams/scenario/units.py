@@ -9,8 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Offset
-from wmlab.streams.model.keyspace import KeyRange
-from wmlab.streams.model.segment import as_segment_id, segment_name
+from wmlab.streams.model.segment import KeyRange, as_segment_id, segment_name
 
 WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
 """The id under which a writer's marks are kept; "{name}" stands for the writer's name."""

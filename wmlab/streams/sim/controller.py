@@ -288,15 +288,20 @@ def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
     try:
         yield from _Cycle(controller, stream, began_ms).run()
     except UnavailableError as error:
-        _write(controller, stream, began_ms, cycle.Decision(barrier=None, outcome="held", reason=FAILED + error.reason))
+        _write(
+            controller,
+            stream,
+            began_ms,
+            cycle.Decision(previous_lower=None, outcome="held", reason=FAILED + error.reason),
+        )
     except TruncatedError:
         reason = FAILED + "mark pointer before the start of the marks segment"
-        _write(controller, stream, began_ms, cycle.Decision(barrier=None, outcome="held", reason=reason))
+        _write(controller, stream, began_ms, cycle.Decision(previous_lower=None, outcome="held", reason=reason))
     except NoSuchLogError:
         # The cached client is dropped and built anew next time; its inactivity clocks go with it.
         controller.memory.pop(stream.name, None)
         reason = FAILED + "no such marks segment"
-        _write(controller, stream, began_ms, cycle.Decision(barrier=None, outcome="held", reason=reason))
+        _write(controller, stream, began_ms, cycle.Decision(previous_lower=None, outcome="held", reason=reason))
 
 
 class _Cycle:
@@ -412,7 +417,7 @@ def _write(
         "cycles",
         controller=controller.name,
         at_ms=at_ms,
-        barrier=decision.barrier,
+        previous_lower=decision.previous_lower,
         participating=list(decision.participating),
         lagging=list(decision.lagging),
         removed=list(removed or ()),

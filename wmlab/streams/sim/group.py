@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.streams.model.group import GroupState
+from wmlab.streams.model.group import GroupState, Membership, Place, Shared, fair_share, is_least_loaded, to_release
 from wmlab.streams.model.index import window_at
-from wmlab.streams.model.membership import Membership, Place
 from wmlab.streams.model.position import Position, ReaderPosition, is_valid_cut
-from wmlab.streams.model.rebalance import fair_share, is_least_loaded, to_release
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.model.shared import Shared
 from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.units import SEGMENT_STORE
 from wmlab.streams.sim.reader import Reader

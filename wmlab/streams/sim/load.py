@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from wmlab.core.clock import generator
-from wmlab.streams.model.keyspace import KeyRange
-from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.noting import EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
 from wmlab.streams.scenario.parts import Clock
 from wmlab.streams.scenario.script import StepClock

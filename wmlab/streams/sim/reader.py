@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING
 import simpy
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.group import GroupState
+from wmlab.streams.model.group import GroupState, Membership, Place
 from wmlab.streams.model.index import start_of
-from wmlab.streams.model.latest import LatestItem
-from wmlab.streams.model.membership import Membership, Place
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import TimeWindow, Tracker
+from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
 from wmlab.streams.scenario.parts import ReaderGroup
 from wmlab.streams.scenario.units import SEGMENT_STORE
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from wmlab.core.errors import ModelError
 from wmlab.core.journal import Journal
-from wmlab.streams.model.bucket import bucket_of
+from wmlab.streams.model.coordination import bucket_of
 from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from wmlab.core.journal import Journal
 from wmlab.streams.model import cycle
-from wmlab.streams.model.epoch import Epoch
-from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.index import MarksIndex
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.streams.model.segment import Segment

@@ -22,8 +22,7 @@ import numpy as np
 
 from wmlab.core.errors import ModelError
 from wmlab.core.journal import Journal
-from wmlab.streams.model.bucket import bucket_of
-from wmlab.streams.model.coordination import Session
+from wmlab.streams.model.coordination import Session, bucket_of
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position

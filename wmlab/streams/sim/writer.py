@@ -17,9 +17,9 @@ import numpy as np
 import simpy
 
 from wmlab.core.errors import ModelError
+from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segment, refuse_explicit_note, remove_segment
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment, segment_name
-from wmlab.streams.model.writer import AutomaticNotes, acknowledge, hold, let_go, refuse_explicit_note
 from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
 from wmlab.streams.scenario.units import SEGMENT_STORE, process_name
 from wmlab.streams.sim.client import ControllerClient
@@ -162,7 +162,7 @@ class Writer(WriterProcess):
         """Learn the open segments, and note periodically."""
         active = self.world.history.active.segments
         for segment in active:
-            self.position = hold(self.position, segment.id)
+            self.position = add_segment(self.position, segment.id)
         self.routes = Routes.of(active)
         if self._automatic is not None:
             self.world.env.process(self._note_automatically(self.life, self._automatic))
@@ -263,7 +263,7 @@ class Writer(WriterProcess):
         self._reroute()
         for successor in seal.successors:
             if successor.id not in self._seals:
-                self.position = hold(self.position, successor.id)
+                self.position = add_segment(self.position, successor.id)
         self._resend(sealed_id, np.concatenate(seal.waiting))
         for segment_id in [held for held in self.position if held not in self._seals]:
             self._append(segment_id, _NOTHING)
@@ -288,7 +288,7 @@ class Writer(WriterProcess):
 
     def _drop(self, sealed_id: int) -> None:
         if self._seals[sealed_id].outstanding == 0:
-            self.position = let_go(self.position, sealed_id)
+            self.position = remove_segment(self.position, sealed_id)
 
     def _note_by_policy(self, life: int, every_ms: int) -> Generator[simpy.Event]:
         env = self.world.env
