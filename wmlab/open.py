@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wmlab.core.recording import Recording
+from wmlab.core.scenario_file import parse, read_text
 from wmlab.core.traces import DIRECTORY, TRACE_SCHEMA, Trace, TraceEvent, load, names
-from wmlab.core.yamlfile import parse, read_text
 from wmlab.dataflow.recording import Dataflow
 from wmlab.progress.recording import PlanScenario
 from wmlab.streams.api import Scenario

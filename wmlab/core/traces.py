@@ -1,28 +1,208 @@
-"""Real logs: when each event happened, when it arrived, who wrote it, and its key; and recordings that were kept.
+"""Real logs: when each event happened, when it arrived, who wrote it, and its key; and how they are read.
 
 `load` reads a trace that comes with wmlab (`names`) or a CSV or Parquet file of one's own. The traces that come
 with wmlab are the Parquet files of `data/traces`, beside the package in a clone of the repository (wmlab installed
-editable); where each is from stands in its `<name>.provenance.json`.
+editable); where each is from stands in its `<name>.provenance.json`. Rows are counted from 1 in messages, as they
+stand in the file without its header.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
 
-from wmlab.core import trace_files
 from wmlab.core.errors import TraceError
-from wmlab.core.trace_files import Unit
 
-TRACE_SCHEMA: Final = trace_files.TRACE_SCHEMA
+Unit = Literal["s", "ms", "us", "ns"]
+"""What one tick of a numeric time column is."""
+
+TRACE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("event_time", pa.int64(), nullable=False),
+        pa.field("arrival_ms", pa.int64(), nullable=False),
+        pa.field("writer", pa.string(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+    ]
+)
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""
+
+_TICKS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_MAX_MS: Final = float(2**63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which columns of a file make the trace, as the caller named them."""
+
+    event_time: str
+    arrival: str
+    writer: str | None
+    key: str | None
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        if self.unit not in get_args(Unit):
+            raise TraceError(f"unit is {self.unit!r}.", remedy="give one of 's', 'ms', 'us', 'ns'.")
+
+    @property
+    def named(self) -> list[str]:
+        """The columns that must be in the file, each once."""
+        wanted = (self.event_time, self.arrival, self.writer, self.key)
+        return list(dict.fromkeys(name for name in wanted if name is not None))
+
+
+def read_log(path: Path, columns: Columns) -> pa.Table:
+    """The file at `path` as a table of `TRACE_SCHEMA`, sorted stably by arrival; raises `TraceError`."""
+    if not path.exists():
+        raise TraceError(f"there is no file {path}.", remedy="check the path.")
+    try:
+        log = _reader(path)(path, columns)
+    except (OSError, pa.ArrowException) as failure:
+        raise TraceError(f"{path} cannot be read: {failure}.", remedy="give a whole CSV or Parquet file.") from failure
+    if not log.num_rows:
+        raise TraceError(f"{path} has no rows.", remedy="give a log with at least one event.")
+    if columns.writer is None:
+        writer = pa.repeat(pa.scalar(path.stem, pa.string()), log.num_rows)
+    else:
+        writer = _texts(log[columns.writer], columns.writer)
+        _refuse(pc.equal(writer, ""), columns.writer, "is empty")
+    table = pa.table(
+        [
+            _times_ms(log[columns.event_time], columns.event_time, columns.unit),
+            _times_ms(log[columns.arrival], columns.arrival, columns.unit),
+            writer,
+            writer if columns.key is None else _texts(log[columns.key], columns.key),
+        ],
+        schema=TRACE_SCHEMA,
+    )
+    return table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks()
+
+
+def require_trace(name: str, table: pa.Table) -> None:
+    """Raise `TraceError` unless `table` has the columns of `TRACE_SCHEMA`, rows, sound values, arrivals in order."""
+    if not isinstance(table, pa.Table) or not table.schema.equals(TRACE_SCHEMA):
+        found = table.schema.names if isinstance(table, pa.Table) else type(table).__name__
+        raise TraceError(f"trace {name!r} is made of {found}.", remedy="load it with wmlab.core.traces.load.")
+    if not table.num_rows:
+        raise TraceError(f"trace {name!r} has no events.", remedy="give a log with at least one event.")
+    for column in TRACE_SCHEMA.names:
+        _refuse(pc.is_null(table[column]), column, "has no value")
+    for column in ("event_time", "arrival_ms"):
+        _refuse(pc.less(table[column], 0), column, "is before 1970")
+    _refuse(pc.equal(table["writer"], ""), "writer", "is empty")
+    arrivals = table["arrival_ms"].combine_chunks()
+    # The first row has nothing before it, hence the null in front.
+    back = pa.concat_arrays([pa.nulls(1, pa.bool_()), pc.less(arrivals[1:], arrivals[:-1])])
+    _refuse(back, "arrival_ms", "goes back behind the row before it")
+
+
+def _reader(path: Path) -> Callable[[Path, Columns], pa.Table]:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if path.is_dir() or suffixes[-1:] == [".parquet"]:
+        return _read_parquet
+    if {".csv", ".tsv"} & set(suffixes[-2:]):
+        return _read_csv
+    raise TraceError(
+        f"{path.name} is neither Parquet nor CSV by its name.",
+        remedy="give a file that ends in .parquet, .csv or .tsv (the latter two may be followed by .gz, .bz2, .zst).",
+    )
+
+
+def _read_parquet(path: Path, columns: Columns) -> pa.Table:
+    _require_columns(path, pq.ParquetDataset(path).schema.names, columns)
+    return pq.read_table(path, columns=columns.named)
+
+
+def _read_csv(path: Path, columns: Columns) -> pa.Table:
+    delimiter = "\t" if ".tsv" in (suffix.lower() for suffix in path.suffixes) else ","
+    # Texts stay texts: a writer "007" is not the number 7, and "NA" is a name like any other.
+    texts = {name: pa.string() for name in (columns.writer, columns.key) if name is not None}
+    log = pyarrow.csv.read_csv(
+        path,
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=texts),
+    )
+    _require_columns(path, log.column_names, columns)
+    return log
+
+
+def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
+    wrong = [name for name in columns.named if found.count(name) != 1]
+    if wrong:
+        what = "has no column" if wrong[0] not in found else "has more than one column"
+        raise TraceError(
+            f"{path.name} {what} {wrong[0]!r}; it has {', '.join(map(repr, found))}.",
+            remedy="name its columns: load(path, event_time=..., arrival=..., writer=..., key=...).",
+        )
+
+
+def _times_ms(column: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
+    """A time column in whole milliseconds since 1970, checked."""
+    _refuse(pc.is_null(column), name, "has no value")
+    kind = column.type
+    if pa.types.is_date(kind):
+        column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
+    if pa.types.is_timestamp(kind):
+        return _whole_ms(column.cast(pa.int64()), name, kind.unit)
+    if pa.types.is_floating(kind):
+        return _rounded_ms(column.cast(pa.float64()), name, unit)
+    if pa.types.is_integer(kind):
+        return _whole_ms(column, name, unit)
+    raise TraceError(
+        f"column {name!r} holds {kind}, not times; the first is {column[0].as_py()!r}.",
+        remedy="give numbers since 1970 with their unit=, or ISO dates and times.",
+    )
+
+
+def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
+    per_s = _TICKS_PER_S[unit]
+    try:
+        ticks = ticks.cast(pa.int64())
+        _refuse(pc.less(ticks, 0), name, "is before 1970")
+        return pc.divide(ticks, per_s // 1_000) if per_s >= 1_000 else pc.multiply_checked(ticks, 1_000 // per_s)
+    except pa.ArrowInvalid as overflow:
+        raise TraceError(
+            f"column {name!r} holds {pc.max(ticks).as_py()} {unit}, beyond 64 bits of milliseconds.",
+            remedy="check the unit of the times: unit='s', 'ms', 'us' or 'ns'.",
+        ) from overflow
+
+
+def _rounded_ms(ticks: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
+    _refuse(pc.invert(pc.is_finite(ticks)), name, "is not a finite number")
+    _refuse(pc.less(ticks, 0.0), name, "is before 1970")
+    in_ms = pc.round(pc.divide(pc.multiply(ticks, 1_000.0), float(_TICKS_PER_S[unit])))
+    _refuse(pc.greater_equal(in_ms, _MAX_MS), name, "is beyond 64 bits of milliseconds")
+    return in_ms.cast(pa.int64())
+
+
+def _texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """A column of names as texts; integers are names too, floating-point numbers and times are not."""
+    _refuse(pc.is_null(column), name, "has no value")
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
+        raise TraceError(f"column {name!r} holds {kind}, not names.", remedy="name a column of texts or integers.")
+    return column.cast(kind).cast(pa.string())
+
+
+def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str) -> None:
+    """Raise `TraceError` with the number of bad rows and the first of them; nulls in the mask are no."""
+    count = pc.sum(bad, min_count=0).as_py()
+    if count:
+        first = pc.index(bad, True).as_py() + 1
+        raise TraceError(
+            f"column {name!r} {what} in {count} of its rows, first in row {first}.",
+            remedy="drop or repair those rows.",
+        )
+
 
 DIRECTORY: Final = Path(__file__).resolve().parents[2] / "data" / "traces"
 """Where the traces that come with wmlab live."""
@@ -51,7 +231,7 @@ class Trace:
     table: pa.Table = field(hash=False)
 
     def __post_init__(self) -> None:
-        trace_files.require_trace(self.name, self.table)
+        require_trace(self.name, self.table)
 
     @property
     def rows(self) -> int:
@@ -186,8 +366,8 @@ def load(
                 remedy=f"choose one of {', '.join(names())}, or give the path of a file with its suffix.",
             )
         path = DIRECTORY / f"{path.name}.parquet"
-    wanted = trace_files.Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit)
-    return Trace(path.stem, trace_files.read(path, wanted))
+    wanted = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit)
+    return Trace(path.stem, read_log(path, wanted))
 
 
 def _moment_ms(moment: int | str) -> int:

@@ -58,7 +58,7 @@ Option = Annotated[str, BeforeValidator(_known_option)]
 
 
 @value
-class DataflowScenario(ScenarioFile):
+class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.dataflow.Dataflow"):
     """Vertices, the edges between them, and what goes wrong.
 
     `mode` is `design`, as the documents have it, or `hz`, as the shipped code does; `deviations` replaces it by the

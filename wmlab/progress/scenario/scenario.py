@@ -18,7 +18,7 @@ from wmlab.progress.scenario.parts import PlanAction, Query, StallWorker, Worker
 
 
 @value
-class ProgressScenario(ScenarioFile):
+class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.progress.PlanScenario"):
     """Queries, the workers that execute them, and what goes wrong.
 
     `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish what

@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.scenario_file import dump_fragment, parse_fragment
 from wmlab.core.values import Problem, Problems, plain, problems_of
-from wmlab.core.yamlfile import dump_fragment, parse_fragment
 from wmlab.streams.scenario.scenario import StreamScenario
 
 Kind = Literal["whole", "real", "flag", "choice", "text", "yaml"]

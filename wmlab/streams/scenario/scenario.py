@@ -40,7 +40,7 @@ _Writer = Annotated[
 
 
 @value
-class StreamScenario(ScenarioFile):
+class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scenario"):
     """A stream or several, who writes and reads them, and what happens to them.
 
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own.
