@@ -29,24 +29,24 @@ def test_the_times_are_those_of_the_events_however_often_they_are_asked_for(happ
     for begin, end in pairwise(sizes):
         found.acknowledge(taken[begin:end])
         if data.draw(st.booleans()):
-            view, known = found.view(1_000), found.event_time[taken[:end]]
-            assert (view.last_event_time, view.max_event_time) == (known[-1], known.max())
+            known = found.event_time[taken[:end]]
+            assert (found.last_event_time, found.max_event_time) == (known[-1], known.max())
             open_events = found.event_time[end:]
-            assert view.earliest_open == (open_events[0] if len(open_events) else None)
+            assert found.earliest_open(1_000) == (open_events[0] if len(open_events) else None)
 
 
 def test_the_times_of_many_acknowledgements_are_kept_though_nobody_asks():
     found = backlog(np.arange(MANY))
     for event in found.take(MANY):
         found.acknowledge(np.array([event]))
-    view = found.view(MANY)
-    assert (view.last_event_time, view.max_event_time) == (MANY - 401, MANY - 401)
-    assert view.earliest_open is None
+    assert (found.last_event_time, found.max_event_time) == (MANY - 401, MANY - 401)
+    assert found.earliest_open(MANY) is None
 
 
 def test_without_events_nothing_is_known():
-    view = backlog([]).view(70)
-    assert (view.clock_ms, view.earliest_open, view.last_event_time, view.max_event_time) == (70, None, None, None)
+    empty = backlog([])
+    assert (empty.clock.read(70), empty.earliest_open(70)) == (70, None)
+    assert (empty.last_event_time, empty.max_event_time) == (None, None)
 
 
 @pytest.mark.parametrize("segments", [1, 2, 3, 300])

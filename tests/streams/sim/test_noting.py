@@ -25,7 +25,7 @@ def test_noting_without_a_writer_id_is_an_error_and_has_no_effect():
     assert {row["writer"] for row in rows(world, "writer_marks")} == {"v"}
 
 
-def test_saying_goodbye_without_a_writer_id_is_an_error():
+def test_leaving_without_a_writer_id_is_an_error():
     shut_down = script.ShutDownWriter(at_ms=5_000, writer="w")
     world = run(writers=[writer(writer_id=None, note_every_ms=None)], script=[shut_down])
     assert [(row["call"]) for row in rows(world, "errors")] == ["shut down"]

@@ -9,11 +9,12 @@ from tests.streams.sim.worlds import events_of, rows, run
 from wmlab.streams.model.position import Position
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Clock, EventWriter, Stream
-from wmlab.streams.sim.load import Load, time_to_note
+from wmlab.streams.sim.load import Load, LocalClock, time_to_note
 from wmlab.streams.sim.store import SegmentStore
 
-ALL = SimpleNamespace(clock_ms=100, earliest_open=70, last_event_time=80, max_event_time=90)
-NOTHING = SimpleNamespace(clock_ms=100, earliest_open=None, last_event_time=None, max_event_time=None)
+CLOCK = LocalClock(0, Clock(skew_ms=50))
+ALL = SimpleNamespace(clock=CLOCK, earliest_open=lambda now_ms: now_ms + 20, last_event_time=80, max_event_time=90)
+NOTHING = SimpleNamespace(clock=CLOCK, earliest_open=lambda _: None, last_event_time=None, max_event_time=None)
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,8 @@ NOTHING = SimpleNamespace(clock_ms=100, earliest_open=None, last_event_time=None
     ],
 )
 def test_a_policy_chooses_the_time_to_note(policy, knows_all, knows_nothing):
-    assert time_to_note(policy, ALL) == knows_all
-    assert time_to_note(policy, NOTHING) == knows_nothing
+    assert time_to_note(policy, ALL, 50) == knows_all
+    assert time_to_note(policy, NOTHING, 50) == knows_nothing
 
 
 def test_an_event_occupies_its_header_and_its_payload():

@@ -74,7 +74,7 @@ def receive_leave(controller: Controller, leave: Leave, answer: Callable[[str], 
     if not controller.is_running:
         answer(UNAVAILABLE)
     else:
-        controller.drive(_answered(_let_go(controller, leave), answer))
+        controller.drive(_answered(_judge_leave(controller, leave), answer))
 
 
 def _answered(job: Job[str], answer: Callable[[str], None]) -> Job[None]:
@@ -133,7 +133,7 @@ def _conclude(controller: Controller, note: Note, judged_ms: int, outcome: str) 
     return outcome
 
 
-def _let_go(controller: Controller, leave: Leave) -> Job[str]:
+def _judge_leave(controller: Controller, leave: Leave) -> Job[str]:
     """The record is read, and marked as no longer alive by compare-and-set (upstream `removeWriter`)."""
     metadata = controller.world.metadata
     received_ms = controller.world.now_ms

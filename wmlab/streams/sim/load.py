@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 _MILLION = 1_000_000
+_KEYS = 2**64
+_SCAN = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,73 +118,6 @@ def synthetic(writer: EventWriter | TransactionalWriter, scenario: StreamScenari
     return Load(happens, happens + delays, key)
 
 
-class WriterView(Protocol):
-    """What a writer knows when it is about to note; times are None while there is no such event.
-
-    A policy looks at one or two of them, so whoever has to compute them does so when it is asked.
-    """
-
-    @property
-    def clock_ms(self) -> int:
-        """What the writer's clock shows."""
-
-    @property
-    def earliest_open(self) -> int | None:
-        """Time of the earliest event that has happened and may still be lost or come late."""
-
-    @property
-    def last_event_time(self) -> int | None:
-        """Time of the event that was acknowledged last."""
-
-    @property
-    def max_event_time(self) -> int | None:
-        """The highest time of an acknowledged event."""
-
-
-def time_to_note(policy: Noting, view: WriterView) -> int | None:
-    """The time to note, or None to note nothing; the application chooses (PDP-33, "Event Writer API Changes")."""
-    match policy:
-        case EarliestOpen():
-            earliest, shown = view.earliest_open, view.clock_ms
-            return shown if earliest is None else min(earliest, shown)
-        case WallClock():
-            return view.clock_ms
-        case LastEventTime():
-            return view.last_event_time
-        case MaxMinusSlack(slack_ms=slack_ms):
-            highest = view.max_event_time
-            return None if highest is None else highest - slack_ms
-        case Never():
-            return None
-
-
-_SCAN = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What is known of a backlog at a moment; see `WriterView`."""
-
-    backlog: Backlog
-    now_ms: int
-
-    @property
-    def clock_ms(self) -> int:
-        return self.backlog.clock.read(self.now_ms)
-
-    @property
-    def earliest_open(self) -> int | None:
-        return self.backlog.earliest_open(self.now_ms)
-
-    @property
-    def last_event_time(self) -> int | None:
-        return self.backlog.last_event_time
-
-    @property
-    def max_event_time(self) -> int | None:
-        return self.backlog.max_event_time
-
-
 class Backlog:
     """The load of one process, its events named by their index; times are ms of the simulated clock.
 
@@ -252,10 +187,6 @@ class Backlog:
         highest = int(self.event_time[known].argmax())
         self._acknowledged = [known[[highest]], known[[-1]]]
 
-    def view(self, now_ms: int) -> WriterView:
-        """What the writer knows now when it chooses a time to note."""
-        return _View(self, now_ms)
-
     @property
     def last_event_time(self) -> int | None:
         """Time of the event that was acknowledged last, None while there is none."""
@@ -321,7 +252,21 @@ class Backlog:
         return Load(self._load.happens_ms[later], self._load.arrives_ms[later], self._load.key[later])
 
 
-_KEYS = 2**64
+def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
+    """The time to note, or None to note nothing; the application chooses (PDP-33, "Event Writer API Changes")."""
+    match policy:
+        case EarliestOpen():
+            earliest, shown = backlog.earliest_open(now_ms), backlog.clock.read(now_ms)
+            return shown if earliest is None else min(earliest, shown)
+        case WallClock():
+            return backlog.clock.read(now_ms)
+        case LastEventTime():
+            return backlog.last_event_time
+        case MaxMinusSlack(slack_ms=slack_ms):
+            highest = backlog.max_event_time
+            return None if highest is None else highest - slack_ms
+        case Never():
+            return None
 
 
 @dataclass(frozen=True, slots=True)

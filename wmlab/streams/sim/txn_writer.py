@@ -316,4 +316,4 @@ class TxnWriter(WriterProcess):
         now = self.world.now_ms
         if now < self.silent_until:
             return None
-        return time_to_note(self.part.noting, self.backlog.view(now))
+        return time_to_note(self.part.noting, self.backlog, now)

@@ -314,7 +314,7 @@ class Writer(WriterProcess):
         now_ms = self.world.now_ms
         if self._automatic is not None:
             self._note(self.clock.read(now_ms))
-        elif (time := time_to_note(self.part.noting, self.backlog.view(now_ms))) is not None:
+        elif (time := time_to_note(self.part.noting, self.backlog, now_ms)) is not None:
             self._note(time)
 
     def note_explicitly(self, time: int, position: Mapping[str, int | None] | None) -> None:
