@@ -10,8 +10,8 @@ import pytest
 
 from wmlab.core.errors import ScenarioError
 from wmlab.core.recording import Recording
+from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.values import plain
-from wmlab.core.yamlfile import dump_fragment
 from wmlab.streams.api import Scenario
 from wmlab.streams.panel import Panel, panel
 from wmlab.streams.recording import record
