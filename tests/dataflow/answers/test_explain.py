@@ -202,6 +202,20 @@ def test_a_clock_moves_a_source_by_itself() -> None:
     assert found.release_ms == 90 == found.needed + 50
 
 
+def test_a_python_function_behind_a_source_does_not_hide_its_frames() -> None:
+    """Which function it was is not recorded, but the rules of all other vertices are."""
+    answers = []
+    for named in (
+        flow.Map("named", select={"id": "id", "t": "t"}),
+        flow.Map("named", function=lambda row: row, columns=["id", "t"]),
+    ):
+        vertices = [source("a", ROWS, frame_ms="pipeline"), named, *merged().vertices[3:]]
+        run = merged(vertices=vertices, edges=["a -> named -> count -> out"], faults=[]).record()
+        found = run.explain(at_ms=210, vertex="named")
+        answers.append((found.needed, [holder.needs_time for holder in found.holders]))
+    assert answers == [(201, [240])] * 2
+
+
 def test_a_join_waits_for_both_sides() -> None:
     run = joined().record()
     found = run.explain(at_ms=505, key=0)

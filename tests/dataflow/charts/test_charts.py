@@ -103,14 +103,14 @@ def test_who_holds_is_the_lowest_that_counts(run: Recording) -> None:
 
 
 def test_activity_tells_idle_and_ended_inputs(run: Recording) -> None:
-    chart = wm.dataflow.chart.activity(run, vertex="both")
+    chart = wm.dataflow.chart.input_activity(run, vertex="both")
     check_both(chart)
     rows = list(zip(*chart.data.values(), strict=True))
     assert ("b", 140, 1_000, "done") in rows
     assert {state for name, _, _, state in rows if name == "a"} == {"active"}
-    quiet = wm.dataflow.chart.activity(merged(faults=[], duration_ms=100).record(), vertex="both")
+    quiet = wm.dataflow.chart.input_activity(merged(faults=[], duration_ms=100).record(), vertex="both")
     assert quiet.sentence == "No input of both was ever left out as idle."
-    idle = wm.dataflow.chart.activity(run, vertex="a")
+    idle = wm.dataflow.chart.input_activity(run, vertex="a")
     assert idle.sentence.startswith("2 of 2 inputs of a were idle at some time")
     stretches = [row for row in zip(*idle.data.values(), strict=True) if row[0] == "partition 1"]
     assert [state for *_, state in stretches][:3] == ["active", "idle", "active"]
@@ -150,7 +150,7 @@ def test_many_outputs_are_cut_with_a_word() -> None:
 
 
 def test_queues_show_every_item_in_the_stretch(run: Recording) -> None:
-    chart = wm.dataflow.chart.queues(run, from_ms=0, to_ms=50)
+    chart = wm.dataflow.chart.queue_diagram(run, from_ms=0, to_ms=50)
     check_both(chart)
     wanted = [
         row
@@ -158,12 +158,14 @@ def test_queues_show_every_item_in_the_stretch(run: Recording) -> None:
         if row["put_ms"] <= 50 and (row["taken_ms"] is None or row["taken_ms"] >= 0)
     ]
     assert len(chart.data["kind"]) == len(wanted)
-    few = wm.dataflow.chart.queues(run, from_ms=0, to_ms=50, vertices=["a", "both"])
+    few = wm.dataflow.chart.queue_diagram(run, from_ms=0, to_ms=50, vertices=["a", "both"])
     assert 0 < len(few.data["kind"]) < len(wanted)
 
 
 def test_items_that_nobody_takes_are_crosses() -> None:
-    chart = wm.dataflow.chart.queues(merged(faults=[flow.Stall("both", at_ms=30)]).record(), from_ms=0, to_ms=100)
+    chart = wm.dataflow.chart.queue_diagram(
+        merged(faults=[flow.Stall("both", at_ms=30)]).record(), from_ms=0, to_ms=100
+    )
     assert "were not taken" in chart.sentence
     assert "not taken" in {trace.name for trace in chart.figure().data}
 
@@ -173,7 +175,7 @@ def test_a_watermark_overtakes_a_barrier_at_least_once_only() -> None:
     told = {}
     for guarantee in ("at_least_once", "exactly_once"):
         flows = merged(guarantee=guarantee, snapshot_every_ms=20, faults=[], jitter_ms=30.0, duration_ms=400)
-        told[guarantee] = wm.dataflow.chart.queues(flows.record(), vertices=["a", "b", "both"]).sentence
+        told[guarantee] = wm.dataflow.chart.queue_diagram(flows.record(), vertices=["a", "b", "both"]).sentence
     assert "from behind a barrier before it was complete" in told["at_least_once"]
     assert "behind a barrier" not in told["exactly_once"]
 
@@ -181,7 +183,7 @@ def test_a_watermark_overtakes_a_barrier_at_least_once_only() -> None:
 def test_of_many_items_the_first_are_drawn() -> None:
     many = flow.Source("a", columns=["id", "t"], rows=[(n, 10 * n) for n in range(90)], times="t")
     long = merged(vertices=[many, *merged().vertices[1:]], faults=[]).record()
-    assert "Drawn are the first 400 of" in wm.dataflow.chart.queues(long).svg
+    assert "Drawn are the first 400 of" in wm.dataflow.chart.queue_diagram(long).svg
 
 
 @pytest.mark.parametrize(
@@ -194,8 +196,8 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: wm.dataflow.chart.state_size(run, run, run, run, run), "too many"),
         (lambda run: wm.dataflow.chart.state_size(run, vertex="both", labels=["a", "b"]), "2 labels for 1 runs"),
         (lambda run: wm.dataflow.chart.interleavings(run), "drawn of permutations"),
-        (lambda run: wm.dataflow.chart.queues(run, from_ms=5_000, to_ms=6_000), "No item"),
-        (lambda run: wm.dataflow.chart.queues(run, vertices=["nobody"]), "no vertex"),
+        (lambda run: wm.dataflow.chart.queue_diagram(run, from_ms=5_000, to_ms=6_000), "No item"),
+        (lambda run: wm.dataflow.chart.queue_diagram(run, vertices=["nobody"]), "no vertex"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(run: Recording, draw: Any, words: str) -> None:

@@ -64,7 +64,9 @@ def coalescing(
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def activity(recording: Recording, *, vertex: str | None = None, instance: int = 0, title: str | None = None) -> Chart:
+def input_activity(
+    recording: Recording, *, vertex: str | None = None, instance: int = 0, title: str | None = None
+) -> Chart:
     """Draw when each input of a vertex counted, was left out as idle, or had ended, and what that let through.
 
     The inputs are those of `coalescing`. Raises `ChartError` for a vertex or instance that is not there.

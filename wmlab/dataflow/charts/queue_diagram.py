@@ -22,7 +22,7 @@ _ROLES: Final = {"event": "truth", "watermark": "lower", "idle": "third", "barri
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
 
 
-def queues(
+def queue_diagram(
     recording: Recording,
     *,
     from_ms: int | None = None,
