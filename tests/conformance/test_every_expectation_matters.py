@@ -1,118 +1,213 @@
-"""A case whose expectation is altered has to fail: every asserted value of every stored case, one at a time."""
+"""A stored case whose expectation is altered has to fail, and so has one with a field that no adapter knows.
+
+Every asserted value of every case of every format is altered, one at a time.
+"""
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pytest
 
+from tests.conformance import hazelcast, nebula, runner
 from tests.conformance.fields import UnknownFormatError
-from tests.conformance.runner import run_case
+from tests.conformance.hazelcast_steps import ERRORS, NAMED
 from tests.conftest import VECTORS
 
-ASSERTING = ("expected", "expect", "expect_real", "tracked_after")
+Case = dict[str, Any]
 Place = tuple[str | int, ...]
 
 
-def stored_cases() -> list[Any]:
-    contents = [json.loads(Path(VECTORS, name).read_text()) for name in ("pravega.json", "wmlab.json")]
-    return [pytest.param(case, id=case["name"]) for content in contents for case in content["cases"]]
+class Format(NamedTuple):
+    """How cases of one format are run, and where and by whom their values are read."""
+
+    cases: Callable[[], list[Case]]
+    asserts: Callable[[str | int, Any], bool]
+    """Whether a name in an object, given with it, is of an expectation."""
+    run: Callable[[Case, Any], None]
+    variants: Callable[[Case, Place], Iterable[str]]
+    """The variants of the model that read the value at a place."""
+    altered: Callable[[Any], Any]
+    objects: Callable[[Case], Iterable[Place]]
+    """The objects whose fields must all be known."""
 
 
-def places(value: Any, at: Place = (), *, asserted: bool = False) -> Iterator[Place]:
+def stored(*files: str) -> list[Any]:
+    return [json.loads(Path(VECTORS, file).read_text()) for file in files]
+
+
+def children(value: Any) -> Iterable[tuple[str | int, Any]]:
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+
+
+def places(value: Any, asserts: Callable[..., bool], at: Place = (), *, asserted: bool = False) -> Iterator[Place]:
     """The place of every asserted value that has no parts."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield from places(child, (*at, key), asserted=asserted or key in ASSERTING)
+    for key, child in children(value):
+        yield from places(child, asserts, (*at, key), asserted=asserted or asserts(key, value))
     if asserted and not (isinstance(value, dict | list) and value):
         yield at
 
 
-def altered(value: Any) -> Any:
+def value_at(value: Any, place: Place) -> Any:
+    for key in place:
+        value = value[key]
+    return value
+
+
+def changed_at(value: Any, place: Place, new: Any) -> Any:
+    """A copy with another value at one place, which may be a new field; what is not on the way to it is shared."""
+    if not place:
+        return new
+    changed = value.copy()
+    old = value.get(place[0]) if isinstance(value, dict) else value[place[0]]
+    changed[place[0]] = changed_at(old, place[1:], new)
+    return changed
+
+
+def other(value: Any) -> Any:
+    """Another value of the same kind."""
     match value:
         case None:
-            return 987_654
+            return [987_654]
         case bool():
             return not value
         case int() | float():
             return value + 1
         case str():
             return value + "?"
-        case list():
-            return [{}]
         case _:
-            return {"?": 0}
+            return [{}]
 
 
-def parent(case: dict[str, Any], place: Place) -> Any:
-    found: Any = case
-    for key in place[:-1]:
-        found = found[key]
-    return found
+def other_of_pravega(value: Any) -> Any:
+    return 987_654 if value is None else {"?": 0} if isinstance(value, dict) else other(value)
 
 
-def algorithms_that_see(case: dict[str, Any], place: Place) -> tuple[str, ...]:
+def other_of_hazelcast(value: Any) -> Any:
+    if not isinstance(value, str):
+        return other(value)
+    if value in NAMED:
+        return "MAX" if value == "MIN" else "MIN"
+    return next(error for error in ERRORS if error != value) if value in ERRORS else other(value)
+
+
+def algorithms_that_see(case: Case, place: Place) -> tuple[str, ...]:
     """Of two expectations of one step each algorithm sees its own."""
     for depth, key in enumerate(place):
         if key == "expect_real":
             return ("pravega",)
-        if key == "expect" and "expect_real" in parent(case, place[: depth + 1]):
+        if key == "expect" and "expect_real" in value_at(case, place[:depth]):
             return ("sound",)
     return ("sound", "pravega")
 
 
-def fails(case: dict[str, Any], algorithm: Any) -> bool:
+def objects_of_pravega(value: Any, at: Place = ()) -> Iterator[Place]:
+    """The place of every object that is not a map whose names are data."""
+    if isinstance(value, dict) and ("op" in value or at in ((), ("inputs",))):
+        yield at
+    for key, child in children(value):
+        yield from objects_of_pravega(child, (*at, key))
+
+
+def with_steps(case: Case, *first: Place, at: Place = ()) -> list[Place]:
+    return [*first, *((*at, "steps", number) for number in range(len(value_at(case, at).get("steps", ()))))]
+
+
+FORMATS: Final = {
+    "pravega": Format(
+        cases=lambda: [case for content in stored("pravega.json", "wmlab.json") for case in content["cases"]],
+        asserts=lambda key, holder: key in {"expected", "expect", "expect_real", "tracked_after"},
+        run=runner.run_case,
+        variants=algorithms_that_see,
+        altered=other_of_pravega,
+        objects=objects_of_pravega,
+    ),
+    "hazelcast": Format(
+        cases=lambda: stored("hazelcast.json")[0]["cases"],
+        asserts=lambda key, holder: key in {"expect", "expect_error", "expect_config_error"},
+        run=hazelcast.run_case,
+        variants=lambda case, place: hazelcast.variants_of(case),
+        altered=other_of_hazelcast,
+        objects=lambda case: with_steps(case, (), ("config",)),
+    ),
+    "nebula": Format(
+        cases=lambda: nebula.cases_of(stored("nebula.json")[0]),
+        # A `wm` beside other things is what a step is given; alone it is the answer of an assigner.
+        asserts=lambda key, holder: key in OF_NEBULA or (key == "wm" and "buffer_ts" in holder),
+        run=lambda case, _: nebula.run_case(case),
+        variants=lambda case, place: ("",),
+        altered=other,
+        objects=lambda case: with_steps(case, ("entry",), at=("entry",)),
+    ),
+}
+OF_NEBULA: Final = {
+    "out", "final", "complete_at", "current", "current_after_k", "current_until_last", "stuck_value", "global",
+    "expect", "expect_outputs", "slice", "windows", "slices", "fired_ends", "result", "outputs", "completed_up_to",
+    "parts",
+}  # fmt: skip
+CASES: Final = [
+    pytest.param(name, case, id=f"{name}-{case.get('id') or case['name']}")
+    for name, form in FORMATS.items()
+    for case in form.cases()
+]
+
+
+def fails(form: Format, case: Case, variant: str) -> bool:
     try:
-        run_case(case, algorithm)
+        form.run(case, variant)
     except (AssertionError, ValueError, LookupError, TypeError):
         return True
     return False
 
 
-@pytest.mark.parametrize("case", stored_cases())
-def test_every_altered_expectation_is_noticed(case: dict[str, Any]) -> None:
-    found = list(places(case))
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_every_altered_expectation_is_noticed(name: str, case: Case) -> None:
+    form = FORMATS[name]
+    found = list(places(case, form.asserts))
+    if name == "nebula" and not found:
+        found = [("entry", "oracle")]  # A case that asserts nothing by value names what the adapter has written out.
+    assert found, "the case asserts nothing"
     unnoticed = []
     for place in found:
-        changed = copy.deepcopy(case)
-        holder = parent(changed, place)
-        holder[place[-1]] = altered(holder[place[-1]])
-        unnoticed += [(place, a) for a in algorithms_that_see(case, place) if not fails(changed, a)]
-    assert found, "the case asserts nothing"
+        changed = changed_at(case, place, form.altered(value_at(case, place)))
+        unnoticed += [(place, variant) for variant in form.variants(case, place) if not fails(form, changed, variant)]
     assert unnoticed == []
 
 
-def objects(value: Any, at: Place = ()) -> Iterator[Place]:
-    """The place of every object that is not a map whose names are data."""
-    if isinstance(value, dict):
-        if "op" in value or at in ((), ("inputs",)):
-            yield at
-        children: Any = value.items()
-    else:
-        children = enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield from objects(child, (*at, key))
-
-
-@pytest.mark.parametrize("case", stored_cases())
-def test_every_unknown_field_is_noticed(case: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "case"), CASES)
+def test_every_unknown_field_is_noticed(name: str, case: Case) -> None:
+    form = FORMATS[name]
     unnoticed = []
-    for place in objects(case):
-        changed = copy.deepcopy(case)
-        parent(changed, (*place, "unheard_of"))["unheard_of"] = 1
-        unnoticed += [(place, a) for a in ("sound", "pravega") if not fails(changed, a)]
+    for place in form.objects(case):
+        changed = changed_at(case, (*place, "unheard_of"), 1)
+        unnoticed += [(place, variant) for variant in form.variants(case, ()) if not fails(form, changed, variant)]
     assert unnoticed == []
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"), [(("kind",), "kind"), (("inputs", "steps", 0, "op"), "unknown operation")]
+    ("name", "place", "value", "problem"),
+    [
+        ("pravega", ("kind",), "unheard of", "kind"),
+        ("pravega", ("inputs", "steps", 0, "op"), "unheard of", "unknown operation"),
+        ("hazelcast", ("kind",), "unheard of", "kind 'unheard of'"),
+        ("hazelcast", ("steps", 0, "op"), "unheard of", "unheard of"),
+        ("hazelcast", ("variants",), ["hz", "other"], "variant"),
+        ("hazelcast", ("variants",), [], "variant"),
+        ("hazelcast", ("steps",), [], "without steps"),
+        ("nebula", ("kind",), "unheard of", "kind 'unheard of'"),
+    ],
 )
-def test_an_unknown_kind_or_operation_is_named(change: Place, problem: str) -> None:
-    case = copy.deepcopy(stored_cases()[0].values[0])
-    parent(case, change)[change[-1]] = "unheard of"
+def test_what_is_unknown_is_named(name: str, place: Place, value: Any, problem: str) -> None:
+    form = FORMATS[name]
+    case = changed_at(form.cases()[0], place, value)
+    variant = next(iter(form.variants(case, ())))
     with pytest.raises(UnknownFormatError, match=problem):
-        run_case(case, "sound")
+        form.run(case, variant)
+
+
+def test_an_unknown_description_of_a_file_is_named() -> None:
+    with pytest.raises(UnknownFormatError, match="meta"):
+        nebula.cases_of({"meta": {"unheard of": 1}})
