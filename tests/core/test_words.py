@@ -21,12 +21,23 @@ def test_long_durations_have_two_units(length_ms: int, words: str) -> None:
     assert span(length_ms) == words
 
 
+def test_durations_of_one_sentence_have_one_form() -> None:
+    written = [span(length_ms, beside_ms=5_329_000) for length_ms in (59_999, 60_000, 317_812, 5_329_000)]
+    assert written == ["59 999 ms", "1 min 0 s", "5 min 17 s", "88 min 49 s"]
+    assert span(317_812, beside_ms=400_000) == "317 812 ms"
+
+
 def test_a_time_is_a_number_or_an_instant() -> None:
     assert [moment(None), moment(-5), moment(1_357_407_120_250)] == [
         "unknown",
         "-5 ms",
         "2013-01-05 17:32:00.250 UTC",
     ]
+
+
+def test_a_list_names_the_first_and_counts_the_rest() -> None:
+    assert [listed([], most=3), listed(["a", "b", "c"], most=3)] == ["", "a, b and c"]
+    assert listed(["a", "b", "c", "d"], most=3, rest="others") == "a, b and 2 others"
 
 
 def test_lists_and_counts() -> None:

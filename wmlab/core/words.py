@@ -10,6 +10,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_INSTANT_MS: Final = 100_000_000_000
 _LATEST_INSTANT_MS: Final = 250_000_000_000_000
 _LONG_MS: Final = 600_000
+_MINUTE_MS: Final = 60_000
 _MINUTES: Final = ("min", 60, "s", 1)
 _HOURS: Final = ("h", 3_600, "min", 60)
 _DAYS: Final = ("d", 86_400, "h", 3_600)
@@ -31,18 +32,23 @@ def moment(time_ms: int | None) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
-def span(length_ms: int) -> str:
-    """A duration: "400 ms", or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min", "2 d 5 h"."""
-    if abs(length_ms) < _LONG_MS:
+def span(length_ms: int, *, beside_ms: int = 0) -> str:
+    """A duration: "400 ms", or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min", "2 d 5 h".
+
+    In a sentence with a duration `beside_ms` of ten minutes or more, that form begins at one minute: "5 min 17 s".
+    """
+    if abs(length_ms) < (_LONG_MS if abs(beside_ms) < _LONG_MS else _MINUTE_MS):
         return f"{grouped(length_ms)} ms"
     sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // 1_000
     major, major_s, minor, minor_s = _MINUTES if seconds < 7_200 else _HOURS if seconds < 172_800 else _DAYS
     return f"{sign}{seconds // major_s} {major} {seconds % major_s // minor_s} {minor}"
 
 
-def listed(names: Sequence[str]) -> str:
-    """Names in one phrase: "w1", "w1 and w2", "w1, w2 and w3"."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def listed(names: Sequence[str], *, most: int | None = None, rest: str = "more") -> str:
+    """Names in one phrase: "w1", "w1 and w2", "w1, w2 and w3"; with `most`, of more names "w1, w2 and 3 more"."""
+    if most is not None and len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} {rest}"]
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -67,20 +67,23 @@ class Stragglers(TableAnswer[Straggler]):
         if not priced:
             return f"{over} nobody held the {self.bound} of {self.stream} below what the others had noted."
         first, *rest = priced
-        others = f"; next {listed([f'{h.who} ({h.why}, {_ms(h.cost_ms)})' for h in rest[:2]])}" if rest else ""
+        others = f"; next {listed([f'{h.who} ({h.why}, {self._ms(h.cost_ms)})' for h in rest[:2]])}" if rest else ""
         return (
             f"{over} the {self.bound} of {self.stream} was held back most by {first.who} ({first.why}): "
-            f"for {span(first.held_ms)}, which cost {_ms(first.cost_ms)} of mean lag{others}."
+            f"for {self._ms(first.held_ms)}, which cost {self._ms(first.cost_ms)} of mean lag{others}."
         )
 
     def __repr__(self) -> str:
         width = max((len(h.who) for h in self.stragglers), default=0)
         lines = [
-            f"  {h.who:{width}}  {h.why}: {grouped(h.stretches)} × in all {span(h.held_ms)}, "
-            f"at worst {_ms(h.worst_ms)}, cost {_ms(h.cost_ms)}"
+            f"  {h.who:{width}}  {h.why}: {grouped(h.stretches)} × in all {self._ms(h.held_ms)}, "
+            f"at worst {self._ms(h.worst_ms)}, cost {self._ms(h.cost_ms)}"
             for h in self.stragglers
         ]
         return "\n".join([self.sentence, *lines])
+
+    def _ms(self, number: float | None) -> str:
+        return "unknown" if number is None else span(round(number), beside_ms=self.run_ms)
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:
@@ -124,7 +127,3 @@ def _straggler(who: str, why: str, stretches: list[Stretch], run_ms: int) -> Str
         worst_ms=max((by for by, _ in prices), default=None),
         cost_ms=round(sum(by * weight for by, weight in prices) / run_ms, 1) if prices else None,
     )
-
-
-def _ms(number: float | None) -> str:
-    return "unknown" if number is None else span(round(number))

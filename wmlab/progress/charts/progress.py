@@ -14,6 +14,7 @@ from wmlab.core.charts.rows import one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import Standstill, Value, standstills, thin
 from wmlab.core.errors import ChartError
+from wmlab.core.words import listed
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""
@@ -197,11 +198,12 @@ def _describe_progress(table: ProgressTable) -> str:
     known = [value for value in table.overall if value is not None]
     if not known:
         silent = _stragglers(table, stretch)
-        who = f"; nothing complete came from {_and(silent)}" if silent else ", for a declared origin sent nothing"
+        names = listed(silent, most=3)
+        who = f"; nothing complete came from {names}" if names else ", for a declared origin sent nothing"
         return f"The global watermark is unknown throughout{who}."
     value = "was unknown" if stretch.value is None else f"stood at {TimeWords.of(known)(stretch.value)}"
     end = "" if stretch.ended else ", the end of the table"
-    by = _and(_stragglers(table, stretch)) or "an origin that had not sent"
+    by = listed(_stragglers(table, stretch), most=3) or "an origin that had not sent"
     back = sum(a > b for a, b in itertools.pairwise(known))
     falls = f" It went back {back} times." if back > 1 else " It went back once." if back else ""
     return (
@@ -248,9 +250,3 @@ def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
 
 def _buffers(count: int) -> str:
     return "1 buffer" if count == 1 else f"{count:,} buffers"
-
-
-def _and(names: Sequence[str]) -> str:
-    if len(names) > 3:
-        return f"{', '.join(names[:2])} and {len(names) - 2} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

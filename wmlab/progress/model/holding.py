@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wmlab.core.words import grouped
 from wmlab.progress.model.chunks import Chunks
 from wmlab.progress.model.tracker import OriginProgress, Progress
 
@@ -33,8 +34,8 @@ class Hold:
     @property
     def sentence(self) -> str:
         """The hold in words. Source: as the module."""
-        at = "unknown" if self.watermark is None else f"at {_grouped(self.watermark)}"
-        since = "from the start" if self.since_ms is None else f"since {_grouped(self.since_ms)} ms"
+        at = "unknown" if self.watermark is None else f"at {grouped(self.watermark)}"
+        since = "from the start" if self.since_ms is None else f"since {grouped(self.since_ms)} ms"
         return f"The global watermark is {at} {since}: origin {self.origin} {self.cause}; {self._behind()}."
 
     @property
@@ -52,7 +53,7 @@ class Hold:
 
     def _behind(self) -> str:
         return {0: "no buffer waits behind it", 1: "1 buffer waits behind it"}.get(
-            self.waiting, f"{_grouped(self.waiting)} buffers wait behind it"
+            self.waiting, f"{grouped(self.waiting)} buffers wait behind it"
         )
 
 
@@ -75,7 +76,3 @@ def _hold(state: Progress, origin: int, local: OriginProgress) -> Hold:
     missing = chunks.missing() if isinstance(chunks, Chunks) else ()
     ended = isinstance(chunks, Chunks) and chunks.last is not None
     return Hold(origin, state.watermark, sequence, started, missing, local.waiting, state.moved_ms, ended)
-
-
-def _grouped(number: int) -> str:
-    return f"{number:,}".replace(",", " ")

@@ -16,6 +16,7 @@ from wmlab.core.charts.axis import TimeWords, format_duration
 from wmlab.core.charts.rows import one_value, plain_columns, whole
 from wmlab.core.charts.steps import Standstill, Value, minus, standstills
 from wmlab.core.errors import ChartError
+from wmlab.core.words import listed
 
 _REQUIRED: Final[tuple[str, ...]] = ("stream", "at_ms", "lower", "upper")
 _TIMES: Final[tuple[str, ...]] = ("at_ms", "lower", "upper", "perfect_watermark")
@@ -236,16 +237,11 @@ def _meanwhile(table: BoundsTable, still: Standstill) -> str:
         if 2 * (min(pause.to_ms, still.to_ms) - max(pause.from_ms, still.from_ms)) >= still.length_ms:
             names = states.setdefault(pause.state, [])
             names += [pause.what] if pause.what not in names else []
-    said = [f"{_listed(names)} {'was' if len(names) == 1 else 'were'} {state}" for state, names in states.items()]
+    said = [
+        f"{listed(names, most=3, rest='others')} {'was' if len(names) == 1 else 'were'} {state}"
+        for state, names in states.items()
+    ]
     return f" while {' and '.join(said)}" if said else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if len(names) <= 3:
-        return f"{', '.join(names[:-1])} and {names[-1]}"
-    return f"{names[0]}, {names[1]} and {len(names) - 2} others"
 
 
 def _safety(table: BoundsTable, facts: BoundsFacts) -> str:

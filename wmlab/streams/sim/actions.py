@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import simpy
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.words import grouped
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -466,7 +467,7 @@ def note_time(world: World, action: script.NoteTime) -> None:
     writer = _running(world, "note", action.writer)
     if writer is None:
         return
-    writer.world.happened("note", action.writer, f"{action.writer} notes {action.time:,}".replace(",", " "))
+    writer.world.happened("note", action.writer, f"{action.writer} notes {grouped(action.time)}")
     if isinstance(writer, Writer):
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
