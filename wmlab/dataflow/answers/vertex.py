@@ -230,10 +230,10 @@ class FlowStragglers(Stragglers):
         if not self.stragglers:
             return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."
         first, *_ = self.longest
-        cost = "" if not first.cost_ms else f", which cost {span(round(first.cost_ms))} of mean lag"
+        cost = "" if not first.cost_ms else f", which cost {self._ms(first.cost_ms)} of mean lag"
         return (
             f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {first.who} "
-            f"({first.why}): for {span(first.held_ms)}{cost}."
+            f"({first.why}): for {self._ms(first.held_ms)}{cost}."
         )
 
     @property
