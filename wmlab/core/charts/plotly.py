@@ -21,8 +21,8 @@ from wmlab.core.charts.style import FONT, GREY, PLOTLY_COLOUR, PLOTLY_DASH, ROLE
 _GRID: Final = "rgba(127,127,127,0.25)"
 _INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
 """How an instant is written in a hover box."""
-_READABLE_WIDTH: Final = 640.0
-"""Pixels of plot that labels are arranged for; a notebook beside an open side bar has about as many."""
+_READABLE_WIDTH: Final = 740.0
+"""Pixels that labels are arranged for; a notebook beside an open side bar has about as many."""
 _LEVEL, _GAP, _BOTTOM, _LEGEND = 20.0, 18.0, 56, 24
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
@@ -82,10 +82,11 @@ def draw_plotly(scene: Scene) -> go.Figure:
 
 def _arrange(scene: Scene) -> _Frame:
     """Heights of the panels and positions of the labels, for a plot as wide as a notebook."""
+    width = _READABLE_WIDTH - scene.left - scene.right
     span = scene.across.high - scene.across.low
-    columns = [(rule.x - scene.across.low) / span * _READABLE_WIDTH for rule in scene.rules]
+    columns = [(rule.x - scene.across.low) / span * width for rule in scene.rules]
     widths = [text_width(rule.label, 12) + 12 for rule in scene.rules]
-    levels, labels = stagger(columns, widths, limit=_READABLE_WIDTH + scene.right)
+    levels, labels = stagger(columns, widths, limit=width + scene.right)
     panels: list[tuple[float, float]] = []
     top = 0.0
     for panel in reversed(scene.panels):
@@ -99,7 +100,7 @@ def _arrange(scene: Scene) -> _Frame:
         top=lane + (levels + (None in labels)) * _LEVEL if labels else top,
         levels=levels,
         labels=labels,
-        head=wrap(scene.subtitle + unlabelled(labels), width=_READABLE_WIDTH + scene.right, size=13),
+        head=wrap(scene.subtitle + unlabelled(labels), width=_READABLE_WIDTH, size=13),
     )
 
 
@@ -185,7 +186,7 @@ def _up(panel: Panel) -> dict[str, Any]:
         ticks = axis.ticks(panel.tick_count)
         shown |= {"tickvals": [tick.value for tick in ticks], "ticktext": [escape(tick.label) for tick in ticks]}
     if panel.note:
-        shown["showticklabels"] = False
+        shown |= {"showticklabels": False, "showgrid": False, "ticks": ""}
     return shown | ({"fixedrange": True} if isinstance(axis, Lanes) else {})
 
 

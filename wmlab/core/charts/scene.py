@@ -19,8 +19,8 @@ Shape = Literal["circle", "diamond", "triangle", "cross"]
 
 LANE: Final = 34.0
 """Height of a lane in px."""
-_LABELLED, _BARE = 132.0, 34.0
-"""Pixels right of the plot, at least, with and without the names of curves."""
+_MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
+"""Pixels left of everything, and right of the plot at least, with and without the names of curves."""
 _BOLD: Final = 1.1
 """How much wider the bold names of curves are than plain text."""
 
@@ -167,6 +167,15 @@ class Scene:
                 if drawn:
                     named.setdefault(layer.name, layer)
         return list(named.values())
+
+    @property
+    def left(self) -> float:
+        """Pixels left of the plot, for the labels of ticks and the titles of the vertical axes."""
+        widths = []
+        for panel in self.panels:
+            widest = max((text_width(tick.label, 12) for tick in panel.up.ticks(6)), default=0.0)
+            widths.append(_MARGIN + widest + (14 if isinstance(panel.up, Lanes) and not panel.up.title else 36))
+        return max(widths)
 
     @property
     def right(self) -> float:

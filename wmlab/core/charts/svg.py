@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from wmlab.core.charts.axis import Lanes, Tick
+from wmlab.core.charts.axis import Tick
 from wmlab.core.charts.layout import Placed, spread, stagger, text_width, unlabelled, wrap
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps
 from wmlab.core.charts.steps import bands, staircases
@@ -57,7 +57,7 @@ class _Frame:
 
 
 def _arrange(scene: Scene) -> _Frame:
-    left = max(_left(panel) for panel in scene.panels)
+    left = scene.left
     width = _WIDTH - left - scene.right
     span = scene.across.high - scene.across.low
     columns = [(rule.x - scene.across.low) / span * width for rule in scene.rules]
@@ -82,11 +82,6 @@ def _arrange(scene: Scene) -> _Frame:
         areas.append(area)
         top = area.bottom + _GAP
     return _Frame(head=head, legend_top=legend_top, labels=labels, lane_bottom=lane_bottom, areas=areas)
-
-
-def _left(panel: Panel) -> float:
-    widest = max((text_width(tick.label, 12) for tick in panel.up.ticks(6)), default=0.0)
-    return _MARGIN + widest + (14 if isinstance(panel.up, Lanes) and not panel.up.title else 36)
 
 
 def _legend_rows(scene: Scene) -> list[list[tuple[float, Named]]]:

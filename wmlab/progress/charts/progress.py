@@ -83,9 +83,9 @@ def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str |
                 height=_HEIGHT,
                 layers=[
                     Between(xs=xs, lows=below, highs=above),
-                    Dots(name="arrival", role="upper", shape="circle", xs=at_ms, ys=sequences, size=1.8),
                     Steps(name="highest seen", role="truth", xs=xs, ys=above),
                     Steps(name="prefix", role="lower", xs=xs, ys=below),
+                    Dots(name="arrival", role="upper", shape="circle", xs=at_ms, ys=sequences, size=2.2),
                 ],
             )
         ],
