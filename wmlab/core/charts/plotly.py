@@ -23,7 +23,7 @@ _INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
 """How an instant is written in a hover box."""
 _READABLE_WIDTH: Final = 740.0
 """Pixels that labels are arranged for; a notebook beside an open side bar has about as many."""
-_LEVEL, _GAP, _BOTTOM, _LEGEND = 20.0, 18.0, 56, 24
+_LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND = 20.0, 18.0, 12.0, 56, 24
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
     "gridcolor": _GRID,
@@ -86,7 +86,7 @@ def _arrange(scene: Scene) -> _Frame:
     span = scene.across.high - scene.across.low
     columns = [(rule.x - scene.across.low) / span * width for rule in scene.rules]
     widths = [text_width(rule.label, 12) + 12 for rule in scene.rules]
-    levels, labels = stagger(columns, widths, limit=width + scene.right)
+    levels, labels = stagger(columns, widths, limit=width + scene.right - _EDGE)
     panels: list[tuple[float, float]] = []
     top = 0.0
     for panel in reversed(scene.panels):
