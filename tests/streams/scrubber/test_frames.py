@@ -67,8 +67,8 @@ def test_the_key_space_shows_who_works_on_which_segment(at_ms: int) -> None:
 @given(MOMENTS)
 def test_the_segments_panel_shows_positions_cuts_and_what_is_unread(at_ms: int) -> None:
     state = {names([segment])[0]: (segment, offset) for segment, (_, offset) in group_state(at_ms).items()}
-    origins, cuts = lane(SEGMENTS, at_ms, "origin"), lane(SEGMENTS, at_ms, "cut")
-    assert {name: items[0].low for name, items in origins.items()} == {n: offset for n, (_, offset) in state.items()}
+    read, cuts = lane(SEGMENTS, at_ms, "read"), lane(SEGMENTS, at_ms, "cut")
+    assert {name: items[0].high for name, items in read.items()} == {n: offset for n, (_, offset) in state.items()}
     for name, (segment, _) in state.items():
         known = [row["cut"] for row in rows("watermarks", "emitted_ms", at_ms)]
         assert [item.low for item in cuts[name]] == [cut[segment] for cut in known if segment in cut]

@@ -11,6 +11,7 @@ import pytest
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
 from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
 from wmlab.core.errors import ChartError, RecordingError
+from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 
 BUDGET_BYTES = 100_000
@@ -79,6 +80,12 @@ def test_the_stored_form_is_the_same_every_time_and_small() -> None:
     assert first == second
     assert set(first) == {"image/svg+xml", "text/plain"}
     assert len(json.dumps(first)) < BUDGET_BYTES
+
+
+def test_a_minute_is_at_most_75_kilobytes() -> None:
+    minute = Scenario.load("data/scenarios/first_bounds.yaml").record(progress=False)
+    assert minute.scenario["duration_ms"] == 60_000
+    assert len(minute.scrub().frames_json.encode()) < 75_000
 
 
 def test_the_words_name_every_lane() -> None:

@@ -84,9 +84,9 @@ SHAPES: Final[dict[str, Shape]] = {
     "cross": Shape("point", (Outline(False, _around((-1, -1), (1, 1), (0, 0), (1, -1), (-1, 1))),)),
     "name": Shape("lane", text=Text("left", 0.5, 4)),
     "value": Shape("lane", text=Text("right", 0.5, 4)),
-    "origin": Shape("lane"),
+    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4)),
 }
-"""An item of the shape "origin" is not drawn: in its lane, places count from where it lies."""
+"""In the lane of an item of the shape "origin", places count from its high end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Style:
 STYLES: Final[dict[str, Style]] = {
     "segment": Style("block", "text", 0.1),
     "unowned": Style("block", "mark", 0.04),
-    "read": Style("bar", "band", 0.3),
+    "read": Style("origin", "band", 0.3),
     "unread": Style("bar", "unknown", 0.28),
     "cut": Style("tick", "text"),
     "passed": Style("lower flag", "lower"),
@@ -122,7 +122,6 @@ STYLES: Final[dict[str, Style]] = {
     "name": Style("name", "text"),
     "value": Style("value", "text"),
     "alarm": Style("value", "alarm"),
-    "origin": Style("origin", "text"),
 }
 
 
@@ -247,7 +246,9 @@ class Panel:
         labelled = [(item.lane, STYLES[item.style].shape, item.label) for item in self.there(at_ms) if item.label]
         for lane in range(self.lanes):
             names = [label for where, shape, label in labelled if where == lane and shape == "name"]
-            values = [label for where, shape, label in labelled if where == lane and shape in ("block", "value")]
+            values = [
+                label for where, shape, label in labelled if where == lane and shape in ("block", "value", "origin")
+            ]
             if names and values:
                 yield f"{names[0]}: {', '.join(values)}"
 

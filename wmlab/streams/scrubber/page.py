@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from html import escape
@@ -19,6 +20,8 @@ from wmlab.core.charts.style import FONT, ROLES
 from wmlab.streams.scrubber.frames import SHAPES, STYLES, Frames, Item, Panel, Text
 
 _STATIC: Final = Path(__file__).with_name("static")
+_COLOUR: Final = re.compile(r' (?:fill|stroke)="#\w+"')
+"""The colours of an SVG element, which the style sheet gives by its class."""
 _MARGIN: Final = 16.0
 _SMALL, _BESIDE, _NOW_PX = 10.5, 11.5, 32.0
 """Font sizes of labels on items and beside lanes, and how far below a panel's top the word "now" stands."""
@@ -105,7 +108,7 @@ def frame_parts(frames: Frames, at_ms: int) -> Iterator[str]:
         yield panel.still
         there = panel.there(at_ms)
         clock = at_ms if panel.relative else 0
-        origins = {item.lane: item.low for item in there if STYLES[item.style].shape == "origin"}
+        origins = {item.lane: item.high for item in there if STYLES[item.style].shape == "origin"}
         for item in there:
             yield from _drawn(panel, item, origins.get(item.lane, clock))
         if panel.cursor:
@@ -135,7 +138,7 @@ def _label(panel: Panel, label: str, role: str, text: Text, left: float, length:
     if text.side == "left":
         yield svg.text(panel.left - 8, y, label, role, size=_BESIDE, anchor="end")
     elif text.side == "right":
-        yield svg.text(right + 8, y, label, role, size=_BESIDE)
+        yield svg.text(right + 8, y, label, "text" if role == "band" else role, size=_BESIDE)
     elif text.side == "middle":
         wishes = (label, label.partition(" ")[0])
         if fitting := next((wish for wish in wishes if text_width(wish, _SMALL) + 6 <= length), ""):
@@ -196,7 +199,7 @@ def _panel(panel: Panel, low_ms: int, texts: dict[str, int]) -> dict[str, Any]:
         "high": panel.high,
         "relative": panel.relative,
         "cursor": panel.cursor,
-        "still": panel.still,
+        "still": _COLOUR.sub("", panel.still),
         "items": {
             "lane": [-1 if item.lane is None else item.lane for item in panel.items],
             "from": _steps(low_ms, [item.from_ms for item in panel.items]),

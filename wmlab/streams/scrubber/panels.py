@@ -153,11 +153,9 @@ def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int
     for at_ms in sorted({*inside, *(at for at, _ in span.positions)}):
         here = span.position(at_ms)
         written = max(run.length(span.segment_id, at_ms), here)
-        builder.put((span, "origin"), at_ms, span.lane, "origin", here)
-        builder.put((span, "read"), at_ms, span.lane, "read", 0, here)
         builder.put((span, "unread"), at_ms, span.lane, "unread", here, written)
         label = f"{size_words(written - here, digits=1)} unread"
-        builder.put((span, "value"), at_ms, span.lane, "value", label=label)
+        builder.put((span, "read"), at_ms, span.lane, "read", 0, here, label)
 
 
 def _windows(run: Run) -> Iterator[tuple[int, dict[str, Row | None]]]:

@@ -77,7 +77,7 @@ function itemLabel({ sizes }, panel, item, role, side, left, length, y) {
   const right = panel.left + panel.width
   const width = text.length * sizes.character
   if (side === "left") return [label(panel.left - 8, y, text, role, sizes.beside, "end")]
-  if (side === "right") return [label(right + 8, y, text, role, sizes.beside)]
+  if (side === "right") return [label(right + 8, y, text, role === "band" ? "text" : role, sizes.beside)]
   if (side === "middle") {
     const fitting = [text, text.split(" ")[0]].find((wish) => wish.length * sizes.character + 6 <= length)
     return fitting ? [label(left + length / 2, y, fitting, "title", sizes.small, "middle")] : []
@@ -108,7 +108,7 @@ function drawItem(frames, panel, item, origin) {
 export function drawPanel(frames, panel, at) {
   const clock = panel.relative ? at : 0
   const there = itemsAt(panel, at)
-  const origins = new Map(there.filter((item) => item.style[0] === "origin").map((item) => [item.lane, item.low]))
+  const origins = new Map(there.filter((item) => item.style[0] === "origin").map((item) => [item.lane, item.high]))
   const parts = there.flatMap((item) => drawItem(frames, panel, item, origins.get(item.lane) ?? clock))
   if (panel.cursor) {
     const x = column(panel, at - clock)
@@ -125,7 +125,7 @@ export function wordsOf(frames, at) {
     const there = itemsAt(panel, at)
     const texts = (lane, shapes) =>
       there.filter((item) => item.lane === lane && item.text && shapes.includes(item.style[0])).map((item) => item.text)
-    return Array.from({ length: panel.lanes }, (_, lane) => [texts(lane, ["name"])[0], texts(lane, ["block", "value"])])
+    return Array.from({ length: panel.lanes }, (_, lane) => [texts(lane, ["name"])[0], texts(lane, ["block", "value", "origin"])])
       .filter(([name, values]) => name && values.length)
       .map(([name, values]) => `${name}: ${values.join(", ")}`)
   })
