@@ -126,10 +126,10 @@ class Panel:
         try:
             written = self.scenario.save(FilePath(path.strip() or "scenario.yaml"))
         except OSError as error:
-            problem = f"{path!r} cannot be written: {error.strerror}."
-            self.widget.message.value = _notice(problem, "choose another file.")
-            return
-        self.widget.message.value = f"Written to {written}."
+            message = _notice(f"{path!r} cannot be written: {error.strerror}.", "choose another file.")
+        else:
+            message = f"Written to {written}."
+        self.widget.message.value = message
 
     def wait(self, timeout_s: float = 600) -> Panel:
         """Wait until no run and no judgement is under way."""
@@ -147,8 +147,7 @@ class Panel:
             scenario = make()
         except Problems as wrong:
             mistakes = {problem.path: problem.message for problem in wrong.problems}
-            remedy = "The picture shows the last scenario without mistakes."
-            self.widget.message.value = _notice("", remedy, mistakes)
+            self.widget.message.value = _notice("", "The picture shows the last scenario without mistakes.", mistakes)
         except ScenarioError as wrong:
             self.widget.message.value = _notice(wrong.problem, wrong.remedy)
         else:

@@ -18,6 +18,8 @@ from wmlab.core.errors import ChartError
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKER: Final = 4.5
+_VALUES: Final = ("block", "value", "origin")
+"""The shapes whose labels say what a lane holds."""
 
 Corner = tuple[float, float, float, float]
 """A place in pixels relative to an item: share of its length, px to the right, share of the lane's height, px down."""
@@ -34,12 +36,13 @@ class Text(NamedTuple):
     """Where a label stands: beside the panel (left, right), in the item if it fits (middle), or beside the item.
 
     A label before or after the item changes sides where it would leave the panel. Its baseline is at `share` of the
-    lane's height and `down` px.
+    lane's height and `down` px; `role` is that of the item if not given.
     """
 
     side: Literal["left", "right", "middle", "before", "after"]
     share: float
     down: float
+    role: str = ""
 
 
 class Shape(NamedTuple):
@@ -69,9 +72,10 @@ def _upright(share: float, px: float = 0) -> Outline:
 
 
 _BLOCK: Final = _rectangle(0, 2)
+_BLOCK_EDGE: Final = Outline(False, (*_BLOCK, _BLOCK[0]))
 
 SHAPES: Final[dict[str, Shape]] = {
-    "block": Shape("area", (Outline(True, _BLOCK), Outline(False, (*_BLOCK, _BLOCK[0]))), Text("middle", 0.5, 4)),
+    "block": Shape("area", (Outline(True, _BLOCK), _BLOCK_EDGE), Text("middle", 0.5, 4, "title")),
     "bar": Shape("area", (Outline(True, _rectangle(0.36, 0)),)),
     "line": Shape("point", (_upright(0),)),
     "tick": Shape("point", (_upright(0.3),)),
@@ -84,7 +88,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "cross": Shape("point", (Outline(False, _around((-1, -1), (1, 1), (0, 0), (1, -1), (-1, 1))),)),
     "name": Shape("lane", text=Text("left", 0.5, 4)),
     "value": Shape("lane", text=Text("right", 0.5, 4)),
-    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4)),
+    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4, "text")),
 }
 """In the lane of an item of the shape "origin", places count from its high end."""
 
@@ -246,9 +250,7 @@ class Panel:
         labelled = [(item.lane, STYLES[item.style].shape, item.label) for item in self.there(at_ms) if item.label]
         for lane in range(self.lanes):
             names = [label for where, shape, label in labelled if where == lane and shape == "name"]
-            values = [
-                label for where, shape, label in labelled if where == lane and shape in ("block", "value", "origin")
-            ]
+            values = [label for where, shape, label in labelled if where == lane and shape in _VALUES]
             if names and values:
                 yield f"{names[0]}: {', '.join(values)}"
 

@@ -130,7 +130,9 @@ def _drawn(panel: Panel, item: Item, origin: int) -> Iterator[str]:
         points = [(left + along * length + px, top + share * height + down) for along, px, share, down in corners]
         yield svg.polygon(points, style.role, opacity=style.opacity) if filled else svg.line(points, style.role)
     if text is not None:
-        yield from _label(panel, item.label, style.role, text, left, length, top + text.share * height + text.down)
+        yield from _label(
+            panel, item.label, text.role or style.role, text, left, length, top + text.share * height + text.down
+        )
 
 
 def _label(panel: Panel, label: str, role: str, text: Text, left: float, length: float, y: float) -> Iterator[str]:
@@ -138,11 +140,11 @@ def _label(panel: Panel, label: str, role: str, text: Text, left: float, length:
     if text.side == "left":
         yield svg.text(panel.left - 8, y, label, role, size=_BESIDE, anchor="end")
     elif text.side == "right":
-        yield svg.text(right + 8, y, label, "text" if role == "band" else role, size=_BESIDE)
+        yield svg.text(right + 8, y, label, role, size=_BESIDE)
     elif text.side == "middle":
         wishes = (label, label.partition(" ")[0])
         if fitting := next((wish for wish in wishes if text_width(wish, _SMALL) + 6 <= length), ""):
-            yield svg.text(left + length / 2, y, fitting, "title", size=_SMALL, anchor="middle")
+            yield svg.text(left + length / 2, y, fitting, role, size=_SMALL, anchor="middle")
     elif left - width - 4 >= panel.left if text.side == "before" else left + width + 4 > right:
         yield svg.text(left - 4, y, label, role, size=_SMALL, anchor="end")
     else:

@@ -77,10 +77,10 @@ function itemLabel({ sizes }, panel, item, role, side, left, length, y) {
   const right = panel.left + panel.width
   const width = text.length * sizes.character
   if (side === "left") return [label(panel.left - 8, y, text, role, sizes.beside, "end")]
-  if (side === "right") return [label(right + 8, y, text, role === "band" ? "text" : role, sizes.beside)]
+  if (side === "right") return [label(right + 8, y, text, role, sizes.beside)]
   if (side === "middle") {
     const fitting = [text, text.split(" ")[0]].find((wish) => wish.length * sizes.character + 6 <= length)
-    return fitting ? [label(left + length / 2, y, fitting, "title", sizes.small, "middle")] : []
+    return fitting ? [label(left + length / 2, y, fitting, role, sizes.small, "middle")] : []
   }
   const before = side === "before" ? left - width - 4 >= panel.left : left + width + 4 > right
   return [label(left + (before ? -4 : 4), y, text, role, sizes.small, before ? "end" : "start")]
@@ -100,8 +100,8 @@ function drawItem(frames, panel, item, origin) {
     return filled ? area(points, role, opacity) : outline(frames, points, role)
   })
   if (!text) return parts
-  const [side, share, down] = text
-  return [...parts, ...itemLabel(frames, panel, item, role, side, left, length, top + share * height + down)]
+  const [side, share, down, textRole] = text
+  return [...parts, ...itemLabel(frames, panel, item, textRole || role, side, left, length, top + share * height + down)]
 }
 
 // Everything that is drawn of a panel at a moment, besides what never changes.
