@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from wmlab.core.values import Ms, Period, Problem, value
+from wmlab.core.values import Ms, Period, Problem, tagged
 from wmlab.dataflow.scenario.join import join_problems
 from wmlab.dataflow.scenario.plan import Plan
 from wmlab.dataflow.scenario.source import Source
@@ -24,7 +24,7 @@ Number = Annotated[int, Field(ge=0, lt=1_000, strict=True)]
 """A partition or an instance, from 0."""
 
 
-@value
+@tagged
 class SilentPartition:
     """Rows of a partition that would arrive in that time never do."""
 
@@ -33,10 +33,9 @@ class SilentPartition:
     _: KW_ONLY
     at_ms: Ms = 0
     for_ms: Period | None = None
-    kind: Literal["silent_partition"] = "silent_partition"
 
 
-@value
+@tagged
 class LatePartition:
     """Rows of a partition that would arrive in that time do so `by_ms` later, and those behind them not before."""
 
@@ -46,10 +45,9 @@ class LatePartition:
     by_ms: Period
     at_ms: Ms = 0
     for_ms: Period | None = None
-    kind: Literal["late_partition"] = "late_partition"
 
 
-@value
+@tagged
 class AddPartition:
     """A partition that its source does not know before `at_ms`; rows of it that came before arrive then."""
 
@@ -57,10 +55,9 @@ class AddPartition:
     partition: Number
     _: KW_ONLY
     at_ms: Period
-    kind: Literal["add_partition"] = "add_partition"
 
 
-@value
+@tagged
 class RemovePartition:
     """A partition that is gone from `at_ms` on, with all its rows to come."""
 
@@ -68,10 +65,9 @@ class RemovePartition:
     partition: Number
     _: KW_ONLY
     at_ms: Period
-    kind: Literal["remove_partition"] = "remove_partition"
 
 
-@value
+@tagged
 class Disorder:
     """Rows of a source that would arrive in that time do so up to `by_ms` later, each by its own draw."""
 
@@ -80,10 +76,9 @@ class Disorder:
     by_ms: Period
     at_ms: Ms = 0
     for_ms: Period | None = None
-    kind: Literal["disorder"] = "disorder"
 
 
-@value
+@tagged
 class SlowCalls:
     """Calls that an asynchronous vertex makes in that time take `by_ms` longer; `first` of them only, if given."""
 
@@ -93,20 +88,18 @@ class SlowCalls:
     first: Annotated[int, Field(ge=1, strict=True)] | None = None
     at_ms: Ms = 0
     for_ms: Period | None = None
-    kind: Literal["slow_calls"] = "slow_calls"
 
 
-@value
+@tagged
 class FailCall:
     """The first call that an asynchronous vertex makes from `at_ms` on fails when it returns, and the job with it."""
 
     vertex: str
     _: KW_ONLY
     at_ms: Ms = 0
-    kind: Literal["fail_call"] = "fail_call"
 
 
-@value
+@tagged
 class Stall:
     """A vertex, or one instance of it, stands still: it takes nothing, and a source reads nothing."""
 
@@ -115,10 +108,9 @@ class Stall:
     instance: Number | None = None
     at_ms: Ms = 0
     for_ms: Period | None = None
-    kind: Literal["stall"] = "stall"
 
 
-@value
+@tagged
 class SwallowAll:
     """A filter, or the filter of a source, lets no row pass."""
 
@@ -126,10 +118,9 @@ class SwallowAll:
     _: KW_ONLY
     at_ms: Ms = 0
     for_ms: Period | None = None
-    kind: Literal["swallow_all"] = "swallow_all"
 
 
-@value
+@tagged
 class Restart:
     """The job is stopped at once and begins again from its last complete snapshot; sources read again from there.
 
@@ -139,7 +130,6 @@ class Restart:
     at_ms: Period
     _: KW_ONLY
     after_snapshot: bool = False
-    kind: Literal["restart"] = "restart"
 
 
 Fault = Annotated[
