@@ -4,63 +4,63 @@ from __future__ import annotations
 
 import pytest
 
-from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.keys import DropLate, Join, Other, Project, Scan, Union, WindowAggregate, assign_keys
+from wmlab import dataflow as flow
+from wmlab.dataflow.model.keys import Merged, joined, merged, of_source, selected, windowed
 from wmlab.dataflow.model.source import pipeline_frame_ms, sql_frame_ms
 
 
-def test_scans_are_numbered_in_the_order_of_the_plan() -> None:
-    found = assign_keys(Join(Join(Scan(0), Scan(), 2), Join(Scan(1), Scan(0), 2), 3))
-    assert found.at() == {0: 0, 4: 1, 5: 2}
-    assert (found.at(0), found.at(0, 1), found.at(1), found.at(1, 1)) == ({0: 0}, {}, {1: 1, 2: 2}, {0: 2})
+def test_the_keys_of_a_source_ascend() -> None:
+    assert of_source({3: "t", -1: "u"}) == ((-1, "u"), (3, "t"))
 
 
-def test_a_projection_keeps_the_key_of_a_plain_column() -> None:
-    assert assign_keys(Project(Scan(1), (None, 1, 0, 1))).at() == {1: 0, 3: 0}
-    assert assign_keys(Project(Scan(1), (0, None))).at() == {}
+def test_a_map_keeps_the_key_of_a_plain_column() -> None:
+    keys = ((0, "t"), (1, None))
+    assert selected(keys, [{"x": "t + 1", "when": "t"}]) == ((0, "when"), (1, None))
+    assert selected(keys, [{"t": "t + 0"}]) == ((0, None), (1, None))
+    assert selected(keys, [{"a": "t", "b": "t"}]) == ((0, "a"), (1, None))
 
 
-def test_a_union_makes_one_key_of_those_of_its_inputs() -> None:
-    plan = Union((Scan(0), Project(Scan(1), (1, 0)), DropLate(Scan(0))))
-    found = assign_keys(plan)
-    assert found.at() == {0: 0}
-    assert found.at(1, 0) == {1: 0}
-    assert found.at(2) == {0: 0}
+def test_a_flat_map_keeps_a_key_that_all_its_rows_have_in_the_same_column() -> None:
+    assert selected(((0, "t"), (1, "u")), [{"a": "t", "b": "u"}, {"a": "t", "b": "t"}]) == ((0, "a"), (1, None))
 
 
-def test_a_union_with_an_input_without_watermarks_has_none() -> None:
-    assert assign_keys(Union((Scan(0), Scan()))).at() == {}
-    assert assign_keys(Union(())).at() == {}
+def test_a_merge_has_the_keys_of_all_inputs_and_those_that_one_has_not_are_stuck() -> None:
+    assert merged([((0, "t"),), ((0, "t"),)]) == Merged(((0, "t"),))
+    assert merged([((0, "t"),), ()]) == Merged(((0, "t"),), stuck=((0, (1,)),))
+    assert merged([((1, "t"),), ((0, "t"),), ()]).stuck == ((1, (1, 2)), (0, (0, 2)))
 
 
-def test_unions_of_unions_end_up_with_one_key() -> None:
-    plan = Union((Union((Scan(0), Scan(0))), Union((Scan(0), Scan(0)))))
-    assert set(assign_keys(plan).columns) == {(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)}
-    assert set(map(tuple, (keys.items() for keys in assign_keys(plan).columns.values()))) == {((0, 0),)}
+def test_a_key_that_is_on_different_columns_of_a_merge_is_in_conflict() -> None:
+    assert merged([((0, "t"),), ((0, "u"),)]).conflicts == ((1, 0, "u", "t"),)
+    assert merged([((0, None),), ((0, "t"),)]).conflicts == ((1, 0, "t", None),)
 
 
-def test_a_join_with_a_batch_keeps_the_left_keys() -> None:
-    assert assign_keys(Join(Scan(0), Scan(0), 2, batch=True)).at() == {0: 0}
+def test_a_join_has_the_keys_of_both_sides() -> None:
+    left, right = ((0, "t"), (2, None)), ((-1, "t"), (1, "u"), (3, None))
+    renamed = {"t": "right_t", "u": "u"}
+    assert joined(left, right, renamed) == ((-1, "right_t"), (0, "t"), (1, "u"), (2, None), (3, None))
 
 
-def test_a_self_join_has_two_keys() -> None:
-    assert assign_keys(Join(Scan(0), Scan(0), 1)).at() == {0: 0, 1: 1}
+def test_a_window_has_the_key_of_its_time_on_its_end() -> None:
+    assert windowed(((0, "t"), (1, "u")), "u", "end") == ((1, "end"),)
+    assert windowed(((0, None),), "t", "end") == ()
 
 
-def test_a_window_has_its_key_on_the_window_ends() -> None:
-    plan = WindowAggregate(Join(Scan(0), Scan(0), 1), time=1, ends=(1, 3))
-    assert assign_keys(plan).at() == {1: 1, 3: 1}
-    assert assign_keys(WindowAggregate(Scan(0), time=1, ends=(1,))).at() == {}
-
-
-def test_other_operators_break_the_chain() -> None:
-    assert assign_keys(Other((Scan(0),))).at() == {}
-
-
-def test_there_are_128_keys() -> None:
-    assert len(assign_keys(Other((Scan(0),) * 128)).columns) == 129
-    with pytest.raises(ModelError, match="more than 128"):
-        assign_keys(Other((Scan(0),) * 129))
+def test_a_dataflow_is_planned_by_this_rule_and_runs_by_it() -> None:
+    """A key that only one input of a merge has leaves the merge, once the others have ended, as the plan says."""
+    keyed = flow.Source("keyed", columns=["t"], times=[flow.EventTime("t")], rows=[(1,), (5,)], frame_ms=1)
+    plain = flow.Source("plain", columns=["t"], rows=[(2,), (3,)], every_ms=500, ends=True)
+    vertices = [keyed, plain, flow.Merge("both"), flow.Sink("out")]
+    dataflow = flow.Dataflow("d", vertices=vertices, edges=["keyed -> both -> out", "plain -> both"])
+    assert dataflow.plan.outputs["both"].keys == ((0, "t"),)
+    assert dataflow.plan.stuck == (("both", 0, ("plain",)),)
+    run = dataflow.record()
+    ended = {(item["queue"], item["kind"]): item["taken_ms"] for item in run.table("items").to_pylist()}
+    numbers = {queue["source"]: queue["queue"] for queue in run.table("queues").to_pylist()}
+    forwarded = [item for item in run.table("items").to_pylist() if item["queue"] == numbers["both"]]
+    (watermark,) = [item for item in forwarded if item["kind"] == "watermark"]
+    assert (watermark["key"], watermark["value"]) == (0, 5)
+    assert watermark["put_ms"] >= ended[numbers["plain"], "done"] >= 500
 
 
 @pytest.mark.parametrize(

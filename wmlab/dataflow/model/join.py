@@ -25,14 +25,13 @@ upstream class `StreamToStreamJoinP`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Watermark
-from wmlab.dataflow.model.join_bounds import Bounds, missing_bound
 from wmlab.dataflow.model.processor import (
     Complete,
     Drop,
@@ -89,6 +88,8 @@ class JoinState:
         return replace(self, buffers=(new, self.buffers[RIGHT]) if side == LEFT else (self.buffers[LEFT], new))
 
 
+Bounds = Mapping[int, Mapping[int, int]]
+"""From a key to the keys it bounds, with the amounts, in the unit of the times; see `expression`."""
 Kind = Literal["inner", "left outer", "right outer"]
 Output = Literal["state", "buffer"]
 
@@ -256,6 +257,37 @@ class StreamJoin(Processor[JoinState]):
 
 def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
     return FrozenMap((key, min(one[key] for one in maps)) for key in maps[0])
+
+
+def missing_bound(bounds: Bounds, left: Collection[int], right: Collection[int]) -> str | None:
+    """Which direction has no bound, in words; None if both have one."""
+    if not any(b in right for a in left for b in bounds.get(a, {})):
+        return f"no time of the right side (keys {_listed(right)}) is bounded by one of the left (keys {_listed(left)})"
+    if not any(b in left for a in right for b in bounds.get(a, {})):
+        return f"no time of the left side (keys {_listed(left)}) is bounded by one of the right (keys {_listed(right)})"
+    return None
+
+
+def minimum_spread(bounds: Bounds, left: Collection[int]) -> int:
+    """The width of the narrowest time range in which rows can match, at least 1, in the unit of the times.
+
+    That is the smallest amount from the left side plus the smallest from the right. `left` are the left side's times.
+    Raises `ModelError` if one direction has no bound.
+    Source: upstream class `StreamToStreamJoinPhysicalRel` (minimumSpread).
+    """
+    amounts = [(a in left, amount) for a, bounded in bounds.items() for amount in bounded.values()]
+    from_left = [amount for on_left, amount in amounts if on_left]
+    from_right = [amount for on_left, amount in amounts if not on_left]
+    if not from_left or not from_right:
+        side = "right" if from_left else "left"
+        raise ModelError(
+            f"The join has no bound from the {side} side.", remedy="Bound the times of both sides by each other."
+        )
+    return max(1, min(from_left) + min(from_right))
+
+
+def _listed(keys: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(keys)))
 
 
 def require_joinable(join: StreamJoin) -> None:

@@ -1,168 +1,86 @@
-"""Which watermark key is on which column: the planner rule that numbers the scans and follows their columns.
+"""Which watermark keys leave a vertex, and on which column: the rule that a dataflow is planned by.
 
-    scan          its watermarked column gets the next number, in the order of the plan
-    projection    a column keeps its key if it is the plain column of the input
-    union         a column has a key if it has one in every input; the keys become one
-    join          of streams: both sides keep theirs; of a stream with a batch: the left ones
-    window        the key of its time column, on the window ends
-    late drop     as its input
-    other         none
+    source        the keys of its times, each on its column
+    map           a column keeps its key if it is the plain column of the input; a key whose column is gone still has
+                  watermarks, of no column
+    merge         the keys of all inputs; the same key has to be on the same column. A key that only some inputs have is
+                  stuck: it goes on only while all others are idle or have ended
+    join          both sides keep theirs
+    window        the key of its time column, on the end of the window; it ends all other keys
+    other         as its input
 
-A key is a signed byte, so a plan has room for 128 numbered from 0.
+The upstream planner of SQL, class `WatermarkKeysAssigner`, gives keys itself, makes those of a union one, and follows
+only columns. Here whoever writes the dataflow chooses the keys, as in upstream's Core API, and every vertex forwards
+the watermarks it receives: so a merge has the keys of all inputs, not only those that all of them have. A column that
+is taken twice keeps its key on the first of its copies.
 
-Source: "Keyed watermark support", Extending the behavior for multiple keys; upstream class `WatermarkKeysAssigner`.
+Source: "Keyed watermark support", Extending the behavior for multiple keys, Changes to union/merge processor and to
+window aggregation processors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import KEYS
-
-Path = tuple[int, ...]
-"""A place in a plan: which input to take at every step down from the root."""
+Keys = tuple[tuple[int, str | None], ...]
+"""The watermark keys on an edge, ascending, each with the column that carries it or None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
-    """A source; `watermarked` is the column with its watermarks, None if it has none."""
+class Merged:
+    """The keys of several inputs together.
 
-    watermarked: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Project:
-    """Column n of the output is column `columns[n]` of the input, or None for an expression."""
-
-    source: Plan
-    columns: tuple[int | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Union:
-    """All inputs together, column by column."""
-
-    sources: tuple[Plan, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """Columns of the left side, `left_width` of them, then those of the right; `batch`: the right side is no stream."""
-
-    left: Plan
-    right: Plan
-    left_width: int
-    batch: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WindowAggregate:
-    """A window over column `time` of the input whose end is in the columns `ends` of the output."""
-
-    source: Plan
-    time: int
-    ends: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DropLate:
-    """A late drop."""
-
-    source: Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Other:
-    """Any operator that no watermark passes."""
-
-    sources: tuple[Plan, ...]
-
-
-Plan = Scan | Project | Union | Join | WindowAggregate | DropLate | Other
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """For every place in the plan the key of each of its watermarked columns."""
-
-    columns: Mapping[Path, Mapping[int, int]]
-
-    def at(self, *path: int) -> Mapping[int, int]:
-        """Column to key at a place; without a path, at the root."""
-        return self.columns[path]
-
-
-@dataclass(slots=True)
-class _Walk:
-    """The keys given so far, and which of them are one."""
-
-    columns: dict[Path, dict[int, int]] = field(default_factory=dict)
-    same: dict[int, int] = field(default_factory=dict)
-
-    def visit(self, plan: Plan, path: Path) -> dict[int, int]:
-        inputs = [self.visit(source, (*path, number)) for number, source in enumerate(sources_of(plan))]
-        self.columns[path] = self._of(plan, inputs)
-        return self.columns[path]
-
-    def _of(self, plan: Plan, inputs: list[dict[int, int]]) -> dict[int, int]:
-        match plan:
-            case Scan(watermarked) if watermarked is not None:
-                return {watermarked: self._next()}
-            case Project(columns=columns):
-                return {place: inputs[0][c] for place, c in enumerate(columns) if c is not None and c in inputs[0]}
-            case Union():
-                return self._unified(inputs)
-            case Join(left_width=width, batch=batch):
-                right = {} if batch else {width + column: key for column, key in inputs[1].items()}
-                return {**inputs[0], **right}
-            case WindowAggregate(time=time, ends=ends):
-                return {end: inputs[0][time] for end in ends if time in inputs[0]}
-            case DropLate():
-                return dict(inputs[0])
-        return {}
-
-    def _next(self) -> int:
-        key = len(self.same)
-        if key not in KEYS:
-            raise ModelError(f"The plan has more than {key} watermarked scans.", remedy="Use fewer scans in one plan.")
-        self.same[key] = key
-        return key
-
-    def _unified(self, inputs: list[dict[int, int]]) -> dict[int, int]:
-        shared = [column for column in inputs[0] if all(column in one for one in inputs)] if inputs else []
-        for column in shared:
-            lowest = min(self.final(one[column]) for one in inputs)
-            for one in inputs:
-                self.same[self.final(one[column])] = lowest
-        return {column: self.final(inputs[0][column]) for column in shared}
-
-    def final(self, key: int) -> int:
-        while self.same[key] != key:
-            key = self.same[key]
-        return key
-
-
-def sources_of(plan: Plan) -> tuple[Plan, ...]:
-    """The inputs of an operator in the order of the plan."""
-    match plan:
-        case Project(source) | WindowAggregate(source) | DropLate(source):
-            return (source,)
-        case Join(left, right):
-            return (left, right)
-        case Union(sources) | Other(sources):
-            return sources
-    return ()
-
-
-def assign_keys(plan: Plan) -> Assignment:
-    """The keys of a plan. Raises `ModelError` for more scans than there are keys. Source: as the module.
-
-    A join whose sides end up with one key, since a union made them one, is for the join to refuse.
+    `conflicts`: (input, key, its column there, its column on the inputs before). `stuck`: (key, inputs without it).
     """
-    walk = _Walk()
-    walk.visit(plan, ())
-    return Assignment(
-        {path: {column: walk.final(key) for column, key in keys.items()} for path, keys in walk.columns.items()}
-    )
+
+    keys: Keys
+    conflicts: tuple[tuple[int, int, str | None, str | None], ...] = ()
+    stuck: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+def of_source(columns: Mapping[int, str]) -> Keys:
+    """The keys of a source, from the column of each."""
+    return tuple(sorted(columns.items()))
+
+
+def selected(keys: Keys, selects: Sequence[Mapping[str, str]]) -> Keys:
+    """After a map whose rows are made by `selects`: new column to expression, one select for each row that it makes.
+
+    A column keeps its key if it is that plain column in every select.
+    """
+    kept: dict[str, str] = {}
+    for name, text in selects[0].items():
+        if all(select.get(name) == text for select in selects):
+            kept.setdefault(text, name)
+    return tuple((key, None if column is None else kept.get(column)) for key, column in keys)
+
+
+def merged(inputs: Sequence[Keys]) -> Merged:
+    """After a merge of inputs with the same columns."""
+    keys: dict[int, str | None] = {}
+    conflicts = []
+    for number, given in enumerate(inputs):
+        for key, column in given:
+            if keys.setdefault(key, column) != column:
+                conflicts.append((number, key, column, keys[key]))
+    without = [(key, tuple(n for n, given in enumerate(inputs) if key not in dict(given))) for key in keys]
+    stuck = tuple((key, missing) for key, missing in without if missing)
+    return Merged(tuple(sorted(keys.items())), tuple(conflicts), stuck)
+
+
+def joined(left: Keys, right: Keys, renamed: Mapping[str, str]) -> Keys:
+    """After a join; `renamed` has the output column of every column of the right side."""
+    right_keys = {key: None if column is None else renamed[column] for key, column in right}
+    return tuple(sorted({**dict(left), **right_keys}.items()))
+
+
+def windowed(keys: Keys, time: str, end: str) -> Keys:
+    """After a window over column `time` whose end is in column `end`; empty if the column carries no key."""
+    key = key_of(keys, time)
+    return () if key is None else ((key, end),)
+
+
+def key_of(keys: Keys, column: str) -> int | None:
+    """The key that a column carries."""
+    return next((key for key, carried in keys if carried == column), None)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from wmlab.dataflow.scenario.expressions import Expression, parse
+from wmlab.dataflow.model.expression import parse
 
 Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
 """A column of rows."""
@@ -21,6 +21,15 @@ Size = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
 """How many items a queue holds, or rows a state."""
 Function = Callable[..., Any]
 """A Python function; a dataflow with one runs, but cannot be written to a file."""
+
+
+def _expression(text: str) -> str:
+    parse(text)
+    return text.strip()
+
+
+Expression = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_expression)]
+"""An expression over the columns of a row."""
 Select = Annotated[dict[Column, Expression], Field(min_length=1)]
 """New columns by name, each with its expression over the columns of the input."""
 

@@ -1,11 +1,7 @@
 """Which columns and which watermark keys travel over every edge of a dataflow, found in the order of the flow.
 
-A key travels with the column that carries it. A column that is only renamed keeps its key; a key whose column is gone
-still has watermarks, of no column. A window ends all keys but its own, which goes on to the end of the window; a join
-hands on the keys of both sides. What does not fit is a problem with its place in the dataflow.
-
-Source: "Keyed watermark support", Changes to union/merge processor and to window aggregation processors; upstream
-class `WatermarkKeysAssigner`.
+A key travels with the column that carries it, by the rule of `wmlab.dataflow.model.keys`. What does not fit is a
+problem with its place in the dataflow.
 """
 
 from __future__ import annotations
@@ -16,8 +12,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 from wmlab.core.values import Problem
+from wmlab.dataflow.model.expression import columns_of
+from wmlab.dataflow.model.keys import Keys, joined, key_of, merged, of_source, selected, windowed
 from wmlab.dataflow.scenario.edges import Edge
-from wmlab.dataflow.scenario.expressions import columns_of
 from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import (
@@ -43,11 +40,11 @@ class Output:
     """What leaves a vertex: its columns, and the keys of its watermarks, ascending, each with its column or None."""
 
     columns: tuple[str, ...] = ()
-    keys: tuple[tuple[int, str | None], ...] = ()
+    keys: Keys = ()
 
     def key_of(self, column: str) -> int | None:
         """The key that a column carries."""
-        return next((key for key, carried in self.keys if carried == column), None)
+        return key_of(self.keys, column)
 
     @property
     def time(self) -> str | None:
@@ -144,7 +141,7 @@ class _Planning:
         """What leaves the vertex; None if that cannot be said."""
         vertex = self.vertex
         if isinstance(vertex, Source):
-            return Output(vertex.row_columns, tuple(sorted((time.key, time.column) for time in vertex.times)))
+            return Output(vertex.row_columns, of_source({time.key: time.column for time in vertex.times}))
         if isinstance(vertex, Join):
             return self._join(vertex)
         merged = self._merged()
@@ -173,36 +170,32 @@ class _Planning:
                 theirs, ours = ", ".join(output.columns), ", ".join(first.columns)
                 self._note((), f"{other!r} brings {theirs}, but {name!r} brings {ours}; give them the same columns")
                 return None
-        keys: dict[int, str | None] = {}
-        for other, output in self.inputs:
-            for key, column in output.keys:
-                if keys.setdefault(key, column) != column:
-                    message = f"key {key} is of {keys[key]!r} and, from {other!r}, of {column!r}; "
-                    self._note((), message + "the same field needs the same key on all inputs, and others another")
-        for key in keys:
-            without = tuple(other for other, output in self.inputs if key not in dict(output.keys))
-            self.stuck += [(self.vertex.name, key, without)] if without else []
-        return Output(first.columns, tuple(sorted(keys.items())))
+        together = merged([output.keys for _, output in self.inputs])
+        for number, key, theirs, ours in together.conflicts:
+            message = f"key {key} is of {ours!r} and, from {self.inputs[number][0]!r}, of {theirs!r}; "
+            self._note((), message + "the same field needs the same key on all inputs, and others another")
+        for key, without in together.stuck:
+            self.stuck.append((self.vertex.name, key, tuple(self.inputs[number][0] for number in without)))
+        return Output(first.columns, together.keys)
 
     def _selected(self, vertex: Map | FlatMap | AsyncMap, given: Output) -> Output:
         selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
         if selects == (None,):
             columns = vertex.columns or given.columns
-            kept = {column: column for column in columns}
+            selects = ({column: column for column in columns},)
         else:
             columns = tuple(selects[0] or ())
             for number, select in enumerate(selects):
                 where = ("select", number) if isinstance(vertex.select, tuple) else ("select",)
                 for name, text in (select or {}).items():
                     self._require_readable((*where, name), text, given.columns)
-            kept = _renamed([select or {} for select in selects])
-        return Output(columns, tuple((key, kept.get(column or "")) for key, column in given.keys))
+        return Output(columns, selected(given.keys, [select or {} for select in selects]))
 
     def _window(self, vertex: Window | SessionWindow, given: Output) -> Output:
-        key = self._require_key(vertex.column, given)
+        self._require_key(vertex.column, given)
         self._require_columns(vertex, given)
         columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
-        return Output(columns, () if key is None else ((key, RESULT_TIMES[1]),))
+        return Output(columns, windowed(given.keys, vertex.column, RESULT_TIMES[1]))
 
     def _stateful(self, vertex: StatefulMap, given: Output) -> Output:
         self._require_key(vertex.column, given)
@@ -220,15 +213,13 @@ class _Planning:
             if column_or_none is not None:
                 self._require_column(("aggregates", name), column_or_none, given.columns)
 
-    def _require_key(self, column: str, given: Output) -> int | None:
+    def _require_key(self, column: str, given: Output) -> None:
         """The key of a column that the vertex waits for."""
         self._require_column(("column",), column, given.columns)
-        key = given.key_of(column)
-        if key is None and column in given.columns:
+        if given.key_of(column) is None and column in given.columns:
             carried = ", ".join(f"{name} (key {number})" for number, name in given.keys if name) or "none"
             message = f"column {column!r} carries no watermark here, so {self.vertex.name!r} would wait for ever; "
             self._note(("column",), message + f"columns that do: {carried}")
-        return key
 
     def _require_column(self, where: Location, column: str, known: Iterable[str]) -> None:
         if column not in known:
@@ -248,14 +239,4 @@ class _Planning:
         self._require_readable(("condition",), vertex.condition, known)
         renamed = {name: f"right_{name}" if name in left.columns else name for name in right.columns}
         columns = (*left.columns, *renamed.values())
-        keys = {**dict(left.keys), **{key: renamed.get(column or "") for key, column in right.keys}}
-        return Output(columns, tuple(sorted(keys.items())))
-
-
-def _renamed(selects: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Input column to the output column that is nothing but it, in every one of the selects."""
-    kept: dict[str, str] = {}
-    for name, text in selects[0].items():
-        if all(select.get(name) == text for select in selects) and text.isidentifier():
-            kept.setdefault(text, name)
-    return kept
+        return Output(columns, joined(left.keys, right.keys, renamed))

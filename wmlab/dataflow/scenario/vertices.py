@@ -15,13 +15,13 @@ from pydantic import Field
 
 from wmlab.core.delays import Delay, Fixed
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
-from wmlab.dataflow.scenario.expressions import Expression
 from wmlab.dataflow.scenario.parts import (
     Aggregates,
     Column,
     Columns,
     Condition,
     Copies,
+    Expression,
     Function,
     Grouping,
     Select,

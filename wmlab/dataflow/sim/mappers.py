@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmlab.dataflow.model.frames import Frames
-from wmlab.dataflow.model.join_bounds import minimum_spread
+from wmlab.dataflow.model.join import minimum_spread
 from wmlab.dataflow.model.source import (
     EventTimeMapper,
     FixedLag,

@@ -9,6 +9,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.dataflow.model import aggregate as model
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.deviations import Deviations
+from wmlab.dataflow.model.expression import compiled
 from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.join import StreamJoin
 from wmlab.dataflow.model.processor import Processor
@@ -19,7 +20,6 @@ from wmlab.dataflow.model.transform import Transform
 from wmlab.dataflow.model.window import Window as WindowRule
 from wmlab.dataflow.model.window import in_two_stages
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.expressions import compiled
 from wmlab.dataflow.scenario.join import places_of, rule_of
 from wmlab.dataflow.scenario.parts import aggregate_of, function_name, is_function
 from wmlab.dataflow.scenario.plan import Output, Plan

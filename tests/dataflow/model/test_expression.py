@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ScenarioError
-from wmlab.dataflow.scenario.expressions import columns_of, compiled, parse
+from wmlab.dataflow.model.expression import columns_of, compiled, parse
 
 PLACES = {"a": 0, "b": 1, "left.t": 2}
 
@@ -33,6 +33,10 @@ PLACES = {"a": 0, "b": 1, "left.t": 2}
         ("left.t > 1 or a == 3", True),
         ("not (left.t > 1)", None),
         ("left.t is not None", False),
+        ("a == 3 and left.t > 1", None),
+        ("a != 3 and left.t > 1", False),
+        ("a != 3 or left.t > 1", None),
+        ("a == 3 or left.t > 1", True),
         ("int(str(a)) + round(b / 3)", 5),
         ("abs(left.t)", None),
         ("a != 3 and b / 0 > 1", False),

@@ -1,8 +1,17 @@
-"""Expressions over the columns of a row: what a dataflow in a file has in place of Python functions.
+"""Expressions over the columns of a row: the conditions of filters and joins, and the columns of maps.
 
 The notation is Python's, the meaning is SQL's where a value is missing: arithmetic and comparisons with None give None,
 which counts as false. There are columns, numbers, texts, `+ - * / // %`, comparisons, `and or not`, `is None`,
 `a if c else b`, and a few functions. An expression is read by the parser and never executed as code.
+
+The condition of a join says how far the times of two joined rows can lie apart. `bounds[a][b] = amount` says that in
+every match the time of b is at least the time of a minus `amount`, which may be negative. So once no row with a time of
+a below v can come, rows with a time of b below v - amount are of no use. A bound comes from a comparison (== < <= > >=)
+of one time of each side, with constants, that all matches must meet: one at the top of the condition or connected by
+`and`. Strict and inclusive comparisons give the same bound. Of several bounds for a pair the tightest counts, that is,
+the smallest amount. `or`, other columns and comparisons within one side give none.
+
+Source: "Stream-to-stream join", time bounds and their extraction; upstream class `StreamToStreamJoinPhysicalRule`.
 """
 
 from __future__ import annotations
@@ -10,10 +19,9 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
-
-from pydantic import AfterValidator, Field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from wmlab.core.errors import ScenarioError
 
@@ -87,13 +95,64 @@ def compiled(text: str, places: Mapping[str, int]) -> Evaluate:
     return guarded
 
 
-def _require(text: str) -> str:
-    parse(text)
-    return text.strip()
+def required_comparisons(condition: str) -> Iterator[tuple[ast.expr, ast.cmpop, ast.expr]]:
+    """The comparisons that every row must meet for the condition to hold, as (left side, operator, right side)."""
+    open_parts = [parse(condition)]
+    while open_parts:
+        part = open_parts.pop(0)
+        if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+            open_parts = [*part.values, *open_parts]
+        elif isinstance(part, ast.Compare):
+            sides = (part.left, *part.comparators)
+            yield from zip(sides, part.ops, sides[1:], strict=False)
 
 
-Expression = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_require)]
-"""An expression over the columns of a row."""
+def time_bounds(
+    condition: str, places: Mapping[str, int], left: Collection[int], right: Collection[int]
+) -> dict[int, dict[int, int]]:
+    """The bounds that a condition sets between the time columns of both sides, by place in the joined row."""
+    bounds: dict[int, dict[int, int]] = {}
+    for one, comparison, other in required_comparisons(condition):
+        terms, subtracted = _sum(one, places), _sum(other, places)
+        if terms is None or subtracted is None:
+            continue
+        terms.subtract(subtracted)
+        constant = terms.pop(None, 0)
+        columns = {factor: column for column, factor in terms.items() if factor}
+        if sum(map(bool, terms.values())) != 2 or columns.keys() != {1, -1}:
+            continue
+        higher, lower = columns[1], columns[-1]
+        if not ((higher in left and lower in right) or (higher in right and lower in left)):
+            continue
+        found = [(lower, higher, constant)] if isinstance(comparison, ast.Eq | ast.Gt | ast.GtE) else []
+        found += [(higher, lower, -constant)] if isinstance(comparison, ast.Eq | ast.Lt | ast.LtE) else []
+        for known, bounded, amount in found:
+            amounts = bounds.setdefault(known, {})
+            amounts[bounded] = min(amount, amounts.get(bounded, amount))
+    return bounds
+
+
+def _sum(node: ast.expr, places: Mapping[str, int]) -> Counter[int | None] | None:
+    """A sum or difference as the factor of each column, and the constant under None; None for anything else."""
+    match node:
+        case ast.Name() | ast.Attribute():
+            return Counter({places[ast.unparse(node)]: 1})
+        case ast.Constant(value=number) if type(number) is int:
+            return Counter({None: number})
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _added(Counter(), _sum(operand, places), subtract=True)
+        case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=other):
+            return _added(_sum(one, places), _sum(other, places), subtract=isinstance(node.op, ast.Sub))
+    return None
+
+
+def _added(
+    one: Counter[int | None] | None, other: Counter[int | None] | None, *, subtract: bool
+) -> Counter[int | None] | None:
+    if one is None or other is None:
+        return None
+    (one.subtract if subtract else one.update)(other)
+    return one
 
 
 class _AnyColumn(dict[str, int]):
