@@ -21,7 +21,7 @@ from wmlab.dataflow.answers.run import Level, Merging, Row, Run
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import StreamJoin
 from wmlab.dataflow.model.source import FixedLag
-from wmlab.dataflow.sim.mappers import Clocked
+from wmlab.dataflow.sim.processors import Clocked
 from wmlab.dataflow.sim.rules import DataflowRules, SourceRule
 
 START = MIN + 1

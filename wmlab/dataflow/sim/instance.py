@@ -1,24 +1,153 @@
-"""An instance of a processor in motion: its queues, the runtime that drives it, its calls, and its size.
+"""An instance of a processor: its queues, the tasklet that drives it, its calls, and the rows it writes down.
 
-Source: "Keyed watermark support", Processor API; upstream class `ProcessorTasklet`.
+Source: "Keyed watermark support", Processor API and Changes to async-transform processor; upstream classes
+`ProcessorTasklet`, `AsyncTransformUsingServiceP`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from wmlab.core.delays import delays_ms
 from wmlab.core.journal import Row
+from wmlab.dataflow.model.coalescer import Keyed, Merge
 from wmlab.dataflow.model.items import Barrier, Event, Item
-from wmlab.dataflow.model.processor import Answer, Call
+from wmlab.dataflow.model.join import JoinState
+from wmlab.dataflow.model.processor import Answer, Call, Drop
 from wmlab.dataflow.model.tasklet import Phase, Tasklet, Turn
+from wmlab.dataflow.scenario.faults import FailCall, SlowCalls
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.ledger import Written
-from wmlab.dataflow.sim.notes import Notes
-from wmlab.dataflow.sim.party import Execution, Party
-from wmlab.dataflow.sim.queue import Queue
+from wmlab.dataflow.sim.party import Party, Queue, Written, described, emitted
+from wmlab.dataflow.sim.processors import rows_of
 
-_ONE: Final = 1
+if TYPE_CHECKING:
+    from wmlab.dataflow.sim.world import DataflowWorld, Running
+
+Numbers = Mapping[int, int]
+"""Queue of an edge to the number of items that its instance had taken, the one that matters included."""
+_Lists = tuple[list[int], list[int], list[int]]
+
+
+class Notes:
+    """The notes of one instance; `read` has how the rows of each input edge are written."""
+
+    def __init__(self, party: Party, read: Sequence[Written]) -> None:
+        self._party = party
+        self._read = read
+        self._steps = 0
+        self._taken = 0
+        self._sizes: dict[str, int] = {}
+        self._inputs: dict[int | None, tuple[frozenset[int], frozenset[int], _Lists]] = {}
+
+    def merge(self, merge: Merge, events: Numbers, specials: Numbers) -> None:
+        """A step of merging, caused by the last row or by the special item that was taken from a queue."""
+        edge = merge.edge if merge.level == "edge" else None
+        if edge is not None:
+            self._taken = (events if isinstance(merge.item, Event) else specials)[merge.place]
+        kind, key, value = described(merge.item)
+        active, idle, done = self._lists(edge, merge.after)
+        self._party.write(
+            "coalescing",
+            step=self._steps,
+            at_ms=self._party.world.now_ms,
+            taken=self._taken,
+            level=merge.level,
+            edge=edge,
+            input=merge.place,
+            stimulus=kind,
+            key=key,
+            value=value,
+            active=active,
+            idle=idle,
+            done=done,
+            **emitted(merge.emitted),
+        )
+        self._steps += 1
+
+    def _lists(self, edge: int | None, after: Keyed) -> _Lists:
+        """The inputs that count, are idle, and have ended; they change far less often than watermarks do."""
+        known = self._inputs.get(edge)
+        if known is None or known[0] != after.idle or known[1] != after.done:
+            lists = (sorted(after.active), sorted(after.idle - after.done), sorted(after.done))
+            known = self._inputs[edge] = (after.idle, after.done, lists)
+        return known[2]
+
+    def drop(self, drop: Drop) -> None:
+        """A row that was left out."""
+        self._party.write(
+            "drops",
+            at_ms=self._party.world.now_ms,
+            edge=drop.edge,
+            rule=drop.rule,
+            key=drop.key,
+            time=drop.time,
+            limit=drop.limit,
+            margin=drop.margin,
+            row=self._read[drop.edge].text(drop.event.values),
+        )
+
+    def size(self, size: int, state: Any) -> None:
+        """How much the processor holds, if that has changed; a join tells it by side too."""
+        sizes = {"all": size}
+        if isinstance(state, JoinState):
+            sizes |= {"left": len(state.buffers[0]), "right": len(state.buffers[1])}
+        if sizes == self._sizes:
+            return
+        for buffer, now in sizes.items():
+            if now != self._sizes.get(buffer, 0):
+                self._party.write("state", at_ms=self._party.world.now_ms, buffer=buffer, size=now)
+        self._sizes = sizes
+
+
+class Calls:
+    """All calls of one asynchronous vertex."""
+
+    def __init__(self, world: DataflowWorld, node: Node) -> None:
+        self._world = world
+        dataflow = world.dataflow
+        given = world.plan.outputs[world.plan.inputs[node.name][0].source]
+        self._results = rows_of(node.vertex, given, node.output)
+        self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
+        mine = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
+        self._slow = [fault for fault in mine if isinstance(fault, SlowCalls)]
+        self._slowed = dict.fromkeys(range(len(self._slow)), 0)
+        self._failing = [fault for fault in mine if isinstance(fault, FailCall)]
+
+    def make(self, instance: Instance, call: Call, row: str) -> None:
+        """Begin a call; its answer comes later."""
+        world = self._world
+        written = instance.write(
+            "calls", call=call.number, began_ms=world.now_ms, ended_ms=None, outcome="in flight", row=row
+        )
+        fails = self._fails(instance, call)
+        delay_ms = next(self._delays) + self._extra_ms()
+        results = None if fails else self._results(call.event.values)
+
+        def end() -> None:
+            outcome = "failed" if fails else "answered"
+            written.update(ended_ms=world.now_ms, outcome=outcome)
+            instance.answer(call.number, results)
+
+        world.later(delay_ms, end)
+
+    def _fails(self, instance: Instance, call: Call) -> bool:
+        after_ms = self._world.now_ms - self._world.dataflow.start_ms
+        due = [fault for fault in self._failing if fault.at_ms <= after_ms]
+        for fault in due:
+            self._failing.remove(fault)
+            self._world.note("call fails", instance.name, f"call {call.number}")
+        return bool(due)
+
+    def _extra_ms(self) -> int:
+        extra = 0
+        after_ms = self._world.now_ms - self._world.dataflow.start_ms
+        for number, fault in enumerate(self._slow):
+            inside = fault.at_ms <= after_ms and (fault.for_ms is None or after_ms < fault.at_ms + fault.for_ms)
+            if inside and (fault.first is None or self._slowed[number] < fault.first):
+                self._slowed[number] += 1
+                extra += fault.by_ms
+        return extra
 
 
 class Instance(Party):
@@ -26,7 +155,7 @@ class Instance(Party):
 
     def __init__(
         self,
-        execution: Execution,
+        execution: Running,
         node: Node,
         number: int,
         runtime: Tasklet[Any],
@@ -44,7 +173,7 @@ class Instance(Party):
         self._notes = Notes(self, self._read)
         self._is_sink = node.kind == "sink"
         self._sink_rows = self._read[0] if self._is_sink else Written(node.output)
-        self._rows = _ONE if node.vertex.turn_ms else None
+        self._rows = 1 if node.vertex.turn_ms else None
 
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""

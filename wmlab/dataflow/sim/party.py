@@ -1,42 +1,158 @@
-"""Whoever takes turns in a dataflow: it has an outbox, and ways out of it that may have no room.
+"""Whoever takes turns in a dataflow, and the bounded queues between them.
 
 What a party sends waits in its outbox until every queue that has to take it has room; meanwhile it does nothing else.
+An outgoing edge of a party is a way: it chooses the queues that a row takes.
 
-Source: upstream classes `Tasklet` and `OutboxImpl`.
+Source: upstream classes `Tasklet`, `OutboxImpl`, `ConcurrentConveyor` and `OutboundCollector`.
 """
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from wmlab.core.journal import Row
-from wmlab.dataflow.model.items import Barrier, Event, Item
-from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.ledger import Written
-from wmlab.dataflow.sim.queue import Way
+from wmlab.dataflow.model.items import Barrier, Event, Item, Watermark
+from wmlab.dataflow.scenario.plan import Output
+from wmlab.dataflow.sim.layout import Lane, Link, Node
 
 if TYPE_CHECKING:
-    from wmlab.dataflow.sim.world import DataflowWorld
+    from wmlab.core.journal import Journal, Row
+    from wmlab.dataflow.sim.world import Running
 
 
-class Execution(Protocol):
-    """What a party knows of the execution it belongs to."""
+def described(item: Item) -> tuple[str, int | None, int | None]:
+    """An item as (kind, key, value)."""
+    if isinstance(item, Event):
+        return "event", None, None
+    if isinstance(item, Watermark):
+        return "watermark", item.key, item.value
+    if isinstance(item, Barrier):
+        return "barrier", None, item.snapshot
+    return type(item).__name__.lower(), None, None
 
-    world: DataflowWorld
 
-    def saved(self, party: Party, barrier: Barrier, state: Any, size: int) -> None:
-        """The state of a party for a snapshot."""
+def emitted(items: Sequence[Item]) -> dict[str, object]:
+    """What a step of merging let through, as the columns of the table `coalescing`."""
+    found = [(item.key, item.value) for item in items if isinstance(item, Watermark)]
+    return {"emitted": found, "emitted_idle": len(found) < len(items)}
 
-    def ended(self, party: Party) -> None:
-        """A party has sent its end."""
+
+class Written:
+    """How the rows of one vertex are written down: as JSON, and which of their values is their time."""
+
+    def __init__(self, output: Output) -> None:
+        self.columns = output.columns
+        self._time = None if output.time is None else output.columns.index(output.time)
+
+    def text(self, values: tuple[Any, ...]) -> str:
+        """A row as a JSON object."""
+        return _ENCODE(dict(zip(self.columns, values, strict=True)))
+
+    def time(self, values: tuple[Any, ...]) -> int | None:
+        """The time of a row; None if it has none."""
+        found = None if self._time is None else values[self._time]
+        return found if type(found) is int else None
+
+
+_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+class Queue:
+    """What lies between two instances: items not yet handed over, and the rows of all that were not taken."""
+
+    def __init__(self, lane: Lane, capacity: int, journal: Journal, written: Written) -> None:
+        self.lane = lane
+        self.capacity = capacity
+        self.journal = journal
+        self.written = written
+        self.fresh: list[Item] = []
+        self.producer: Party | None = None
+        self.consumer: Party | None = None
+        self._lying: deque[Row] = deque()
+        self._sequence = 0
+
+    @property
+    def room(self) -> int:
+        """How many more items it holds."""
+        return self.capacity - len(self._lying)
+
+    def put(self, item: Item, row: str | None, now_ms: int) -> None:
+        """Put an item at its end."""
+        kind, key, value = described(item)
+        self._lying.append(
+            self.journal.write(
+                "items",
+                queue=self.lane.number,
+                sequence=self._sequence,
+                put_ms=now_ms,
+                taken_ms=None,
+                taken=None,
+                kind=kind,
+                key=key,
+                value=value,
+                time=self.written.time(item.values) if isinstance(item, Event) else None,
+                row=row,
+            )
+        )
+        self._sequence += 1
+        self.fresh.append(item)
+
+    def handed_over(self) -> list[Item]:
+        """The items that its consumer has not seen yet; they still take room until they are taken."""
+        fresh, self.fresh = self.fresh, []
+        return fresh
+
+    def take(self, count: int, first: int, now_ms: int) -> str:
+        """Its consumer took the first `count` items, as its items number `first` and following; kind of the last."""
+        row: Row = {}
+        for number in range(first, first + count):
+            row = self._lying.popleft()
+            row["taken_ms"], row["taken"] = now_ms, number
+        return str(row["kind"])
+
+
+class Way:
+    """The queues of one outgoing edge of an instance, and which of them a row takes."""
+
+    def __init__(self, link: Link, queues: Sequence[Queue]) -> None:
+        self.queues = tuple(queues)
+        self._link = link
+        self._next = 0
+
+    def targets(self, item: Item) -> tuple[Queue, ...]:
+        """Where an item goes: a row mostly to one queue, everything else to all."""
+        if not isinstance(item, Event) or self._link.routing == "broadcast" or len(self.queues) == 1:
+            return self.queues
+        if self._link.routing == "partitioned":
+            place = spread(tuple(item.values[n] for n in self._link.by)) % len(self.queues)
+            return (self.queues[place],)
+        return (self.queues[self._next % len(self.queues)],)
+
+    def passed(self) -> None:
+        """A row has gone its way."""
+        self._next += 1
+
+
+def spread(values: tuple[Any, ...]) -> int:
+    """A number that is the same for equal values in every process."""
+    found = 0
+    for value in values:
+        if isinstance(value, str):
+            part = zlib.crc32(value.encode())
+        else:
+            part = 0 if value is None else spread(value) if isinstance(value, tuple) else hash(value)
+        found = (found * 31 + part) & 0x7FFF_FFFF
+    return found
 
 
 class Party:
     """One instance of a node: its place in the dataflow, its outbox, and whether it is due for a turn."""
 
-    def __init__(self, execution: Execution, node: Node, number: int) -> None:
+    def __init__(self, execution: Running, node: Node, number: int) -> None:
         self.execution = execution
         self.world = execution.world
         self.node = node

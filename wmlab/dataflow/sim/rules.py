@@ -15,8 +15,7 @@ from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Join, SessionWindow, Window
 from wmlab.dataflow.sim.layout import FRAMES, Node
-from wmlab.dataflow.sim.mappers import Clocked, clocked
-from wmlab.dataflow.sim.processors import processor_of
+from wmlab.dataflow.sim.processors import Clocked, clocked, processor_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
