@@ -118,15 +118,15 @@ def time_bounds(
             continue
         terms.subtract(subtracted)
         constant = terms.pop(None, 0)
-        columns = {factor: column for column, factor in terms.items() if factor}
+        columns = {factor: column for column, factor in terms.items() if factor and column is not None}
         if sum(map(bool, terms.values())) != 2 or columns.keys() != {1, -1}:
             continue
         higher, lower = columns[1], columns[-1]
         if not ((higher in left and lower in right) or (higher in right and lower in left)):
             continue
-        found = [(lower, higher, constant)] if isinstance(comparison, ast.Eq | ast.Gt | ast.GtE) else []
-        found += [(higher, lower, -constant)] if isinstance(comparison, ast.Eq | ast.Lt | ast.LtE) else []
-        for known, bounded, amount in found:
+        parts = [(lower, higher, constant)] if isinstance(comparison, ast.Eq | ast.Gt | ast.GtE) else []
+        parts += [(higher, lower, -constant)] if isinstance(comparison, ast.Eq | ast.Lt | ast.LtE) else []
+        for known, bounded, amount in parts:
             amounts = bounds.setdefault(known, {})
             amounts[bounded] = min(amount, amounts.get(bounded, amount))
     return bounds

@@ -171,8 +171,8 @@ class _Planning:
                 self._note((), f"{other!r} brings {theirs}, but {name!r} brings {ours}; give them the same columns")
                 return None
         together = merged([output.keys for _, output in self.inputs])
-        for number, key, theirs, ours in together.conflicts:
-            message = f"key {key} is of {ours!r} and, from {self.inputs[number][0]!r}, of {theirs!r}; "
+        for number, key, column, before in together.conflicts:
+            message = f"key {key} is of {before!r} and, from {self.inputs[number][0]!r}, of {column!r}; "
             self._note((), message + "the same field needs the same key on all inputs, and others another")
         for key, without in together.stuck:
             self.stuck.append((self.vertex.name, key, tuple(self.inputs[number][0] for number in without)))
