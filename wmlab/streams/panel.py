@@ -72,8 +72,7 @@ class Panel:
     def _repr_mimebundle_(self, **kinds: Any) -> dict[str, Any]:
         """The widgets where a kernel runs, and the text everywhere."""
         self.wait()
-        bundle: dict[str, Any] = dict(self.widget._repr_mimebundle_(**kinds) or {})
-        return bundle | {"text/plain": repr(self)}
+        return dict(self.widget._repr_mimebundle_(**kinds) or {}) | {"text/plain": repr(self)}
 
     def change(self, path: Path, value: Any) -> None:
         """Take a new value for a field; with a mistake in it the last run stays and the mistake is shown."""
@@ -203,8 +202,7 @@ class Panel:
             self.widget.show_progress(None)
 
     def _draw(self) -> None:
-        recording = self.recording
-        if recording is None:
+        if (recording := self.recording) is None:
             return
         try:
             svg = _PICTURES[self.widget.choice.value](recording, stream=self._stream).svg
@@ -243,8 +241,7 @@ def _page_of(answer: Callable[[], Any]) -> str:
         result = answer()
     except WmlabError as error:
         return _notice(error.problem, error.remedy)
-    page = result._repr_html_() if hasattr(result, "_repr_html_") else result._repr_mimebundle_()["text/html"]
-    return str(page)
+    return str(result._repr_html_() if hasattr(result, "_repr_html_") else result._repr_mimebundle_()["text/html"])
 
 
 def _notice(problem: str, remedy: str, mistakes: Mapping[str, str] | None = None) -> str:
@@ -293,9 +290,6 @@ class PanelView(widgets.VBox):  # type: ignore[misc]
         )
         super().__init__([widgets.HBox([left, right]), self.kept])
 
-    def __repr__(self) -> str:
-        return "Panel"
-
     def show_progress(self, percent: int | None) -> None:
         """How far a long run has come; None: nothing runs."""
         self.bar.value = percent or 0
@@ -321,9 +315,6 @@ class Form(widgets.VBox):  # type: ignore[misc]
         self._shape: tuple[tuple[Path, str], ...] = ()
         self._quiet = False
         super().__init__(layout=widgets.Layout(width="450px", min_width="400px"))
-
-    def __repr__(self) -> str:
-        return f"Form of {len(self._controls)} fields"
 
     def control(self, path: Path) -> widgets.Widget:
         """The control of a field."""
