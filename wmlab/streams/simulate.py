@@ -20,7 +20,7 @@ _KEYS = 2**64
 
 
 def simulate(scenario: StreamScenario, progress: Callable[[int], None]) -> dict[str, pa.Table]:
-    """Run a scenario; `progress` is told the percentage, and stops the run by raising."""
+    """Run a scenario; `progress` gets the percentage, and stops the run by raising."""
     world = World(scenario, _trace_loads(scenario))
     world.run(progress=progress)
     return tables_of(scenario, world.journals())

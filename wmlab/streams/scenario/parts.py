@@ -278,7 +278,7 @@ class Controllers:
 
     They are called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`; the elected
     distributor spreads the buckets evenly over the controllers when one joins or goes, at most every
-    `redistribute_every_ms`. A controller that is not heard of for `session_timeout_ms` loses its session and with it
+    `redistribute_every_ms`. A controller that sends nothing for `session_timeout_ms` loses its session and with it
     its buckets, whether it notices or not.
 
     A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's

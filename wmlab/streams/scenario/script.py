@@ -153,10 +153,10 @@ class NoteTime(Timed):
 
 @action
 class ShutDownWriter(Timed):
-    """Close a writer gracefully: what it has is written and acknowledged, then it says goodbye to a controller.
+    """Close a writer gracefully: what it has is written and acknowledged, then it tells a controller that it leaves.
 
     With `last_note` it notes the time once more before that; without, no mark covers what it wrote after its last
-    note, and that may come late. Pravega's client neither notes nor says goodbye when it closes:
+    note, and that may come late. Pravega's client neither notes nor tells a controller when it closes:
     `tell_controller=False` (the call exists since PDP-33, "Internal Changes", but nothing uses it on master).
     A transactional writer commits what is open and waits until that is done.
     """
@@ -255,7 +255,7 @@ class SlowTransaction(Timed):
 class LoseMergeReply(Timed):
     """Lose the next `count` answers of the segment store to merge requests.
 
-    `noticed_after_ms` later the controller asks again, hears that the transaction is merged already, and takes the
+    `noticed_after_ms` later the controller asks again, learns that the transaction is merged already, and takes the
     segment's length instead of the offset (PDP-33, "Server Changes").
     """
 

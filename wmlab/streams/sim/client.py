@@ -204,9 +204,9 @@ class ControllerClient:
         controller = next(self._turns)
 
         def answer(outcome: str) -> None:
-            self.world.send_rpc(controller.name, self.party, "answer", outcome, heard, outcome)
+            self.world.send_rpc(controller.name, self.party, "answer", outcome, on_answer, outcome)
 
-        def heard(outcome: str) -> None:
+        def on_answer(outcome: str) -> None:
             # A copy of the message that the network made is answered too; only the first answer counts.
             if call in self._open:
                 self._open.discard(call)
@@ -216,7 +216,7 @@ class ControllerClient:
         self.world.send_rpc(self.party, controller.name, what, message, judge, controller, message, answer)
         patience = self.world.network.part.retry.answer_within_ms
         if patience is not None:
-            self.world.after(patience, heard, UNAVAILABLE)
+            self.world.after(patience, on_answer, UNAVAILABLE)
 
     def _again(self, what: str, message: T, judge: Callable[..., None], failures: int) -> None:
         retry = self.world.network.part.retry

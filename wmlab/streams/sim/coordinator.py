@@ -1,4 +1,4 @@
-"""The coordination service in motion: sessions that end, the distributor at work, nodes that come and go.
+"""The coordination service: sessions, the elected distributor, and the nodes that say who owns which bucket.
 
 Source: upstream classes `ZKBucketManager`, `BucketManager` and `BucketService`.
 """

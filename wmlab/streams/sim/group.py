@@ -173,7 +173,7 @@ class Group:
             feed.happened(kind, target, detail)
 
     def add(self, name: str, *, join: bool = False) -> None:
-        """A reader object comes to life; with `join` it still has to become a member."""
+        """Start a reader; with `join` it still has to become a member."""
         reader = self.readers[name] = Reader(self, name)
         reader.process = self.world.env.process(reader.running(join=join))
 

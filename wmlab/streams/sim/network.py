@@ -1,4 +1,4 @@
-"""The network in motion: every message between two named parties goes through it.
+"""The simulated network: every message between two named parties goes through it.
 
 A call may be lost, delivered twice or overtaken, as the scenario says; what travels on a connection arrives once and
 in order, sooner or later. Each direction between two parties draws from generators of its own. A network without
@@ -119,7 +119,7 @@ class Network:
 
     @property
     def is_immediate(self) -> bool:
-        """Whether messages inside take no time and leave no trace, and nobody is cut off."""
+        """Whether internal messages take no time and are not recorded, and there is no partition."""
         return self._inside_ms == 0 and not self._cuts and not self._keeps
 
     def is_cut(self, one: str, other: str) -> bool:

@@ -80,7 +80,7 @@ class Schedule:
             yield env.timeout(max(0, planned_ms - int(env.now)))
 
     def _committing(self, name: str) -> Generator[simpy.Event]:
-        """Commit a transaction when its time has come, and wait until the controller has heard of it."""
+        """Commit a transaction when its time has come, and wait until the controller has the request."""
         writer, env = self._writer, self._writer.world.env
         while env.now < self.planned_ms[name] or name not in writer.handles:
             yield env.timeout(max(1, self.planned_ms[name] - int(env.now)))
@@ -220,7 +220,7 @@ class TxnWriter(WriterProcess):
             self.commit_open(handle)
 
     def _on_requested(self, life: int, txn: Txn) -> None:
-        """The controller has heard that a transaction is to be committed: `commit` returns."""
+        """The controller has recorded that a transaction is to be committed: `commit` returns."""
         if life == self.life:
             self._to_request.pop(0).written.clear()
             self._asked = False

@@ -112,7 +112,7 @@ class World(Simulation):
         self.after(self.scenario.latency_ms, act, *args)
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
-        """Run to the end of the scenario; `progress` hears the percentage done."""
+        """Run to the end of the scenario; `progress` gets the percentage done."""
         for stream in self.streams.values():
             stream.open()
         self.fleet.start()
