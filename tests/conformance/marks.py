@@ -24,7 +24,7 @@ from wmlab.streams.model.marks import (
 )
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, parse_segment, segment_name
-from wmlab.streams.model.txn import CommittedTxn, batch_marks, txn_epoch
+from wmlab.streams.model.txn import CommittedTxn, marks_of, txn_epoch
 
 NOTE = re.compile(r"note writer t=(-?\d+) \{(\d+):(\d+)\}")
 
@@ -157,7 +157,7 @@ def committed_txn(record: dict[str, Any]) -> CommittedTxn:
 
 def note_batch(table: MarkTable, committed: list[CommittedTxn]) -> MarkTable:
     """Note the marks of one batch as the commit does, which ignores refusals."""
-    for writer, mark in batch_marks(committed).items():
+    for writer, mark in ((committed[index].writer, mark) for index, mark in marks_of(committed)):
         table, _ = table.note(writer, mark.time, mark.position)
     return table
 

@@ -82,7 +82,7 @@ def test_lower_is_the_last_passed_and_upper_the_first_ahead(left, right, window:
 def test_it_reads_no_further_than_it_needs_and_goes_on_from_there() -> None:
     tracker = advanced(Tracker.start(), s0=5, s1=5)
     assert (tracker.fetched, tracker.cursor) == (2, LOG.entries[1][0])
-    assert [watermark.lower for watermark in tracker.inflight] == [20]
+    assert [watermark.lower for _, watermark in tracker.pending] == [20]
     rest = tracker.advance(ReaderPosition({"0@0": 12, "1@0": 12}), LOG.read_after(tracker.cursor), SEGMENTS)
     assert rest == advanced(tracker, s0=12, s1=12)
     assert rest.window == TimeWindow(30, None)
@@ -96,7 +96,7 @@ def test_it_does_not_move_back_but_a_new_one_starts_again() -> None:
 
 def test_watermarks_in_flight_are_passed_in_their_order() -> None:
     across = advanced(Tracker.start(), s0=10, s1=4)
-    assert [watermark.lower for watermark in across.inflight] == [10, 20, 30]
+    assert [watermark.lower for _, watermark in across.pending] == [10, 20, 30]
     assert advanced(across, s0=9, s1=9).passed == 20
 
 

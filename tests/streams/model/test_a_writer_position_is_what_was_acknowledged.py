@@ -16,7 +16,7 @@ from wmlab.streams.model.marks import (
     remove_segment,
 )
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.txn import CommittedTxn, batch_marks, txn_epoch
+from wmlab.streams.model.txn import CommittedTxn, marks_of, txn_epoch
 from wmlab.streams.model.window import LatestItem
 
 
@@ -66,7 +66,7 @@ def test_one_mark_per_writer_the_first_with_the_largest_time() -> None:
         CommittedTxn("a", 7, at[3]),
         CommittedTxn("a", 6, at[4]),
     ]
-    assert batch_marks(committed) == {"a": WriterMark(7, at[2])}
+    assert marks_of(committed) == ((2, WriterMark(7, at[2])),)
 
 
 def test_the_epoch_of_a_transaction_is_in_its_id() -> None:

@@ -13,7 +13,6 @@ from wmlab.streams.model.txn import (
     CommittedTxn,
     TxnEvent,
     TxnState,
-    batch_marks,
     commit_time,
     marks_of,
     needs_rolling,
@@ -77,7 +76,7 @@ def committed(*entries: tuple[str, int | None]) -> list[CommittedTxn]:
 def test_a_batch_notes_the_largest_time_of_each_writer_and_the_first_such() -> None:
     batch = committed(("a", 5), ("b", -3), ("a", 9), ("a", 9), ("b", None), ("c", None))
     assert [(index, mark.time) for index, mark in marks_of(batch)] == [(2, 9), (1, -3)]
-    assert {writer: mark.position for writer, mark in batch_marks(batch).items()} == {
+    assert {batch[index].writer: mark.position for index, mark in marks_of(batch)} == {
         "a": Position({0: 2}),
         "b": Position({0: 1}),
     }

@@ -154,20 +154,13 @@ def commit_time(time: int | None, rule: TimelessRule = "no_mark") -> int | None:
     return _TIMELESS[rule] if time is None else time
 
 
-def batch_marks(committed: Sequence[CommittedTxn]) -> Mapping[str, WriterMark]:
-    """The mark of each writer for the transactions of one batch, given in commit order.
-
-    Source: upstream class `PersistentStreamBase` (generateMarksForTransactions).
-    """
-    return {committed[index].writer: mark for index, mark in marks_of(committed)}
-
-
 def marks_of(committed: Sequence[CommittedTxn], rule: MarksRule = "per_batch") -> tuple[tuple[int, WriterMark], ...]:
     """The marks to note for one batch, each with the index of its transaction in `committed`.
 
     "per_batch": one for each writer, its largest time, the first such, writers in the order of their first time.
     "per_transaction": one for every transaction that has a time, in commit order.
-    Source: PDP-33, Writer Marks; upstream issue 4357.
+    Source: PDP-33, Writer Marks; upstream issue 4357; upstream class `PersistentStreamBase`
+    (generateMarksForTransactions).
     """
     chosen: dict[object, tuple[int, WriterMark]] = {}
     for index, txn in enumerate(committed):

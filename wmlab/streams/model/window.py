@@ -127,11 +127,6 @@ class Tracker:
         return replace(self, cursor=log.oldest)
 
     @property
-    def inflight(self) -> tuple[Watermark, ...]:
-        """The watermarks read but not passed, oldest first."""
-        return tuple(watermark for _, watermark in self.pending)
-
-    @property
     def window(self) -> TimeWindow:
         """Lower bound of the last watermark passed, upper bound of the last one in flight."""
         return TimeWindow(self.passed, self.pending[-1][1].upper if self.pending else None)
