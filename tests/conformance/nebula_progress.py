@@ -10,10 +10,9 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.chunks import Chunks, CompletenessRule
-from wmlab.progress.model.findings import Breach, Completed, Finding
+from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
 from wmlab.progress.model.identifiers import TupleBuffer, native
-from wmlab.progress.model.ranges import Range, RangeProgress, fracture
+from wmlab.progress.model.sequences import Range, RangeProgress, fracture
 from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 
 RULES: dict[str, CompletenessRule] = {

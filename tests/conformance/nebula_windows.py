@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from wmlab.progress.model.findings import Finding
-from wmlab.progress.model.firing import Fired, Firing, FiringRules
-from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.chunks import Finding
+from wmlab.progress.model.identifiers import TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.model.outputs import Rechunking, aggregated
-from wmlab.progress.model.sequencer import Sequencer
-from wmlab.progress.model.slices import Windows
-from wmlab.progress.model.stamping import by_event_time, by_ingestion_time
+from wmlab.progress.model.sequences import Sequencer
 from wmlab.progress.model.tracker import ProgressRules
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, Windows
 
 Output = tuple[int, int, bool]
 

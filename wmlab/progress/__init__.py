@@ -14,12 +14,25 @@ _HOMES: Final = {
     "spark": "wmlab.progress.spark",
     "PlanScenario": "wmlab.progress.recording:PlanScenario",
     **{
-        name: f"wmlab.progress.scenario.{module}:{name}"
-        for module, names in {
-            "operators": "Emit Filter InOrder Map Renumber Scan",
-            "parts": "Aggregate DelayBuffer EmptyBuffer Join LoseBuffer Query SilenceSource Source StallWorker Workers",
-        }.items()
-        for name in names.split()
+        name: f"wmlab.progress.scenario.parts:{name}"
+        for name in [
+            "Aggregate",
+            "DelayBuffer",
+            "Emit",
+            "EmptyBuffer",
+            "Filter",
+            "InOrder",
+            "Join",
+            "LoseBuffer",
+            "Map",
+            "Query",
+            "Renumber",
+            "Scan",
+            "SilenceSource",
+            "Source",
+            "StallWorker",
+            "Workers",
+        ]
     },
 }
 

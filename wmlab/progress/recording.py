@@ -8,8 +8,7 @@ from typing import Any
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.core.values import value
-from wmlab.progress.answers.ask import explain_plan, holds
-from wmlab.progress.answers.progress import ProgressExplanation
+from wmlab.progress.answers.progress import ProgressExplanation, explain_plan, holds
 from wmlab.progress.scenario.scenario import ProgressScenario
 from wmlab.progress.simulate import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -25,7 +24,7 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
     def explain(
         self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
     ) -> ProgressExplanation | Stragglers:
-        """What holds the global watermark of a query; see `wmlab.progress.answers.ask.explain_plan`."""
+        """What holds the global watermark of a query; see `wmlab.progress.answers.progress.explain_plan`."""
         return explain_plan(self, at_ms=at_ms, reader=reader, stream=stream)
 
     def check(self, spark: Any) -> Any:

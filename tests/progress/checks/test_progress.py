@@ -12,11 +12,10 @@ from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
 from wmlab.progress.checks.fired import windows_that_fire
 from wmlab.progress.checks.progress import PROGRESS_COLUMNS, progress
-from wmlab.progress.model.findings import Completed
+from wmlab.progress.model.chunks import Completed
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
-from wmlab.progress.scenario.operators import Renumber
-from wmlab.progress.scenario.parts import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, SilenceSource
+from wmlab.progress.scenario.parts import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, Renumber, SilenceSource
 
 SCHEMA = (
     "stream string, operator string, arrival long, origins long, origin long, sequence long, chunk long,"

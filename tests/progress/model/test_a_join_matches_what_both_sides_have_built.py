@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.join import JoinTables
-from wmlab.progress.model.slices import Windows
+from wmlab.progress.model.windows import JoinTables, Windows
 
 SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
 RECORDS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 3), st.sampled_from([0, 1])), max_size=15)

@@ -9,8 +9,7 @@ from hypothesis import find, given
 from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers, run_origin
-from wmlab.progress.model.chunks import Chunks, CompletenessRule, NumberSet
-from wmlab.progress.model.findings import Breach, Completed, Finding
+from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding, NumberSet
 from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress, ProgressRules, take
 

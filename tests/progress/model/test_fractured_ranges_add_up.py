@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.ranges import Range, RangeProgress, fracture
+from wmlab.progress.model.sequences import Range, RangeProgress, fracture
 
 
 def run(parts) -> RangeProgress:

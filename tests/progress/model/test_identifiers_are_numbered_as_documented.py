@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.identifiers import TupleBuffer, assign_origins, chunk_base
+from wmlab.progress.model.identifiers import TupleBuffer, assign_origins, by_event_time, by_ingestion_time, chunk_base
 from wmlab.progress.model.number_map import NumberMap
-from wmlab.progress.model.sequencer import Sequencer
-from wmlab.progress.model.stamping import by_event_time, by_ingestion_time
+from wmlab.progress.model.sequences import Sequencer
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
 
 

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers, run, run_origin, several_origins, values
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.findings import Breach, Finding
-from wmlab.progress.model.firing import Firing, FiringRules
+from wmlab.progress.model.chunks import Breach, Finding
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.outputs import Rechunking, Renumbering, aggregated, joined
-from wmlab.progress.model.slices import Windows
 from wmlab.progress.model.tracker import ProgressRules
+from wmlab.progress.model.windows import Firing, FiringRules, Windows
 
 
 @given(st.data(), st.sampled_from([0, 1]))

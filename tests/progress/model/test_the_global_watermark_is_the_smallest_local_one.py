@@ -1,8 +1,6 @@
-"""N6, and P5: the global watermark over declared origins, what holds it, and a state that is saved and restored."""
+"""N6, and P5: the global watermark over declared origins, and what holds it."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 from hypothesis import given
@@ -10,10 +8,8 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import run, several_origins
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.holding import explain
 from wmlab.progress.model.identifiers import UNBOUNDED, TupleBuffer, native
-from wmlab.progress.model.saved import of_plain, to_plain
-from wmlab.progress.model.tracker import Progress, ProgressRules, step
+from wmlab.progress.model.tracker import Progress, ProgressRules, explain, step
 
 
 @given(several_origins(), st.sampled_from(["running_max", "head"]))
@@ -29,18 +25,6 @@ def test_only_the_order_within_an_origin_can_matter(case, data) -> None:
     origins, buffers = case
     other = data.draw(st.permutations(buffers))
     assert run(origins, buffers)[-1].watermark == run(origins, other)[-1].watermark
-
-
-@given(several_origins(), st.data())
-def test_a_run_that_is_saved_and_restored_ends_where_one_run_does(case, data) -> None:
-    origins, buffers = case
-    cut = data.draw(st.integers(0, len(buffers)))
-    states = run(origins, buffers)
-    state = of_plain(json.loads(json.dumps(to_plain(states[cut]))))
-    assert state == states[cut]
-    for place, buffer in enumerate(buffers[cut:], cut):
-        state, _ = step(state, buffer, at_ms=10 * place)
-    assert state == states[-1]
 
 
 @given(several_origins(ordered=True))
@@ -107,9 +91,3 @@ def test_a_chunk_whose_number_is_not_known_is_missing_too() -> None:
 def test_all_origins_at_the_minimum_hold_it() -> None:
     state = run([1, 2, 3], [TupleBuffer(origin, 1, 0, True, 5 + (origin == 3)) for origin in (1, 2, 3)])[-1]
     assert [hold.origin for hold in explain(state)] == [1, 2]
-
-
-@pytest.mark.parametrize("data", [{}, {"rules": {}, "origins": [{}]}, {"rules": {"unheard": 1}, "origins": []}, None])
-def test_a_state_that_was_not_saved_is_refused(data) -> None:
-    with pytest.raises(ModelError, match="no saved progress"):
-        of_plain(data)

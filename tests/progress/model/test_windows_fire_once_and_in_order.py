@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.firing import Fired, Firing, FiringRules, Late
-from wmlab.progress.model.slices import Windows
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, Late, Windows
 
 SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
 TIMES = st.lists(st.integers(0, 60), max_size=12)

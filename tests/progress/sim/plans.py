@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wmlab.progress.recording import PlanScenario
-from wmlab.progress.scenario.operators import Emit, Map
-from wmlab.progress.scenario.parts import Aggregate, Join, Query, Source, Workers
+from wmlab.progress.scenario.parts import Aggregate, Emit, Join, Map, Query, Source, Workers
 from wmlab.progress.sim.records import Records
 from wmlab.progress.sim.world import PlanWorld
 

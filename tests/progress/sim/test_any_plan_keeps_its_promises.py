@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.progress.sim.plans import query, rows, run, source
-from wmlab.progress.scenario.operators import Emit, Filter, InOrder, Map, Renumber, Scan
-from wmlab.progress.scenario.parts import Aggregate, Join, Query, Workers
+from wmlab.progress.scenario.parts import Aggregate, Emit, Filter, InOrder, Join, Map, Query, Renumber, Scan, Workers
 from wmlab.progress.sim.world import PlanWorld
 
 INSIDE = st.sampled_from([Scan(), Filter(0.7), Map(2.5), Emit(), Emit(buffer_records=3)])

@@ -8,8 +8,15 @@ import pytest
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
-from wmlab.progress.scenario.operators import Filter
-from wmlab.progress.scenario.parts import Aggregate, DelayBuffer, EmptyBuffer, LoseBuffer, SilenceSource, Workers
+from wmlab.progress.scenario.parts import (
+    Aggregate,
+    DelayBuffer,
+    EmptyBuffer,
+    Filter,
+    LoseBuffer,
+    SilenceSource,
+    Workers,
+)
 from wmlab.progress.sim.records import Records
 
 

@@ -9,8 +9,19 @@ import pytest
 from tests.progress.sim.plans import growing, identifiers, query, rows, run, source
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
-from wmlab.progress.scenario.operators import Emit, Filter, InOrder, Map, Renumber, Scan
-from wmlab.progress.scenario.parts import Aggregate, DelayBuffer, Join, LoseBuffer, Workers
+from wmlab.progress.scenario.parts import (
+    Aggregate,
+    DelayBuffer,
+    Emit,
+    Filter,
+    InOrder,
+    Join,
+    LoseBuffer,
+    Map,
+    Renumber,
+    Scan,
+    Workers,
+)
 from wmlab.progress.sim.world import PlanWorld
 
 MANY = Workers(9, service_mean_ms=60)

@@ -9,18 +9,23 @@ import pytest
 from tests.progress.sim.plans import query, scenario, source
 from wmlab.core.values import Problems
 from wmlab.progress.recording import PlanScenario
-from wmlab.progress.scenario.operators import Emit, Filter, InOrder, Map, Renumber, Scan
-from wmlab.progress.scenario.origins import origins_of
 from wmlab.progress.scenario.parts import (
     Aggregate,
     DelayBuffer,
+    Emit,
     EmptyBuffer,
+    Filter,
+    InOrder,
     Join,
     LoseBuffer,
+    Map,
     Query,
+    Renumber,
+    Scan,
     SilenceSource,
     Source,
     StallWorker,
+    origins_of,
 )
 
 FULL = scenario(

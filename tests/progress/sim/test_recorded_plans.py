@@ -8,7 +8,7 @@ from tests.progress.sim.plans import growing, query, run, scenario, source
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.progress import Join, LoseBuffer, SilenceSource
-from wmlab.progress.answers.ask import holds, replay
+from wmlab.progress.answers.progress import holds, replay
 from wmlab.progress.recording import record
 from wmlab.progress.simulate import plan_tables
 from wmlab.progress.tables import PROGRESS_TABLES

@@ -14,10 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+from pydantic import TypeAdapter
+
 from wmlab.core.answers.answer import Answer
 from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
 from wmlab.core.words import counted, listed, moment
-from wmlab.progress.model.holding import Hold
+from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.tracker import Hold, Progress, ProgressRules, explain, step
+from wmlab.progress.scenario.parts import BUILD, SINK, Origins, Query, origins_of
+from wmlab.progress.scenario.scenario import ProgressScenario, rules_of
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
@@ -119,3 +127,113 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
         for one in holding:
             why = _GAP if beyond[one] else _SILENT if local[one] is None else _SLOWEST
             yield Stretch((emitters[one],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(holding))
+
+
+def explain_plan(
+    recording: Recording, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
+) -> ProgressExplanation | Stragglers:
+    """What holds the global watermark of a query at `at_ms` (clock, ms), or who held it over the run and at what cost.
+
+    It is that at the build of windows or, without windows, at the sink. `stream` names the query and is needed when
+    there are several. Raises `RecordingError` for a query that is not there, for a reader, which no query plan has, for
+    a moment that is not a whole number, and where nothing had come.
+    """
+    if reader is not None:
+        raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
+    if at_ms is not None and (isinstance(at_ms, bool) or not isinstance(at_ms, int)):
+        raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    query = _the_query(recording, stream)
+    rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
+    operator = BUILD if any(row["operator"] == BUILD for row in rows) else SINK
+    emitters = {row["origin"]: row["emitter"] for row in rows}
+    emitters |= {} if (planned := _planned(recording, query)) is None else planned.emitters
+    if at_ms is not None:
+        held = holds(recording, query=query, at_ms=at_ms, operator=operator)
+        named = {hold.origin: emitters.get(hold.origin, "unheard of") for hold in held}
+        return ProgressExplanation.of(held, at_ms=at_ms, stream=query, operator=operator, emitters=named)
+    mine = [row for row in rows if row["operator"] == operator]
+    if not mine:
+        raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
+    declared = {row["origin"] for row in mine} if planned is None else planned.inputs[operator]
+    named = {origin: emitters[origin] for origin in declared}
+    return progress_holders(mine, stream=query, emitters=named)
+
+
+def _the_query(recording: Recording, stream: str | None) -> str:
+    """The query asked for, or the only one."""
+    names = sorted(set(recording.table("buffers")["stream"].to_pylist()) | set(_queries(recording)))
+    if stream is None and len(names) == 1:
+        return names[0]
+    if stream in names:
+        return str(stream)
+    asked = "several queries" if stream is None and names else f"no query {stream!r}" if stream else "no query"
+    raise RecordingError(
+        f"The recording {recording.name!r} has {asked}; its queries: {', '.join(names) or 'none'}.",
+        remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
+    )
+
+
+def _queries(recording: Recording) -> dict[str, Query]:
+    """The queries of the recorded scenario by name; none where the recording does not tell it."""
+    if recording.scenario is None:
+        return {}
+    scenario = TypeAdapter(ProgressScenario).validate_python(recording.scenario)
+    return {query.name: query for query in scenario.queries}
+
+
+def _planned(recording: Recording, query: str) -> Origins | None:
+    found = _queries(recording).get(query)
+    return None if found is None else origins_of(found)
+
+
+def holds(
+    recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
+) -> tuple[Hold, ...]:
+    """What held the global watermark of an operator at a clock time: one `Hold` per origin at its value.
+
+    `rules` are those of the recording's scenario by default. Raises `RecordingError` if nothing had come by then.
+    """
+    rules = rules or rules_of(recording)
+    planned = _planned(recording, query)
+    declared = None if planned is None else planned.inputs.get(operator)
+    buffers = recording.table("buffers")
+    return explain(replay(buffers, query=query, at_ms=at_ms, operator=operator, rules=rules, origins=declared))
+
+
+def replay(
+    buffers: pa.Table,
+    *,
+    query: str,
+    at_ms: int | None = None,
+    operator: str = BUILD,
+    rules: ProgressRules | None = None,
+    origins: Sequence[int] | None = None,
+) -> Progress:
+    """The tracker of an operator after the recorded buffers, up to and including `at_ms` (None: all).
+
+    `origins` are those declared. Without them they are taken to be 1, 2, ... as many as the table says, or the one that
+    there is. Raises `RecordingError` if no buffer had come.
+    """
+    rows = [
+        row
+        for row in buffers.to_pylist()
+        if row["stream"] == query and row["operator"] == operator and (at_ms is None or row["arrived_ms"] <= at_ms)
+    ]
+    if not rows:
+        raise RecordingError(
+            f"no buffer of query {query!r} had come to {operator!r} by {at_ms} ms.",
+            remedy="ask for a query and an operator of the table 'buffers', and a later time.",
+        )
+    rows.sort(key=lambda row: int(row["arrival"]))
+    if origins is None:
+        first, count = rows[0]["origin"], rows[0]["origins"]
+        origins = [first] if count == 1 else range(1, count + 1)
+    state = Progress.start(origins, rules or ProgressRules(chunk_base=rows[0]["chunk_base"]))
+    for row in rows:
+        state, _ = step(state, stamp_of(row), row["arrived_ms"])
+    return state
+
+
+def stamp_of(row: Mapping[str, int]) -> TupleBuffer:
+    """The identifiers of a row of the table `buffers`."""
+    return TupleBuffer(row["origin"], row["sequence"], row["chunk"], bool(row["last"]), row["watermark"])

@@ -4,7 +4,7 @@ A window fires at the first arrival after which the watermark has passed its end
 order of time, and the earliest arrival at or above an end is a running minimum from the top. An engine that forgets
 fired windows fires one again at every later arrival that brings a record for it.
 
-Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.firing`, which gives the same.
+Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.windows`, which gives the same.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.inputs import require
-from wmlab.progress.model.firing import Trigger
-from wmlab.progress.model.slices import Windows
+from wmlab.progress.model.windows import Trigger, Windows
 
 _OPERATOR: Final = ("stream", "operator")
 
@@ -41,7 +40,7 @@ def windows_that_fire(
     end of the stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records
     came late are not there, unless fired windows are forgotten.
     Raises `ModelError` for a missing column, an unknown trigger, and a size or slide below 1.
-    Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.firing`.
+    Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.windows`.
     """
     require(progressed, "progressed", (*_OPERATOR, "arrival", "global_watermark", "slices", "slice_records"))
     windows = Windows(size, size if slide is None else slide)

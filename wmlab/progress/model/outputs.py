@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.findings import Completed, Effect
-from wmlab.progress.model.firing import Fired
+from wmlab.progress.model.chunks import Completed, Effect
 from wmlab.progress.model.identifiers import FIRST_ORIGIN, INITIAL, ChunkBase, TupleBuffer
 from wmlab.progress.model.number_map import NumberMap
 from wmlab.progress.model.tracker import OriginProgress, ProgressRules, take
+from wmlab.progress.model.windows import Fired
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,108 @@
 
 Names and defaults follow the design text of NebulaStream, "Watermarking and Progress". Every query is a plan of its
 own, with its own origin ids; all queries share the workers.
+
+Operators stand between the sources, the windows and the sink of a plan. A chain of them is cut into pipelines: `Emit`,
+`Renumber` and `InOrder` end one, and what they hand on is a task of its own for the workers. Every pipeline begins with
+a scan and, unless it feeds windows, ends with an emission, written down or not.
+
+Origins are numbered as follows. Sources come first, in the order given; then the blocking operators: those of the
+sources' own chains, those over all sources, the windows, and those behind them.
+
+Source: "Watermarking and Progress", the diagram of pipelines, and ChunkNumber; "Watermarking and Progress", OriginId.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
-from wmlab.progress.scenario.operators import Count, Operator, OutputOperator, Renumber
-from wmlab.progress.scenario.origins import RESERVED
+from wmlab.progress.model.identifiers import assign_origins
+
+Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+
+
+@value
+class Scan:
+    """Opens a pipeline: it reads the records of one buffer and leaves them as they are."""
+
+    kind: Literal["scan"] = "scan"
+
+
+@value
+class Filter:
+    """Keeps each record with probability `keep`; chance goes with the record, whatever the workers do.
+
+    A buffer of which nothing is left is handed on empty, or its sequence would never be complete downstream.
+    """
+
+    keep: Annotated[float, Field(ge=0, le=1, strict=True)]
+    _: KW_ONLY
+    kind: Literal["filter"] = "filter"
+
+
+@value
+class Map:
+    """A projection: each record becomes `growth` times as large, 2.0 when it doubles its fields."""
+
+    growth: Annotated[float, Field(gt=0, le=1_000, strict=True)]
+    _: KW_ONLY
+    kind: Literal["map"] = "map"
+
+
+@value
+class Emit:
+    """Ends a pipeline without waiting: origin and sequence stay, chunks are numbered as they are made.
+
+    A buffer that has outgrown `buffer_records` records of the size they had at the source becomes several. None: as
+    many as the source's buffers hold; behind windows: any number. Exactly one chunk of a sequence carries the last
+    flag, that with the highest number: the one that closes the last missing input (upstream `EmitOperatorHandler`).
+    """
+
+    _: KW_ONLY
+    buffer_records: Count | None = None
+    kind: Literal["emit"] = "emit"
+
+
+@value
+class Renumber:
+    """A blocking operator: it gives new sequence numbers, under an origin of its own called `name`.
+
+    It hands a sequence on, in one buffer, once that lies in the longest complete prefix of its origin; what comes
+    beyond a gap that never closes is never handed on. The watermark is the smallest local one of all inputs, and
+    nothing goes out while one of them is silent ("Watermarking and Progress", ChunkNumber).
+    """
+
+    name: Name
+    _: KW_ONLY
+    kind: Literal["renumber"] = "renumber"
+
+
+@value
+class InOrder:
+    """Restores the order of each origin: buffers go on one at a time, by sequence and chunk, identifiers unchanged.
+
+    `policy`: `keep` parks what comes too early; `drop` parks only the newest and forgets what is older than what was
+    handled, so that sequences are missing downstream (upstream `Sequencer`).
+    """
+
+    name: Name
+    _: KW_ONLY
+    policy: Literal["keep", "drop"] = "keep"
+    kind: Literal["in_order"] = "in_order"
+
+
+Operator = Annotated[Scan | Filter | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
+"""Any operator between the sources and the windows or the sink."""
+OutputOperator = Annotated[Scan | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
+"""Any operator behind windows."""
+Breaker = Emit | Renumber | InOrder
+"""What ends a pipeline."""
+
 
 Mean = Annotated[float, Field(ge=0, strict=True)]
 
@@ -233,3 +322,64 @@ PlanAction = Annotated[
     LoseBuffer | DelayBuffer | EmptyBuffer | SilenceSource | StallWorker, Field(discriminator="kind")
 ]
 """Any entry of a plan scenario's script."""
+
+
+BUILD: Final = "build"
+PROBE: Final = "probe"
+SINK: Final = "sink"
+RESERVED: Final = (BUILD, PROBE, SINK)
+"""The operators that follow progress in a plan, besides those that have names of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The origin id of every emitter, and the ids that each operator which follows progress has declared.
+
+    `at_end` has, for each source, the origin under which its records come out of the chains before the windows.
+    """
+
+    ids: Mapping[str, int]
+    inputs: Mapping[str, tuple[int, ...]]
+    at_end: Mapping[str, int]
+
+    @property
+    def emitters(self) -> dict[int, str]:
+        """The name of every origin."""
+        return {number: name for name, number in self.ids.items()}
+
+
+def origins_of(query: Query) -> Origins:
+    """The origins of a query plan."""
+    before = [operator for source in query.sources for operator in source.operators] + list(query.operators)
+    ids = assign_origins(
+        [source.name for source in query.sources]
+        + _blocking(before)
+        + ([BUILD] if query.window else [])
+        + _blocking(query.output)
+    )
+    inputs: dict[str, tuple[int, ...]] = {}
+    at_end = {s.name: _follow(s.operators, (ids[s.name],), ids, inputs)[0] for s in query.sources}
+    merged = _follow(query.operators, tuple(at_end.values()), ids, inputs)
+    if len(merged) < len(at_end):
+        at_end = dict.fromkeys(at_end, merged[0])
+    if query.window:
+        inputs[BUILD], merged = merged, (ids[BUILD],)
+        inputs[PROBE] = merged
+    inputs[SINK] = _follow(query.output, merged, ids, inputs)
+    return Origins(ids, inputs, at_end)
+
+
+def _blocking(operators: Iterable[object]) -> list[str]:
+    return [operator.name for operator in operators if isinstance(operator, Renumber)]
+
+
+def _follow(
+    operators: Sequence[object], origins: tuple[int, ...], ids: Mapping[str, int], inputs: dict[str, tuple[int, ...]]
+) -> tuple[int, ...]:
+    """The origins behind a chain; notes what each of its operators has declared."""
+    for operator in operators:
+        if isinstance(operator, Renumber | InOrder):
+            inputs[operator.name] = origins
+        if isinstance(operator, Renumber):
+            origins = (ids[operator.name],)
+    return origins

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wmlab.core.clock import generator
-from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL
-from wmlab.progress.model.stamping import by_event_time, by_ingestion_time
+from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL, by_event_time, by_ingestion_time
 from wmlab.progress.scenario.parts import Source
 
 if TYPE_CHECKING:

@@ -1,0 +1,300 @@
+"""Windows over event time and their slices: every slice lies in the same windows from end to end.
+
+The windows are [k·slide, k·slide + size) for k = 0, 1, ...; slices are cut at all their starts and ends. A window is
+the disjoint union of its slices, so a record is kept once however many windows overlap. Windows that are shorter than
+their slide leave slices in between that belong to no window.
+
+Windows fill, fire and are gone; a stateful operator may hand a window on as follows.
+
+    state          on a record                             on the watermark W or the end of the stream
+    open           counted in its slice                    fires at end < W (strict) or end <= W (exact), or at the end
+    fired, empty   late: named, counted in open windows    nothing
+    forgotten      late: named, and the window is open     fires again: named as a double fire
+                   again (only with `forget_fired`)
+
+Windows fire in the order of their ends; each one that holds a record takes the next output number from 1. The trigger
+sees the largest watermark so far, so one that goes back fires and reopens nothing.
+
+A windowed join keeps what both sides have built in each slice; the probe matches pairs of slices.
+
+    call      side    does
+    build     build   adds the records of a buffer to the table of their slice and side
+    pairs     probe   the pairs of slices of a window in which both sides have records; each is a task and a chunk
+    matches   probe   how many pairs of records with equal keys a pair of slices has
+    collect   probe   throws away the slices [s, e) with e + size < W, W being the watermark of the probe
+
+The probe's watermark is that of the join's own outputs, which carry the start of their window: a slice is needed until
+no window that holds it can still be probed.
+
+Source: "Watermarking and Progress", Triggering windows; upstream class `SliceAssigner`; upstream classes
+`DefaultTimeBasedSliceStore` (states of a window, garbage collection) and `WindowBasedOperatorHandler`; upstream classes
+`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator` and `DefaultTimeBasedSliceStore` (garbage collection of
+slices).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.progress.model.number_map import NumberMap
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of one size and slide, in the unit of the event times; tumbling if both are equal.
+
+    Raises `ModelError` unless both are at least 1. Source: upstream class `SliceAssigner`.
+    """
+
+    size: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.slide < 1:
+            raise ModelError(f"No window has size {self.size} and slide {self.slide}.", remedy="Give both at least 1.")
+
+    @classmethod
+    def tumbling(cls, size: int) -> Windows:
+        """Windows side by side. Raises `ModelError` for a size below 1. Source: as the class."""
+        return cls(size, size)
+
+    def slice_of(self, time: int) -> tuple[int, int]:
+        """The slice [start, end) of a time. Raises `ModelError` for a negative time. Source: as the class."""
+        if time < 0:
+            raise ModelError(f"The time {time} is before the first window.", remedy="Give times of at least 0.")
+        begun = time - time % self.slide
+        ended = (time - self.size) // self.slide * self.slide + self.size if time >= self.size else 0
+        next_begin = begun + self.slide
+        next_end = ended + self.slide if time >= self.size else self.size
+        return max(begun, ended), min(next_begin, next_end)
+
+    def windows_of(self, time: int) -> range:
+        """The numbers k of all windows that hold a time, ascending. Raises as `slice_of`. Source: as the class."""
+        if time < 0:
+            raise ModelError(f"The time {time} is before the first window.", remedy="Give times of at least 0.")
+        first = max(0, (time - self.size) // self.slide + 1)
+        return range(first, time // self.slide + 1)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The window's [start, end). Source: as the class."""
+        return number * self.slide, number * self.slide + self.size
+
+    def ended_before(self, time: int) -> int:
+        """How many windows end before a time, that is, end < time. Source: as the class."""
+        return max(0, (time - self.size - 1) // self.slide + 1)
+
+
+Trigger = Literal["strict", "exact"]
+Cause = Literal["watermark", "end of stream"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringRules:
+    """Which windows, and when they fire.
+
+    `emit_lag` is taken off every watermark first. `forget_fired` is what an engine does that throws away fired windows
+    and looks at nothing else: a late record makes a new window, which fires again. Raises `ModelError` for a negative
+    lag. Source: upstream class `DefaultTimeBasedSliceStore` (triggers; garbage collection).
+    """
+
+    windows: Windows
+    trigger: Trigger = "strict"
+    emit_lag: int = 0
+    forget_fired: bool = False
+
+    def __post_init__(self) -> None:
+        if self.emit_lag < 0:
+            raise ModelError(f"An emit lag of {self.emit_lag} is no rule.", remedy="Give a lag of at least 0.")
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """Effect: a window was handed on as output number `sequence`.
+
+    `records` counts what it held, `again` tells a double fire. Source: as the module.
+    """
+
+    sequence: int
+    start: int
+    end: int
+    records: int
+    cause: Cause
+    again: bool = False
+
+    @property
+    def watermark(self) -> int:
+        """What its output carries: the start, so that nothing downstream fires past results still to come.
+
+        Source: upstream classes `AggregationProbePhysicalOperator` and `StreamJoinProbePhysicalOperator`.
+        """
+        return self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Effect: a record came for windows that the watermark had closed, the first of which is [start, end).
+
+    The source was not in order, or its promise was not kept. Source: as the module.
+    """
+
+    time: int
+    start: int
+    end: int
+    closed: int
+
+
+Effect = Fired | Late
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """The windows of one operator: records per slice, open windows, and how many have fired.
+
+    `closed` is how many windows (from the first on, empty or not) the watermark has closed; `fired` keeps the numbers
+    of fired windows and is only kept with `forget_fired`. Source: upstream class `DefaultTimeBasedSliceStore`.
+    """
+
+    rules: FiringRules
+    slices: NumberMap[int] = field(default_factory=NumberMap)
+    open: NumberMap[None] = field(default_factory=NumberMap)
+    closed: int = 0
+    ended: bool = False
+    outputs: int = 0
+    fired: NumberMap[None] = field(default_factory=NumberMap)
+
+    def fill(self, times: Sequence[int]) -> tuple[Firing, tuple[Late, ...]]:
+        """The windows after the records of one buffer; late ones are named.
+
+        Raises `ModelError` for a negative time. Source: as the module.
+        """
+        late: list[Late] = []
+        slices, opened = self.slices, self.open
+        for time in times:
+            within = self.rules.windows.windows_of(time)
+            shut = [k for k in within if self.ended or k < self.closed]
+            if shut:
+                late.append(Late(time, *self.rules.windows.span(shut[0]), len(shut)))
+            reachable = within if self.rules.forget_fired else within[len(shut) :]
+            if reachable:
+                begin, _ = self.rules.windows.slice_of(time)
+                count = slices.get(begin)
+                if count is None or shut:
+                    for number in reachable:
+                        opened = opened.put(number, None)
+                slices = slices.put(begin, (count or 0) + 1)
+        return replace(self, slices=slices, open=opened), tuple(late)
+
+    def advance(self, watermark: int | None) -> tuple[Firing, tuple[Fired, ...]]:
+        """The windows after the global watermark has come to `watermark` (None: unknown), and those that fire.
+
+        Source: "Watermarking and Progress", Triggering windows.
+        """
+        if watermark is None:
+            return self, ()
+        reached = max(0, watermark - self.rules.emit_lag) + (self.rules.trigger == "exact")
+        closed = max(self.closed, self.rules.windows.ended_before(reached))
+        return self._fire(closed, "watermark")
+
+    def end(self) -> tuple[Firing, tuple[Fired, ...]]:
+        """The windows after the last input has ended: all that are open fire. Source: as the class (flush)."""
+        last = self.open.last()
+        state, fired = self._fire(self.closed if last is None else max(self.closed, last[0] + 1), "end of stream")
+        return replace(state, ended=True), fired
+
+    def _fire(self, closed: int, cause: Cause) -> tuple[Firing, tuple[Fired, ...]]:
+        opened, outputs, past = self.open, self.outputs, self.fired
+        fired: list[Fired] = []
+        while (first := opened.first()) is not None and first[0] < closed:
+            number = first[0]
+            opened, outputs = opened.without(number), outputs + 1
+            again = number in past
+            fired.append(Fired(outputs, *self.rules.windows.span(number), self._content(number), cause, again))
+            if self.rules.forget_fired:
+                past = past.put(number, None)
+        kept = self.slices
+        while (oldest := kept.first()) is not None and oldest[0] // self.rules.windows.slide < closed:
+            kept = kept.without(oldest[0])
+        state = replace(self, slices=kept, open=opened, closed=closed, outputs=outputs, fired=past)
+        return state, tuple(fired)
+
+    def _content(self, number: int) -> int:
+        begin, end = self.rules.windows.span(number)
+        records = 0
+        while begin < end:
+            records += self.slices.get(begin) or 0
+            begin = self.rules.windows.slice_of(begin)[1]
+        return records
+
+
+Side = Literal[0, 1]
+"""0: left, 1: right."""
+Tables = tuple[NumberMap[int], NumberMap[int]]
+"""Of one slice, left and right: how many records each key has."""
+_EMPTY: Tables = (NumberMap(), NumberMap())
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTables:
+    """The tables of all slices, by the start of the slice. Source: as the module."""
+
+    windows: Windows
+    slices: NumberMap[Tables] = field(default_factory=NumberMap)
+
+    def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> JoinTables:
+        """The tables after the records of one buffer of a side; `times` and `keys` are parallel.
+
+        Raises `ModelError` for a side that does not exist and for a negative time or key. Source: as the module.
+        """
+        if side not in (0, 1):
+            raise ModelError(f"There is no side {side} of a join.", remedy="Give 0 for left or 1 for right.")
+        slices = self.slices
+        for time, key in zip(times, keys, strict=True):
+            start, _ = self.windows.slice_of(time)
+            left, right = slices.get(start) or _EMPTY
+            mine = (left, right)[side]
+            mine = mine.put(key, (mine.get(key) or 0) + 1)
+            slices = slices.put(start, (mine, right) if side == 0 else (left, mine))
+        return replace(self, slices=slices)
+
+    def records(self, start: int) -> tuple[int, int]:
+        """How many records the slice has left and right. Source: as the module."""
+        left, right = self.slices.get(start) or _EMPTY
+        return sum(count for _, count in left), sum(count for _, count in right)
+
+    def pairs(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices.
+
+        Source: upstream class `StreamJoinOperatorHandler` (triggering of slices).
+        """
+        left, right = [], []
+        while start < end:
+            tables = self.slices.get(start) or _EMPTY
+            left += [start] if tables[0] else []
+            right += [start] if tables[1] else []
+            start = self.windows.slice_of(start)[1]
+        return tuple((one, other) for one in left for other in right)
+
+    def matches(self, left: int, right: int) -> int:
+        """How many pairs of records of two slices have equal keys.
+
+        Source: upstream class `StreamJoinProbePhysicalOperator`.
+        """
+        ours, theirs = (self.slices.get(left) or _EMPTY)[0], (self.slices.get(right) or _EMPTY)[1]
+        return sum(count * (theirs.get(key) or 0) for key, count in ours)
+
+    def collect(self, watermark: int | None) -> tuple[JoinTables, tuple[int, ...]]:
+        """The tables without the slices that the probe has done with, and the starts of these, ascending.
+
+        `watermark` is the probe's, None: unknown. Source: upstream class `DefaultTimeBasedSliceStore`.
+        """
+        kept: NumberMap[Tables] = self.slices
+        gone: list[int] = []
+        while watermark is not None and (first := kept.first()) is not None:
+            if self.windows.slice_of(first[0])[1] + self.windows.size >= watermark:
+                break
+            kept = kept.without(first[0])
+            gone.append(first[0])
+        return (replace(self, slices=kept), tuple(gone)) if gone else (self, ())
