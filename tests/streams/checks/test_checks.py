@@ -43,7 +43,8 @@ def sound() -> Recording:
 
 
 def judge(spark: SparkSession, recording: Recording, name: str, **changes: Change) -> dict[str, Any]:
-    """The verdict on one invariant after the rows of some tables were doctored."""
+    """The verdict on one invariant after the rows of some tables were altered."""
+    assert set(changes) <= set(INVARIANTS[name].tables)
     tables = {}
     for table in INVARIANTS[name].tables:
         rows = recording.table(table).to_pylist(maps_as_pydicts="strict")
@@ -166,7 +167,7 @@ def test_i4_takes_the_last_mark_that_the_cycle_can_have_read(spark: SparkSession
         mark = next(row for row in rows if row["writer"] == "w1" and row["outcome"] == "success")
         return [*rows, mark | {"received_ms": 9_999, "position": {0: 10**9, 1: 10**9}}]
 
-    assert judge(spark, sound, "I4", marks=noted_again_later)["verdict"] == "ok"
+    assert judge(spark, sound, "I4", writer_marks=noted_again_later)["verdict"] == "ok"
 
 
 def test_i4_pairs_each_watermark_with_its_own_cycle(spark: SparkSession, sound: Recording) -> None:
@@ -181,11 +182,11 @@ def test_i4_pairs_each_watermark_with_its_own_cycle(spark: SparkSession, sound: 
         mark = next(row for row in rows if row["writer"] == "w1" and row["time"] == dict(held_up["writers"])["w1"])
         return [*rows, mark | {"received_ms": held_up["emitted_ms"] + 1, "position": {0: 10**9, 1: 10**9}}]
 
-    assert judge(spark, sound, "I4", watermarks=at_once, marks=noted_meanwhile)["verdict"] == "ok"
+    assert judge(spark, sound, "I4", watermarks=at_once, writer_marks=noted_meanwhile)["verdict"] == "ok"
 
 
 def test_i4_is_unknown_without_the_marks(spark: SparkSession, sound: Recording) -> None:
-    found = judge(spark, sound, "I4", marks=nothing)
+    found = judge(spark, sound, "I4", writer_marks=nothing)
     assert (found["verdict"], found["judged"]) == ("unknown", 0)
     assert found["what"] == "no accepted mark of the writers that watermark 0 counted is recorded"
 
@@ -361,7 +362,7 @@ def test_i9_lets_a_restarted_reader_begin_earlier(spark: SparkSession, sound: Re
     last = sound.table("windows").to_pylist()[-1]
     fault = {"stream": "orders", "at_ms": last["at_ms"], "kind": "restart", "target": last["reader"], "detail": ""}
     forgotten: dict[str, Change] = {"windows": lambda rows: _with(rows, len(rows) - 1, {"lower": None})}
-    assert judge(spark, sound, "I9", faults=lambda rows: [*rows, fault], **forgotten)["verdict"] == "ok"
+    assert judge(spark, sound, "I9", incidents=lambda rows: [*rows, fault], **forgotten)["verdict"] == "ok"
 
 
 def _with(rows: Rows, place: int, columns: dict[str, Any]) -> Rows:

@@ -84,6 +84,13 @@ class Chart:
         return target
 
 
+def template() -> go.layout.Template:
+    """The plotly template of all charts, readable on light and dark pages, for figures of your own."""
+    from wmlab.core.charts.plotly import TEMPLATE  # plotly takes half a second to load
+
+    return TEMPLATE
+
+
 def _html(chart: Chart) -> bytes:
     page: str = chart.figure().to_html(include_plotlyjs=True, config=_CONFIG, div_id="wmlab-chart")
     return page.encode()

@@ -10,7 +10,6 @@ from html import escape
 from typing import Any, Final
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]
-import plotly.io as pio  # type: ignore[import-untyped]
 
 from wmlab.core.charts.axis import Axis, Lanes, Scale, Share
 from wmlab.core.charts.layout import Placed, spread, stagger, text_width, unlabelled, wrap
@@ -47,9 +46,7 @@ TEMPLATE: Final = go.layout.Template(
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": ROLES["lower"].light},
     }
 )
-"""Transparent, mid-grey, readable on light and dark pages; registered with plotly as "wmlab", not made its default."""
-
-pio.templates["wmlab"] = TEMPLATE
+"""Transparent, mid-grey, readable on light and dark pages; `wm.chart.template` gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Charts: a table in, a picture with its answer as a sentence out. `wmlab.chart` is another name of this package."""
 
-from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.chart import Chart, template
 from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.controllers import bucket_ownership, watermark_cycles
 from wmlab.streams.charts.diagram import Diagram, lineage, topology
@@ -22,6 +22,7 @@ __all__ = [
     "lag_distribution",
     "lineage",
     "message_diagram",
+    "template",
     "time_bounds",
     "topology",
     "watermark_cycles",
