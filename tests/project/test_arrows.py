@@ -34,7 +34,7 @@ def test_no_modules_import_each_other_but_the_parties_of_a_simulator() -> None:
         ("streams/answers/a.py", "from wmlab.streams.charts.lag import lag", "wmlab.streams.charts.lag.lag"),
         ("streams/answers/a.py", "from pyspark.sql import DataFrame", "pyspark.sql"),
         ("streams/charts/a.py", "import wmlab.progress.model.tracker", "wmlab.progress.model.tracker"),
-        ("dataflow/sim/deep/a.py", "from ....streams.scenario import clock", "wmlab.streams.scenario.parts"),
+        ("dataflow/sim/deep/a.py", "from ....streams.scenario import clock", "wmlab.streams.scenario.clock"),
         ("dataflow/answers/a.py", "import wmlab", "imports wmlab,"),
         ("core/a.py", "from wmlab.streams.tables import TABLES", "wmlab.streams.tables.TABLES"),
         ("core/a.py", "from importlib import import_module", "computed name"),
