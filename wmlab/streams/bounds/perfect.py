@@ -53,7 +53,7 @@ def group_perfect_watermark(positions: DataFrame, events: DataFrame, segments: D
 
 
 def tightness(bounds: DataFrame) -> DataFrame:
-    """Add how far the bounds are from the truth, in ms: `slack_lower`, `slack_upper`, and whether lower is `safe`.
+    """Add the distance of the bounds from the perfect watermark, in ms: `slack_lower`, `slack_upper`, and `safe`.
 
     `slack_lower` is perfect_watermark - lower, negative when the lower bound promised too much; `slack_upper` is upper
     - perfect_watermark. Both are null when one side is unknown. An unknown lower bound promises nothing and is safe,
