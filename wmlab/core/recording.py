@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from wmlab.core import storage
 from wmlab.core.answers.answer import pandas_frame
 from wmlab.core.errors import MissingVerbError, RecordingError
-from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, installed_version, scenario_text
+from wmlab.core.manifest import Manifest, Source, installed_version, scenario_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,15 +107,13 @@ class Recording:
                 remedy="read it with wmlab.trace.Recording.read.",
             )
         made_by = _KINDS[manifest.kind]
-        is_present = manifest.schema_version == SCHEMA_VERSION
         manifest, tables = storage.tables_at(target, manifest, made_by.schemas)
         if not manifest.finished and not allow_unfinished:
             raise RecordingError(
                 f"the recording at {target} is unfinished: its run was stopped before the end.",
                 remedy="record it again, or read what there is with allow_unfinished=True.",
             )
-        # Spark reads the files at the path by the present names, which those of an older version do not have.
-        return cast("Self", made_by(manifest, tables, target if is_present else None))
+        return cast("Self", made_by(manifest, tables, target))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
         """Write the recording to the directory `path` and return it with that path.
@@ -161,7 +159,7 @@ class Recording:
         """The table `name` as a Spark DataFrame; the table of a recording on disk is read by Spark itself."""
         from wmlab.core.spark import schemas
 
-        if self.path is not None and name in self.schemas:
+        if self.path is not None and (self.path / name).is_dir() and name in self.schemas:
             return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(self.path / name))
         return schemas.dataframe(spark, self.table(name))
 
