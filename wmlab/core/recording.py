@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from wmlab.core import storage
 from wmlab.core.answers.answer import pandas_frame
 from wmlab.core.errors import MissingVerbError, RecordingError
-from wmlab.core.manifest import Manifest, Source, installed_version, scenario_text
+from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, installed_version, scenario_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +38,9 @@ _KINDS: Final[dict[str, type[Recording]]] = {}
 class Recording:
     """One run as a value; two recordings are equal if their manifests and tables are.
 
-    `path` is where it was saved or read, None while it is only in memory; it takes no part in equality. Make one with
-    `from_tables` or `read`. A subclass gives its `kind`, as the manifest has it, and the schema of each of its tables.
+    `path` is where it was saved or read, and where Spark reads it; None while it is only in memory, and for one of an
+    older schema version, whose files have other names. It takes no part in equality. Make one with `from_tables` or
+    `read`. A subclass gives its `kind`, as the manifest has it, and the schema of each of its tables.
     """
 
     manifest: Manifest
@@ -107,13 +108,14 @@ class Recording:
                 remedy="read it with wmlab.trace.Recording.read.",
             )
         made_by = _KINDS[manifest.kind]
+        former = manifest.schema_version < SCHEMA_VERSION
         manifest, tables = storage.tables_at(target, manifest, made_by.schemas)
         if not manifest.finished and not allow_unfinished:
             raise RecordingError(
                 f"the recording at {target} is unfinished: its run was stopped before the end.",
                 remedy="record it again, or read what there is with allow_unfinished=True.",
             )
-        return cast("Self", made_by(manifest, tables, target))
+        return cast("Self", made_by(manifest, tables, None if former else target))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Self:
         """Write the recording to the directory `path` and return it with that path.
@@ -159,14 +161,14 @@ class Recording:
         """The table `name` as a Spark DataFrame; the table of a recording on disk is read by Spark itself."""
         from wmlab.core.spark import schemas
 
-        if self.path is not None and (self.path / name).is_dir() and name in self.schemas:
+        if self.path is not None and name in self.schemas:
             return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(self.path / name))
         return schemas.dataframe(spark, self.table(name))
 
     def __getattr__(self, name: str) -> Never:
         """Say which recordings have a verb that this one has not."""
         kinds = [kind for kind, made in _KINDS.items() if hasattr(made, name)]
-        if not kinds:
+        if not kinds or hasattr(type(self), name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise MissingVerbError(
             f"{self.name!r} is a recording of {self.kind}, which has no {name}.",

@@ -81,3 +81,8 @@ def test_tables_behave_as_a_mapping(tmp_path):
     assert len(tables) == len(list(tables)) == len(TABLES)
     with pytest.raises(KeyError):
         tables["nothing"]
+
+
+def test_a_recording_without_values_says_what_is_missing():
+    with pytest.raises(AttributeError, match="no attribute"):
+        repr(Recording.__new__(Recording))

@@ -6,12 +6,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from wmlab.core.manifest import SCHEMA_VERSION
 from wmlab.open import read_recording
 
 STORED: dict[str, dict[str, int]] = {
-    "streams": {"segments": 3, "incidents": 1, "writer_marks": 7, "watermarks": 0},
+    "streams": {"segments": 3, "incidents": 1, "writer_marks": 7, "watermarks": 3, "watermark_index": 3},
     "progress": {"buffers": 1, "incidents": 0},
 }
 
@@ -42,7 +43,9 @@ def test_it_is_saved_in_the_present_version(tmp_path: Path) -> None:
     assert not (tmp_path / "again" / "buffers").exists()
 
 
-def test_spark_reads_it_too(tmp_path: Path, spark: object) -> None:
+def test_spark_reads_it_by_the_present_names(tmp_path: Path, spark: SparkSession) -> None:
     run = read_recording(unpacked("streams", tmp_path))
-    assert run.spark(spark, "writer_marks").count() == run.counts["writer_marks"]
+    for table in run.schemas:
+        rows = run.spark(spark, table).toArrow().cast(run.schemas[table])
+        assert rows.to_pylist() == run.table(table).to_pylist(), table
     assert run.time_bounds(spark).count() > 0
