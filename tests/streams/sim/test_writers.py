@@ -10,7 +10,7 @@ from wmlab.streams.model.position import Position
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Clock, EventWriter, Stream
 from wmlab.streams.sim.load import Load, LocalClock, time_to_note
-from wmlab.streams.sim.store import SegmentStore
+from wmlab.streams.sim.store import StoredSegment
 
 CLOCK = LocalClock(0, Clock(skew_ms=50))
 ALL = SimpleNamespace(clock=CLOCK, earliest_open=lambda now_ms: now_ms + 20, last_event_time=80, max_event_time=90)
@@ -134,14 +134,11 @@ def test_a_silent_writer_goes_on_writing():
     assert 9_000 in noted
 
 
-def test_a_sealed_segment_knows_its_end():
-    store = SegmentStore()
-    store.open(0)
-    store[0].append(3, 100)
-    store[0].append(2, 10)
-    store.seal(0)
-    assert [store[0].end_of(events) for events in range(6)] == [0, 100, 200, 300, 310, 320]
-    assert store[0].sealed
+def test_a_segment_knows_where_its_events_end():
+    stored = StoredSegment()
+    stored.append(3, 100)
+    stored.append(2, 10)
+    assert [stored.end_of(events) for events in range(6)] == [0, 100, 200, 300, 310, 320]
 
 
 def test_positions_are_frozen_copies():

@@ -12,11 +12,12 @@ Source: PDP-33, "Controller Changes"; upstream `ControllerImpl`, `RetryingContro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from wmlab.core.clock import generator
-from wmlab.streams.model.marks import NoteOutcome, Versioned
+from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.scenario.units import METADATA_STORE
 from wmlab.streams.sim.store import UnavailableError
@@ -45,8 +46,7 @@ class Note(NamedTuple):
         return f"time {self.time}, position {self.position}"
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(NamedTuple):
     """A process says that its writer need not be waited for: it shuts down, or it is idle."""
 
     stream: str
@@ -59,22 +59,16 @@ class Leave:
         return self.call
 
 
-def receive(controller: Controller, note: Note, answer: Callable[[str], None]) -> None:
-    """Judge a noted time and answer; a controller that is down refuses the connection."""
+def receive(controller: Controller, message: Note | Leave, answer: Callable[[str], None]) -> None:
+    """Judge a message and answer; a controller that is down refuses the connection."""
     if not controller.is_running:
         answer(UNAVAILABLE)
+    elif isinstance(message, Leave):
+        controller.drive(_answered(_judge_leave(controller, message), answer))
     elif controller.is_working and controller.world.network.is_immediate:
-        answer(_conclude(controller, note, controller.world.now_ms, _judge_at_once(controller, note)))
+        answer(_conclude(controller, message, controller.world.now_ms, _judge_at_once(controller, message)))
     else:
-        controller.drive(_answered(judge(controller, note), answer))
-
-
-def receive_leave(controller: Controller, leave: Leave, answer: Callable[[str], None]) -> None:
-    """Let a writer go and answer; a controller that is down refuses the connection."""
-    if not controller.is_running:
-        answer(UNAVAILABLE)
-    else:
-        controller.drive(_answered(_judge_leave(controller, leave), answer))
+        controller.drive(_answered(judge(controller, message), answer))
 
 
 def _answered(job: Job[str], answer: Callable[[str], None]) -> Job[None]:
@@ -86,23 +80,15 @@ def judge(controller: Controller, note: Note) -> Job[str]:
 
     It counts as judged at the moment of the compare-and-set, from which on cycles find it.
     """
-    metadata = controller.world.metadata
-    stream = controller.world.streams[note.stream]
-
-    def store(read: Versioned | None, shown_ms: int) -> tuple[str, int]:
-        return metadata.note(note, read, shown_ms), controller.world.now_ms
-
+    world, metadata = controller.world, controller.world.metadata
+    ask = partial(controller.ask, METADATA_STORE, world.streams[note.stream])
     try:
-        yield from controller.ask(METADATA_STORE, stream, "join bucket", lambda: metadata.join_known(note.stream))
-        read = yield from controller.ask(
-            METADATA_STORE, stream, "read mark", lambda: metadata.read(note.stream, note.writer)
-        )
-        shown_ms = controller.clock.read(controller.world.now_ms)
-        outcome, judged_ms = yield from controller.ask(
-            METADATA_STORE, stream, "write mark", lambda: store(read, shown_ms)
-        )
+        yield from ask("join bucket", lambda: metadata.join(note.stream))
+        read = yield from ask("read mark", lambda: metadata.read(note.stream, note.writer))
+        shown_ms = controller.clock.read(world.now_ms)
+        outcome, judged_ms = yield from ask("write mark", lambda: (metadata.note(note, read, shown_ms), world.now_ms))
     except UnavailableError:
-        outcome, judged_ms = UNAVAILABLE, controller.world.now_ms
+        outcome, judged_ms = UNAVAILABLE, world.now_ms
     return _conclude(controller, note, judged_ms, outcome)
 
 
@@ -110,7 +96,7 @@ def _judge_at_once(controller: Controller, note: Note) -> str:
     """The same three steps when they take no time; notes are the most frequent of all calls."""
     metadata = controller.world.metadata
     try:
-        metadata.join_known(note.stream)
+        metadata.join(note.stream)
         read = metadata.read(note.stream, note.writer)
         return metadata.note(note, read, controller.clock.read(controller.world.now_ms))
     except UnavailableError:
@@ -135,28 +121,17 @@ def _conclude(controller: Controller, note: Note, judged_ms: int, outcome: str) 
 
 def _judge_leave(controller: Controller, leave: Leave) -> Job[str]:
     """The record is read, and marked as no longer alive by compare-and-set (upstream `removeWriter`)."""
-    metadata = controller.world.metadata
-    received_ms = controller.world.now_ms
+    metadata, received_ms = controller.world.metadata, controller.world.now_ms
     stream = controller.world.streams[leave.stream]
+    ask = partial(controller.ask, METADATA_STORE, stream)
     try:
-        read = yield from controller.ask(
-            METADATA_STORE, stream, "read mark", lambda: metadata.read(leave.stream, leave.writer)
-        )
-        outcome = yield from controller.ask(
-            METADATA_STORE, stream, "write mark", lambda: metadata.shut_down(leave.stream, leave.writer, read)
-        )
+        read = yield from ask("read mark", lambda: metadata.read(leave.stream, leave.writer))
+        outcome = yield from ask("write mark", lambda: metadata.shut_down(leave.stream, leave.writer, read))
     except UnavailableError:
         outcome = UNAVAILABLE
-    stream.journal.write(
-        "writer_shutdowns",
-        writer=leave.writer,
-        process=leave.process,
-        call=leave.call,
-        sent_ms=leave.sent_ms,
-        received_ms=received_ms,
-        controller=controller.name,
-        outcome=outcome,
-    )
+    row = leave._asdict() | {"received_ms": received_ms, "controller": controller.name, "outcome": outcome}
+    del row["stream"]
+    stream.journal.write("writer_shutdowns", **row)
     return outcome
 
 
@@ -166,37 +141,30 @@ PASSING: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_N
 
 
 class ControllerClient:
-    """The calls of one life of a writer's process; `party` is the process."""
+    """The calls of one life of a writer's process; `party` is the process.
+
+    Once it has `stopped`, what is under way may arrive, but nothing is repeated.
+    """
 
     def __init__(self, world: StreamWorld, party: str) -> None:
         self.world = world
         self.party = party
+        self.stopped = False
+        self._retry = world.network.part.retry
         self._turns = self._choose()
         self._calls = 0
         self._open: set[int] = set()
-        self._stopped = False
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the life has ended."""
-        return self._stopped
-
-    def stop(self) -> None:
-        """The life has ended: what is under way may arrive, but nothing is repeated."""
-        self._stopped = True
 
     def note(self, writer: str, time: int, position: Position, noted_ms: int) -> None:
         """Note a time; nobody waits for the answer."""
-        note = Note(self.world.name, writer, time, position, noted_ms, process=self.party)
-        self._attempt("note time", note, receive, 0)
+        self._attempt("note time", Note(self.world.name, writer, time, position, noted_ms, process=self.party))
 
     def leave(self, writer: str, call: str) -> None:
         """Say that a writer shuts down or is idle; like a note."""
-        leave = Leave(self.world.name, writer, self.party, call, self.world.now_ms)
-        self._attempt(call, leave, receive_leave, 0)
+        self._attempt(call, Leave(self.world.name, writer, self.party, call, self.world.now_ms))
 
-    def _attempt(self, what: str, message: T, judge: Callable[..., None], failures: int) -> None:
-        if self._stopped:
+    def _attempt(self, what: str, message: Note | Leave, failures: int = 0) -> None:
+        if self.stopped:
             return
         self._calls += 1
         call = self._calls
@@ -210,24 +178,12 @@ class ControllerClient:
             # A copy of the message that the network made is answered too; only the first answer counts.
             if call in self._open:
                 self._open.discard(call)
-                if outcome in PASSING:
-                    self._again(what, message, judge, failures + 1)
+                if outcome in PASSING and failures + 1 < self._retry.attempts:
+                    self.world.after(self._retry.wait_ms(failures + 1), self._attempt, what, message, failures + 1)
 
-        self.world.send_rpc(self.party, controller.name, what, message, judge, controller, message, answer)
-        patience = self.world.network.part.retry.answer_within_ms
-        if patience is not None:
-            self.world.after(patience, on_answer, UNAVAILABLE)
-
-    def _again(self, what: str, message: T, judge: Callable[..., None], failures: int) -> None:
-        retry = self.world.network.part.retry
-        if failures < retry.attempts:
-            self.world.after(retry.wait_ms(failures), self._attempt, what, message, judge, failures)
-
-    def successors(self, segment_id: int, then: Callable[[], None]) -> None:
-        """Ask for the successors of a sealed segment."""
-        self.ask(
-            "get successors", "successors", segment_id, lambda controller: controller.check_alive(), lambda _: then()
-        )
+        self.world.send_rpc(self.party, controller.name, what, message, receive, controller, message, answer)
+        if self._retry.answer_within_ms is not None:
+            self.world.after(self._retry.answer_within_ms, on_answer, UNAVAILABLE)
 
     def ask(
         self,
@@ -242,19 +198,19 @@ class ControllerClient:
 
         `what` and `reply` are the names of the two messages, `about` their content.
         """
-        if self._stopped:
+        if self.stopped:
             return
         controller = next(self._turns)
 
-        def answer(found: T | None) -> None:
-            if found is None:
+        def answer(result: T | None) -> None:
+            if result is None:
                 self.world.send(controller.name, self.party, reply, UNAVAILABLE, wait)
             else:
-                self.world.send(controller.name, self.party, reply, about, then, found)
+                self.world.send(controller.name, self.party, reply, about, then, result)
 
         def wait() -> None:
-            retry = self.world.network.part.retry
-            self.world.after(retry.wait_ms(failures + 1), self.ask, what, reply, about, job, then, failures + 1)
+            wait_ms = self._retry.wait_ms(failures + 1)
+            self.world.after(wait_ms, self.ask, what, reply, about, job, then, failures + 1)
 
         def arrive() -> None:
             controller.serve(job(controller), answer)
@@ -266,8 +222,6 @@ class ControllerClient:
         fleet = self.world.world.fleet
         draws = generator(self.world.scenario.seed, f"controllers of {self.party}")
         drawn = self.world.scenario.controllers.contact == "random"
-        turn = 0
-        while True:
+        for turn in count():
             known = fleet.members
             yield known[int(draws.integers(len(known))) if drawn else turn % len(known)]
-            turn += 1

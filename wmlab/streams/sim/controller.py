@@ -13,8 +13,7 @@ Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import simpy
@@ -59,11 +58,12 @@ class Controller:
         self.name = name
         self.clock = clock
         self.life = 0
+        self.is_running = False
         self.session: Session | None = None
         self.buckets: set[int] = set()
         self.memory: dict[str, Memory] = {}
         self.armed: list[tuple[str, str, Callable[[], None]]] = []
-        self._running = False
+        self._part = world.scenario.controllers
         self._resumed: simpy.Event | None = None
         self._work: dict[str, int] = {}
         self._open: dict[int, Callable[[Any], None]] = {}
@@ -73,19 +73,14 @@ class Controller:
         self._jitter = generator(world.scenario.seed, f"jitter of {name}")
 
     @property
-    def is_running(self) -> bool:
-        """Whether the process runs, paused or not."""
-        return self._running
-
-    @property
     def is_working(self) -> bool:
         """Whether the process runs and is not paused."""
-        return self._running and self._resumed is None
+        return self.is_running and self._resumed is None
 
     def start(self) -> None:
         """Begin a life without memory and buckets, and open a session."""
         self.life += 1
-        self._running = True
+        self.is_running = True
         self._forget()
         self._sessions += 1
         self.session = Session(self.name, self._sessions)
@@ -102,7 +97,7 @@ class Controller:
         """End the life at once; the session lives on until it times out."""
         session = self._end()
         if session is not None:
-            self.world.after(self.world.scenario.controllers.session_timeout_ms, self.world.coordinator.close, session)
+            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
 
     def leave(self) -> None:
         """End the life in good order: the session ends with it, and so do its nodes."""
@@ -113,7 +108,7 @@ class Controller:
     def _end(self) -> Session | None:
         session, self.session = self.session, None
         self.life += 1
-        self._running, self._resumed = False, None
+        self.is_running, self._resumed = False, None
         self._forget()
         return session
 
@@ -123,9 +118,8 @@ class Controller:
             return
         self._resumed = self.world.env.event()
         life, session = self.life, self.session
-        timeout_ms = self.world.scenario.controllers.session_timeout_ms
-        if for_ms > timeout_ms and session is not None:
-            self.world.after(timeout_ms, self.world.coordinator.close, session)
+        if for_ms > self._part.session_timeout_ms and session is not None:
+            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
         self.world.after(for_ms, self._resume, life)
 
     def _resume(self, life: int) -> None:
@@ -139,12 +133,17 @@ class Controller:
 
     def notice_expiry(self, life: int) -> None:
         """The process learns that its session has ended, and starts its services again."""
-        if life != self.life or not self._running:
+        if life != self.life or not self.is_running:
             return
-        if self._resumed is not None:
-            self._resumed.callbacks.append(lambda _: self.notice_expiry(life))
-            return
-        self.start()
+        if not self._put_off(self.notice_expiry, life):
+            self.start()
+
+    def _put_off(self, act: Callable[..., None], *args: Any) -> bool:
+        """Whether the process is paused: then `act(*args)` is done when it goes on."""
+        if self._resumed is None:
+            return False
+        self._resumed.callbacks.append(lambda _: act(*args))
+        return True
 
     def serve(self, job: Job[T], answer: Callable[[T | None], None]) -> None:
         """Do a job for a caller on a connection and answer with its result.
@@ -152,7 +151,7 @@ class Controller:
         None when this controller is down or goes down meanwhile, since that breaks the connection, and when a store
         cannot be reached.
         """
-        if not self._running:
+        if not self.is_running:
             answer(None)
             return
         self._calls += 1
@@ -174,10 +173,7 @@ class Controller:
 
     def rebalance_buckets(self) -> None:
         """Give up buckets that are another's now, and try to take those that ought to be this controller's."""
-        if not self._running:
-            return
-        if self._resumed is not None:
-            self._resumed.callbacks.append(lambda _: self.rebalance_buckets())
+        if not self.is_running or self._put_off(self.rebalance_buckets):
             return
         coordinator = self.world.coordinator
         session = self.session
@@ -203,19 +199,18 @@ class Controller:
 
     def add_work(self, stream: str) -> None:
         """A stream has come into one of the buckets: its first cycle runs after the intentional delay."""
-        if stream not in self._work and self._running:
+        if stream not in self._work and self.is_running:
             self._entries += 1
             self._work[stream] = self._entries
-            self._enqueue(stream, self._entries, self.world.scenario.controllers.first_cycle_ms)
+            self._enqueue(stream, self._entries, self._part.first_cycle_ms)
 
     def drop_work(self, stream: str) -> None:
         """A stream has left: no further cycle."""
         self._work.pop(stream, None)
 
     def _enqueue(self, stream: str, entry: int, delay_ms: int) -> None:
-        jitter_ms = self.world.scenario.controllers.period_jitter_ms
-        if jitter_ms:
-            delay_ms += int(self._jitter.integers(jitter_ms + 1))
+        if self._part.period_jitter_ms:
+            delay_ms += int(self._jitter.integers(self._part.period_jitter_ms + 1))
         self.world.after(delay_ms, self._run, stream, entry, self.life)
 
     def _run(self, stream: str, entry: int, life: int) -> None:
@@ -225,12 +220,11 @@ class Controller:
     def _work_once(self, stream: str, entry: int) -> Job[None]:
         yield from watermark_cycle(self, self.world.streams[stream])
         # With the fault, the entry goes back into the queue before the news that the stream has left arrives.
-        if self._is_current(stream, entry) or self.world.scenario.controllers.double_work_entry:
-            self._enqueue(stream, entry, self.world.scenario.controllers.period_ms)
+        if self._is_current(stream, entry) or self._part.double_work_entry:
+            self._enqueue(stream, entry, self._part.period_ms)
 
     def _is_current(self, stream: str, entry: int) -> bool:
-        doubled = self.world.scenario.controllers.double_work_entry
-        return stream in self._work if doubled else self._work.get(stream) == entry
+        return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
     def ask(self, party: str, stream: StreamWorld, what: str, act: Callable[[], T]) -> Job[T]:
         """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`."""
@@ -242,11 +236,11 @@ class Controller:
             yield delay_ms
             if network.is_cut(self.name, party):
                 raise UnavailableError(party.replace("-", " "))
-        found = act()
+        result = act()
         delay_ms = network.internal_delay_ms(stream.title, party, self.name, f"{what}: answer")
         if delay_ms:
             yield delay_ms
-        return found
+        return result
 
     def failpoint(self, point: str, stream: str) -> Job[None]:
         """A place in the cycle where the script may stop this controller."""
@@ -260,10 +254,9 @@ class Controller:
         """Do a job step by step in simulated time, as long as this life lasts, and not while it is paused."""
         self._drive(job, self.life)
 
-    def _drive(self, job: Job[Any], life: int, _: simpy.Event | None = None) -> None:
+    def _drive(self, job: Job[Any], life: int) -> None:
         while life == self.life:
-            if self._resumed is not None:
-                self._resumed.callbacks.append(partial(self._drive, job, life))
+            if self._put_off(self._drive, job, life):
                 return
             try:
                 moment = next(job)
@@ -273,7 +266,7 @@ class Controller:
                 Timer(self.world.env, moment, self._drive, (job, life))
                 return
             if moment is not None:
-                moment.callbacks.append(partial(self._drive, job, life))
+                moment.callbacks.append(lambda _: self._drive(job, life))
                 return
         job.close()
 
@@ -284,146 +277,138 @@ FAILED = "cycle failed: "
 
 def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
     """Run one cycle; whatever goes wrong is written down and swallowed, the next period tries again."""
-    began_ms = stream.now_ms
+    run = _Cycle(controller, stream)
     try:
-        yield from _Cycle(controller, stream, began_ms).run()
+        yield from run.steps()
+        return
     except UnavailableError as error:
-        _write(
-            controller,
-            stream,
-            began_ms,
-            cycle.Decision(previous_lower=None, outcome="held", reason=FAILED + error.reason),
-        )
+        reason = error.reason
     except TruncatedError:
-        reason = FAILED + "mark pointer before the start of the marks segment"
-        _write(controller, stream, began_ms, cycle.Decision(previous_lower=None, outcome="held", reason=reason))
+        reason = "mark pointer before the start of the marks segment"
     except NoSuchLogError:
         # The cached client is dropped and built anew next time; its inactivity clocks go with it.
         controller.memory.pop(stream.name, None)
-        reason = FAILED + "no such marks segment"
-        _write(controller, stream, began_ms, cycle.Decision(previous_lower=None, outcome="held", reason=reason))
+        reason = "no such marks segment"
+    run.removed.clear()
+    run.write(cycle.Decision(previous_lower=None, outcome="held", reason=FAILED + reason))
 
 
 class _Cycle:
-    def __init__(self, controller: Controller, stream: StreamWorld, began_ms: int) -> None:
+    def __init__(self, controller: Controller, stream: StreamWorld) -> None:
         self.controller = controller
         self.stream = stream
-        self.began_ms = began_ms
-        self.memory = controller.memory.get(stream.name) or stream.new_memory()
-        controller.memory[stream.name] = self.memory
+        self.began_ms = stream.now_ms
+        self.removed: list[str] = []
+        self.memory = controller.memory.setdefault(stream.name, Memory(stream.log.number))
 
-    def run(self) -> Job[None]:
+    def _ask(self, party: str, what: str, act: Callable[[], T]) -> Job[T]:
+        return self.controller.ask(party, self.stream, what, act)
+
+    def _failpoint(self, point: str) -> Job[None]:
+        return self.controller.failpoint(point, self.stream.name)
+
+    def steps(self) -> Job[None]:
         """Read the marks, then the log, decide, and carry the decision out."""
-        controller, stream = self.controller, self.stream
+        stream = self.stream
         marks, noted_ms = yield from self._marks()
-        yield from controller.failpoint("after_marks", stream.name)
-        view = yield from controller.ask(
-            SEGMENT_STORE, stream, "read log", lambda: stream.open_cycle(self.memory.log_number, controller.name)
-        )
-        yield from controller.failpoint("after_log", stream.name)
-        history = yield from controller.ask(METADATA_STORE, stream, "read epochs", stream.read_history)
+        yield from self._failpoint("after_marks")
+        view = yield from self._ask(SEGMENT_STORE, "read log", self._open_log)
+        yield from self._failpoint("after_log")
+        history = yield from self._ask(METADATA_STORE, "read epochs", stream.read_history)
         observation = cycle.Observe(
-            now_ms=controller.clock.read(stream.now_ms),
+            now_ms=self.controller.clock.read(stream.now_ms),
             marks=marks,
             previous=None if view.previous is None else view.previous[1],
             history=history,
             noted_ms=noted_ms,
         )
         self.memory.state, effects = cycle.step(self.memory.state, observation, stream.rules)
-        yield from self._carry_out(view, effects)
+        decision: cycle.Decision | None = None
+        for effect in effects:
+            match effect:
+                case cycle.RemoveWriter():
+                    yield from self._failpoint("before_removal")
+                    yield from self._remove(effect)
+                case cycle.Decision():
+                    decision = effect
+                case cycle.Append(watermark=watermark):
+                    appended = yield from self._append(view, watermark)
+                    if decision is not None and not appended:
+                        lost = "conflict: another leader appended first"
+                        decision = replace(decision, outcome="held", reason=lost)
+                case cycle.LeaveBucket():
+                    yield from self._failpoint("before_leave")
+                    yield from self._ask(
+                        METADATA_STORE, "leave bucket", lambda: stream.world.metadata.leave(stream.name)
+                    )
+        if decision is not None:
+            self.write(decision)
+
+    def _open_log(self) -> LeaderView[Watermark]:
+        """What a cycle reads of the marks segment; what the index lacks is written in passing."""
+        view = self.stream.open_log(self.memory.log_number)
+        self.stream.write_index(self.controller.name)
+        return view
 
     def _marks(self) -> Job[tuple[dict[str, WriterMark], dict[str, int]]]:
         """All marks of the stream: at once, or one after the other, so that they are of different moments."""
-        controller, stream = self.controller, self.stream
+        stream = self.stream
         metadata, span_ms = stream.world.metadata, stream.scenario.controllers.marks_read_ms
 
         def all_now() -> tuple[dict[str, WriterMark], dict[str, int]]:
             record = metadata.record(stream.name)
             return ({}, {}) if record is None else (dict(record.marks.marks), dict(record.noted_ms))
 
-        marks, noted_ms = yield from controller.ask(METADATA_STORE, stream, "read marks", all_now)
+        marks, noted_ms = yield from self._ask(METADATA_STORE, "read marks", all_now)
         if not span_ms or not marks:
             return marks, noted_ms
-        found: dict[str, WriterMark] = {}
-        for place, writer in enumerate(list(marks)):
-            wait_ms = span_ms * (place + 1) // len(marks) - span_ms * place // len(marks)
+        read: dict[str, WriterMark] = {}
+        for index, writer in enumerate(list(marks)):
+            wait_ms = span_ms * (index + 1) // len(marks) - span_ms * index // len(marks)
             if wait_ms:
                 yield stream.env.timeout(wait_ms)
             now, noted_now = all_now()
             if writer in now:
-                found[writer], noted_ms[writer] = now[writer], noted_now[writer]
-        return found, noted_ms
+                read[writer], noted_ms[writer] = now[writer], noted_now[writer]
+        return read, noted_ms
 
-    def _carry_out(self, view: LeaderView[Watermark], effects: tuple[cycle.Effect, ...]) -> Job[None]:
-        controller, stream = self.controller, self.stream
-        removed: list[str] = []
-        decision: cycle.Decision | None = None
-        for effect in effects:
-            match effect:
-                case cycle.RemoveWriter():
-                    yield from controller.failpoint("before_removal", stream.name)
-                    if (yield from self._remove(effect)):
-                        removed.append(effect.writer)
-                case cycle.Decision():
-                    decision = effect
-                case cycle.Append(watermark=watermark):
-                    decision = yield from self._append(view, watermark, decision)
-                case cycle.LeaveBucket():
-                    yield from controller.failpoint("before_leave", stream.name)
-                    yield from controller.ask(METADATA_STORE, stream, "leave bucket", self._leave)
-        if decision is not None:
-            _write(controller, stream, self.began_ms, decision, removed)
-
-    def _leave(self) -> None:
-        self.stream.world.metadata.leave(self.stream.name)
-
-    def _remove(self, effect: cycle.RemoveWriter) -> Job[bool]:
+    def _remove(self, effect: cycle.RemoveWriter) -> Job[None]:
         """Remove a writer if its mark is unchanged; its inactivity clock is forgotten only then."""
         stream = self.stream
-        outcome = yield from self.controller.ask(
+        outcome = yield from self._ask(
             METADATA_STORE,
-            stream,
             "remove writer",
             lambda: stream.world.metadata.remove(stream.name, effect.writer, effect.mark),
         )
-        removed = outcome is StoreOutcome.OK
-        done = cycle.RemovalDone(effect.writer, removed)
+        done = cycle.RemovalDone(effect.writer, outcome is StoreOutcome.OK)
         self.memory.state, _ = cycle.step(self.memory.state, done, stream.rules)
-        return removed
+        if done.removed:
+            self.removed.append(effect.writer)
 
-    def _append(
-        self, view: LeaderView[Watermark], watermark: Watermark, decision: cycle.Decision | None
-    ) -> Job[cycle.Decision | None]:
+    def _append(self, view: LeaderView[Watermark], watermark: Watermark) -> Job[bool]:
         """Append if nobody else has; then to the index; then move the mark pointer, whose outcome does not matter."""
-        controller, stream = self.controller, self.stream
-        yield from controller.failpoint("before_append", stream.name)
-        revision = yield from controller.ask(
-            SEGMENT_STORE, stream, "append", lambda: stream.append_mark(view, watermark, controller.name)
-        )
-        if revision is None and decision is not None:
-            return stream.lost_race(decision)
-        yield from controller.failpoint("after_append", stream.name)
-        yield from controller.ask(
-            SEGMENT_STORE, stream, "append to index", lambda: stream.write_index(controller.name, watermark)
-        )
-        yield from controller.ask(SEGMENT_STORE, stream, "move pointer", lambda: stream.settle(view))
-        return decision
+        name, stream = self.controller.name, self.stream
+        yield from self._failpoint("before_append")
+        if not (yield from self._ask(SEGMENT_STORE, "append", lambda: stream.append_mark(view, watermark, name))):
+            return False
+        yield from self._failpoint("after_append")
+        yield from self._ask(SEGMENT_STORE, "append to index", lambda: stream.write_index(name, watermark))
+        yield from self._ask(SEGMENT_STORE, "move pointer", lambda: stream.settle(view))
+        return True
 
-
-def _write(
-    controller: Controller, stream: StreamWorld, at_ms: int, decision: cycle.Decision, removed: list[str] | None = None
-) -> None:
-    stream.journal.write(
-        "cycles",
-        controller=controller.name,
-        at_ms=at_ms,
-        previous_lower=decision.previous_lower,
-        participating=list(decision.participating),
-        lagging=list(decision.lagging),
-        removed=list(removed or ()),
-        outcome=decision.outcome,
-        reason=decision.reason,
-    )
+    def write(self, decision: cycle.Decision) -> None:
+        """Write the outcome of the cycle down."""
+        self.stream.journal.write(
+            "cycles",
+            controller=self.controller.name,
+            at_ms=self.began_ms,
+            previous_lower=decision.previous_lower,
+            participating=list(decision.participating),
+            lagging=list(decision.lagging),
+            removed=self.removed,
+            outcome=decision.outcome,
+            reason=decision.reason,
+        )
 
 
 class Fleet:
@@ -440,21 +425,15 @@ class Fleet:
         index = len(self._all)
         name, clocks = controller_name(index), self._world.scenario.controllers.clocks
         clock = LocalClock.of(self._world.scenario, name, clocks[index] if index < len(clocks) else Clock())
-        made = Controller(self._world, name, clock)
-        self._all[name] = made
-        self.members.append(made)
-        return made
-
-    def start(self) -> None:
-        """Start those that are there from the beginning."""
-        for controller in self.members:
-            controller.start()
+        self._all[name] = Controller(self._world, name, clock)
+        self.members.append(self._all[name])
+        return self._all[name]
 
     def add(self) -> Controller:
         """One more controller joins."""
-        made = self._new()
-        made.start()
-        return made
+        joined = self._new()
+        joined.start()
+        return joined
 
     def remove(self, controller: Controller) -> None:
         """A controller leaves for good, in good order; writers stop calling it."""
@@ -465,18 +444,13 @@ class Fleet:
     def __getitem__(self, name: str) -> Controller:
         return self._all[name]
 
-    def leader(self, stream: str) -> Controller | None:
-        """The owner of a stream's bucket, None while nobody owns it."""
-        owner = self._world.coordinator.state.nodes.get(self._world.metadata.bucket(stream))
-        return None if owner is None else self._all[owner.controller]
-
     def find(self, role: str, stream: str) -> Controller | None:
         """The controller of a name or role; None when nobody has the role right now."""
-        if role == "leader":
-            return self.leader(stream)
+        state = self._world.coordinator.state
         if role == "committer":
-            return self._world.streams[stream].transactions.handler.committer()
-        if role == "distributor":
-            elected = self._world.coordinator.state.distributor
-            return None if elected is None else self._all[elected.controller]
-        return self._all.get(role)
+            return self._world.streams[stream].transactions.committer()
+        if role not in ("leader", "distributor"):
+            return self._all.get(role)
+        leads = role == "leader"
+        session = state.nodes.get(self._world.metadata.bucket(stream)) if leads else state.distributor
+        return None if session is None else self._all[session.controller]

@@ -5,6 +5,7 @@ Source: upstream classes `ZKBucketManager`, `BucketManager` and `BucketService`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from wmlab.streams.model.coordination import Coordination, Session
@@ -24,8 +25,8 @@ class Coordinator:
         self.state = Coordination(self._part.buckets)
         self._next_ms = world.scenario.start_ms
         self._planned_ms: int | None = None
-        self._streams: dict[int, list[str]] = {}
-        self._held: dict[int, int] = {}
+        self._held: Counter[int] = Counter()
+        self._homes = {part.name: world.metadata.bucket(part.name) for part in world.scenario.all_streams}
         self._open_rows: dict[int, dict[str, object]] = {}
 
     def open(self, session: Session) -> None:
@@ -54,7 +55,7 @@ class Coordinator:
     def _wake_committers(self) -> None:
         """Sessions have changed: commits that waited for a controller may have one."""
         for stream in self._world.streams.values():
-            stream.transactions.handler.wake()
+            stream.transactions.wake()
 
     def plan(self) -> None:
         """Distribute at the next moment that is allowed; all joins of this very moment count."""
@@ -69,7 +70,9 @@ class Coordinator:
         self._planned_ms = None
         elected = self.state.distributor
         distributor = None if elected is None else self._world.fleet[elected.controller]
-        if distributor is None or distributor.session != elected or not self._acts(distributor):
+        if distributor is None or distributor.session != elected or not distributor.is_working:
+            return
+        if self._world.network.is_cut(distributor.name, COORDINATOR):
             return
         self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
         self.state = self.state.distribute()
@@ -77,17 +80,9 @@ class Coordinator:
         for controller in self._world.fleet.members:
             self._notify(controller)
 
-    def _acts(self, distributor: Controller) -> bool:
-        return distributor.is_working and not self._world.network.is_cut(distributor.name, COORDINATOR)
-
     def _notify(self, controller: Controller) -> None:
-        if self._world.network.is_cut(COORDINATOR, controller.name):
-            return
-        delay_ms = self._world.network.internal_delay_ms(None, COORDINATOR, controller.name, "shares changed")
-        if delay_ms:
-            self._world.after(delay_ms, controller.rebalance_buckets)
-        else:
-            controller.rebalance_buckets()
+        notify, act = self._world.network.notify, controller.rebalance_buckets
+        notify(None, COORDINATOR, controller.name, "shares changed", "", act)
 
     def _announce(self, bucket: int) -> None:
         """A node has gone: whoever ought to own the bucket tries again."""
@@ -97,12 +92,19 @@ class Coordinator:
 
     def take(self, bucket: int, session: Session) -> bool:
         """Create the node of a bucket, if there is none and nobody holds it back."""
-        if bucket in self._held:
+        if self._held[bucket]:
             return False
         had = self.state.nodes.get(bucket)
         self.state, owns = self.state.take(bucket, session)
         if owns and had != session:
-            self._begin(bucket, session)
+            self._open_rows[bucket] = self._world.shared.write(
+                "ownership",
+                bucket=bucket,
+                controller=session.controller,
+                streams=[name for name, home in self._homes.items() if home == bucket],
+                from_ms=self._world.now_ms,
+                to_ms=None,
+            )
         return owns
 
     def release(self, bucket: int, session: Session) -> None:
@@ -114,7 +116,7 @@ class Coordinator:
 
     def hold_back(self, bucket: int, for_ms: int) -> None:
         """Take a bucket's node away and let nobody create it for a while."""
-        self._held[bucket] = self._held.get(bucket, 0) + 1
+        self._held[bucket] += 1
         owner = self.state.nodes.get(bucket)
         if owner is not None:
             self._world.fleet[owner.controller].release_bucket(bucket)
@@ -124,28 +126,10 @@ class Coordinator:
     def _let_go(self, bucket: int) -> None:
         self._held[bucket] -= 1
         if not self._held[bucket]:
-            del self._held[bucket]
             self._announce(bucket)
-
-    def _begin(self, bucket: int, session: Session) -> None:
-        self._open_rows[bucket] = self._world.shared.write(
-            "ownership",
-            bucket=bucket,
-            controller=session.controller,
-            streams=self._in_bucket(bucket),
-            from_ms=self._world.now_ms,
-            to_ms=None,
-        )
 
     def _end(self, bucket: int) -> None:
         self._open_rows.pop(bucket)["to_ms"] = self._world.now_ms
-
-    def _in_bucket(self, bucket: int) -> list[str]:
-        """The streams of the scenario that hash into a bucket, whether they are in it right now or not."""
-        if not self._streams:
-            for stream in self._world.scenario.all_streams:
-                self._streams.setdefault(self._world.metadata.bucket(stream.name), []).append(stream.name)
-        return self._streams.get(bucket, [])
 
     def finish(self) -> None:
         """At the end of a run: one controller that had everything all the time is not worth a row for every bucket."""

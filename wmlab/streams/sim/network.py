@@ -8,7 +8,7 @@ faults, with one delay and without a record of its messages costs one entry in t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -19,10 +19,13 @@ from wmlab.core.delays import Fixed, chances, delays_ms
 if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
 
+Act = Callable[..., None]
+"""What is done where and when a message arrives."""
+
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """One copy of a message, and what its arrival does."""
+    """One copy of a message, and what its arrival does; `delay_ms` None: it takes as long as any other."""
 
     act: Callable[..., object]
     args: tuple[Any, ...]
@@ -69,37 +72,38 @@ class Network:
         self._always_plain = even and not part.keep_messages
         self._plain = self._always_plain
         self._plain_ms = self._delay.ms if isinstance(self._delay, Fixed) else 0
-        self._keeps = part.keep_messages
         self._inside_ms = part.inside.ms if isinstance(part.inside, Fixed) else None
 
-    def send_rpc(
-        self, stream: str, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any
-    ) -> None:
-        """Send a message that stands alone; `act(*args)` is done where and when it arrives, if it does."""
-        if self._plain:
-            Timer(self._env, self._plain_ms, act, args)
-        else:
-            message = Message(act, args, self._row(stream, sender, receiver, what, about), connected=False)
-            self._dispatch(sender, receiver, message)
-
     def send(
-        self, stream: str, sender: str, receiver: str, what: str, about: object, act: Callable[..., None], *args: Any
+        self, connected: bool, stream: str, sender: str, receiver: str, what: str, about: object, act: Act, *args: Any
     ) -> None:
-        """Send a message on the connection of the two parties; it arrives once, in order, when they are connected."""
+        """Send a message; `act(*args)` is done where and when it arrives.
+
+        One that is `connected` arrives once, in order, when the two parties are; any other stands alone, and may not.
+        """
         if self._plain:
             Timer(self._env, self._plain_ms, act, args)
         else:
-            message = Message(act, args, self._row(stream, sender, receiver, what, about), connected=True)
-            self._dispatch(sender, receiver, message)
+            row = self._row(stream, sender, receiver, what, about)
+            self._dispatch(sender, receiver, Message(act, args, row, connected))
 
     def internal_delay_ms(self, stream: str | None, sender: str, receiver: str, what: str, about: object = "") -> int:
         """A message between controllers, stores and coordinator: in how many ms it arrives, 0 for this very moment."""
         delay_ms = self._inside_ms
         if delay_ms is None:
             delay_ms = next(self._link(sender, receiver, inside=True).delays)
-        if self._keeps:
-            self._write(stream, sender, receiver, what, about)["received_ms"] = self._world.now_ms + delay_ms
+        if (row := self._row(stream, sender, receiver, what, about)) is not None:
+            row["received_ms"] = self._world.now_ms + delay_ms
         return delay_ms
+
+    def notify(self, stream: str | None, sender: str, receiver: str, what: str, about: object, act: Act) -> None:
+        """Let a controller know of a change, which a partition prevents; `act` is done when it arrives."""
+        if not self.is_cut(sender, receiver):
+            delay_ms = self.internal_delay_ms(stream, sender, receiver, what, about)
+            if delay_ms:
+                self._world.after(delay_ms, act)
+            else:
+                act()
 
     def delivery(
         self, stream: str | None, sender: str, receiver: str, what: str, about: object, *, delay_ms: int | None
@@ -120,7 +124,7 @@ class Network:
     @property
     def is_immediate(self) -> bool:
         """Whether internal messages take no time and are not recorded, and there is no partition."""
-        return self._inside_ms == 0 and not self._cuts and not self._keeps
+        return self._inside_ms == 0 and not self._cuts and not self.part.keep_messages
 
     def is_cut(self, one: str, other: str) -> bool:
         """Whether a partition lies between two parties right now."""
@@ -128,10 +132,9 @@ class Network:
 
     def cut(self, a: frozenset[str], b: frozenset[str], *, holds_calls: bool) -> Cut:
         """Separate two sides."""
-        made = Cut(a, b, holds_calls)
-        self._cuts.append(made)
         self._plain = False
-        return made
+        self._cuts.append(Cut(a, b, holds_calls))
+        return self._cuts[-1]
 
     def heal(self, cut: Cut) -> None:
         """End a partition: what waited for its end is sent now, in order."""
@@ -148,37 +151,35 @@ class Network:
             cut.waiting.append((sender, receiver, message))
 
     def _travel(self, link: Link, message: Message) -> None:
-        delay = next(link.delays) if message.delay_ms is None else message.delay_ms
+        part = self.part
+        delay_ms = next(link.delays) if message.delay_ms is None else message.delay_ms
         if message.connected:
-            while self._happens(link, self.part.loss):
-                delay += self.part.retransmit_ms
-            self._in_order(link, delay, message)
+            while self._happens(link, part.loss):
+                delay_ms += part.retransmit_ms
+        elif self._happens(link, part.loss):
             return
-        if self._happens(link, self.part.loss):
-            return
-        if self._happens(link, self.part.duplication):
-            self._in_order(link, next(link.delays), self._copy(message))
-        if self._happens(link, self.part.reordering):
-            self._world.after(delay + self.part.reordering_ms, self._arrive, message)
         else:
-            self._in_order(link, delay, message)
+            if self._happens(link, part.duplication):
+                row = None if message.row is None else self._world.shared.write("messages", **message.row)
+                self._in_order(link, next(link.delays), replace(message, row=row))
+            if self._happens(link, part.reordering):
+                self._world.after(delay_ms + part.reordering_ms, self._arrive, message)
+                return
+        self._in_order(link, delay_ms, message)
 
-    def _in_order(self, link: Link, delay: int, message: Message) -> None:
-        now = self._world.now_ms
-        link.last_ms = max(link.last_ms, now + delay)
-        self._world.after(link.last_ms - now, self._arrive, message)
+    def _in_order(self, link: Link, delay_ms: int, message: Message) -> None:
+        now_ms = self._world.now_ms
+        link.last_ms = max(link.last_ms, now_ms + delay_ms)
+        self._world.after(link.last_ms - now_ms, self._arrive, message)
 
     def _arrive(self, message: Message) -> None:
         if message.row is not None:
             message.row["received_ms"] = self._world.now_ms
         message.act(*message.args)
 
-    def _happens(self, link: Link, share: float) -> bool:
+    @staticmethod
+    def _happens(link: Link, share: float) -> bool:
         return share > 0 and next(link.chances) < share
-
-    def _copy(self, message: Message) -> Message:
-        row = None if message.row is None else self._world.shared.write("messages", **message.row)
-        return Message(message.act, message.args, row, message.connected)
 
     def _link(self, sender: str, receiver: str, *, inside: bool = False) -> Link:
         key = (sender, receiver, inside)
@@ -195,9 +196,9 @@ class Network:
     def _row(
         self, stream: str | None, sender: str, receiver: str, what: str, about: object
     ) -> dict[str, object] | None:
-        return self._write(stream, sender, receiver, what, about) if self._keeps else None
-
-    def _write(self, stream: str | None, sender: str, receiver: str, what: str, about: object) -> dict[str, object]:
+        """The row of a message that is sent now; None when messages are not kept."""
+        if not self.part.keep_messages:
+            return None
         return self._world.shared.write(
             "messages",
             stream=stream,

@@ -1,9 +1,8 @@
-"""The stores: segments of bytes, the records of streams and writers, and the index of the marks segment.
+"""The stores: segments of bytes, and the records of streams and writers.
 
 An event occupies 8 header bytes and its payload (upstream wire format). A sealed segment refuses appends. All
 controllers share the metadata store; it answers at once, and how long the way there takes is a matter of the network.
-The owner of a bucket is notified of every stream that joins or leaves it. A record of the index is written right after
-its watermark; the append is conditional on the length that was read, so of two leaders only one writes each record.
+The owner of a bucket is notified of every stream that joins or leaves it.
 
 Source: PDP-33, "Metadata" and "Future Possibilities"; upstream classes `PersistentStreamBase` and `BucketStore`.
 """
@@ -11,20 +10,20 @@ Source: PDP-33, "Metadata" and "Future Possibilities"; upstream classes `Persist
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from wmlab.core.errors import ModelError
-from wmlab.core.journal import Journal
 from wmlab.streams.model.coordination import bucket_of
-from wmlab.streams.model.index import MarksIndex, missing
-from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
 from wmlab.streams.scenario.units import METADATA_STORE
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.client import Note
+    from wmlab.streams.sim.controller import Controller
     from wmlab.streams.sim.world import World
 
 
@@ -56,10 +55,10 @@ class StoredSegment:
 
     def truncate(self, offset: int) -> int:
         """Drop the events that end at or before an offset in bytes; returns where the segment starts now."""
-        place = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
-        if place >= 0:
-            before, size = self._appends[place]
-            kept = self._events_before[place] + (min(offset, self.length) - before) // size
+        index = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
+        if index >= 0:
+            before, size = self._appends[index]
+            kept = self._events_before[index] + (min(offset, self.length) - before) // size
             self.truncated_events = max(self.truncated_events, kept)
         return self.end_of(self.truncated_events)
 
@@ -67,36 +66,22 @@ class StoredSegment:
         """The offset after the first `events` events."""
         if events == 0:
             return 0
-        place = bisect_right(self._events_before, events - 1) - 1
-        before, size = self._appends[place]
-        return before + (events - self._events_before[place]) * size
+        index = bisect_right(self._events_before, events - 1) - 1
+        before, size = self._appends[index]
+        return before + (events - self._events_before[index]) * size
 
     def events_at(self, offset: int) -> int:
         """How many events end at or before an offset."""
-        place = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
-        if place < 0:
+        index = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
+        if index < 0:
             return 0
-        before, size = self._appends[place]
-        following = self._events_before[place + 1] if place + 1 < len(self._appends) else self.events
-        return min(self._events_before[place] + (offset - before) // size, following)
-
-
-class SegmentStore(dict[int, StoredSegment]):
-    """All segments of a stream, by id."""
-
-    def open(self, segment_id: int) -> None:
-        """Create an empty segment."""
-        self[segment_id] = StoredSegment()
-
-    def seal(self, segment_id: int) -> None:
-        """Refuse appends from now on."""
-        self[segment_id].sealed = True
+        before, size = self._appends[index]
+        following = self._events_before[index + 1] if index + 1 < len(self._appends) else self.events
+        return min(self._events_before[index] + (offset - before) // size, following)
 
 
 NO_SUCH_STREAM = "no such stream"
 """The answer to a note for a stream that was deleted."""
-SCOPE = "scope"
-"""The scope that all streams are in; a stream's bucket follows from "scope/name"."""
 
 
 class UnavailableError(ModelError):
@@ -123,7 +108,7 @@ class MetadataStore:
         self._buckets = world.scenario.controllers.buckets
         self._records: dict[str, StreamRecord] = {}
         self._members: dict[str, int] = {}
-        self._refusals: dict[str, int] = {}
+        self._refusals: Counter[str] = Counter()
 
     def create(self, stream: str) -> None:
         """Begin the records of a stream anew."""
@@ -136,59 +121,40 @@ class MetadataStore:
 
     def refuse(self, what: str, for_ms: int) -> None:
         """Let a part of the store refuse everything for a while."""
-        self._refusals[what] = self._refusals.get(what, 0) + 1
-        self._world.after(for_ms, self._relent, what)
-
-    def _relent(self, what: str) -> None:
-        self._refusals[what] -= 1
+        self._refusals[what] += 1
+        self._world.after(for_ms, self._refusals.subtract, [what])
 
     def require(self, what: str) -> None:
         """Nothing, or `UnavailableError` while that part refuses."""
-        if self._refusals.get(what):
+        if self._refusals[what]:
             raise UnavailableError(what.replace("_", " "))
 
-    def bucket(self, stream: str) -> int:
-        """The bucket a stream belongs to."""
-        return bucket_of(self.scoped(stream), self._buckets)
-
-    @staticmethod
-    def scoped(stream: str) -> str:
-        """The full name of a stream, which its places are hashed from."""
-        return f"{SCOPE}/{stream}"
+    def bucket(self, stream: str, buckets: int | None = None) -> int:
+        """The bucket a stream belongs to, of all buckets or of that many; it follows from the stream's full name."""
+        return bucket_of(f"scope/{stream}", self._buckets if buckets is None else buckets)
 
     def members(self, bucket: int) -> tuple[str, ...]:
         """The streams in a bucket, in the order in which they came."""
         return tuple(stream for stream, home in self._members.items() if home == bucket)
 
     def join(self, stream: str) -> None:
-        """Put a stream into its bucket; nothing happens if it is there."""
-        if stream not in self._members:
+        """Put a stream into its bucket, if the stream exists and is not there. Raises `UnavailableError`."""
+        if self.record(stream) is not None and stream not in self._members:
             self._members[stream] = self.bucket(stream)
-            self._tell(stream, lambda owner: owner.add_work(stream))
-
-    def join_known(self, stream: str) -> None:
-        """Put a stream into its bucket if it is there at all. Raises `UnavailableError`."""
-        if self.record(stream) is not None:
-            self.join(stream)
+            self._notify(stream, lambda owner: owner.add_work(stream))
 
     def leave(self, stream: str) -> None:
         """Take a stream out of its bucket, if it is there."""
         if self._members.pop(stream, None) is not None:
-            self._tell(stream, lambda owner: owner.drop_work(stream))
+            self._notify(stream, lambda owner: owner.drop_work(stream))
 
-    def _tell(self, stream: str, act: Callable[..., None]) -> None:
+    def _notify(self, stream: str, act: Callable[[Controller], None]) -> None:
         """A change notification to whoever works on the bucket."""
-        bucket = self.bucket(stream)
-        for controller in self._world.fleet.members:
-            if bucket in controller.buckets and not self._world.network.is_cut(METADATA_STORE, controller.name):
-                title = self._world.streams[stream].title
-                delay_ms = self._world.network.internal_delay_ms(
-                    title, METADATA_STORE, controller.name, "bucket changed", bucket
-                )
-                if delay_ms:
-                    self._world.after(delay_ms, act, controller)
-                else:
-                    act(controller)
+        bucket, world = self.bucket(stream), self._world
+        for controller in world.fleet.members:
+            if bucket in controller.buckets:
+                news = (world.streams[stream].title, METADATA_STORE, controller.name, "bucket changed", bucket)
+                world.network.notify(*news, partial(act, controller))
 
     def record(self, stream: str) -> StreamRecord | None:
         """The records of a stream, None when it is deleted. Raises `UnavailableError`."""
@@ -238,30 +204,3 @@ class MetadataStore:
             return StoreOutcome.DATA_NOT_FOUND
         record.marks, outcome = record.marks.remove(writer, mark)
         return outcome
-
-
-class IndexSegment:
-    """The index of one stream's marks segment."""
-
-    def __init__(self, journal: Journal) -> None:
-        self.content = MarksIndex()
-        self._journal = journal
-
-    def catch_up(self, log: MarksLog[Watermark], controller: str, now_ms: int, *, emitted: int | None = None) -> None:
-        """Append a record for every entry that has none; `emitted` is the lower bound of the one appended just now.
-
-        Records of others are marked as recovered: a leader stopped before it could write them.
-        """
-        records = missing(self.content, log)
-        before = len(self.content)
-        self.content, _ = self.content.append_if(len(self.content.content), records)
-        for count, record in enumerate(records, 1):
-            self._journal.write(
-                "watermark_index",
-                place=before + count - 1,
-                time=record.time,
-                offset=record.offset,
-                controller=controller,
-                appended_ms=now_ms,
-                recovered=record.time != emitted,
-            )

@@ -7,19 +7,16 @@ stream of the same name: its tables are called `name#2`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from wmlab.core.journal import Journal
-from wmlab.streams.model import cycle
 from wmlab.streams.model.history import Epoch, StreamHistory
-from wmlab.streams.model.index import MarksIndex
+from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream
-from wmlab.streams.sim.controller import Memory
-from wmlab.streams.sim.store import IndexSegment, SegmentStore, UnavailableError
+from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -40,26 +37,25 @@ class StreamWorld:
         self.end_ms = world.end_ms
         self.network = world.network
         # Send a message about this stream: one that stands alone, and one on a connection.
-        self.send_rpc = partial(world.network.send_rpc, self.title)
-        self.send = partial(world.network.send, self.title)
+        self.send_rpc = partial(world.network.send, False, self.title)
+        self.send = partial(world.network.send, True, self.title)
         self.after = world.after
         self.later = world.later
         self.journal = Journal()
-        self.store = SegmentStore()
+        self.store: dict[int, StoredSegment] = {}
         # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
         doubles = part.cut_algorithm == "pravega"
         self.history = StreamHistory.create(
             part.segments, first_number=first_number, arithmetic="double" if doubles else "exact"
         )
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
-        self.marks_index = IndexSegment(self.journal)
+        self.index = MarksIndex()
         self.log_missing = False
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
         self.rules = part.rules
         self._created_ms: dict[int, int] = {}
         self._sealed_ms: dict[int, int] = {}
-        self._appended = 0
         self.transactions = Transactions(self)
 
     @property
@@ -78,28 +74,21 @@ class StreamWorld:
         self.write_epoch(self.history.active)
 
     def open_segments(self, created: Iterable[Segment]) -> None:
-        """Open new segments."""
+        """Open those segments that are new."""
         for segment in created:
-            if segment.id in self.store:
-                continue
-            self.store.open(segment.id)
-            self._created_ms[segment.id] = self.now_ms
+            if segment.id not in self.store:
+                self.store[segment.id] = StoredSegment()
+                self._created_ms[segment.id] = self.now_ms
 
     def write_epoch(self, epoch: Epoch) -> None:
         """Write an epoch down."""
-        self.journal.write(
-            "epochs",
-            epoch=epoch.number,
-            kind=epoch.kind,
-            at_ms=self.now_ms,
-            segment_ids=sorted(segment.id for segment in epoch.segments),
-        )
+        ids = sorted(segment.id for segment in epoch.segments)
+        self.journal.write("epochs", epoch=epoch.number, kind=epoch.kind, at_ms=self.now_ms, segment_ids=ids)
 
     def seal(self, segment_id: int) -> None:
-        """Seal a segment in the store."""
-        if segment_id not in self._sealed_ms:
-            self.store.seal(segment_id)
-            self._sealed_ms[segment_id] = self.now_ms
+        """Seal a segment in the store, so that it refuses appends."""
+        self.store[segment_id].sealed = True
+        self._sealed_ms.setdefault(segment_id, self.now_ms)
 
     def truncate(self, cut: Mapping[int, int]) -> None:
         """Drop what lies before a cut, at event boundaries; the marks stay, and `head` is the cut."""
@@ -119,10 +108,6 @@ class StreamWorld:
         self.world.metadata.require("segment_metadata")
         return self.history
 
-    def new_memory(self) -> Memory:
-        """What a controller that meets this stream for the first time remembers of it."""
-        return Memory(self.log.number)
-
     def open_log(self, number: int) -> LeaderView[Watermark]:
         """What a cycle reads of the marks segment with that number. Raises as `open_view`, and `UnavailableError`."""
         self.world.metadata.require("marks_segment")
@@ -130,39 +115,6 @@ class StreamWorld:
             raise NoSuchLogError("The marks segment is missing.", remedy="Wait until it is back.")
         self.log, view = open_view(self.log, number=number)
         return view
-
-    def append_mark(self, view: LeaderView[Watermark], watermark: Watermark, controller: str) -> int | None:
-        """Append a watermark if the log has not grown; its revision, or None when another leader was first."""
-        self.open_log(self.log.number)
-        self.log, revision = self.log.append_if(view.expected_end, watermark)
-        if revision is not None:
-            self._write_watermark(watermark, controller, revision)
-        return revision
-
-    @property
-    def index(self) -> MarksIndex:
-        """The index of the marks segment."""
-        return self.marks_index.content
-
-    def open_cycle(self, number: int, controller: str) -> LeaderView[Watermark]:
-        """What `open_log` reads; what the index lacks is written in passing. Raises as `open_log`."""
-        view = self.open_log(number)
-        self.write_index(controller)
-        return view
-
-    def write_index(self, controller: str, appended: Watermark | None = None) -> None:
-        """Write what the index lacks; `appended` is the watermark that this controller has just appended."""
-        emitted = None if appended is None else appended.lower
-        self.marks_index.catch_up(self.log, controller, self.now_ms, emitted=emitted)
-
-    def settle(self, view: LeaderView[Watermark]) -> None:
-        """Move the mark pointer to the entry before the newest, unless another leader has moved it."""
-        self.log = settle_pointer(self.log, view)
-
-    @staticmethod
-    def lost_race(decision: cycle.Decision) -> cycle.Decision:
-        """The decision of a cycle whose append came too late."""
-        return replace(decision, outcome="held", reason="conflict: another leader appended first")
 
     @property
     def readable_log(self) -> MarksLog[Watermark] | None:
@@ -173,19 +125,46 @@ class StreamWorld:
             return None
         return None if self.log_missing or self.deleted else self.log
 
-    def _write_watermark(self, watermark: Watermark, controller: str, revision: int) -> None:
-        self.journal.write(
-            "watermarks",
-            seq=self._appended,
-            lower=watermark.lower,
-            upper=watermark.upper,
-            cut=dict(watermark.cut),
-            writers=dict(watermark.writers),
-            controller=controller,
-            emitted_ms=self.now_ms,
-            revision=revision,
-        )
-        self._appended += 1
+    def append_mark(self, view: LeaderView[Watermark], watermark: Watermark, controller: str) -> bool:
+        """Append a watermark; False when the log has grown, since another leader was first."""
+        self.open_log(self.log.number)
+        self.log, revision = self.log.append_if(view.expected_end, watermark)
+        if revision is not None:
+            self.journal.write(
+                "watermarks",
+                seq=len(self.journal.rows.get("watermarks", ())),
+                lower=watermark.lower,
+                upper=watermark.upper,
+                cut=dict(watermark.cut),
+                writers=dict(watermark.writers),
+                controller=controller,
+                emitted_ms=self.now_ms,
+                revision=revision,
+            )
+        return revision is not None
+
+    def write_index(self, controller: str, appended: Watermark | None = None) -> None:
+        """Append a record for every entry of the log that has none; `appended` is the watermark appended just now.
+
+        The append is conditional on the length read, so of two leaders only one writes each record. Records of other
+        watermarks are marked as recovered: a leader stopped before it could write them.
+        """
+        records, first = missing(self.index, self.log), len(self.index)
+        self.index, _ = self.index.append_if(len(self.index.content), records)
+        for place, record in enumerate(records, first):
+            self.journal.write(
+                "watermark_index",
+                place=place,
+                time=record.time,
+                offset=record.offset,
+                controller=controller,
+                appended_ms=self.now_ms,
+                recovered=appended is None or record.time != appended.lower,
+            )
+
+    def settle(self, view: LeaderView[Watermark]) -> None:
+        """Move the mark pointer to the entry before the newest, unless another leader has moved it."""
+        self.log = settle_pointer(self.log, view)
 
     def refuse(self, process: str, call: str, problem: str) -> None:
         """Write down that a call was refused."""

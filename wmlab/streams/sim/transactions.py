@@ -21,8 +21,7 @@ from zlib import crc32
 import numpy as np
 
 from wmlab.core.errors import ModelError
-from wmlab.core.journal import Journal
-from wmlab.streams.model.coordination import Session, bucket_of
+from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
@@ -37,10 +36,10 @@ from wmlab.streams.model.txn import (
     step,
     targets,
 )
-from wmlab.streams.scenario.script import CrashCommitHandler, LoseMergeReply
+from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.scenario.units import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.sim.client import UNAVAILABLE, Note, judge
-from wmlab.streams.sim.store import EVENT_HEADER_BYTES, StoredSegment, UnavailableError
+from wmlab.streams.sim.store import EVENT_HEADER_BYTES, UnavailableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,15 +49,30 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.txn_writer import TxnWriter
 
 
-@dataclass(slots=True)
-class StoredTxn:
-    """What one transaction of the writer with that index has written, by segment of its epoch."""
+@dataclass(slots=True, eq=False)
+class Txn:
+    """One transaction: its metadata record, and what it has written by segment of its epoch.
 
-    writer: int
-    event_bytes: int
+    Times are ms of the simulated clock, None: not yet.
+    """
+
+    name: str
+    client: TxnWriter
+    epoch: int
+    begun_ms: int
+    state: TxnState = TxnState.OPEN
+    requested_ms: int | None = None
+    committed_ms: int | None = None
+    aborted_ms: int | None = None
+    time: int | None = None
+    batch: int | None = None
+    position: Position | None = None
     events: int = 0
     _times: dict[int, list[NDArray[np.int64]]] = field(default_factory=dict)
     _merged: set[int] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        return self.name
 
     def write(self, segment_id: int, event_times: NDArray[np.int64]) -> None:
         """Add events to the transaction's part of a segment."""
@@ -69,121 +83,129 @@ class StoredTxn:
         """Forget the events of an aborted transaction."""
         self._times.clear()
 
-    def merge(self, source_id: int, target_id: int, target: StoredSegment, journal: Journal, now_ms: int) -> bool:
+    def merge(self, source_id: int, target_id: int, stream: StreamWorld) -> bool:
         """Append one part to a segment, all at once; False when that was done before."""
         if source_id in self._merged:
             return False
         self._merged.add(source_id)
         parts = self._times.pop(source_id, [])
         if parts:
-            times = np.concatenate(parts)
-            size = EVENT_HEADER_BYTES + self.event_bytes
-            before = target.append(len(times), size)
-            journal.append(target_id, before, size, times, now_ms, self.writer)
+            times, size = np.concatenate(parts), EVENT_HEADER_BYTES + self.client.part.event_bytes
+            before = stream.store[target_id].append(len(times), size)
+            stream.journal.append(target_id, before, size, times, stream.now_ms, self.client.index)
         return True
 
 
+T = TypeVar("T")
+_RETRY_MS = 100
+
+
 @dataclass(slots=True, eq=False)
-class Txn:
-    """The metadata record of one transaction; times are ms of the simulated clock, None: not yet."""
+class _Batch:
+    """Transactions that are committed together, the epoch they go into, and how often they were tried."""
 
-    name: str
-    client: TxnWriter
-    epoch: int
-    begun_ms: int
-    stored: StoredTxn
-    state: TxnState = TxnState.OPEN
-    requested_ms: int | None = None
-    committed_ms: int | None = None
-    aborted_ms: int | None = None
-    time: int | None = None
-    batch: int | None = None
-    position: Position | None = None
+    number: int
+    txns: tuple[Txn, ...]
+    history: StreamHistory | None = None
+    into: int = 0
+    attempts: int = 0
 
-    def __str__(self) -> str:
-        return self.name
+
+class _FailedError(Exception):
+    """The batch has to be tried again after `retry_ms`."""
+
+    def __init__(self, retry_ms: int) -> None:
+        self.retry_ms = retry_ms
+
+
+class _SupersededError(Exception):
+    """Another controller has finished the batch, or the stream is gone."""
 
 
 class Transactions:
-    """All transactions of a stream, and those that wait for their commit in the order of the requests."""
+    """All transactions of a stream, those that wait for their commit in the order of the requests, and their handler.
+
+    While a batch is in work, scales wait. `lost_replies` says when the loss of each of the next answers to merge
+    requests is noticed; the handler fails when it comes to the point of the action `armed`.
+    """
 
     def __init__(self, stream: StreamWorld) -> None:
         self.stream = stream
         self.records: dict[str, Txn] = {}
-        self.waiting: list[Txn] = []
-        self.handler = CommitHandler(stream, self)
+        self.armed: CrashCommitHandler | None = None
+        self.lost_replies: list[int] = []
+        self._waiting: list[Txn] = []
         self._closed = False
+        self._host: Session | None = None
+        self._worker: tuple[str, int] | None = None
+        self._batch: _Batch | None = None
+        self._batches = 0
+        self._changes: list[tuple[bool, Callable[[], None]]] = []
 
     def begin(self, controller: Controller, client: TxnWriter, name: str) -> Job[Txn | Literal[False]]:
         """Begin a transaction in the active epoch; False: the stream is sealed or deleted."""
-        found: Txn | Literal[False] = yield from controller.ask(
-            METADATA_STORE, self.stream, "create transaction", lambda: self._create(client, name)
-        )
-        return found
+        stream = self.stream
 
-    def _create(self, client: TxnWriter, name: str) -> Txn | Literal[False]:
-        if name in self.records:
+        def create() -> Txn | Literal[False]:
+            if name not in self.records:
+                if self._closed or stream.deleted:
+                    stream.refuse(client.party, "begin", f"{name}: {stream.name} takes no more transactions.")
+                    return False
+                self.records[name] = Txn(name, client, stream.history.active.number, stream.now_ms)
             return self.records[name]
-        if self._closed or self.stream.deleted:
-            self.stream.refuse(client.party, "begin", f"{name}: {self.stream.name} takes no more transactions.")
-            return False
-        stored = StoredTxn(client.index, client.part.event_bytes)
-        epoch = self.stream.history.active.number
-        self.records[name] = Txn(name, client, epoch, self.stream.now_ms, stored)
-        return self.records[name]
+
+        return (yield from controller.ask(METADATA_STORE, stream, "create transaction", create))
 
     def commit(self, controller: Controller, txn: Txn, time: int | None) -> Job[bool]:
         """Accept a commit request and say so; the commit itself happens later."""
-        yield from controller.ask(METADATA_STORE, self.stream, "record commit", lambda: self._request(txn, time))
-        return True
 
-    def _request(self, txn: Txn, time: int | None) -> None:
-        if not self._step(txn, TxnEvent.COMMIT, "commit") or txn.requested_ms is not None:
-            return
-        txn.requested_ms = self.stream.now_ms
-        txn.time = time
-        self.waiting.append(txn)
-        self.stream.after(txn.client.part.commit_latency_ms, self.handler.wake)
+        def request() -> None:
+            if self._step(txn, TxnEvent.COMMIT, "commit") and txn.requested_ms is None:
+                txn.requested_ms, txn.time = self.stream.now_ms, time
+                self._waiting.append(txn)
+                self.stream.after(txn.client.part.commit_latency_ms, self.wake)
+
+        yield from controller.ask(METADATA_STORE, self.stream, "record commit", request)
+        return True
 
     def abort(self, controller: Controller, txn: Txn) -> Job[bool]:
         """Abort a transaction: record that, delete its events, and record that it is done."""
         stream = self.stream
-        accepted = yield from controller.ask(
-            METADATA_STORE, stream, "record abort", lambda: self._step(txn, TxnEvent.ABORT, "abort")
-        )
-        if accepted:
-            yield from controller.ask(SEGMENT_STORE, stream, "delete transaction", txn.stored.delete)
-            yield from controller.ask(METADATA_STORE, stream, "record aborted", lambda: self._aborted(txn))
-        return True
 
-    def _aborted(self, txn: Txn) -> None:
-        txn.state = step(txn.state, TxnEvent.DELETED)
-        if txn.aborted_ms is None:
-            txn.aborted_ms = self.stream.now_ms
+        def aborted() -> None:
+            txn.state = step(txn.state, TxnEvent.DELETED)
+            if txn.aborted_ms is None:
+                txn.aborted_ms = stream.now_ms
+
+        if (
+            yield from controller.ask(
+                METADATA_STORE, stream, "record abort", lambda: self._step(txn, TxnEvent.ABORT, "abort")
+            )
+        ):
+            yield from controller.ask(SEGMENT_STORE, stream, "delete transaction", txn.delete)
+            yield from controller.ask(METADATA_STORE, stream, "record aborted", aborted)
+        return True
 
     def expire(self, txn: Txn) -> None:
         """The lease of a transaction has run out because its writer is gone: some controller aborts it."""
         if self.stream.deleted or txn.state not in (TxnState.OPEN, TxnState.ABORTING):
             return
-        controller = self.handler.committer()
-        if controller is None:
-            self._expire_later(txn)
-        else:
-            controller.serve(self.abort(controller, txn), lambda done: None if done else self._expire_later(txn))
 
-    def _expire_later(self, txn: Txn) -> None:
-        self.stream.after(self.stream.scenario.controllers.session_timeout_ms, self.expire, txn)
+        def unless(done: bool | None) -> None:
+            if not done:
+                self.stream.after(self.stream.scenario.controllers.session_timeout_ms, self.expire, txn)
+
+        controller = self.committer()
+        if controller is None:
+            unless(False)
+        else:
+            controller.serve(self.abort(controller, txn), unless)
 
     def close(self) -> None:
         """The stream is about to be sealed: no more transactions begin, and the open ones are aborted."""
         self._closed = True
         for txn in self.records.values():
             self.expire(txn)
-
-    def committed(self, txn: Txn) -> None:
-        """Record a transaction as committed."""
-        txn.state = step(txn.state, TxnEvent.MERGED)
-        txn.committed_ms = self.stream.now_ms
 
     def _step(self, txn: Txn, event: TxnEvent, call: str) -> bool:
         try:
@@ -209,66 +231,20 @@ class Transactions:
                 time=txn.time,
                 batch=txn.batch,
                 position=None if txn.position is None else dict(txn.position),
-                events=txn.stored.events,
+                events=txn.events,
             )
-
-
-T = TypeVar("T")
-_RETRY_MS = 100
-
-
-@dataclass(slots=True, eq=False)
-class _Batch:
-    """Transactions that are committed together, the epoch they go into, and how often they were tried."""
-
-    number: int
-    txns: tuple[Txn, ...]
-    history: StreamHistory | None = None
-    into: int = 0
-    attempts: int = 0
-
-    def __str__(self) -> str:
-        return ", ".join(txn.name for txn in self.txns)
-
-
-class _FailedError(Exception):
-    """The batch has to be tried again after `retry_ms`."""
-
-    def __init__(self, retry_ms: int) -> None:
-        self.retry_ms = retry_ms
-
-
-class _SupersededError(Exception):
-    """Another controller has finished the batch, or the stream is gone."""
-
-
-class CommitHandler:
-    """The queue of a stream's commits and whoever works on it; while a batch is in work, scales wait."""
-
-    def __init__(self, stream: StreamWorld, transactions: Transactions) -> None:
-        self.stream = stream
-        self.transactions = transactions
-        self._host: Session | None = None
-        self._worker: tuple[str, int] | None = None
-        self._batch: _Batch | None = None
-        self._batches = 0
-        self._crash: CrashCommitHandler | None = None
-        self._losses: list[int] = []
-        self._changes: list[tuple[bool, Callable[[], None]]] = []
 
     def committer(self) -> Controller | None:
         """The controller that commits: the same one while its session lasts; None while there is no session."""
         world = self.stream.world
         sessions = world.coordinator.state.sessions
         if self._host not in sessions:
-            self._host = (
-                sessions[bucket_of(world.metadata.scoped(self.stream.name), len(sessions))] if sessions else None
-            )
+            self._host = sessions[world.metadata.bucket(self.stream.name, len(sessions))] if sessions else None
         return None if self._host is None else world.fleet[self._host.controller]
 
     def wake(self) -> None:
         """Commit what waits, unless that is being done or nobody can."""
-        if self._batch is None and not self.transactions.waiting:
+        if self._batch is None and not self._waiting:
             return
         controller = self.committer()
         # A controller that has come back before its old session ended is not the one that commits.
@@ -279,21 +255,13 @@ class CommitHandler:
             self._worker = worker
             controller.drive(self._run(controller, worker))
 
-    def crash_at(self, action: CrashCommitHandler) -> None:
-        """Fail the next time the point of the action is reached."""
-        self._crash = action
-
-    def lose_replies(self, action: LoseMergeReply) -> None:
-        """Lose the next answers to merge requests."""
-        self._losses += [action.noticed_after_ms] * action.count
-
     def between_batches(self, change: Callable[[], None], *, drained: bool = False) -> None:
         """Change the stream's segments now, or when the batch in work is committed; `drained`: when nothing waits."""
         self._changes.append((drained, change))
         self._make_changes()
 
     def _make_changes(self) -> None:
-        while self._changes and self._batch is None and not (self._changes[0][0] and self.transactions.waiting):
+        while self._changes and self._batch is None and not (self._changes[0][0] and self._waiting):
             self._changes.pop(0)[1]()
 
     def _run(self, controller: Controller, worker: tuple[str, int]) -> Job[None]:
@@ -317,21 +285,18 @@ class CommitHandler:
             self._worker = None
 
     def _take(self) -> _Batch | None:
-        """The batch in work, or the next one."""
+        """The batch in work, or the next one; ids say nothing about time, as if they were random."""
+        part = self.stream.part
         if self._batch is None and not self.stream.deleted:
-            txns = next_batch(self._in_line(), self.stream.part.commit_batch)
-            if txns:
+            line = self._waiting
+            if part.commit_order == "by_id":
+                line = sorted(line, key=lambda txn: crc32(txn.name.encode()))
+            if txns := next_batch(line, part.commit_batch):
                 self._batch = _Batch(self._batches, txns)
                 self._batches += 1
                 for txn in txns:
                     txn.batch = self._batch.number
         return None if self.stream.deleted else self._batch
-
-    def _in_line(self) -> list[Txn]:
-        """Those that wait, in the order in which they are committed; ids say nothing about time, as random ones."""
-        waiting = self.transactions.waiting
-        in_order = self.stream.part.commit_order == "requested"
-        return waiting if in_order else sorted(waiting, key=lambda txn: crc32(txn.name.encode()))
 
     def _ask(self, controller: Controller, batch: _Batch, store: str, what: str, act: Callable[[], T]) -> Job[T]:
         def unless_done() -> T:
@@ -342,6 +307,14 @@ class CommitHandler:
         return (yield from controller.ask(store, self.stream, what, unless_done))
 
     def _commit(self, controller: Controller, batch: _Batch) -> Job[None]:
+        def record() -> None:
+            for txn in batch.txns:
+                self._waiting.remove(txn)
+                txn.state = step(txn.state, TxnEvent.MERGED)
+                txn.committed_ms = self.stream.now_ms
+            self._batch = None
+            self._make_changes()
+
         batch.attempts += 1
         yield from self._failpoint(controller, "before_merge")
         if batch.history is None:
@@ -353,14 +326,14 @@ class CommitHandler:
         yield from self._failpoint(controller, "after_merge")
         yield from self._note(controller, batch)
         yield from self._failpoint(controller, "after_noting")
-        yield from self._ask(controller, batch, METADATA_STORE, "record committed", lambda: self._record(batch))
+        yield from self._ask(controller, batch, METADATA_STORE, "record committed", record)
         for txn in batch.txns:
             self.stream.send(controller.name, txn.client.party, "committed", txn, txn.client.on_done, txn)
 
     def _failpoint(self, controller: Controller, point: str) -> Job[None]:
         """A place at which the script may stop this handler, or its controller."""
-        if self._crash is not None and self._crash.point == point:
-            restart_after_ms, self._crash = self._crash.restart_after_ms, None
+        if self.armed is not None and self.armed.point == point:
+            restart_after_ms, self.armed = self.armed.restart_after_ms, None
             words = point.replace("_", " ")
             self.stream.happened("crash_commit_handler", "commit handler", f"the commit handler crashes {words}")
             raise _FailedError(restart_after_ms)
@@ -410,13 +383,10 @@ class CommitHandler:
     def _merge_parts(self, txn: Txn, pairs: Iterable[tuple[int, int]]) -> tuple[dict[int, int], bool, int]:
         """At the segment store: where each segment ends, whether nothing was merged before, when a loss is noticed."""
         stream = self.stream
-        done = [txn.stored.merge(s, t, stream.store[t], stream.journal, stream.now_ms) for s, t in pairs]
-        merged = all(done)
-        return (
-            {t: stream.store[t].length for _, t in pairs},
-            merged,
-            self._losses.pop(0) if merged and self._losses else 0,
-        )
+        parts = [txn.merge(source_id, target_id, stream) for source_id, target_id in pairs]
+        merged = all(parts)
+        lost_ms = self.lost_replies.pop(0) if merged and self.lost_replies else 0
+        return {target_id: stream.store[target_id].length for _, target_id in pairs}, merged, lost_ms
 
     def _finish_rolling(self, controller: Controller, batch: _Batch, rolled: StreamHistory) -> Job[None]:
         """Seal the copy that was merged into, open a copy of the active epoch, and seal what was active.
@@ -450,11 +420,10 @@ class CommitHandler:
     def _note(self, controller: Controller, batch: _Batch) -> Job[None]:
         """Note the marks of a batch; refusals are ignored, a conflict fails the batch."""
         part = self.stream.part
-        known = [(txn, txn.client.part.id, txn.position) for txn in batch.txns]
         noting = [
-            (txn, CommittedTxn(writer_id, commit_time(txn.time, part.commit_without_time), position))
-            for txn, writer_id, position in known
-            if writer_id is not None and position is not None
+            (txn, CommittedTxn(txn.client.part.id, commit_time(txn.time, part.commit_without_time), txn.position))
+            for txn in batch.txns
+            if txn.client.part.id is not None and txn.position is not None
         ]
         for index, mark in marks_of([committed for _, committed in noting], part.txn_marks):
             txn, committed = noting[index]
@@ -465,10 +434,3 @@ class CommitHandler:
             outcome = yield from judge(controller, note)
             if outcome in (NoteOutcome.WRITE_CONFLICT.value, UNAVAILABLE):
                 raise _FailedError(_RETRY_MS)
-
-    def _record(self, batch: _Batch) -> None:
-        for txn in batch.txns:
-            self.transactions.waiting.remove(txn)
-            self.transactions.committed(txn)
-        self._batch = None
-        self._make_changes()

@@ -50,53 +50,6 @@ class TxnHandle:
         return np.concatenate([NO_EVENTS, *self.written])
 
 
-class Schedule:
-    """The plan of one life of a writer; `planned_ms` says when each transaction is to be committed."""
-
-    def __init__(self, writer: TxnWriter) -> None:
-        self._writer = writer
-        self._life: int = writer.life
-        self.planned_ms: dict[str, int] = {}
-
-    @property
-    def _runs(self) -> bool:
-        return self._life == self._writer.life and not self._writer.closed
-
-    def working(self) -> Generator[simpy.Event]:
-        """Begin a transaction every period; one that is late delays the next."""
-        env, part = self._writer.world.env, self._writer.part
-        open_ms = part.every_ms if part.open_ms is None else part.open_ms
-        planned_ms = int(env.now)
-        while self._runs:
-            name = self._writer.begin()
-            self.planned_ms[name] = planned_ms + open_ms
-            if open_ms <= part.every_ms:
-                yield from self._committing(name)
-            else:
-                env.process(self._committing(name))
-            planned_ms += part.every_ms
-            while planned_ms + open_ms <= env.now:
-                planned_ms += part.every_ms
-            yield env.timeout(max(0, planned_ms - int(env.now)))
-
-    def _committing(self, name: str) -> Generator[simpy.Event]:
-        """Commit a transaction when its time has come, and wait until the controller has the request."""
-        writer, env = self._writer, self._writer.world.env
-        while env.now < self.planned_ms[name] or name not in writer.handles:
-            yield env.timeout(max(1, self.planned_ms[name] - int(env.now)))
-            if not self._runs:
-                return
-        handle = writer.handles[name]
-        if handle.state is TxnState.OPEN:
-            writer.commit_open(handle)
-        yield writer.requested[name]
-
-    def hold(self, name: str, hold_ms: int) -> None:
-        """Commit a transaction that much later than planned."""
-        if name in self.planned_ms:
-            self.planned_ms[name] += hold_ms
-
-
 CommitTime = int | Literal["policy"] | None
 
 
@@ -113,17 +66,48 @@ class TxnWriter(WriterProcess):
 
     def _begin_anew(self) -> None:
         super()._begin_anew()
-        self._schedule = Schedule(self)
         self.handles: dict[str, TxnHandle] = {}
         self._open: list[TxnHandle] = []
         self._to_request: list[TxnHandle] = []
         self._asked = False
-        self.requested: dict[str, simpy.Event] = {}
+        self._planned_ms: dict[str, int] = {}
+        self._requested: dict[str, simpy.Event] = {}
         self._unfinished: dict[str, None] = {}
 
     def _work(self) -> None:
         """Begin and commit transactions."""
-        self.world.env.process(self._schedule.working())
+        self.world.env.process(self._working(self.life))
+
+    def _runs(self, life: int) -> bool:
+        return life == self.life and not self.closed
+
+    def _working(self, life: int) -> Generator[simpy.Event]:
+        """Begin a transaction every period; one that is late delays the next."""
+        env, part = self.world.env, self.part
+        open_ms = part.every_ms if part.open_ms is None else part.open_ms
+        planned_ms = int(env.now)
+        while self._runs(life):
+            name = self.begin()
+            self._planned_ms[name] = planned_ms + open_ms
+            if open_ms <= part.every_ms:
+                yield from self._committing(life, name)
+            else:
+                env.process(self._committing(life, name))
+            planned_ms += part.every_ms
+            while planned_ms + open_ms <= env.now:
+                planned_ms += part.every_ms
+            yield env.timeout(max(0, planned_ms - int(env.now)))
+
+    def _committing(self, life: int, name: str) -> Generator[simpy.Event]:
+        """Commit a transaction when its time has come, and wait until the controller has the request."""
+        env = self.world.env
+        while env.now < self._planned_ms[name] or name not in self.handles:
+            yield env.timeout(max(1, self._planned_ms[name] - int(env.now)))
+            if not self._runs(life):
+                return
+        if self.handles[name].state is TxnState.OPEN:
+            self.commit_open(self.handles[name])
+        yield self._requested[name]
 
     def crash(self) -> None:
         """End the life at once; nobody keeps its open transactions alive any more."""
@@ -160,9 +144,9 @@ class TxnWriter(WriterProcess):
             then, self._leaving = self._leaving, None
             then()
 
-    def _send(self, batch: NDArray[np.int64], into: TxnHandle | None = None) -> None:
+    def _send(self, events: NDArray[np.int64], into: TxnHandle | None = None) -> None:
         """Write a batch in a given or the newest open transaction, or keep it until there is one."""
-        self._pending.append(batch)
+        self._pending.append(events)
         if not self._open:
             return
         handle, events = into or self._open[-1], np.concatenate(self._pending)
@@ -178,7 +162,7 @@ class TxnWriter(WriterProcess):
         """At the segment store: kept beside the segment until the transaction is merged."""
         if self.world.deleted:
             return
-        handle.txn.stored.write(segment_id, self.backlog.event_time[events])
+        handle.txn.write(segment_id, self.backlog.event_time[events])
         self.world.send(SEGMENT_STORE, self.party, "acknowledge", handle.txn, self._on_acknowledged, life, handle)
 
     def _on_acknowledged(self, life: int, handle: TxnHandle) -> None:
@@ -191,7 +175,7 @@ class TxnWriter(WriterProcess):
         self._begun += 1
         name = f"{self.part.name}-{self._begun}"
         self._unfinished[name] = None
-        self.requested[name] = self.world.env.event()
+        self._requested[name] = self.world.env.event()
         transactions = self.world.transactions
         self.client.ask(
             "begin transaction",
@@ -224,7 +208,7 @@ class TxnWriter(WriterProcess):
         if life == self.life:
             self._to_request.pop(0).written.clear()
             self._asked = False
-            self.requested[txn.name].succeed()
+            self._requested[txn.name].succeed()
             self._request_next()
 
     def on_done(self, txn: Txn) -> None:
@@ -236,19 +220,17 @@ class TxnWriter(WriterProcess):
 
     def hold(self, hold_ms: int) -> None:
         """Hold the oldest open transaction for longer than planned."""
-        for handle in self._open[:1]:
-            self._schedule.hold(handle.txn.name, hold_ms)
+        if self._open and self._open[0].txn.name in self._planned_ms:
+            self._planned_ms[self._open[0].txn.name] += hold_ms
 
     def commit(self, name: str | None, time: CommitTime) -> None:
         """Commit the named or the oldest open transaction, if that is open."""
-        handle = self._named(name, "commit")
-        if handle is not None:
+        if (handle := self._named(name, "commit")) is not None:
             self.commit_open(handle, time)
 
     def write(self, name: str | None) -> None:
         """Write what was given so far in the named or the oldest open transaction, if that is open."""
-        handle = self._named(name, "write in")
-        if handle is not None:
+        if (handle := self._named(name, "write in")) is not None:
             self._send(self.backlog.take_arrived(self.world.now_ms), handle)
 
     def abort(self, name: str | None, backlog: str) -> None:
@@ -258,7 +240,7 @@ class TxnWriter(WriterProcess):
             return
         handle.state = TxnState.ABORTING
         self._open.remove(handle)
-        self.requested[handle.txn.name].succeed()
+        self._requested[handle.txn.name].succeed()
         events, transactions = handle.events, self.world.transactions
         self.backlog.settle(events)
         self.client.ask(
@@ -291,7 +273,11 @@ class TxnWriter(WriterProcess):
         self._open.remove(handle)
         self._to_request.append(handle)
         self.backlog.acknowledge(handle.events)
-        handle.time = self._chosen() if given == "policy" else given
+        if given == "policy":
+            now_ms = self.world.now_ms
+            silent = now_ms < self.silent_until
+            given = None if silent else time_to_note(self.part.noting, self.backlog, now_ms)
+        handle.time = given
         if handle.time is not None and self.part.id is None:
             self.refuse("commit")
             handle.time = None
@@ -310,10 +296,3 @@ class TxnWriter(WriterProcess):
                 lambda controller: transactions.commit(controller, txn, time),
                 lambda _: self._on_requested(life, txn),
             )
-
-    def _chosen(self) -> int | None:
-        """The time that the policy chooses for a commit; None while the writer is silent."""
-        now = self.world.now_ms
-        if now < self.silent_until:
-            return None
-        return time_to_note(self.part.noting, self.backlog, now)

@@ -15,7 +15,7 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario.checks import controllers_of, process_names, readers_of
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
-from wmlab.streams.sim.actions import plan_script
+from wmlab.streams.sim.actions import Actions
 from wmlab.streams.sim.controller import Fleet
 from wmlab.streams.sim.coordinator import Coordinator
 from wmlab.streams.sim.group import Group
@@ -88,10 +88,6 @@ class World(Simulation):
         """The writer process called `name`; the first one of a writer is called like it."""
         return self._by_name[name]
 
-    def processes_of(self, part_name: str) -> int:
-        """How many processes of a writer there are."""
-        return sum(writer.part.name == part_name for writer in self.writers)
-
     def join(self, process: Writer) -> None:
         """One more process of a writer, which starts now."""
         self.writers.append(process)
@@ -115,8 +111,9 @@ class World(Simulation):
         """Run to the end of the scenario; `progress` gets the percentage done."""
         for stream in self.streams.values():
             stream.open()
-        self.fleet.start()
-        plan_script(self, self.scenario.script)
+        for controller in self.fleet.members:
+            controller.start()
+        Actions(self).plan(self.scenario.script)
         for writer in self.writers:
             self.after(writer.part.starts_ms, writer.start)
         for group in self.scenario.groups:

@@ -8,9 +8,9 @@ acknowledged are not covered by its position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,7 +84,7 @@ class WriterProcess:
         """Know what a process knows when it starts."""
         self.client = ControllerClient(self.world, self.party)
 
-    def _send(self, batch: NDArray[np.int64]) -> None:
+    def _send(self, events: NDArray[np.int64]) -> None:
         """Write a batch of events."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class WriterProcess:
             return
         self.life += 1
         self.closed = False
-        self.client.stop()
+        self.client.stopped = True
         self._begin_anew()
         self.world.env.process(self._sending(self.life))
         self._work()
@@ -106,17 +106,12 @@ class WriterProcess:
     def crash(self) -> None:
         """End the life at once, without a word to anybody."""
         self.life += 1
-        self.client.stop()
+        self.client.stopped = True
 
     def restart(self, backlog: str) -> None:
         """Begin a new life; events that happened meanwhile are lost, or kept to be sent at once."""
         self.backlog.start_over(self.world.now_ms, keep=backlog == "kept")
         self.start()
-
-    def move(self, world: StreamWorld) -> None:
-        """Begin a life on a stream that was created anew; what happened meanwhile is lost."""
-        self.world = world
-        self.restart("lost")
 
     def leave(self, call: str) -> None:
         """Tell a controller that the writer need not be waited for any more."""
@@ -164,10 +159,11 @@ class Writer(WriterProcess):
         for segment in active:
             self.position = add_segment(self.position, segment.id)
         self.routes = Routes.of(active)
+        now_ms, every_ms = self.world.now_ms, self.part.note_every_ms
         if self._automatic is not None:
-            self.world.env.process(self._note_automatically(self.life, self._automatic))
-        elif self.part.note_every_ms is not None:
-            self.world.env.process(self._note_by_policy(self.life, self.part.note_every_ms))
+            self.world.env.process(self._noting(self.life, self._automatic.times_ms(now_ms, self.world.end_ms)))
+        elif every_ms is not None:
+            self.world.env.process(self._noting(self.life, count(now_ms + every_ms, every_ms)))
 
     def close(self, then: Callable[[], None]) -> None:
         """End the life in order: write what is there, wait for the acknowledgements, then do what comes `then`."""
@@ -184,9 +180,11 @@ class Writer(WriterProcess):
         while self._flushes and self.backlog.all_settled(self._flushes[0][0]):
             self._flushes.pop(0)[1]()
 
-    def _send(self, batch: NDArray[np.int64]) -> None:
-        for segment_id, events in self.routes.split(self.backlog.key[batch], batch) if len(batch) else ():
-            self._append(segment_id, events)
+    def _send(self, events: NDArray[np.int64], resent_from: int | None = None) -> None:
+        for segment_id, part in self.routes.split(self.backlog.key[events], events) if len(events) else ():
+            if resent_from is not None:
+                self._seals[resent_from].outstanding += 1
+            self._append(segment_id, part, resent_from)
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         append = _Append(self.life, segment_id, events, resent_from)
@@ -240,12 +238,18 @@ class Writer(WriterProcess):
         """The store refused an append: ask for the successors once, then send the events again."""
         if append.life != self.life:
             return
-        sealed_id = append.segment_id
+        sealed_id, life = append.segment_id, self.life
         if sealed_id not in self._seals:
             self._seals[sealed_id] = _Seal()
-            self.client.successors(sealed_id, partial(self._on_successors, self.life, sealed_id))
+            self.client.ask(
+                "get successors",
+                "successors",
+                sealed_id,
+                lambda controller: controller.check_alive(),
+                lambda _: self._on_successors(life, sealed_id),
+            )
         if self._seals[sealed_id].successors is not None:
-            self._resend(sealed_id, append.events)
+            self._send(append.events, sealed_id)
         else:
             self._seals[sealed_id].waiting.append(append.events)
         if append.resent_from is not None:
@@ -260,26 +264,18 @@ class Writer(WriterProcess):
             # The whole stream is sealed; there is nothing left to write to (upstream: the writer fails).
             self.crash()
             return
-        self._reroute()
+        # Send no key to a segment known to be sealed; after a rolling transaction a successor may be sealed too.
+        for known_id in sorted(self._seals):
+            successors = self._seals[known_id].successors
+            if successors is not None:
+                self.routes = self.routes.replace(known_id, successors)
         for successor in seal.successors:
             if successor.id not in self._seals:
                 self.position = add_segment(self.position, successor.id)
-        self._resend(sealed_id, np.concatenate(seal.waiting))
+        self._send(np.concatenate(seal.waiting), sealed_id)
         for segment_id in [held for held in self.position if held not in self._seals]:
             self._append(segment_id, _NOTHING)
         self._drop(sealed_id)
-
-    def _reroute(self) -> None:
-        """Send no key to a segment known to be sealed; after a rolling transaction a successor may be sealed too."""
-        for sealed_id in sorted(self._seals):
-            successors = self._seals[sealed_id].successors
-            if successors is not None:
-                self.routes = self.routes.replace(sealed_id, successors)
-
-    def _resend(self, sealed_id: int, events: NDArray[np.int64]) -> None:
-        for segment_id, part in self.routes.split(self.backlog.key[events], events) if len(events) else ():
-            self._seals[sealed_id].outstanding += 1
-            self._append(segment_id, part, sealed_id)
 
     def _account(self, sealed_id: int) -> None:
         """A resent append was answered; once all of a sealed segment's are, it leaves the position."""
@@ -290,21 +286,12 @@ class Writer(WriterProcess):
         if self._seals[sealed_id].outstanding == 0:
             self.position = remove_segment(self.position, sealed_id)
 
-    def _note_by_policy(self, life: int, every_ms: int) -> Generator[simpy.Event]:
-        env = self.world.env
-        while True:
-            yield env.timeout(every_ms)
-            if life != self.life or self.closed:
-                return
-            if env.now >= self.silent_until:
-                self.note_chosen()
-
-    def _note_automatically(self, life: int, automatic: AutomaticNotes) -> Generator[simpy.Event]:
+    def _noting(self, life: int, times_ms: Iterable[int]) -> Generator[simpy.Event]:
+        """Note the time at each of these times, unless the writer is silent then, until it is closed."""
         world = self.world
-        for at_ms in automatic.times_ms(world.now_ms, world.end_ms):
+        for at_ms in times_ms:
             yield world.env.timeout(at_ms - world.now_ms)
-            stopped = self.closed and not self.part.auto_note_survives_close
-            if life != self.life or stopped:
+            if life != self.life or (self.closed and not self.part.auto_note_survives_close):
                 return
             if world.now_ms >= self.silent_until:
                 self.note_chosen()
