@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -21,11 +21,17 @@ def grouped(number: int) -> str:
     return f"{number:,}".replace(",", " ")
 
 
+def is_instant(values: Iterable[int | None]) -> bool:
+    """Whether the known values read as ms since 1970 (all between 1973 and 9892) rather than as durations."""
+    known = [value for value in values if value is not None]
+    return bool(known) and min(known) >= _EARLIEST_INSTANT_MS and max(known) <= _LATEST_INSTANT_MS
+
+
 def moment(time_ms: int | None) -> str:
     """A time: "29 400 ms", or "2013-01-05 17:32:00 UTC" for ms since 1970; "unknown" for None."""
     if time_ms is None:
         return "unknown"
-    if not _EARLIEST_INSTANT_MS <= time_ms <= _LATEST_INSTANT_MS:
+    if not is_instant([time_ms]):
         return f"{grouped(time_ms)} ms"
     instant = _EPOCH + timedelta(milliseconds=time_ms)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts.steps import bands, hold, last_known, minus, staircases, standstills, thin, unknown_spans
+from wmlab.core.charts.steps import bands, hold, minus, staircases, standstills, thin, unknown_spans
 
 
 def test_a_value_holds_until_the_next_row() -> None:
@@ -32,12 +32,6 @@ def test_there_is_no_band_where_one_bound_is_unknown() -> None:
 
 def test_unknown_spans_end_where_the_value_is_known_again() -> None:
     assert unknown_spans([0, 2, 5, 9], [None, 1, None, None]) == [(0, 2), (5, 9)]
-
-
-def test_last_known_is_held_to_the_row_after_it() -> None:
-    assert last_known([0, 1, 2], [4, 5, None]) == (2, 5)
-    assert last_known([0, 1], [4, 5]) == (1, 5)
-    assert last_known([0], [None]) is None
 
 
 def test_minus_is_unknown_where_either_side_is() -> None:

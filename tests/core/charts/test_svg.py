@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from wmlab.core.charts import svg
 from wmlab.core.charts.axis import duration_ticks
-from wmlab.core.charts.style import GREY, PLOTLY_COLOUR, ROLES
+from wmlab.core.charts.style import GREY, ROLES
 
 PANEL = svg.PlotArea(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
 
@@ -77,4 +77,4 @@ def test_plotly_colours_are_readable_on_white_and_on_near_black() -> None:
     for page in ("#ffffff", "#111111"):
         assert contrast(GREY, page) >= 4.3
         for name in ("lower", "upper", "alarm"):
-            assert contrast(PLOTLY_COLOUR[name], page) >= 3.6
+            assert contrast(ROLES[name].both, page) >= 3.6

@@ -1,4 +1,4 @@
-"""The axes of a chart: their range, where their ticks stand, and how a time, a duration or a number is written.
+"""The axes of a chart: their range, where their ticks are, and how a time, a duration or a number is written.
 
 Times and durations are integers in milliseconds, and only integers decide where a tick lies, so every platform
 puts the same ticks in the same places. Instants are written in UTC.
@@ -6,13 +6,14 @@ puts the same ticks in the same places. Instants are written in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
-from typing import Final
+from functools import partial
+from typing import ClassVar, Final
 
 from wmlab.core.charts.steps import Value
+from wmlab.core.words import is_instant, span
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
@@ -21,8 +22,8 @@ DAY_MS: Final = 24 * HOUR_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_EARLIEST_INSTANT_MS: Final = 100_000_000_000
-_LATEST_INSTANT_MS: Final = 250_000_000_000_000
+
+Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,9 @@ _INSTANT_STEPS_MS: Final = (
 _MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200)
 
 
-def is_instant(values: Iterable[int | None]) -> bool:
-    """Whether the known values read as ms since 1970 (all between 1973 and 9892) rather than as durations."""
-    known = [value for value in values if value is not None]
-    return bool(known) and min(known) >= _EARLIEST_INSTANT_MS and max(known) <= _LATEST_INSTANT_MS
-
-
 def duration_unit(span_ms: int) -> Unit:
     """The unit in which an axis that covers `span_ms` has numbers of one to three digits."""
     return next((unit for limit, unit in _UNITS if span_ms <= limit), _DAYS)
-
-
-Number = int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +88,10 @@ class Axis:
     @property
     def title(self) -> str:
         """Name and unit."""
-        if self.instants:
-            return f"{self.name} (UTC, {years(self.low, self.high)})"
-        return f"{self.name} ({self.unit.symbol})"
+        if not self.instants:
+            return f"{self.name} ({self.unit.symbol})"
+        first, last = _moment(self.low).year, _moment(self.high).year
+        return f"{self.name} (UTC, {first if first == last else f'{first} to {last}'})"
 
     def ticks(self, count: int) -> list[Tick]:
         """At most `count` + 1 ticks inside the range."""
@@ -113,98 +106,55 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
-    """What the axes have in common that do not show time."""
+class Numbers:
+    """An axis of numbers, with its own ticks if `marked`; the low end may be the larger number."""
 
-    @property
-    def instants(self) -> bool:
-        """Whether the axis shows dates."""
-        return False
+    title: str
+    low: float
+    high: float
+    marked: tuple[Tick, ...] | None = None
+    instants: ClassVar[bool] = False
+
+    def ticks(self, count: int) -> list[Tick]:
+        """At most `count` + 1 ticks at round numbers, or those that are marked."""
+        if self.marked is not None:
+            return list(self.marked)
+        low, high = int(self.low), int(self.high)
+        step = nice_step(max(high - low, 1), count)
+        return [Tick(value, format_number(value)) for value in _multiples(low, high, step)]
 
     def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
         """Values as a plotly axis takes them."""
         return list(values)
 
 
-@dataclass(frozen=True, slots=True)
-class Counts(_Numbers):
-    """An axis of whole numbers."""
-
-    title: str
-    low: int
-    high: int
-
-    def ticks(self, count: int) -> list[Tick]:
-        """At most `count` + 1 ticks inside the range."""
-        return number_ticks(self.low, self.high, count=count)
+Scale = Axis | Numbers
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes(_Numbers):
+def lane_axis(names: Sequence[str], title: str = "") -> Numbers:
     """A vertical axis of named rows, the first on top; row i is the stretch from i - 0.5 to i + 0.5."""
-
-    names: tuple[str, ...]
-    title: str = ""
-
-    @property
-    def low(self) -> float:
-        """The lower edge."""
-        return max(len(self.names), 1) - 0.5
-
-    @property
-    def high(self) -> float:
-        """The upper edge."""
-        return -0.5
-
-    def ticks(self, count: int) -> list[Tick]:  # noqa: ARG002 (as other axes)
-        """One for each row."""
-        return [Tick(row, name) for row, name in enumerate(self.names)]
-
-
-@dataclass(frozen=True, slots=True)
-class Share(_Numbers):
-    """A vertical axis from 0 to 1, such as the key space."""
-
-    title: str
-    low: float = 0.0
-    high: float = 1.0
-
-    def ticks(self, count: int) -> list[Tick]:  # noqa: ARG002 (as other axes)
-        """The quarters."""
-        return [Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5)]
-
-
-Scale = Axis | Counts | Lanes | Share
+    rows = tuple(Tick(row, name) for row, name in enumerate(names))
+    return Numbers(title, max(len(rows), 1) - 0.5, -0.5, rows)
 
 
 def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0, unit: Unit | None = None) -> Axis:
-    """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise."""
+    """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise.
+
+    It has a margin on both sides, or a second if the values are equal.
+    """
     known = [value for value in values if value is not None] or [0, 1]
-    low, high = padded(known, pad_percent)
-    return Axis(name, low, high, is_instant(known), unit or duration_unit(high - low))
-
-
-def padded(values: Sequence[int], pad_percent: int) -> tuple[int, int]:
-    """The range of the values with a margin on both sides; of equal values a second on both sides."""
-    low, high = min(values), max(values)
+    low, high = min(known), max(known)
     pad = (high - low) * pad_percent // 100 if low < high else SECOND_MS
-    return low - pad, high + pad
+    low, high = low - pad, high + pad
+    return Axis(name, low, high, is_instant(known), unit or duration_unit(high - low))
 
 
 def nice_step(span: int, count: int) -> int:
     """The smallest of 1, 2, 5, 10, 20, … that cuts `span` into at most `count` parts."""
     power = 1
-    while True:
-        for digit in (1, 2, 5):
-            if digit * power * count >= span:
-                return digit * power
+    while 5 * power * count < span:
         power *= 10
-
-
-def number_ticks(low: int, high: int, *, count: int = 6) -> list[Tick]:
-    """At most `count` + 1 ticks at round numbers from `low` to `high`."""
-    step = nice_step(max(high - low, 1), count)
-    return [Tick(value, format_number(value)) for value in _multiples(low, high, step)]
+    return next(digit * power for digit in (1, 2, 5) if digit * power * count >= span)
 
 
 def duration_ticks(low_ms: int, high_ms: int, *, count: int = 6, unit: Unit | None = None) -> list[Tick]:
@@ -247,15 +197,7 @@ def format_duration(value_ms: int) -> str:
     if value_ms < SECOND_MS:
         return f"{value_ms} ms" if value_ms else "0 s"
     tenths = (value_ms + 50) // 100
-    if tenths < 6_000:
-        return f"{tenths // 10}.{tenths % 10} s"
-    for limit, major, major_ms, minor, minor_ms in (
-        (2 * HOUR_MS, "min", MINUTE_MS, "s", SECOND_MS),
-        (2 * DAY_MS, "h", HOUR_MS, "min", MINUTE_MS),
-    ):
-        if value_ms < limit:
-            return f"{value_ms // major_ms} {major} {value_ms % major_ms // minor_ms} {minor}"
-    return f"{value_ms // DAY_MS} d {value_ms % DAY_MS // HOUR_MS} h"
+    return f"{tenths // 10}.{tenths % 10} s" if tenths < 6_000 else span(value_ms, beside_ms=value_ms + MINUTE_MS)
 
 
 def format_instant(value_ms: int, *, span_ms: int) -> str:
@@ -264,32 +206,14 @@ def format_instant(value_ms: int, *, span_ms: int) -> str:
     day = f"{_MONTHS[moment.month - 1]} {moment.day}"
     if span_ms > 60 * DAY_MS:
         return f"{day} {moment.year}"
-    fine = span_ms < 2 * HOUR_MS
-    return f"{day}, {_clock(moment, with_seconds=fine, with_ms=span_ms < 10 * SECOND_MS)}"
+    return f"{day}, {_clock(moment, with_seconds=span_ms < 2 * HOUR_MS, with_ms=span_ms < 10 * SECOND_MS)}"
 
 
-@dataclass(frozen=True, slots=True)
-class TimeWords:
-    """Writes a time as its column reads: an instant in UTC, as exact as the span shows, or a duration."""
-
-    instants: bool
-    span_ms: int
-
-    @classmethod
-    def of(cls, values: Iterable[Value]) -> TimeWords:
-        """For the known values of a column; there must be one."""
-        known = [value for value in values if value is not None]
-        return cls(is_instant(known), max(known) - min(known))
-
-    def __call__(self, value_ms: int) -> str:
-        """The time in words."""
-        return format_instant(value_ms, span_ms=self.span_ms) if self.instants else format_duration(value_ms)
-
-
-def years(low_ms: int, high_ms: int) -> str:
-    """The years an axis covers: "2024" or "2023 to 2024"."""
-    first, last = _moment(low_ms).year, _moment(high_ms).year
-    return str(first) if first == last else f"{first} to {last}"
+def time_words(values: Iterable[Value]) -> Callable[[int], str]:
+    """Writes a time as a column of these values reads: an instant as exact as their span shows, or a duration."""
+    known = [value for value in values if value is not None]
+    span_ms = max(known) - min(known)
+    return partial(format_instant, span_ms=span_ms) if is_instant(known) else format_duration
 
 
 def _multiples(low: int, high: int, step: int) -> range:
@@ -313,9 +237,7 @@ def _moment(value_ms: int) -> datetime:
 
 
 def _clock(moment: datetime, *, with_seconds: bool, with_ms: bool) -> str:
-    text = f"{moment.hour:02}:{moment.minute:02}"
-    if with_seconds or with_ms:
-        text += f":{moment.second:02}"
+    text = f"{moment:%H:%M:%S}" if with_seconds or with_ms else f"{moment:%H:%M}"
     return f"{text}.{moment.microsecond // 1_000:03}" if with_ms else text
 
 

@@ -32,28 +32,19 @@ def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> l
 
     Labels that would touch form a block around their mean; the order along the axis never changes.
     """
-    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+
+    def edges(block: Sequence[int]) -> tuple[float, float]:
+        length = gap * (len(block) - 1)
+        first = max(min(sum(wanted[i] for i in block) / len(block) - length / 2, high - length), low)
+        return first, first + length
+
     blocks: list[list[int]] = []
-    for index in order:
+    for index in sorted(range(len(wanted)), key=lambda i: (wanted[i], i)):
         blocks.append([index])
-        while (
-            len(blocks) > 1
-            and _edges(blocks[-2], wanted, gap, low, high)[1] + gap > (_edges(blocks[-1], wanted, gap, low, high)[0])
-        ):
+        while len(blocks) > 1 and edges(blocks[-2])[1] + gap > edges(blocks[-1])[0]:
             blocks[-2:] = [blocks[-2] + blocks[-1]]
-    places = [0.0] * len(wanted)
-    for block in blocks:
-        first, _ = _edges(block, wanted, gap, low, high)
-        for rank, index in enumerate(block):
-            places[index] = first + rank * gap
-    return places
-
-
-def _edges(block: Sequence[int], wanted: Sequence[float], gap: float, low: float, high: float) -> tuple[float, float]:
-    length = gap * (len(block) - 1)
-    first = sum(wanted[i] for i in block) / len(block) - length / 2
-    first = max(min(first, high - length), low)
-    return first, first + length
+    heights = {index: edges(block)[0] + rank * gap for block in blocks for rank, index in enumerate(block)}
+    return [heights[index] for index in range(len(wanted))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +80,14 @@ def stagger(
 def _place_all(
     places: Sequence[float], widths: Sequence[float], limit: float, levels: int, *, backwards: bool
 ) -> list[Placed | None]:
-    found: dict[int, Placed | None] = {}
+    labels: list[Placed | None] = [None] * len(places)
     for i in sorted(range(len(places)), reverse=backwards):
         after, before = (places[i], places[i] + widths[i], False), (places[i] - widths[i], places[i], True)
         sides = [side for side in ((before, after) if backwards else (after, before)) if side[0] >= 0]
         wishes = [Placed(level, *side) for side in sides if side[1] <= limit for level in reversed(range(levels))]
-        lines = [(places[k], other) for k, other in found.items() if other is not None]
-        found[i] = next((wish for wish in wishes if _is_free(wish, places[i], lines)), None)
-    return [found[i] for i in range(len(places))]
+        lines = [(place, label) for place, label in zip(places, labels, strict=True) if label is not None]
+        labels[i] = next((wish for wish in wishes if _is_free(wish, places[i], lines)), None)
+    return labels
 
 
 def _is_free(wish: Placed, place: float, lines: Sequence[tuple[float, Placed]]) -> bool:
@@ -108,13 +99,3 @@ def _is_free(wish: Placed, place: float, lines: Sequence[tuple[float, Placed]]) 
         if texts_meet or line_crosses_wish or line_crosses_other:
             return False
     return True
-
-
-def unlabelled(labels: Sequence[object | None]) -> str:
-    """What to add to the subtitle if some events have no room for their label."""
-    count = labels.count(None)
-    if not count:
-        return ""
-    if len(labels) == 1:
-        return " What happened is marked without a label."
-    return f" {count} of {len(labels)} happenings are marked without a label."

@@ -5,17 +5,18 @@ Only lists of Python numbers, strings and None go in: plotly would store NumPy a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
-from wmlab.core.charts.axis import Axis, Lanes, Scale, Share
-from wmlab.core.charts.layout import Placed, spread, stagger, text_width, unlabelled, wrap
-from wmlab.core.charts.scene import Between, Blocks, Dots, Layer, Panel, Path, Scene, Steps
-from wmlab.core.charts.steps import bands, hold
-from wmlab.core.charts.style import FONT, GREY, PLOTLY_COLOUR, PLOTLY_DASH, ROLES
+from wmlab.core.charts.axis import Axis, Number, Numbers
+from wmlab.core.charts.layout import Placed, spread
+from wmlab.core.charts.scene import Blocks, Dots, Layer, Panel, Path, Scene, Steps
+from wmlab.core.charts.steps import Value, bands, hold
+from wmlab.core.charts.style import FONT, GREY, ROLES
 
 _GRID: Final = "rgba(127,127,127,0.25)"
 _INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
@@ -71,7 +72,7 @@ def draw_plotly(scene: Scene) -> go.Figure:
     traces = []
     for number, panel in enumerate(scene.panels, start=1):
         for layer in panel.layers:
-            traces += _traces(scene, panel, layer, f"y{number if number > 1 else ''}")
+            traces += _trace(scene, panel, layer, f"y{number if number > 1 else ''}")
     if scene.rules:
         traces.append(_rule_labels(scene, frame))
     return go.Figure(data=_named_once(traces), layout=_layout(scene, frame))
@@ -80,10 +81,7 @@ def draw_plotly(scene: Scene) -> go.Figure:
 def _arrange(scene: Scene) -> _Frame:
     """Heights of the panels and positions of the labels, for a plot as wide as a notebook."""
     width = _READABLE_WIDTH - scene.left - scene.right
-    span = scene.across.high - scene.across.low
-    columns = [(rule.x - scene.across.low) / span * width for rule in scene.rules]
-    widths = [text_width(rule.label, 12) + 12 for rule in scene.rules]
-    levels, labels = stagger(columns, widths, limit=width + scene.right - _EDGE)
+    levels, labels = scene.rule_labels(width, size=12, gap=12, limit=width + scene.right - _EDGE)
     panels: list[tuple[float, float]] = []
     top = 0.0
     for panel in reversed(scene.panels):
@@ -97,7 +95,7 @@ def _arrange(scene: Scene) -> _Frame:
         top=lane + (levels + (None in labels)) * _LEVEL if labels else top,
         levels=levels,
         labels=labels,
-        head=wrap(scene.subtitle + unlabelled(labels), width=_READABLE_WIDTH, size=13),
+        head=scene.subtitle_lines(labels, width=_READABLE_WIDTH),
     )
 
 
@@ -179,109 +177,92 @@ def _up(panel: Panel) -> dict[str, Any]:
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
     }
-    if isinstance(axis, Lanes | Share):
-        ticks = axis.ticks(panel.tick_count)
-        shown |= {"tickvals": [tick.value for tick in ticks], "ticktext": [escape(tick.label) for tick in ticks]}
+    if isinstance(axis, Numbers) and axis.marked is not None:
+        shown["tickvals"] = [tick.value for tick in axis.marked]
+        shown["ticktext"] = [escape(tick.label) for tick in axis.marked]
     if panel.note:
         shown |= {"showticklabels": False, "showgrid": False, "ticks": ""}
-    return shown | ({"fixedrange": True} if isinstance(axis, Lanes) else {})
+    return shown | ({"fixedrange": True} if axis.low > axis.high else {})  # lanes are not zoomed
 
 
-def _traces(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scatter | go.Bar]:
+def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scatter | go.Bar]:
+    """The layer as a trace; an empty one is none."""
+
+    def points(xs: Sequence[Number | None], ys: Sequence[Number | None]) -> dict[str, Any]:
+        return {"x": scene.across.plotted(xs), "y": panel.up.plotted(ys), "yaxis": yaxis}
+
     if isinstance(layer, Steps):
-        return [_steps(scene, panel.up, layer, yaxis)]
+        xs, ys = hold(layer.xs, layer.ys)
+        return [go.Scatter(**points(xs, ys), **_steps(scene, panel, layer, ys))]
     if isinstance(layer, Path):
-        return [_path(scene, panel.up, layer, yaxis)]
+        look = {"mode": "lines", "line": _line(layer.role), "connectgaps": False, "hoverinfo": "skip"}
+        return [go.Scatter(**points(layer.xs, layer.ys), **look, **_entry(layer))]
     if isinstance(layer, Dots):
-        return [_dots(scene, panel.up, layer, yaxis)] if layer.xs else []
+        return [go.Scatter(**points(layer.xs, layer.ys), **_dots(scene, layer), **_entry(layer))] if layer.xs else []
     if isinstance(layer, Blocks):
-        return [_blocks(scene, layer, yaxis)] if layer.boxes else []
-    return _between(scene, panel.up, layer, yaxis)
+        return [go.Bar(yaxis=yaxis, **_blocks(scene, layer), **_entry(layer))] if layer.boxes else []
+    outlines = bands(layer.xs, layer.lows, layer.highs)
+    corners = [corner for outline in outlines for corner in [(None, None), *outline]][1:]
+    around = points([x for x, _ in corners], [y for _, y in corners])
+    look = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": ROLES["band"].both}
+    return [go.Scatter(**around, **look, hoverinfo="skip", name="between", showlegend=False)] if corners else []
+
+
+def _entry(layer: Path | Dots | Blocks) -> dict[str, Any]:
+    return {"name": escape(layer.name), "showlegend": layer.legend}
 
 
 def _line(role: str) -> dict[str, Any]:
-    return {"color": _solid(role), "width": ROLES[role].width, "dash": PLOTLY_DASH.get(role, "solid")}
+    return {"color": _solid(role), "width": ROLES[role].width, "dash": ROLES[role].plotly_dash}
 
 
-def _steps(scene: Scene, up: Scale, layer: Steps, yaxis: str) -> go.Scatter:
-    xs, ys = hold(layer.xs, layer.ys)
-    alone = bool(ys) and ys[-1] is not None and (len(ys) == 1 or ys[-2] is None)
-    look: dict[str, Any] = {"mode": "lines"}
-    if alone:
-        look = {"mode": "lines+markers", "cliponaxis": False}
-        look["marker"] = {"size": [0] * (len(xs) - 1) + [8], "opacity": 1}
-    if scene.together and isinstance(up, Axis):
+def _steps(scene: Scene, panel: Panel, layer: Steps, ys: Sequence[Value]) -> dict[str, Any]:
+    look: dict[str, Any] = {"mode": "lines", "line": {"shape": "hv"} | _line(layer.role), "connectgaps": False}
+    if ys and ys[-1] is not None and (len(ys) == 1 or ys[-2] is None):
+        marker = {"size": [0] * (len(ys) - 1) + [8], "opacity": 1}
+        look |= {"mode": "lines+markers", "cliponaxis": False, "marker": marker}
+    if scene.together and isinstance(up := panel.up, Axis):
         look["hovertemplate"] = f"%{{y|{_INSTANT_FORMAT}}}" if up.instants else f"%{{y:,.6~f}} {up.unit.symbol}"
-    return go.Scatter(
-        x=scene.across.plotted(xs),
-        y=up.plotted(ys),
-        line={"shape": "hv"} | _line(layer.role),
-        connectgaps=False,
-        name=escape(layer.name),
-        showlegend=False,
-        yaxis=yaxis,
-        **look,
-    )
+    return look | {"name": escape(layer.name), "showlegend": False}
 
 
-def _path(scene: Scene, up: Scale, layer: Path, yaxis: str) -> go.Scatter:
-    return go.Scatter(
-        x=scene.across.plotted(layer.xs),
-        y=up.plotted(layer.ys),
-        mode="lines",
-        line=_line(layer.role),
-        connectgaps=False,
-        hoverinfo="skip",
-        name=escape(layer.name),
-        showlegend=layer.legend,
-        yaxis=yaxis,
-    )
+def _dots(scene: Scene, layer: Dots) -> dict[str, Any]:
+    words = [escape(entry) for entry in layer.hover]
+    marker = {"symbol": _SYMBOL[layer.shape], "size": 2 * layer.size, "color": ROLES[layer.role].both}
+    return {"mode": "markers", "marker": marker} | (_hover(scene, words) if words else {"hoverinfo": "x+y+name"})
 
 
-def _dots(scene: Scene, up: Scale, layer: Dots, yaxis: str) -> go.Scatter:
-    words = [escape(entry) for entry in layer.told]
-    template = "%{customdata}" if scene.together else "%{customdata}<extra></extra>"
-    hover = {"customdata": words, "hovertemplate": template} if words else {"hoverinfo": "x+y+name"}
-    return go.Scatter(
-        x=scene.across.plotted(layer.xs),
-        y=up.plotted(layer.ys),
-        mode="markers",
-        marker={"symbol": _SYMBOL[layer.shape], "size": 2 * layer.size, "color": PLOTLY_COLOUR[layer.role]},
-        name=escape(layer.name),
-        showlegend=layer.legend,
-        yaxis=yaxis,
-        **hover,
-    )
+def _hover(scene: Scene, words: list[str]) -> dict[str, Any]:
+    """What the hover box of each point says; a box for all curves names them itself."""
+    extra = "" if scene.together else "<extra></extra>"
+    return {"customdata": words, "hovertemplate": f"%{{customdata}}{extra}"}
 
 
-def _blocks(scene: Scene, layer: Blocks, yaxis: str) -> go.Bar:
-    lengths = [box.x_high - box.x_low for box in layer.boxes]
-    unit = 1 if scene.across.instants else scene.across.plotted([1_000_000])[0]
-    scale = 1.0 if scene.across.instants else (unit or 0) / 1_000_000
+def _blocks(scene: Scene, layer: Blocks) -> dict[str, Any]:
+    unit = None if scene.across.instants else scene.across.plotted([1_000_000])[0]
+    scale = 1.0 if unit is None else unit / 1_000_000
+    lengths = [round((box.x_high - box.x_low) * scale, 6) for box in layer.boxes]
+    labels = [escape(box.label) for box in layer.boxes]
     beside = {"textposition": "outside", "cliponaxis": False} if layer.beside else {"textposition": "inside"}
-    return go.Bar(
-        orientation="h",
-        base=scene.across.plotted([box.x_low for box in layer.boxes]),
-        x=[round(length * scale, 6) for length in lengths],
-        y=[(box.y_low + box.y_high) / 2 for box in layer.boxes],
-        width=[abs(box.y_high - box.y_low) for box in layer.boxes],
-        marker={"color": _faint(layer.role, layer.opacity), "line": {"color": _solid(layer.role), "width": 1}},
-        text=[f" {escape(box.label)}" if layer.beside else escape(box.label) for box in layer.boxes],
-        insidetextanchor="start",
-        textangle=0,
-        textfont={"size": 12 if layer.beside else 11, "color": GREY},
-        constraintext="inside",
-        customdata=[escape(box.told or box.label) for box in layer.boxes],
-        hovertemplate="%{customdata}<extra></extra>",
-        name=escape(layer.name),
-        showlegend=layer.legend,
-        yaxis=yaxis,
-        **beside,
-    )
+    return beside | {
+        "orientation": "h",
+        "base": scene.across.plotted([box.x_low for box in layer.boxes]),
+        "x": lengths,
+        "y": [(box.y_low + box.y_high) / 2 for box in layer.boxes],
+        "width": [abs(box.y_high - box.y_low) for box in layer.boxes],
+        "marker": {"color": _faint(layer.role, layer.opacity), "line": {"color": _solid(layer.role), "width": 1}},
+        "text": [f" {label}" if layer.beside else label for label in labels],
+        "insidetextanchor": "start",
+        "textangle": 0,
+        "textfont": {"size": 12 if layer.beside else 11, "color": GREY},
+        "constraintext": "inside",
+        "customdata": [escape(box.hover or box.label) for box in layer.boxes],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
 
 
 def _solid(role: str) -> str:
-    colour = PLOTLY_COLOUR[role]
+    colour = ROLES[role].both
     return colour if colour.startswith("#") else GREY
 
 
@@ -291,20 +272,9 @@ def _faint(role: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def _between(scene: Scene, up: Scale, layer: Between, yaxis: str) -> list[go.Scatter]:
-    xs: list[int | None] = []
-    ys: list[int | None] = []
-    for outline in bands(layer.xs, layer.lows, layer.highs):
-        xs += [*([None] if xs else []), *(x for x, _ in outline)]
-        ys += [*([None] if ys else []), *(y for _, y in outline)]
-    look = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": PLOTLY_COLOUR["band"]}
-    points = {"x": scene.across.plotted(xs), "y": up.plotted(ys), "yaxis": yaxis}
-    return [go.Scatter(**points, **look, hoverinfo="skip", name="between", showlegend=False)] if xs else []
-
-
 def _rules(scene: Scene, frame: _Frame) -> list[dict[str, Any]]:
     """The vertical lines of what happened."""
-    line = {"color": PLOTLY_COLOUR["mark"], "width": 1, "dash": PLOTLY_DASH["mark"]}
+    line = {"color": GREY, "width": 1, "dash": ROLES["mark"].plotly_dash}
     shapes = []
     lowest = frame.lane + (_LEVEL if None in frame.labels else 0)
     xs = scene.across.plotted([rule.x for rule in scene.rules])
@@ -328,8 +298,7 @@ def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
         text=[f"{word} " if left else f" {word}" for word, left in zip(shown, before, strict=True)],
         textposition=["middle left" if left else "middle right" for left in before],
         textfont={"size": 12, "color": GREY},
-        customdata=words,
-        hovertemplate="%{customdata}" if scene.together else "%{customdata}<extra></extra>",
+        **_hover(scene, words),
         name="happened",
         showlegend=False,
         cliponaxis=False,
@@ -349,7 +318,7 @@ def _end_labels(scene: Scene) -> list[dict[str, Any]]:
             notes.append(
                 {
                     "text": f"<b>{escape(layer.name)}</b>",
-                    "font": {"size": 12, "color": PLOTLY_COLOUR[layer.role]},
+                    "font": {"size": 12, "color": ROLES[layer.role].both},
                     "showarrow": False,
                     "xref": "paper",
                     "x": 1,

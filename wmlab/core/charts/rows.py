@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 import pyarrow.compute as pc
 
-from wmlab.core.charts.axis import format_instant, is_instant
+from wmlab.core.charts.axis import format_instant
 from wmlab.core.charts.scene import Rule, Shape
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import listed
+from wmlab.core.words import is_instant, listed
 
 _Entry = TypeVar("_Entry")
 
@@ -36,31 +37,34 @@ def one_stream(recording: Recording, stream: str | None, table: str) -> str:
             remedy="Draw a recording of the model that the chart belongs to.",
         )
     names = sorted(name for name in recording.table(table)["stream"].unique().to_pylist() if name is not None)
-    if stream is not None and stream not in names:
-        known = ", ".join(names) or "no stream"
+    if stream in names or (stream is None and len(names) == 1):
+        return stream or str(names[0])
+    if stream is not None:
         raise ChartError(
-            f"Recording {recording.name!r} has no rows of stream {stream!r} in its table {table!r}; it has {known}.",
+            f"Recording {recording.name!r} has no rows of stream {stream!r} in its table {table!r}; "
+            f"it has {', '.join(names) or 'no stream'}.",
             remedy="Choose one of them.",
         )
-    if stream is not None:
-        return stream
-    if len(names) != 1:
-        found = f"{len(names)} streams: {', '.join(names[:6])}" if names else "no stream"
-        raise ChartError(
-            f"Recording {recording.name!r} has {found} in its table {table!r}.",
-            remedy="Choose one with stream=..." if names else "Record a scenario whose run fills this table.",
-        )
-    return str(names[0])
+    known = f"{len(names)} streams: {', '.join(names[:6])}" if names else "no stream"
+    raise ChartError(
+        f"Recording {recording.name!r} has {known} in its table {table!r}.",
+        remedy="Choose one with stream=..." if names else "Record a scenario whose run fills this table.",
+    )
 
 
 def stream_rows(
-    recording: Recording, table: str, stream: str, columns: Sequence[str] | None = None
+    recording: Recording, table: str, stream: str, columns: Sequence[str] | None = None, *, by: str | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of one stream as dicts; `columns` keeps only those."""
-    found = recording.table(table)
-    found = found.filter(pc.equal(found["stream"], stream))
-    rows: list[dict[str, Any]] = (found.select(list(columns)) if columns else found).to_pylist()
-    return rows
+    """The rows of one stream as dicts, ascending by the column `by` if given; `columns` keeps only those."""
+    chosen = recording.table(table)
+    chosen = chosen.filter(pc.equal(chosen["stream"], stream))
+    rows: list[dict[str, Any]] = (chosen.select(list(columns)) if columns else chosen).to_pylist()
+    return rows if by is None else sorted(rows, key=itemgetter(by))
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """The rows as lists by column: the data of a chart."""
+    return {name: [row[name] for row in rows] for name in names}
 
 
 def when(at_ms: int, *, span_ms: int) -> str:
@@ -77,13 +81,13 @@ def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
 
 def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) -> list[Rule]:
     """What happened to a stream, as rules across a chart, but for some kinds; one kind in one instant is one rule."""
-    told: dict[tuple[int, str], list[str]] = {}
+    details: dict[tuple[int, str], list[str]] = {}
     for row in stream_rows(recording, "incidents", stream):
         if row["kind"] not in without:
-            told.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
+            details.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
     return [
-        Rule(at_ms, ", ".join(dict.fromkeys(details)), SHAPES.get(kind, "circle"))
-        for (at_ms, kind), details in sorted(told.items())
+        Rule(at_ms, ", ".join(dict.fromkeys(texts)), SHAPES.get(kind, "circle"))
+        for (at_ms, kind), texts in sorted(details.items())
     ]
 
 
@@ -118,13 +122,9 @@ def plain_columns(
 
 
 def _plain(column: Any) -> list[Any]:
-    unknown = column.isna().tolist()
-    return [None if gone else _integral(value) for value, gone in zip(column.tolist(), unknown, strict=True)]
-
-
-def _integral(value: Any) -> Any:
-    """A number without fraction as `int`: a column with unknown values may have become floating-point."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    """Its values, numbers without fraction as `int`: a column with unknown values may have become floating-point."""
+    values = column.astype(object).where(column.notna(), None)
+    return [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
 
 
 def one_value(column: str, values: Sequence[Any]) -> None:

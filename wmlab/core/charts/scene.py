@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from wmlab.core.charts.axis import Axis, Counts, Lanes, Number, Scale
-from wmlab.core.charts.layout import text_width
-from wmlab.core.charts.steps import Value, last_known
+from wmlab.core.charts.axis import Number, Scale, lane_axis
+from wmlab.core.charts.layout import Placed, stagger, text_width, wrap
+from wmlab.core.charts.steps import Value
 
 Shape = Literal["circle", "diamond", "triangle", "cross"]
 
@@ -57,7 +57,7 @@ class Dots:
     shape: Shape
     xs: Sequence[Number]
     ys: Sequence[Number]
-    told: Sequence[str] = ()
+    hover: Sequence[str] = ()
     size: float = 4.0
     legend: bool = True
 
@@ -71,7 +71,7 @@ class Box:
     y_low: Number
     y_high: Number
     label: str = ""
-    told: str = ""
+    hover: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +120,9 @@ class Panel:
     @property
     def ends(self) -> list[tuple[Steps | Path, Number]]:
         """The curves whose name stands beside their end, with their last known values."""
-        found: list[tuple[Steps | Path, Number]] = []
-        for layer in self.layers:
-            if isinstance(layer, Steps) and layer.labelled and (end := last_known(layer.xs, layer.ys)):
-                found.append((layer, end[1]))
-            elif isinstance(layer, Path) and layer.labelled and (known := [y for y in layer.ys if y is not None]):
-                found.append((layer, known[-1]))
-        return found
+        named = [layer for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]
+        known = [(layer, [y for y in layer.ys if y is not None]) for layer in named]
+        return [(layer, ys[-1]) for layer, ys in known if ys]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +143,7 @@ class Scene:
 
     title: str
     subtitle: str
-    across: Axis | Counts
+    across: Scale
     panels: Sequence[Panel]
     rules: Sequence[Rule] = ()
     together: bool = False
@@ -174,7 +170,7 @@ class Scene:
         widths = []
         for panel in self.panels:
             widest = max((text_width(tick.label, 12) for tick in panel.up.ticks(6)), default=0.0)
-            widths.append(_MARGIN + widest + (14 if isinstance(panel.up, Lanes) and not panel.up.title else 36))
+            widths.append(_MARGIN + widest + (36 if panel.up.title else 14))
         return max(widths)
 
     @property
@@ -186,8 +182,21 @@ class Scene:
         widths += [text_width(name, 12.5 * _BOLD) + 16 for name in named]
         return max([_LABELLED if named else _BARE, *widths])
 
+    def rule_labels(self, plot_px: float, *, size: float, gap: float, limit: float) -> tuple[int, list[Placed | None]]:
+        """Where the labels of the rules stand in a plot of that width, as `stagger` has it."""
+        span = self.across.high - self.across.low
+        columns = [(rule.x - self.across.low) / span * plot_px for rule in self.rules]
+        return stagger(columns, [text_width(rule.label, size) + gap for rule in self.rules], limit=limit)
+
+    def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
+        """The subtitle in lines, which says how many rules have no room for their label."""
+        count = labels.count(None)
+        missing = f"{count} of {len(labels)} happenings are" if len(labels) > 1 else "What happened is"
+        note = f" {missing} marked without a label." if count else ""
+        return wrap(self.subtitle + note, width=width, size=13)
+
 
 def lanes(names: Iterable[str], layers: Sequence[Layer], *, title: str = "", height: float = LANE) -> Panel:
     """A panel of named rows, each `height` px high."""
     rows = tuple(names)
-    return Panel(up=Lanes(rows, title), layers=layers, height=height * max(len(rows), 1))
+    return Panel(up=lane_axis(rows, title), layers=layers, height=height * max(len(rows), 1))

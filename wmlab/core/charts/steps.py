@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Value = int | None
 Point = tuple[int, int]
@@ -56,39 +57,18 @@ def _extend(line: list[Point], x: int, y: int) -> None:
 
 def bands(xs: Sequence[int], lows: Sequence[Value], highs: Sequence[Value]) -> list[list[Point]]:
     """One closed polygon for each stretch in which both curves are known, along `lows` and back along `highs`."""
-    both = [low is not None and high is not None for low, high in zip(lows, highs, strict=True)]
-    polygons = []
-    for floor, ceiling in zip(
-        staircases(xs, [low if known else None for low, known in zip(lows, both, strict=True)]),
-        staircases(xs, [high if known else None for high, known in zip(highs, both, strict=True)]),
-        strict=True,
-    ):
-        if floor[0][0] < floor[-1][0]:
-            polygons.append([*floor, *reversed(ceiling)])
-    return polygons
+    floors = staircases(xs, [None if high is None else low for low, high in zip(lows, highs, strict=True)])
+    ceilings = staircases(xs, [None if low is None else high for low, high in zip(lows, highs, strict=True)])
+    return [
+        [*floor, *reversed(ceiling)]
+        for floor, ceiling in zip(floors, ceilings, strict=True)
+        if floor[0][0] < floor[-1][0]
+    ]
 
 
-def unknown_spans(xs: Sequence[int], ys: Sequence[Value]) -> list[tuple[int, int]]:
-    """The stretches (from, to) in which the value is unknown; the last one ends at the last row."""
-    spans: list[tuple[int, int]] = []
-    start: int | None = None
-    for x, y in zip(xs, ys, strict=True):
-        if y is None and start is None:
-            start = x
-        elif y is not None and start is not None:
-            spans.append((start, x))
-            start = None
-    if start is not None and start < xs[-1]:
-        spans.append((start, xs[-1]))
-    return spans
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Standstill:
-    """A stretch of the clock (ms) in which a value did not change: from when to when, and in which rows.
-
-    `ended` tells whether the value changed at `to_ms`, or the rows end there.
-    """
+    """A stretch of the clock (ms) in which a value did not change, and its rows; at its end it changed if `ended`."""
 
     value: Value
     from_ms: int
@@ -104,36 +84,22 @@ class Standstill:
 
 def standstills(at_ms: Sequence[int], values: Sequence[Value]) -> list[Standstill]:
     """The stretches of equal values, one after the other; each lasts until the row that changes it, or to the end."""
-    found = []
-    begin = 0
-    for row in range(1, len(values) + 1):
-        ended = row < len(values)
-        if not ended or values[row] != values[begin]:
-            found.append(
-                Standstill(
-                    value=values[begin],
-                    from_ms=at_ms[begin],
-                    to_ms=at_ms[row] if ended else at_ms[-1],
-                    rows=range(begin, row),
-                    ended=ended,
-                )
-            )
-            begin = row
-    return found
+    begins = [row for row in range(len(values)) if row == 0 or values[row] != values[row - 1]]
+    return [
+        Standstill(values[begin], at_ms[begin], at_ms[min(end, len(values) - 1)], range(begin, end), end < len(values))
+        for begin, end in pairwise([*begins, len(values)])
+    ]
+
+
+def unknown_spans(xs: Sequence[int], ys: Sequence[Value]) -> list[tuple[int, int]]:
+    """The stretches (from, to) in which the value is unknown; the last one ends at the last row."""
+    stretches = standstills(xs, [y is None for y in ys])
+    return [(s.from_ms, s.to_ms) for s in stretches if s.value and (s.ended or s.length_ms)]
 
 
 def minus(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
     """The difference row by row; unknown where either side is."""
     return [None if a is None or b is None else a - b for a, b in zip(left, right, strict=True)]
-
-
-def last_known(xs: Sequence[int], ys: Sequence[Value]) -> Point | None:
-    """The last point of the curve that is known, held to the last row if nothing unknown follows."""
-    for index in range(len(ys) - 1, -1, -1):
-        value = ys[index]
-        if value is not None:
-            return xs[min(index + 1, len(xs) - 1)], value
-    return None
 
 
 def thin(columns: Sequence[Sequence[Value]], cap: int) -> list[int]:
@@ -147,7 +113,8 @@ def thin(columns: Sequence[Sequence[Value]], cap: int) -> list[int]:
     count = len(columns[0])
     if count <= cap:
         return list(range(count))
-    rows = [i for i in range(count) if _changes(columns, i) or i == count - 1]
+    changed = (i for i in range(1, count - 1) if any(column[i] != column[i - 1] for column in columns))
+    rows = [0, *changed, count - 1]
     if len(rows) <= cap:
         return rows
     fewest = max(cap // (2 + 3 * len(columns)), 1)
@@ -163,15 +130,7 @@ def _thin_evenly(columns: Sequence[Sequence[Value]], rows: Sequence[int], stretc
         stretch = rows[number * len(rows) // stretches : (number + 1) * len(rows) // stretches]
         kept.update((stretch[0], stretch[-1]))
         for column in columns:
-            kept.update(_extremes(column, stretch))
+            known = [(value, i) for i in stretch if (value := column[i]) is not None]
+            kept.update([min(known)[1], max(known)[1]] if known else [])
+            kept.update([i for i in stretch if column[i] is None][:1])
     return sorted(kept)
-
-
-def _changes(columns: Sequence[Sequence[Value]], i: int) -> bool:
-    return i == 0 or any(column[i] != column[i - 1] for column in columns)
-
-
-def _extremes(column: Sequence[Value], stretch: Sequence[int]) -> list[int]:
-    known = [(value, i) for i in stretch if (value := column[i]) is not None]
-    found = [min(known)[1], max(known)[1]] if known else []
-    return [*found, *[i for i in stretch if column[i] is None][:1]]

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby, pairwise
 from typing import Final
 
 from wmlab.core.charts.axis import Tick
-from wmlab.core.charts.layout import Placed, spread, stagger, text_width, unlabelled, wrap
+from wmlab.core.charts.layout import Placed, spread, text_width
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps
 from wmlab.core.charts.steps import bands, staircases
 from wmlab.core.charts.style import FONT, ROLES
@@ -59,11 +60,8 @@ class _Frame:
 def _arrange(scene: Scene) -> _Frame:
     left = scene.left
     width = _WIDTH - left - scene.right
-    span = scene.across.high - scene.across.low
-    columns = [(rule.x - scene.across.low) / span * width for rule in scene.rules]
-    widths = [text_width(rule.label, _SMALL) + 9 for rule in scene.rules]
-    levels, labels = stagger(columns, widths, limit=_WIDTH - _MARGIN - left)
-    head = wrap(scene.subtitle + unlabelled(labels), width=_WIDTH - 2 * _MARGIN, size=13)
+    levels, labels = scene.rule_labels(width, size=_SMALL, gap=9, limit=_WIDTH - _MARGIN - left)
+    head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
     legend_top = 46.0 + 19 * len(head)
     lane_bottom = legend_top + _LEGEND * len(_legend_rows(scene)) + (levels + (None in labels)) * _LEVEL
     top = lane_bottom + 10
@@ -103,8 +101,7 @@ def _legend(scene: Scene, frame: _Frame) -> list[str]:
     for number, row in enumerate(_legend_rows(scene)):
         y = frame.legend_top + _LEGEND * number + 14
         for x, layer in row:
-            parts += _swatch(layer, x, y - 4)
-            parts.append(text(x + _SWATCH + 6, y, layer.name, "text"))
+            parts += [*_swatch(layer, x, y - 4), text(x + _SWATCH + 6, y, layer.name, "text")]
     return parts
 
 
@@ -113,7 +110,11 @@ def _swatch(layer: Named, x: float, y: float) -> list[str]:
         return [line([(x, y), (x + _SWATCH, y)], layer.role)]
     if isinstance(layer, Dots):
         return [point(x + _SWATCH / 2, y, layer.shape, layer.role, size=max(layer.size, 3.5))]
-    corners = [(x, y - 6), (x + _SWATCH, y - 6), (x + _SWATCH, y + 6), (x, y + 6)]
+    return _rectangle(layer, x, x + _SWATCH, y - 6, y + 6)
+
+
+def _rectangle(layer: Blocks, left: float, right: float, top: float, bottom: float) -> list[str]:
+    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
     return [polygon(corners, layer.role, opacity=layer.opacity), line([*corners, corners[0]], layer.role)]
 
 
@@ -145,7 +146,9 @@ def _layer(layer: Layer, area: PlotArea) -> list[str]:
     if isinstance(layer, Steps):
         return _stairs(layer, area)
     if isinstance(layer, Path):
-        return [line(stretch, layer.role) for stretch in _stretches(layer, area)]
+        runs = groupby(zip(layer.xs, layer.ys, strict=True), key=lambda point: None not in point)
+        lines = [[(area.x(x), area.y(y)) for x, y in run if x is not None and y is not None] for _, run in runs]
+        return [line(pixels, layer.role) for pixels in lines if len(pixels) > 1]
     if isinstance(layer, Dots):
         middles = zip(layer.xs, layer.ys, strict=True)
         return [point(area.x(x), area.y(y), layer.shape, layer.role, size=layer.size) for x, y in middles]
@@ -167,21 +170,10 @@ def _stairs(layer: Steps, area: PlotArea) -> list[str]:
     return parts
 
 
-def _stretches(layer: Path, area: PlotArea) -> list[list[tuple[float, float]]]:
-    stretches: list[list[tuple[float, float]]] = [[]]
-    for x, y in zip(layer.xs, layer.ys, strict=True):
-        if x is None or y is None:
-            stretches.append([])
-        else:
-            stretches[-1].append((area.x(x), area.y(y)))
-    return [stretch for stretch in stretches if len(stretch) > 1]
-
-
 def _box(layer: Blocks, box: Box, area: PlotArea) -> list[str]:
     left, right = area.x(box.x_low), area.x(box.x_high)
     top, bottom = sorted((area.y(box.y_low), area.y(box.y_high)))
-    corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    parts = [polygon(corners, layer.role, opacity=layer.opacity), line([*corners, corners[0]], layer.role)]
+    parts = _rectangle(layer, left, right, top, bottom)
     if layer.beside:
         drawn = parts if right > left else []
         return [*drawn, text(right + 8, (top + bottom) / 2 + 4, box.label, "text")]
@@ -245,16 +237,8 @@ def text(
     x: float, y: float, words: str, role: str, *, size: float = 12, anchor: str = "start", bold: bool = False
 ) -> str:
     """One line of text; `y` is its baseline and `anchor` is start, middle or end."""
-    place = f'x="{_px(x)}" y="{_px(y)}" font-size="{_px(size)}"'
     extra = ("" if anchor == "start" else f' text-anchor="{anchor}"') + (' font-weight="600"' if bold else "")
-    return f"<text {place}{extra} {_fill(role)}>{escape(words)}</text>"
-
-
-def upright_text(x: float, y: float, words: str, role: str, *, size: float = 12) -> str:
-    """A line of text that reads upwards, centred at the place: the title of a y axis."""
-    turn = f'transform="rotate(-90 {_px(x)} {_px(y)})"'
-    place = f'x="{_px(x)}" y="{_px(y)}" font-size="{_px(size)}" text-anchor="middle"'
-    return f"<text {place} {turn} {_fill(role)}>{escape(words)}</text>"
+    return f'<text x="{_px(x)}" y="{_px(y)}" font-size="{_px(size)}"{extra} {_fill(role)}>{escape(words)}</text>'
 
 
 def line(points: Sequence[tuple[float, float]], role: str) -> str:
@@ -300,23 +284,22 @@ def y_axis(area: PlotArea, ticks: Sequence[Tick], *, title: str, offset: float) 
     """Horizontal grid lines and, left of the panel, the tick labels and the title `offset` pixels away."""
     parts = [line([(area.left, area.y(t.value)), (area.right, area.y(t.value))], "grid") for t in ticks]
     parts += [text(area.left - 8, area.y(t.value) + 4, t.label, "text", anchor="end") for t in ticks]
-    return [*parts, upright_text(area.left - offset, area.top + area.height / 2, title, "text", size=13)]
+    x, y = _px(area.left - offset), _px(area.top + area.height / 2)
+    turned = f'font-size="13" text-anchor="middle" transform="rotate(-90 {x} {y})"'
+    return [*parts, f'<text x="{x}" y="{y}" {turned} {_fill("text")}>{escape(title)}</text>']
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    (first_x, first_y), *rest = points
-    pieces = [f"M{_px(first_x)} {_px(first_y)}"]
-    at = (_px(first_x), _px(first_y))
-    for x, y in rest:
-        to = (_px(x), _px(y))
-        if to[1] == at[1] and to[0] != at[0]:
-            pieces.append(f"H{to[0]}")
-        elif to[0] == at[0] and to[1] != at[1]:
-            pieces.append(f"V{to[1]}")
-        elif to != at:
-            pieces.append(f"L{to[0]} {to[1]}")
-        at = to
-    return "".join(pieces)
+    corners = [(_px(x), _px(y)) for x, y in points]
+    moves = ["M" + " ".join(corners[0])]
+    for (from_x, from_y), (x, y) in pairwise(corners):
+        if x != from_x and y != from_y:
+            moves.append(f"L{x} {y}")
+        elif x != from_x:
+            moves.append(f"H{x}")
+        elif y != from_y:
+            moves.append(f"V{y}")
+    return "".join(moves)
 
 
 def _px(value: float, digits: int = 1) -> str:
@@ -334,7 +317,7 @@ def _stroke(role: str) -> str:
 
 def _dark_style(drawn: Sequence[str]) -> str:
     """The dark colours of the roles that are drawn."""
-    used = {(found[1], found[2]) for part in drawn for found in _CLASS.finditer(part)}
+    used = {match.groups() for part in drawn for match in _CLASS.finditer(part)}
     rules = "".join(
         f".wmlab-{kind}-{name}{{{kind}:{role.dark}}}"
         for name, role in ROLES.items()

@@ -13,7 +13,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.charts.facts import Level, State, level_of
 
-_ROLES: Final = ("upper", "third", "fourth", "truth")
+_ROLES: Final = ("upper", "third", "fourth", "perfect")
 _MOST_ROWS: Final = 400
 _LOOKS: Final[dict[State, tuple[str, str, float]]] = {
     "active": ("counts", "lower", 0.18),
@@ -105,7 +105,7 @@ def _dropped(late: list[Any]) -> Dots:
         shape="cross",
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
-        told=[f"{row['rule']}: {_row(row['row'])}, {row['margin']:,} below {row['limit']:,}" for row in late],
+        hover=[f"{row['rule']}: {_row(row['row'])}, {row['margin']:,} below {row['limit']:,}" for row in late],
     )
 
 
@@ -136,7 +136,7 @@ def _released(level: Level) -> Dots:
         shape="diamond",
         xs=[row["at_ms"] for row in steps],
         ys=[lane.get(row["input"], 0) for row in steps],
-        told=[", ".join(f"key {k}: {v:,}" for k, v in row["emitted"]) for row in steps],
+        hover=[", ".join(f"key {k}: {v:,}" for k, v in row["emitted"]) for row in steps],
         size=5.0,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Counts
+from wmlab.core.charts.axis import Numbers
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES
 from wmlab.core.charts.scene import Blocks, Box, Layer, Panel, Scene, lanes
@@ -35,7 +35,7 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
         subtitle=permutations.sentence + left_out,
-        across=Counts("orders that give it", 0, most + max(most // 20, 1)),
+        across=Numbers("orders that give it", 0, most + max(most // 20, 1)),
         panels=[panel],
     )
     data: dict[str, list[Any]] = {

@@ -18,7 +18,7 @@ from wmlab.dataflow.charts.facts import chosen, clock_of, the_dataflow
 Row = Mapping[str, Any]
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
-_ROLES: Final = {"event": "truth", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
+_ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
 
 
@@ -138,7 +138,7 @@ def _points(
         shape="circle",
         xs=[row["taken_ms"] for row in taken],
         ys=[_ends(routes[row["queue"]], names, known)[1] for row in taken],
-        told=[_told(row) for row in taken],
+        hover=[_told(row) for row in taken],
         size=2.5,
         legend=False,
     )
@@ -154,7 +154,7 @@ def _waiting(
         shape="cross",
         xs=[high for _ in left],
         ys=[begin + (end - begin) * 0.5 for begin, end in ends],
-        told=[_told(row) for row in left],
+        hover=[_told(row) for row in left],
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Counts, time_axis
+from wmlab.core.charts.axis import Numbers, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, stream_rows
 from wmlab.core.charts.scene import Layer, Panel, Path, Rule, Scene, Steps
@@ -58,7 +58,7 @@ def state_size(
         title=title or f"Does what {name} holds stay bounded?",
         subtitle=sentence,
         across=time_axis("clock", [begin, last]),
-        panels=[Panel(up=Counts("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
+        panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
         rules=_failures(runs, names),
     )
     rows = [
@@ -142,7 +142,7 @@ def _ahead(state: Any, begin: int, end: int, label: str) -> _Ahead | None:
     furthest = begin + _AHEAD * (end - begin)
     until = furthest if state.limit_at_ms is None else min(state.limit_at_ms, furthest)
     size = round(state.size + state.rate_per_s * (until - state.at_ms) / 1_000)
-    path = Path(name=f"forecast for {label}", role="truth", xs=[state.at_ms, until], ys=[state.size, size])
+    path = Path(name=f"forecast for {label}", role="perfect", xs=[state.at_ms, until], ys=[state.size, size])
     return _Ahead(path, until, size)
 
 

@@ -75,7 +75,7 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
         shape=shape,
         xs=[row["fired_ms"] for row in shown],
         ys=[row["end"] for row in shown],
-        told=[f"window {row['start']:,} to {row['end']:,}: {row['records']:,} records" for row in shown],
+        hover=[f"window {row['start']:,} to {row['end']:,}: {row['records']:,} records" for row in shown],
         size=3.5,
     )
 

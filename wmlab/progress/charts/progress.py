@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, Counts, TimeWords, duration_unit, format_duration, is_instant, time_axis
+from wmlab.core.charts.axis import Axis, Numbers, duration_unit, format_duration, time_axis, time_words
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import Standstill, Value, standstills, thin
 from wmlab.core.errors import ChartError
-from wmlab.core.words import listed
+from wmlab.core.words import is_instant, listed
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""
@@ -37,7 +37,7 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
     table = _read_progress(progressed)
     sentence = _describe_progress(table)
     held = _stragglers(table, _longest(standstills(table.at_ms, table.overall)))
-    curves = [_local(table, emitter, "upper" if [emitter] == held else "truth") for emitter in table.emitters]
+    curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in table.emitters]
     rows = thin([table.overall], _CAP)
     xs, ys = [table.at_ms[row] for row in rows], [table.overall[row] for row in rows]
     curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
@@ -79,11 +79,11 @@ def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str |
         across=_clock(at_ms),
         panels=[
             Panel(
-                up=Counts("sequence number", 0, max(sequences) + 1),
+                up=Numbers("sequence number", 0, max(sequences) + 1),
                 height=_HEIGHT,
                 layers=[
                     Between(xs=xs, lows=below, highs=above),
-                    Steps(name="highest seen", role="truth", xs=xs, ys=above),
+                    Steps(name="highest seen", role="perfect", xs=xs, ys=above),
                     Steps(name="prefix", role="lower", xs=xs, ys=below),
                     Dots(name="arrival", role="upper", shape="circle", xs=at_ms, ys=sequences, size=2.2),
                 ],
@@ -193,7 +193,7 @@ def _stragglers(table: ProgressTable, stretch: Standstill) -> list[str]:
 
 def _describe_progress(table: ProgressTable) -> str:
     """The sentence of the chart of watermarks."""
-    when = TimeWords.of(table.at_ms)
+    when = time_words(table.at_ms)
     stretch = _longest(standstills(table.at_ms, table.overall))
     known = [value for value in table.overall if value is not None]
     if not known:
@@ -201,7 +201,7 @@ def _describe_progress(table: ProgressTable) -> str:
         names = listed(silent, most=3)
         who = f"; nothing complete came from {names}" if names else ", for a declared origin sent nothing"
         return f"The global watermark is unknown throughout{who}."
-    value = "was unknown" if stretch.value is None else f"stood at {TimeWords.of(known)(stretch.value)}"
+    value = "was unknown" if stretch.value is None else f"stood at {time_words(known)(stretch.value)}"
     end = "" if stretch.ended else ", the end of the table"
     by = listed(_stragglers(table, stretch), most=3) or "an origin that had not sent"
     back = sum(a > b for a, b in itertools.pairwise(known))
@@ -216,7 +216,7 @@ def _describe_prefix(table: ProgressTable, emitter: str) -> str:
     """The sentence of the chart of one origin's prefix."""
     rows = table.of(emitter)
     at_ms, prefix = [table.at_ms[row] for row in rows], [table.prefix[row] for row in rows]
-    when = TimeWords.of(table.at_ms)
+    when = time_words(table.at_ms)
     waiting = _waiting([table.sequence[row] for row in rows], prefix)
     most = max(waiting)
     if not most:

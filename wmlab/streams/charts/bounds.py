@@ -3,26 +3,79 @@
 The main panel has the reader's clock to the right and event time upwards. There both bounds rise along the diagonal
 and their distance is hard to see, so a panel below shows it: bound minus perfect watermark, or bound minus clock if the
 perfect watermark is not known and both are measured alike. Between the two a strip shows where a bound is unknown.
+
+The lower bound says that no event with a smaller time is still to come; the perfect watermark is the smallest time
+that really was still to come. A lower bound above it is not safe. The upper bound is the largest time a writer had
+noted ahead of the reader; it is a hint and says nothing certain about events (pravega/pravega#4182).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, duration_unit, time_axis
+from wmlab.core.charts.axis import Axis, duration_unit, format_duration, time_axis, time_words
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SHAPES
+from wmlab.core.charts.rows import SHAPES, one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes
-from wmlab.core.charts.steps import Value, minus, thin, unknown_spans
-from wmlab.streams.charts.bounds_facts import BoundsFacts, BoundsTable, describe, find_facts, read_bounds
+from wmlab.core.charts.steps import Standstill, Value, minus, standstills, thin, unknown_spans
+from wmlab.core.errors import ChartError
+from wmlab.core.words import listed
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
 
 _MOST_ALARMS: Final = 60
 _STRIP: Final = 16.0
-_NAMES: Final = {"upper": "upper bound", "truth": "perfect watermark", "lower": "lower bound"}
+_REQUIRED: Final = ("stream", "at_ms", "lower", "upper")
+_OPTIONAL: Final = ("group", "segment_id", "version", "perfect_watermark", "happened")
+_BOUNDS: Final = ("lower", "upper", "perfect_watermark")
+_CURVES: Final = {"upper": "upper bound", "perfect": "perfect watermark", "lower": "lower bound"}
+_VERBS: Final = {"crash": "crashes", "restart": "restarts", "silence": "falls silent", "speak": "speaks again"}
+_PAUSES: Final = {"crash": ("restart", "down"), "silence": ("speak", "silent")}
+"""Kinds of happenings that begin a pause: which kind ends it, and what it is called."""
+_NOTABLE: Final = 3
+"""A standstill is worth a sentence if it is so many times as long as the usual one."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Happening:
+    """Something that happened to the stream: when, its kind (scale, crash, restart, silence, speak), and to what."""
+
+    at_ms: int
+    kind: str
+    what: str
+
+    @property
+    def label(self) -> str:
+        """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
+        if self.kind in _VERBS and self.what:
+            return f"{self.what} {_VERBS[self.kind]}"
+        # Only of a scale the phrase is no sentence of its own.
+        return f"{self.kind} {self.what}".strip() if self.kind == "scale" or not self.what else self.what
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsTable:
+    """The bounds that one reader or group saw, ascending by `at_ms`; None is unknown.
+
+    `perfect_watermark` is None as a whole if the table has no such column.
+    """
+
+    stream: str
+    group: str | None
+    at_ms: list[int]
+    lower: list[Value]
+    upper: list[Value]
+    perfect_watermark: list[Value] | None
+    happened: list[Happening]
+
+    @property
+    def perfect(self) -> list[Value]:
+        """The perfect watermark, unknown throughout if there is no such column."""
+        return self.perfect_watermark or [None] * len(self.at_ms)
 
 
 def time_bounds(bounds: Any, *, title: str | None = None) -> Chart:
@@ -41,43 +94,179 @@ def time_bounds(bounds: Any, *, title: str | None = None) -> Chart:
     or segments.
     """
     table = read_bounds(bounds)
-    facts = find_facts(table)
-    sentence = describe(table, facts)
-    return Chart(sentence=sentence, data=_data(table), scene=_compose(table, facts, sentence, title))
-
-
-def _data(table: BoundsTable) -> dict[str, list[Any]]:
+    sentence = describe(table)
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
-    happened = [{"at_ms": h.at_ms, "kind": h.kind, "what": h.what} for h in table.happened]
-    return data | {"happened": happened}
+    data["happened"] = [asdict(happening) for happening in table.happened]
+    return Chart(sentence=sentence, data=data, scene=_compose(table, sentence, title))
 
 
-def _compose(table: BoundsTable, facts: BoundsFacts, sentence: str, title: str | None) -> Scene:
-    perfect = table.perfect_watermark or [None] * len(table.at_ms)
-    excess = minus(table.lower, perfect)
-    rows = thin([table.lower, table.upper, perfect, excess, minus(table.upper, perfect)], CAP)
+def read_bounds(frame: Any) -> BoundsTable:
+    """Read a table of bounds as `time_bounds` takes it, and raise as it does."""
+    cells = plain_columns(
+        frame, _REQUIRED, _OPTIONAL, chart="A chart of time bounds", example="recording.time_bounds(spark)"
+    )
+    if not cells["at_ms"]:
+        raise ChartError(
+            "The table of bounds has no rows.",
+            remedy="Draw a recording in which a reader read something, or loosen the filter.",
+        )
+    for name in ("stream", "group", "segment_id"):
+        one_value(name, cells.get(name, []))
+    clock = [at_ms for value in cells["at_ms"] if (at_ms := whole("at_ms", value)) is not None]
+    times = {name: [whole(name, value, unknown=True) for value in cells[name]] for name in _BOUNDS if name in cells}
+    versions = [-1 if version is None else version for version in cells.get("version", [0] * len(clock))]
+
+    def position(i: int) -> tuple[Any, ...]:
+        """Clock, then version; rows that still tie are ordered by what they hold, so there is one order."""
+        return clock[i], versions[i], *((values[i] is not None, values[i] or 0) for values in times.values())
+
+    order = sorted(range(len(clock)), key=position)
+    columns = {name: [values[i] for i in order] for name, values in times.items()}
+    group = cells.get("group", [None])[0]
+    return BoundsTable(
+        stream=str(cells["stream"][0]),
+        group=None if group is None else str(group),
+        at_ms=[clock[i] for i in order],
+        lower=columns["lower"],
+        upper=columns["upper"],
+        perfect_watermark=columns.get("perfect_watermark"),
+        happened=sorted(
+            {_happening(entry) for cell in cells.get("happened", []) if cell is not None for entry in cell}
+        ),
+    )
+
+
+def _happening(entry: Any) -> Happening:
+    fields = entry.asDict() if hasattr(entry, "asDict") else entry
+    if not isinstance(fields, Mapping) or not {"at_ms", "kind", "what"} <= fields.keys():
+        raise ChartError(
+            f"Column 'happened' holds {entry!r}.",
+            remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
+        )
+    kind, what = str(fields["kind"]), "" if fields["what"] is None else str(fields["what"])
+    return Happening(whole("at_ms", fields["at_ms"]) or 0, kind, what.removesuffix(_VERBS.get(kind, "")).strip())
+
+
+def describe(table: BoundsTable) -> str:
+    """The answer in one to three sentences, computed in integers from all rows."""
+    known = [value for value in table.lower if value is not None]
+    back = sum(later < earlier for earlier, later in pairwise(known))
+    below = sum(width is not None and width < 0 for width in minus(table.upper, table.perfect))
+    sentences = (
+        "; ".join(filter(None, [_movement(table, known, "moved" if back else "rose"), _safety(table)])),
+        f"The lower bound went back {'once' if back == 1 else f'{back:,} times'}" if back else "",
+        _unknown_positions(table),
+        f"The upper bound, which is a hint, is below the perfect watermark at {_positions(below)}" if below else "",
+    )
+    return " ".join(f"{sentence}." for sentence in sentences if sentence)
+
+
+def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
+    if not known:
+        bounds = "The lower bound is" if any(value is not None for value in table.upper) else "Both bounds are"
+        return f"{bounds} unknown at all {_positions(len(table.at_ms))}"
+    clock = time_words(table.at_ms)
+    event = time_words([*table.lower, *table.upper, *table.perfect])
+    stretches = [stretch for stretch in standstills(table.at_ms, table.lower) if stretch.value is not None]
+    longest = max(stretches, key=lambda stretch: stretch.length_ms)
+    lasted = format_duration(longest.length_ms)
+    if longest.length_ms == 0:
+        return f"The lower bound is {event(known[-1])} at {clock(table.at_ms[-1])}"
+    lengths = sorted(stretch.length_ms for stretch in stretches if stretch.length_ms)
+    if len(stretches) > 1 and longest.length_ms < _NOTABLE * lengths[(len(lengths) - 1) // 2]:
+        moved = f"{verb} from {event(known[0])} to {event(known[-1])}"
+        return f"The lower bound {moved} and never stood still for more than {lasted}"
+    until = "" if longest.ended else "the end at "
+    stretch = f"from {clock(longest.from_ms)} to {until}{clock(longest.to_ms)}"
+    return (
+        f"The lower bound stood still at {event(longest.value or 0)} for {lasted} ({stretch})"
+        f"{_meanwhile(table, longest)}"
+    )
+
+
+def _meanwhile(table: BoundsTable, still: Standstill) -> str:
+    """Who was down or silent for at least half of a standstill; a pause that nothing ends lasts to the end."""
+    states: dict[str, dict[str, None]] = {}
+    for number, begin in enumerate(table.happened):
+        if begin.kind in _PAUSES and begin.what:
+            ending, state = _PAUSES[begin.kind]
+            later = (h.at_ms for h in table.happened[number + 1 :] if (h.kind, h.what) == (ending, begin.what))
+            to_ms = min(next(later, table.at_ms[-1]), still.to_ms)
+            if 2 * (to_ms - max(begin.at_ms, still.from_ms)) >= still.length_ms:
+                states.setdefault(state, {})[begin.what] = None
+    texts = [
+        f"{listed(list(names), most=3, rest='others')} {'was' if len(names) == 1 else 'were'} {state}"
+        for state, names in states.items()
+    ]
+    return f" while {' and '.join(texts)}" if texts else ""
+
+
+def _safety(table: BoundsTable) -> str:
+    """Whether the lower bound is above the perfect watermark; empty if that cannot be checked anywhere."""
+    behind = minus(table.perfect, table.lower)
+    slacks = [(slack, at) for slack, at in zip(behind, table.at_ms, strict=True) if slack is not None]
+    unsafe = [(slack, at) for slack, at in slacks if slack < 0]
+    if not slacks:
+        return ""
+    if unsafe:
+        return (
+            f"it is not safe: above the perfect watermark at {len(unsafe):,} of {_positions(len(slacks))}, first at "
+            f"{time_words(table.at_ms)(unsafe[0][1])}, by up to {format_duration(-min(unsafe)[0])}"
+        )
+    mean_ms = (2 * sum(slack for slack, _ in slacks) + len(slacks)) // (2 * len(slacks))
+    distance = f"{format_duration(mean_ms)} behind the perfect watermark" if mean_ms else "at the perfect watermark"
+    if len(slacks) == 1:
+        return f"it is safe at the only position that can be checked, {distance}"
+    everywhere = len(slacks) == len(table.at_ms)
+    where = f"all {_positions(len(slacks))}" if everywhere else f"the {_positions(len(slacks))} that can be checked"
+    return f"it is safe at {where} and on average {distance}"
+
+
+def _unknown_positions(table: BoundsTable) -> str:
+    """How often which bound is unknown, but for what `_movement` says."""
+    positions, lower, upper = len(table.at_ms), table.lower.count(None), table.upper.count(None)
+    if lower == positions:
+        lower, upper = 0, upper % positions
+    if lower and upper:
+        return f"The lower bound is unknown at {_positions(lower)}, the upper bound at {upper:,}"
+    bound = "lower" if lower else "upper"
+    return f"The {bound} bound is unknown at {_positions(lower or upper)}" if lower or upper else ""
+
+
+def _positions(count: int) -> str:
+    return f"{count:,} position{'' if count == 1 else 's'}"
+
+
+def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
+    excess = minus(table.lower, table.perfect)
+    rows = thin([table.lower, table.upper, table.perfect, excess, minus(table.upper, table.perfect)], CAP)
     at_ms = [table.at_ms[i] for i in rows]
     curves = {
         role: [values[i] for i in rows]
-        for role, values in (("upper", table.upper), ("truth", table.perfect_watermark), ("lower", table.lower))
+        for role, values in (("upper", table.upper), ("perfect", table.perfect_watermark), ("lower", table.lower))
         if values is not None
     }
-    clock, event = _axes(table, curves)
+    times = [value for values in curves.values() for value in values]
+    clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.happened)])
+    event = time_axis("event time", times, pad_percent=4)
+    unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
+    clock, event = replace(clock, unit=unit), replace(event, unit=unit)
     alarms = _alarms(table, excess)
     main: list[Layer] = [Between(xs=at_ms, lows=curves["lower"], highs=curves["upper"])]
-    main += [Steps(name=_NAMES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
-    main.append(_crosses([at for at, _, _ in alarms], [lower for _, lower, _ in alarms]))
-    known = any(value is not None for values in curves.values() for value in values)
+    main += [Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
+    main.append(_crosses([(at, lower) for at, lower, _ in alarms]))
+    note = "" if any(value is not None for value in times) else "no bound is known"
     reader = f"reader group “{table.group}”" if table.group else "the reader"
-    fewer = "" if len(rows) == facts.positions else f" Drawn are {len(rows):,} of {facts.positions:,} positions."
+    positions = len(table.at_ms)
+    fewer = "" if len(rows) == positions else f" Drawn are {len(rows):,} of {positions:,} positions."
     return Scene(
         title=title or f"What time has {reader} reached in stream “{table.stream}”?",
         subtitle=sentence + fewer,
         across=clock,
         panels=[
-            Panel(up=event, layers=main, height=290.0, note="" if known else "no bound is known"),
+            Panel(up=event, layers=main, height=290.0, note=note),
             *_unknown(at_ms, curves),
             *_distance(at_ms, curves, clock, event, alarms),
         ],
@@ -86,21 +275,9 @@ def _compose(table: BoundsTable, facts: BoundsFacts, sentence: str, title: str |
     )
 
 
-def _axes(table: BoundsTable, curves: dict[str, list[Value]]) -> tuple[Axis, Axis]:
-    """The clock and event time, in one unit."""
-    clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.happened)])
-    events = [value for values in curves.values() for value in values]
-    event = time_axis("event time", events, pad_percent=4)
-    unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
-    return (
-        Axis(clock.name, clock.low, clock.high, clock.instants, unit),
-        Axis(event.name, event.low, event.high, event.instants, unit),
-    )
-
-
 def _unknown(at_ms: Sequence[int], curves: dict[str, list[Value]]) -> list[Panel]:
     """A strip with the stretches of the clock in which the lower or the upper bound is unknown."""
-    spans = {role: found for role in ("lower", "upper") if (found := unknown_spans(at_ms, curves[role]))}
+    spans = {role: stretches for role in ("lower", "upper") if (stretches := unknown_spans(at_ms, curves[role]))}
     if not spans:
         return []
     layers = [
@@ -124,7 +301,7 @@ def _distance(
     alarms: Sequence[tuple[int, int, int]],
 ) -> list[Panel]:
     """Each bound minus the reference, which is the line at 0; nothing if there is no reference or no known bound."""
-    perfect = curves.get("truth", [])
+    perfect = curves.get("perfect", [])
     if any(value is not None for value in perfect):
         name, reference, beside = "bound − perfect", perfect, "perfect watermark"
     elif clock.instants == event.instants:
@@ -138,27 +315,34 @@ def _distance(
     up = time_axis(name, [*known, 0], pad_percent=8)
     layers: list[Layer] = [
         Between(xs=at_ms, lows=differences["lower"], highs=differences["upper"]),
-        Path(name=beside, role="truth", xs=[clock.low, clock.high], ys=[0, 0], legend=False, labelled=True),
+        Path(name=beside, role="perfect", xs=[clock.low, clock.high], ys=[0, 0], legend=False, labelled=True),
     ]
     layers += [
         Steps(name=f"{role} − {beside}", role=role, xs=at_ms, ys=values, labelled=False)
         for role, values in differences.items()
     ]
-    layers.append(_crosses([at for at, _, _ in alarms], [above for _, _, above in alarms]))
+    layers.append(_crosses([(at, above) for at, _, above in alarms]))
     return [Panel(up=up, layers=layers, height=130.0)]
 
 
-def _crosses(xs: Sequence[int], ys: Sequence[int]) -> Dots:
-    words = ["lower bound above the perfect watermark"] * len(xs)
-    return Dots(name="not safe", role="alarm", shape="cross", xs=xs, ys=ys, told=words, size=5.0)
+def _crosses(points: Sequence[tuple[int, int]]) -> Dots:
+    return Dots(
+        name="not safe",
+        role="alarm",
+        shape="cross",
+        xs=[at for at, _ in points],
+        ys=[value for _, value in points],
+        hover=["lower bound above the perfect watermark"] * len(points),
+        size=5.0,
+    )
 
 
 def _alarms(table: BoundsTable, excess: Sequence[Value]) -> list[tuple[int, int, int]]:
     """First positions of every stretch with lower above the perfect watermark: (clock, lower, by how much)."""
-    found = []
-    before: Value = None
-    for at, lower, above in zip(table.at_ms, table.lower, excess, strict=True):
-        if lower is not None and above is not None and above > 0 and not (before is not None and before > 0):
-            found.append((at, lower, above))
-        before = above
-    return found[:_MOST_ALARMS]
+    rows = zip(table.at_ms, table.lower, excess, [None, *excess[:-1]], strict=True)
+    begins = [
+        (at, lower, above)
+        for at, lower, above, before in rows
+        if lower is not None and above is not None and above > 0 >= (before or 0)
+    ]
+    return begins[:_MOST_ALARMS]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from itertools import chain, repeat
+from typing import Final
 
 from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SERIES, SHAPES, faults, one_stream, share_of, stream_rows, when
+from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.history import Row
 
 _MOST_CYCLES: Final = 600
 
@@ -19,79 +21,66 @@ _MOST_CYCLES: Final = 600
 def watermark_cycles(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw each run of the watermark cycle in the lane of its controller, above the previous watermark's lower bound.
 
-    A cycle emits when every writer that it waits for has
-    passed it. Raises `ChartError` if there are several streams and none is chosen, or no cycles.
+    A cycle emits when every writer that it waits for has passed it. Raises `ChartError` if there are several streams
+    and none is chosen, or no cycles.
     """
     name = one_stream(recording, stream, "cycles")
-    cycles = sorted(stream_rows(recording, "cycles", name), key=lambda row: row["at_ms"])
-    marks = sorted(stream_rows(recording, "watermarks", name), key=lambda row: row["emitted_ms"])
+    cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
     sentence = _describe_cycles(name, cycles)
     fewer = f" Drawn are {len(shown):,} of {len(cycles):,} cycles." if len(shown) < len(cycles) else ""
-    times = [row["previous_lower"] for row in cycles] + [mark["lower"] for mark in marks]
+    times = [row["previous_lower"] for row in cycles]
+    times += [mark["lower"] for mark in stream_rows(recording, "watermarks", name)]
+    bound = Steps(
+        name="previous lower bound",
+        role="perfect",
+        xs=[row["at_ms"] for row in shown],
+        ys=[row["previous_lower"] for row in shown],
+    )
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         subtitle=sentence + fewer,
         across=time_axis("clock", [cycles[0]["at_ms"], cycles[-1]["at_ms"]], pad_percent=2),
         panels=[
-            lanes(
-                controllers,
-                [_cycles("emitted", "lower", shown, controllers), _cycles("held", "upper", shown, controllers)],
-            ),
-            Panel(
-                up=time_axis("event time", times, pad_percent=5),
-                height=200.0,
-                layers=[
-                    Steps(
-                        name="previous lower bound",
-                        role="truth",
-                        xs=[row["at_ms"] for row in shown],
-                        ys=[row["previous_lower"] for row in shown],
-                    )
-                ],
-            ),
+            lanes(controllers, [_cycles(emitted, shown, controllers) for emitted in (True, False)]),
+            Panel(up=time_axis("event time", times, pad_percent=5), height=200.0, layers=[bound]),
         ],
         rules=faults(recording, name),
     )
     columns = ("controller", "at_ms", "previous_lower", "lagging", "removed", "outcome", "reason")
-    data = {column: [row[column] for row in cycles] for column in columns}
-    return Chart(sentence=sentence, data=data, scene=scene)
+    return Chart(sentence=sentence, data=columns_of(cycles, columns), scene=scene)
 
 
-def _cycles(name: str, role: str, shown: Sequence[Mapping[str, Any]], controllers: Sequence[str]) -> Dots:
-    cycles = [row for row in shown if (row["outcome"] == "emitted") == (name == "emitted")]
+def _cycles(emitted: bool, shown: Sequence[Row], controllers: Sequence[str]) -> Dots:
+    cycles = [row for row in shown if (row["outcome"] == "emitted") is emitted]
     return Dots(
-        name=name,
-        role=role,
-        shape="circle" if name == "emitted" else "cross",
+        name="emitted" if emitted else "held",
+        role="lower" if emitted else "upper",
+        shape="circle" if emitted else "cross",
         xs=[row["at_ms"] for row in cycles],
         ys=[controllers.index(row["controller"]) for row in cycles],
-        told=[_cycle_in_words(row) for row in cycles],
-        size=3.0 if name == "emitted" else 4.0,
+        hover=[_cycle_in_words(row) for row in cycles],
+        size=3.0 if emitted else 4.0,
     )
 
 
-def _cycle_in_words(row: Mapping[str, Any]) -> str:
+def _cycle_in_words(row: Row) -> str:
     removed = f"; dropped {', '.join(row['removed'])}" if row["removed"] else ""
     return f"{row['at_ms']:,} ms, {row['controller']}: {row['reason'] or row['outcome']}{removed}"
 
 
-def _describe_cycles(name: str, cycles: Sequence[Mapping[str, Any]]) -> str:
+def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
     held = [row for row in cycles if row["outcome"] != "emitted"]
     text = f"{len(cycles):,} cycles ran for {name}, {len(cycles) - len(held):,} of them emitted a watermark"
     if not held:
         return f"{text}; none was held."
     waited = Counter(writer for row in held for writer in row["lagging"])
-    if waited:
-        writer, count = min(waited.items(), key=lambda pair: (-pair[1], pair[0]))
-        if len(held) == 1:
-            return f"{text}; the other one waited for {writer}."
-        return f"{text}; {count:,} of the {len(held):,} others waited for {writer}."
-    reason, count = min(Counter(row["reason"] for row in held).items(), key=lambda pair: (-pair[1], pair[0]))
-    if len(held) == 1:
-        return f"{text}; the other one was held because: {reason}."
-    return f"{text}; {count:,} of the {len(held):,} others were held because: {reason}."
+    causes = waited or Counter(row["reason"] for row in held)
+    cause, count = min(causes.items(), key=lambda pair: (-pair[1], pair[0]))
+    others = "the other one" if len(held) == 1 else f"{count:,} of the {len(held):,} others"
+    were = "was" if len(held) == 1 else "were"
+    return f"{text}; {others} {f'waited for {cause}' if waited else f'{were} held because: {cause}'}."
 
 
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
@@ -106,15 +95,14 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
             f"Recording {recording.name!r} has no ownership of buckets: one controller ran everything.",
             remedy="Record a scenario with several controllers or buckets.",
         )
-    end_ms = _end_ms(recording, rows)
+    ends = [*recording.table("cycles")["at_ms"].to_pylist(), *(row["to_ms"] or row["from_ms"] for row in rows)]
+    end_ms = max(ends)
     buckets = sorted({row["bucket"] for row in rows})
     controllers = sorted({row["controller"] for row in rows})
     orphaned = [stretch for bucket in buckets for stretch in _gaps(rows, bucket, end_ms)]
     sentence = _describe_owners(buckets, controllers, orphaned)
-    layers = [
-        _owned(controller, SERIES[place] if place < len(SERIES) else "unknown", rows, buckets, end_ms)
-        for place, controller in enumerate(controllers)
-    ]
+    roles = chain(SERIES, repeat("unknown"))
+    layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]
     layers.append(_nobody(orphaned, buckets))
     scene = Scene(
         title=title or "Who owned which bucket of streams?",
@@ -123,24 +111,17 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
         rules=_crashes(recording, controllers),
     )
-    columns = ("bucket", "controller", "streams", "from_ms", "to_ms")
-    data = {column: [row[column] for row in rows] for column in columns}
+    data = columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms"))
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def _end_ms(recording: Recording, rows: Sequence[Mapping[str, Any]]) -> int:
-    cycles = recording.table("cycles")["at_ms"].to_pylist()
-    found: list[int] = [*cycles, *(row["to_ms"] or row["from_ms"] for row in rows)]
-    return max(found)
-
-
-def _lane(bucket: int, rows: Sequence[Mapping[str, Any]]) -> str:
+def _lane(bucket: int, rows: Sequence[Row]) -> str:
     streams = next(row["streams"] for row in rows if row["bucket"] == bucket)
     shown = ", ".join(streams[:2]) + (", …" if len(streams) > 2 else "")
     return f"bucket {bucket}: {shown or 'no stream'}"
 
 
-def _gaps(rows: Sequence[Mapping[str, Any]], bucket: int, end_ms: int) -> list[tuple[int, int, int]]:
+def _gaps(rows: Sequence[Row], bucket: int, end_ms: int) -> list[tuple[int, int, int]]:
     """The stretches (bucket, from, to) in which nobody owned it."""
     found, free_from = [], None
     for row in rows:
@@ -151,9 +132,7 @@ def _gaps(rows: Sequence[Mapping[str, Any]], bucket: int, end_ms: int) -> list[t
     return [*found, (bucket, free_from, end_ms)] if free_from is not None and free_from < end_ms else found
 
 
-def _owned(
-    controller: str, role: str, rows: Sequence[Mapping[str, Any]], buckets: Sequence[int], end_ms: int
-) -> Blocks:
+def _owned(controller: str, role: str, rows: Sequence[Row], buckets: Sequence[int], end_ms: int) -> Blocks:
     boxes = []
     for row in rows:
         if row["controller"] == controller:
@@ -173,11 +152,9 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
 
 
 def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
-    seen = {}
-    for row in recording.table("incidents").to_pylist():
-        if row["target"] in controllers:
-            seen[(row["at_ms"], row["detail"])] = Rule(row["at_ms"], row["detail"], SHAPES.get(row["kind"], "circle"))
-    return [seen[place] for place in sorted(seen)]
+    incidents = [row for row in recording.table("incidents").to_pylist() if row["target"] in controllers]
+    shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
+    return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]
 
 
 def _describe_owners(

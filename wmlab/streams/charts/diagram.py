@@ -5,10 +5,10 @@ JupyterLab draws the text itself. Every other viewer shows the text, which reads
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from wmlab.core.charts.chart import display_forms
 from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import segment_name
+from wmlab.core.words import counted, segment_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     Raises `ChartError` if there are several streams and none is chosen.
     """
     name = one_stream(recording, stream, "segments")
-    rows = sorted(stream_rows(recording, "segments", name), key=lambda row: row["segment_id"])
+    rows = stream_rows(recording, "segments", name, by="segment_id")
     lines = ["flowchart LR"]
     for row in rows:
         until = "open" if row["sealed_ms"] is None else f"sealed at {row['sealed_ms']:,} ms"
@@ -63,20 +63,14 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
 
 def _successions(recording: Recording, name: str, rows: Mapping[int, Mapping[str, Any]]) -> list[tuple[int, int]]:
     """Pairs (old, new): the keys of a segment that an epoch left out overlap those of one that it brought in."""
-    epochs = sorted(stream_rows(recording, "epochs", name), key=lambda row: row["epoch"])
-    found = []
-    for before, after in pairwise(set(row["segment_ids"]) for row in epochs):
-        for old in sorted(before - after):
-            for new in sorted(after - before):
-                (old_low, old_high), (new_low, new_high) = _keys(rows[old]), _keys(rows[new])
-                if old_low < new_high and new_low < old_high:
-                    found.append((old, new))
-    return found
-
-
-def _keys(row: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
-    low, high = row["keys"].split("..")
-    return Fraction(low), Fraction(high)
+    keys = {segment: [Fraction(edge) for edge in row["keys"].split("..")] for segment, row in rows.items()}
+    epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
+    return [
+        (old, new)
+        for before, after in pairwise(epochs)
+        for old, new in product(sorted(before - after), sorted(after - before))
+        if keys[old][0] < keys[new][1] and keys[new][0] < keys[old][1]
+    ]
 
 
 def topology(recording: Recording) -> Diagram:
@@ -95,33 +89,22 @@ def topology(recording: Recording) -> Diagram:
     readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
     lines = ["flowchart LR"]
     lines += [f'  {_id(stream)}[("{stream}")]' for stream in streams]
-    lines += _links(writers, "{party} -- events and marks --> {stream}", "([{name}])")
-    lines += _links(controllers, "{party} -. watermarks .-> {stream}", "{{{{{name}}}}}")
-    lines += _links(readers, "{stream} -- events and bounds --> {party}", "([{name}])")
-    counts = [len({party for _, party in pairs}) for pairs in (writers, controllers, readers)]
-    sentence = ", ".join(
-        _count(number, noun)
-        for number, noun in zip([len(streams), *counts], ("stream", "writer", "controller", "reader"), strict=True)
-    )
-    return Diagram(f"{sentence}.", "\n".join(lines))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    counts = [counted(len(streams), "stream")]
+    for noun, pairs, link, shape in (
+        ("writer", writers, "{party} -- events and marks --> {stream}", "([{name}])"),
+        ("controller", controllers, "{party} -. watermarks .-> {stream}", "{{{{{name}}}}}"),
+        ("reader", readers, "{stream} -- events and bounds --> {party}", "([{name}])"),
+    ):
+        names = sorted({party for _, party in pairs})
+        counts.append(counted(len(names), noun))
+        lines += [f"  {_id(party)}{shape.format(name=party)}" for party in names]
+        lines += ["  " + link.format(party=_id(party), stream=_id(stream)) for stream, party in sorted(pairs)]
+    return Diagram(f"{', '.join(counts)}.", "\n".join(lines))
 
 
 def _pairs(recording: Recording, table: str, column: str) -> set[tuple[str, str]]:
-    found = recording.table(table).select(["stream", column]).group_by(["stream", column]).aggregate([])
-    return {(row["stream"], row[column]) for row in found.to_pylist() if row[column] is not None}
-
-
-def _links(pairs: set[tuple[str, str]], link: str, shape: str) -> Sequence[str]:
-    names = sorted({party for _, party in pairs})
-    nodes = [f"  {_id(party)}{shape.format(name=party)}" for party in names]
-    return [
-        *nodes,
-        *("  " + link.format(party=_id(party), stream=_id(stream)) for stream, party in sorted(pairs)),
-    ]
+    pairs = recording.table(table).group_by(["stream", column]).aggregate([])
+    return {(row["stream"], row[column]) for row in pairs.to_pylist() if row[column] is not None}
 
 
 def _id(name: str) -> str:

@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
+from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import late_events
+from wmlab.streams.answers.history import Row, late_events
 
 _MOST_EVENTS: Final = 700
 _MOST_STEPS: Final = 400
+_SIDES: Final = ("upper", "lower")
 
 
 def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw every event at its arrival and its event time, and the bounds that watermarks had given by then.
 
-    An event below the lower step broke the promise of a watermark and is marked with a cross. Of many events 700 are
-    drawn, evenly spread, and all that broke a promise. Raises `ChartError` if there are several streams and none is
+    An event below the lower step came too late for a watermark and is marked with a cross. Of many events 700 are
+    drawn, evenly spread, and all that came too late. Raises `ChartError` if there are several streams and none is
     chosen, or no events.
     """
     name = one_stream(recording, stream, "events")
-    events = sorted(
-        stream_rows(recording, "events", name, ("append_ms", "event_time")), key=lambda row: row["append_ms"]
-    )
-    marks = sorted(stream_rows(recording, "watermarks", name), key=lambda row: row["emitted_ms"])
+    events = stream_rows(recording, "events", name, ("append_ms", "event_time"), by="append_ms")
+    marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
     late = late_events(events, marks)
     drawn = share_of(events, _MOST_EVENTS)
     sentence = _sentence(name, events, len(late))
     fewer = f" Drawn are {len(drawn):,} of {len(events):,} events." if len(drawn) < len(events) else ""
-    kept = [*drawn, *late]
+    times = [row["event_time"] for row in (*drawn, *late)] + [mark[side] for mark in marks for side in _SIDES]
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
         subtitle=sentence + fewer,
         across=time_axis("arrival", [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]),
         panels=[
             Panel(
-                up=time_axis("event time", [*_times(kept, marks)], pad_percent=4),
+                up=time_axis("event time", times, pad_percent=4),
                 height=320.0,
                 layers=[
                     _dots("event", "text", drawn, 1.6),
@@ -51,15 +50,10 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
         ],
         rules=faults(recording, name),
     )
-    data = {column: [row[column] for row in events] for column in ("append_ms", "event_time")}
-    return Chart(sentence=sentence, data=data, scene=scene)
+    return Chart(sentence=sentence, data=columns_of(events, ("append_ms", "event_time")), scene=scene)
 
 
-def _times(events: Sequence[Mapping[str, Any]], marks: Sequence[Mapping[str, Any]]) -> list[int]:
-    return [row["event_time"] for row in events] + [mark[side] for mark in marks for side in ("lower", "upper")]
-
-
-def _dots(name: str, role: str, events: Sequence[Mapping[str, Any]], size: float) -> Dots:
+def _dots(name: str, role: str, events: Sequence[Row], size: float) -> Dots:
     return Dots(
         name=name,
         role=role,
@@ -70,12 +64,12 @@ def _dots(name: str, role: str, events: Sequence[Mapping[str, Any]], size: float
     )
 
 
-def _bounds(marks: Sequence[Mapping[str, Any]], end_ms: int) -> list[Steps]:
+def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
     """Both steps; the last ones hold to the end of the run."""
     if not marks:
         return []
     xs = [*(mark["emitted_ms"] for mark in marks), max(end_ms, marks[-1]["emitted_ms"])]
-    curves = {side: [*(mark[side] for mark in marks), marks[-1][side]] for side in ("upper", "lower")}
+    curves = {side: [*(mark[side] for mark in marks), marks[-1][side]] for side in _SIDES}
     rows = thin([curves["upper"], curves["lower"]], _MOST_STEPS)
     return [
         Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
@@ -83,7 +77,7 @@ def _bounds(marks: Sequence[Mapping[str, Any]], end_ms: int) -> list[Steps]:
     ]
 
 
-def _sentence(name: str, events: Sequence[Mapping[str, Any]], late: int) -> str:
+def _sentence(name: str, events: Sequence[Row], late: int) -> str:
     delays = sorted(row["append_ms"] - row["event_time"] for row in events)
     half, most = delays[len(delays) // 2], delays[-1]
     kept = "none arrived below a lower bound" if not late else f"{late:,} arrived below the lower bound"

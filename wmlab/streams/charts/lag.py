@@ -1,11 +1,13 @@
-"""The charts of lag and uncertainty: how far the bounds of readers stand behind the clock and from each other."""
+"""The charts of lag and uncertainty: how far the bounds of readers are behind the clock and from each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Final, NamedTuple
 
-from wmlab.core.charts.axis import Counts, format_duration, nice_step, time_axis
+from wmlab.core.charts.axis import Numbers, format_duration, nice_step, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, faults, one_stream, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps
@@ -17,6 +19,15 @@ _MOST: Final = 500
 _BINS: Final = 40
 
 
+class Window(NamedTuple):
+    """What a reader saw: at which clock, its lag and the uncertainty, unknown where a bound is; the data's columns."""
+
+    reader: str
+    at_ms: int
+    lag_ms: Value
+    uncertainty_ms: Value
+
+
 def lag(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw for each reader the lag (its clock minus lower bound) and the uncertainty (upper minus lower bound).
 
@@ -24,25 +35,28 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     several streams and none is chosen, or no windows.
     """
     name = one_stream(recording, stream, "windows")
-    readers = _readers(recording, name)
-    order = sorted(readers, key=lambda reader: (-_mean([lag for _, lag, _ in readers[reader]]), reader))
-    shown = order[: len(SERIES)]
-    sentence = _sentence(name, readers)
+    windows = _windows(recording, name)
+    readers = {reader: [w for w in windows if w.reader == reader] for reader in sorted({w.reader for w in windows})}
+    order = sorted(readers, key=lambda reader: -fmean(_known(readers[reader])[0] or [0]))
+    shown = {reader: readers[reader] for reader in order[: len(SERIES)]}
+    drawn = [window for rows in shown.values() for window in rows]
+    sentence = _sentence(name, windows)
     left_out = f" Of {len(order)} readers the {len(shown)} with most lag are drawn." if len(shown) < len(order) else ""
-    lags = [lag for reader in shown for _, lag, _ in readers[reader]]
-    widths = [width for reader in shown for _, _, width in readers[reader]]
+    panels = []
+    for column, what, height in (("lag_ms", "lag", 190.0), ("uncertainty_ms", "uncertainty", 130.0)):
+        known = [value for window in drawn if (value := getattr(window, column)) is not None]
+        if known or column == "lag_ms":
+            curves = [_curve(rows, role, column) for rows, role in zip(shown.values(), SERIES, strict=False)]
+            up = time_axis(what, [0, *known], pad_percent=5)
+            panels.append(Panel(up=up, layers=curves, height=height))
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
         subtitle=sentence + left_out,
-        across=time_axis("reader's clock", [at for reader in shown for at, _, _ in readers[reader]]),
-        panels=[
-            Panel(up=time_axis(what, [0, *values], pad_percent=5), layers=_curves(readers, shown, place), height=height)
-            for what, values, place, height in (("lag", lags, 1, 190.0), ("uncertainty", widths, 2, 130.0))
-            if what == "lag" or any(value is not None for value in values)
-        ],
+        across=time_axis("reader's clock", [window.at_ms for window in drawn]),
+        panels=panels,
         rules=faults(recording, name),
     )
-    return Chart(sentence=sentence, data=_data(readers), scene=scene)
+    return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -51,85 +65,69 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     Raises `ChartError` if there are several streams and none is chosen, no windows, or no known bound in any of them.
     """
     name = one_stream(recording, stream, "windows")
-    readers = _readers(recording, name)
-    lags = [lag for rows in readers.values() for _, lag, _ in rows if lag is not None]
-    widths = [width for rows in readers.values() for _, _, width in rows if width is not None]
+    windows = _windows(recording, name)
+    lags, widths = _known(windows)
     if not lags:
         raise ChartError(
             f"No reader of {name} ever knew a lower bound.", remedy="Ask recording.explain() what held it back."
         )
-    sentence = _sentence(name, readers)
     low, high = min([0, *lags, *widths]), max([*lags, *widths, 1])
     step = nice_step(high - low, _BINS)
-    panels = [
-        Panel(up=Counts(f"windows by {what}", 0, top), layers=[blocks], height=140.0)
-        for what, role, values in (("lag", "lower", lags), ("uncertainty", "upper", widths))
-        if values
-        for blocks, top in [_bars(what, role, values, step)]
-    ]
+    sentence = _sentence(name, windows)
     scene = Scene(
         title=title or f"How often did which lag and uncertainty occur in {name}?",
         subtitle=sentence,
         across=time_axis("lag, uncertainty", [low // step * step, (high // step + 1) * step]),
-        panels=panels,
+        panels=[
+            _histogram(what, role, values, step)
+            for what, role, values in (("lag", "lower", lags), ("uncertainty", "upper", widths))
+            if values
+        ],
     )
-    return Chart(sentence=sentence, data=_data(readers), scene=scene)
+    return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
-def _readers(recording: Recording, name: str) -> dict[str, list[tuple[int, Value, Value]]]:
-    """Of each reader, by clock: (clock, lag, uncertainty), unknown where a bound is."""
-    found: dict[str, list[tuple[int, Value, Value]]] = {}
-    for row in sorted(stream_rows(recording, "windows", name), key=lambda row: row["at_ms"]):
-        lower, upper = row["lower"], row["upper"]
-        behind = None if lower is None else row["at_ms"] - lower
+def _windows(recording: Recording, name: str) -> list[Window]:
+    """The windows of all readers by clock."""
+    windows = []
+    for row in stream_rows(recording, "windows", name, by="at_ms"):
+        at_ms, lower, upper = row["at_ms"], row["lower"], row["upper"]
+        behind = None if lower is None else at_ms - lower
         apart = None if lower is None or upper is None else upper - lower
-        found.setdefault(row["reader"], []).append((row["at_ms"], behind, apart))
-    return found
+        windows.append(Window(row["reader"], at_ms, behind, apart))
+    return windows
 
 
-def _curves(readers: Mapping[str, list[tuple[int, Value, Value]]], shown: Sequence[str], column: int) -> list[Steps]:
-    curves = []
-    for reader, role in zip(shown, SERIES, strict=False):
-        rows = readers[reader]
-        values: list[Value] = [row[column] for row in rows]
-        kept = thin([values], _MOST)
-        curves.append(Steps(name=reader, role=role, xs=[rows[i][0] for i in kept], ys=[values[i] for i in kept]))
-    return curves
+def _known(windows: Sequence[Window]) -> tuple[list[int], list[int]]:
+    """The lags and the uncertainties that are known."""
+    lags = [window.lag_ms for window in windows if window.lag_ms is not None]
+    return lags, [window.uncertainty_ms for window in windows if window.uncertainty_ms is not None]
 
 
-def _bars(what: str, role: str, values: Sequence[int], step: int) -> tuple[Blocks, int]:
-    counts: dict[int, int] = {}
-    for value in values:
-        counts[value // step] = counts.get(value // step, 0) + 1
-    boxes = [
-        Box(
-            place * step,
-            (place + 1) * step,
-            0,
-            count,
-            "",
-            f"{what} from {format_duration(place * step)} to {format_duration((place + 1) * step)}: {count:,} windows",
-        )
-        for place, count in sorted(counts.items())
-    ]
-    return Blocks(name=what, role=role, boxes=boxes, opacity=0.6), max(counts.values())
+def _curve(windows: Sequence[Window], role: str, column: str) -> Steps:
+    values: list[Value] = [getattr(window, column) for window in windows]
+    kept = thin([values], _MOST)
+    xs, ys = [windows[i].at_ms for i in kept], [values[i] for i in kept]
+    return Steps(name=windows[0].reader, role=role, xs=xs, ys=ys)
 
 
-def _data(readers: Mapping[str, list[tuple[int, Value, Value]]]) -> dict[str, list[Any]]:
-    rows = [(reader, *row) for reader, entries in sorted(readers.items()) for row in entries]
-    return {
-        name: [row[place] for row in rows] for place, name in enumerate(("reader", "at_ms", "lag_ms", "uncertainty_ms"))
-    }
+def _histogram(what: str, role: str, values: Sequence[int], step: int) -> Panel:
+    counts = Counter(value // step * step for value in values)
+    boxes = []
+    for low, count in sorted(counts.items()):
+        words = f"{what} from {format_duration(low)} to {format_duration(low + step)}: {count:,} windows"
+        boxes.append(Box(low, low + step, 0, count, "", words))
+    blocks = Blocks(name=what, role=role, boxes=boxes, opacity=0.6)
+    return Panel(up=Numbers(f"windows by {what}", 0, max(counts.values())), layers=[blocks], height=140.0)
 
 
-def _mean(values: Sequence[Value]) -> float:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else 0.0
+def _data(windows: Sequence[Window]) -> dict[str, list[Value | str]]:
+    by_reader = sorted(windows, key=lambda window: window.reader)
+    return {column: [getattr(window, column) for window in by_reader] for column in Window._fields}
 
 
-def _sentence(name: str, readers: Mapping[str, list[tuple[int, Value, Value]]]) -> str:
-    lags = sorted(lag for rows in readers.values() for _, lag, _ in rows if lag is not None)
-    widths = sorted(width for rows in readers.values() for _, _, width in rows if width is not None)
+def _sentence(name: str, windows: Sequence[Window]) -> str:
+    lags, widths = (sorted(values) for values in _known(windows))
     if not lags:
         return f"No reader of {name} ever knew a lower bound."
     text = (

@@ -5,72 +5,65 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from wmlab.core.charts.axis import Axis, Number, duration_unit, format_duration, format_instant, is_instant
+from wmlab.core.charts.axis import Axis, Number, duration_unit, format_duration, format_instant
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import plain_columns
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, is_instant
 
-_COLUMNS: Final = ("stream", "sent_ms", "received_ms", "sender", "receiver", "kind", "content")
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
 _NAMED: Final = 4
-_LOOKS: Final = ("lower", "upper", "truth")
+_LOOKS: Final = ("lower", "upper", "perfect")
 """The roles of the three most frequent kinds; all others share the next."""
 _OTHER: Final = "unknown"
 _STUB_SHARE: Final = 0.02
 _LANE: Final = 50.0
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Message:
-    """One message of the protocol; `received_ms` is None if it was lost, or still on its way at the end.
+class Message(NamedTuple):
+    """One message of the protocol, a row of its table.
 
-    `stream` is the stream it is about, None: about none, such as what controllers and coordinator say to each other.
+    `received_ms` is None if it was lost, or still on its way at the end; `stream` is None if it is about no stream,
+    such as what controllers and coordinator say to each other.
     """
 
+    stream: str | None
     sent_ms: int
+    received_ms: int | None
     sender: str
     receiver: str
     kind: str
     content: str
-    received_ms: int | None
-    stream: str | None
 
     @property
     def end_ms(self) -> int:
         """When it left the network, as far as known."""
         return self.sent_ms if self.received_ms is None else self.received_ms
 
+    @property
+    def phrase(self) -> str:
+        """The message in words."""
+        return f"{'an' if self.kind[:1] in 'aeiou' else 'a'} {self.kind} from {self.sender} to {self.receiver}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The messages of one stream, and those about none, between two times, ascending; without a stream it is None.
+    """The messages between two times, ascending; `near` are those drawn, the nearest to the middle.
 
-    `near` are those drawn, the nearest to the middle.
+    They are those of one stream and those about none; without a stream it is None.
     """
 
     stream: str | None
     around_ms: int
     from_ms: int
     to_ms: int
-    messages: tuple[Message, ...]
-    near: tuple[Message, ...]
-    parties: tuple[str, ...]
-
-    @property
-    def subject(self) -> str:
-        """What the messages are about, in words."""
-        return "no stream" if self.stream is None else self.stream
-
-    @property
-    def kinds(self) -> list[str]:
-        """The kinds of the drawn messages, the most frequent first."""
-        counts = {kind: sum(m.kind == kind for m in self.near) for kind in {m.kind for m in self.near}}
-        return sorted(counts, key=lambda kind: (-counts[kind], kind))
+    messages: list[Message]
+    near: list[Message]
+    parties: list[str]
 
 
 def message_diagram(
@@ -94,8 +87,7 @@ def message_diagram(
         across=Axis("clock", moment.from_ms, moment.to_ms, instants, duration_unit(moment.to_ms - moment.from_ms)),
         panels=[lanes(moment.parties, _layers(moment), height=_LANE)],
     )
-    rows = [(m.stream, m.sent_ms, m.received_ms, m.sender, m.receiver, m.kind, m.content) for m in moment.messages]
-    data = {name: [row[column] for row in rows] for column, name in enumerate(_COLUMNS)}
+    data = dict(zip(Message._fields, map(list, zip(*moment.messages, strict=True)), strict=True))
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
@@ -113,7 +105,8 @@ def _layers(moment: Moment) -> list[Layer]:
 
 def _looks(moment: Moment) -> list[tuple[str, str, list[str]]]:
     """What the legend has: a name, its role, and the kinds that it stands for."""
-    kinds = moment.kinds
+    counts = Counter(message.kind for message in moment.near)
+    kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
     entries = [(kind, role, [kind]) for kind, role in zip(kinds, _LOOKS, strict=False)]
     others = kinds[len(_LOOKS) :]
     name = others[0] if len(others) == 1 else f"{len(others)} other kinds"
@@ -152,7 +145,7 @@ def _ends(moment: Moment, name: str, shown: Sequence[Message]) -> Dots:
         shape="cross" if is_loss else "circle",
         xs=[at for at, _ in ends],
         ys=[lane for _, lane in ends],
-        told=[f"{m.kind}: {m.sender} → {m.receiver} {m.content}".strip() for m in shown],
+        hover=[f"{m.kind}: {m.sender} → {m.receiver} {m.content}".strip() for m in shown],
         size=4.5 if is_loss else 3.0,
         legend=is_loss,
     )
@@ -165,56 +158,50 @@ def _read_moment(table: Any, around_ms: int, span_ms: int, parties: Sequence[str
     """
     if span_ms <= 0:
         raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")
-    columns = plain_columns(table, _COLUMNS, chart="A message diagram", example="recording.to_pandas('messages')")
+    columns = plain_columns(
+        table, Message._fields, chart="A message diagram", example="recording.to_pandas('messages')"
+    )
     from_ms, to_ms = around_ms - span_ms // 2, around_ms + (span_ms + 1) // 2
-    found = []
-    for row in zip(*(columns[name] for name in _COLUMNS), strict=True):
-        stream, sent_ms, received_ms, sender, receiver, kind, content = row
-        message = Message(sent_ms, sender, receiver, kind, content or "", received_ms, stream)
-        between = parties is None or {sender, receiver} <= set(parties)
-        if between and message.sent_ms <= to_ms and message.end_ms >= from_ms:
-            found.append(message)
-    streams = {message.stream for message in found if message.stream is not None}
-    _refuse(found, streams, around_ms, span_ms)
-    found.sort(key=lambda m: (m.sent_ms, m.end_ms, m.sender, m.receiver, m.kind, m.content))
-    near = sorted(sorted(found, key=lambda m: abs(m.sent_ms - around_ms))[:_MOST], key=found.index)
-    lanes = tuple(dict.fromkeys(parties or _lanes(near)))
+    messages = [
+        message._replace(content=message.content or "")
+        for message in map(Message._make, zip(*columns.values(), strict=True))
+        if message.sent_ms <= to_ms and message.end_ms >= from_ms
+        if parties is None or {message.sender, message.receiver} <= set(parties)
+    ]
+    if not messages:
+        raise ChartError(
+            f"No message was on its way within {format_duration(span_ms // 2)} of {_clock_words(around_ms, span_ms)}.",
+            remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
+        )
+    streams = sorted({message.stream for message in messages if message.stream is not None})
+    if len(streams) > 1:
+        raise ChartError(
+            f"One diagram shows the messages of one stream, but the table has {len(streams)}: "
+            f"{', '.join(streams[:6])}.",
+            remedy="Keep the rows of one stream.",
+        )
+    messages.sort(key=lambda m: (m.sent_ms, m.end_ms, *m[3:]))
+    nearest = sorted(range(len(messages)), key=lambda i: abs(messages[i].sent_ms - around_ms))[:_MOST]
+    near = [messages[i] for i in sorted(nearest)]
     return Moment(
         stream=next(iter(streams), None),
         around_ms=around_ms,
         from_ms=from_ms,
         to_ms=to_ms,
-        messages=tuple(found),
-        near=tuple(near),
-        parties=lanes,
+        messages=messages,
+        near=near,
+        parties=list(dict.fromkeys(parties or _lanes(near))),
     )
-
-
-def _refuse(found: Sequence[Message], streams: set[str], around_ms: int, span_ms: int) -> None:
-    if not found:
-        raise ChartError(
-            f"No message was on its way within {format_duration(span_ms // 2)} of {_clock_words(around_ms, span_ms)}.",
-            remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
-        )
-    if len(streams) > 1:
-        raise ChartError(
-            f"One diagram shows the messages of one stream, but the table has {len(streams)}: "
-            f"{', '.join(sorted(streams)[:6])}.",
-            remedy="Keep the rows of one stream.",
-        )
 
 
 def _lanes(messages: Sequence[Message]) -> list[str]:
     """The parties from top to bottom: whoever talks much to each other stands side by side."""
-    weight: dict[frozenset[str], int] = {}
-    for m in messages:
-        pair = frozenset((m.sender, m.receiver))
-        weight[pair] = weight.get(pair, 0) + 1
-    waiting = sorted({party for pair in weight for party in pair})
-    lanes = waiting[:1]
-    for _ in waiting[1:]:
-        rest = [party for party in waiting if party not in lanes]
-        lanes.append(min(rest, key=lambda party: (-weight.get(frozenset((lanes[-1], party)), 0), party)))
+    weight = Counter(frozenset((message.sender, message.receiver)) for message in messages)
+    rest = sorted({party for pair in weight for party in pair})
+    lanes = [rest.pop(0)]
+    while rest:
+        lanes.append(min(rest, key=lambda party: (-weight[frozenset((lanes[-1], party))], party)))
+        rest.remove(lanes[-1])
     return lanes
 
 
@@ -226,11 +213,11 @@ def _clock_words(at_ms: int, span_ms: int) -> str:
 def _describe(moment: Moment) -> str:
     """The answer in one or two sentences."""
     messages = moment.messages
-    parties = {party for m in messages for party in (m.sender, m.receiver)}
+    parties = {party for message in messages for party in (message.sender, message.receiver)}
     number = f"{len(messages):,} message{'' if len(messages) == 1 else 's'}"
     begin, end = (_clock_words(at_ms, moment.to_ms - moment.from_ms) for at_ms in (moment.from_ms, moment.to_ms))
     where = f"passed between {len(parties)} parties from {begin} to {end}"
-    first = f"{number} of {moment.subject} {where}: {_kinds(messages)}."
+    first = f"{number} of {moment.stream or 'no stream'} {where}: {_kinds(messages)}."
     return " ".join(part for part in (first, _slowest(messages), _lost(messages)) if part)
 
 
@@ -243,22 +230,16 @@ def _kinds(messages: Sequence[Message]) -> str:
     return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other kinds" if rest else listed
 
 
-def _one(message: Message) -> str:
-    article = "an" if message.kind[:1] in "aeiou" else "a"
-    return f"{article} {message.kind} from {message.sender} to {message.receiver}"
-
-
 def _slowest(messages: Sequence[Message]) -> str:
-    arrived = [m for m in messages if m.received_ms is not None]
+    arrived = [message for message in messages if message.received_ms is not None]
     if not arrived:
         return ""
-    slow = max(arrived, key=lambda m: m.end_ms - m.sent_ms)
-    took = format_duration(slow.end_ms - slow.sent_ms)
-    return f"The slowest, {_one(slow)}, took {took}."
+    slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
+    return f"The slowest, {slow.phrase}, took {format_duration(slow.end_ms - slow.sent_ms)}."
 
 
 def _lost(messages: Sequence[Message]) -> str:
-    lost = [m for m in messages if m.received_ms is None]
+    lost = [message for message in messages if message.received_ms is None]
     if not lost:
         return ""
-    return f"{len(lost)} did not arrive, {'first ' if len(lost) > 1 else ''}{_one(lost[0])}."
+    return f"{len(lost)} did not arrive, {'first ' if len(lost) > 1 else ''}{lost[0].phrase}."

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows, when
+from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import CauseKind, causes
+from wmlab.streams.answers.history import Row
+
+Stretch = tuple[str, int, int, str]
+"""A writer, from when to when, and the words for the hover box."""
 
 _MOST_MARKS: Final = 500
 _MOST_STRETCHES: Final = 300
@@ -29,10 +33,10 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     refused ones are drawn, evenly spread, and of the stretches the 300 longest.
     """
     name = one_stream(recording, stream, "writer_marks")
-    marks = sorted(stream_rows(recording, "writer_marks", name), key=lambda row: row["received_ms"])
-    cycles = sorted(stream_rows(recording, "cycles", name), key=lambda row: row["at_ms"])
+    marks = stream_rows(recording, "writer_marks", name, by="received_ms")
+    cycles_ms = [row["at_ms"] for row in stream_rows(recording, "cycles", name, by="at_ms")]
     writers = sorted({row["writer"] for row in marks})
-    end_ms = max(row["received_ms"] for row in [*marks, *({"received_ms": c["at_ms"]} for c in cycles)])
+    end_ms = max([marks[-1]["received_ms"], *cycles_ms])
     silent = _silences(marks, writers, end_ms)
     held = _held(recording, name, marks[0]["received_ms"], end_ms)
     accepted = [row for row in marks if row["outcome"] == "success"]
@@ -43,7 +47,7 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     scene = Scene(
         title=title or f"Who noted time in {name}, and who held its lower bound?",
         subtitle=sentence + part,
-        across=time_axis("clock", [marks[0]["received_ms"], *(c["at_ms"] for c in cycles[:1]), end_ms]),
+        across=time_axis("clock", [marks[0]["received_ms"], *cycles_ms[:1], end_ms]),
         panels=[
             lanes(
                 writers,
@@ -57,64 +61,57 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
         ],
         rules=faults(recording, name),
     )
-    columns = ("writer", "time", "noted_ms", "received_ms", "outcome")
-    data = {column: [row[column] for row in marks] for column in columns}
+    data = columns_of(marks, ("writer", "time", "noted_ms", "received_ms", "outcome"))
     return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def _silences(
-    marks: Sequence[Mapping[str, Any]], writers: Sequence[str], end_ms: int
-) -> list[tuple[str, int, int, str]]:
-    found = []
+def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list[Stretch]:
+    silences = []
     for writer in writers:
-        heard = [row["received_ms"] for row in marks if row["writer"] == writer]
-        gaps = [after - before for before, after in pairwise(heard)]
-        if not gaps:
-            continue
-        due_ms = round(_SILENT_AFTER * median(gaps))
-        for before, after in zip(heard, [*heard[1:], end_ms], strict=True):
+        received = [row["received_ms"] for row in marks if row["writer"] == writer]
+        gaps = [after - before for before, after in pairwise(received)]
+        due_ms = round(_SILENT_AFTER * median(gaps)) if gaps else end_ms
+        for before, after in pairwise([*received, end_ms]):
             if after - before > due_ms:
-                told = f"{writer}: no mark for {format_duration(after - before)}"
-                found.append((writer, before + due_ms, after, told))
-    return found
+                words = f"{writer}: no mark for {format_duration(after - before)}"
+                silences.append((writer, before + due_ms, after, words))
+    return silences
 
 
-def _held(recording: Recording, name: str, start_ms: int, end_ms: int) -> list[tuple[str, int, int, str]]:
+def _held(recording: Recording, name: str, start_ms: int, end_ms: int) -> list[Stretch]:
     """Stretches in which a writer held the bound, neighbours joined."""
-    found: list[tuple[str, int, int, str]] = []
+    held: list[Stretch] = []
     newest: dict[str, int] = {}
     for from_ms, to_ms, _, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms):
         why = "waited for" if cause.kind is CauseKind.LAGGING else "the slowest"
         for writer in cause.writers:
             index = newest.get(writer)
-            if index is not None and found[index][2] == from_ms:
-                found[index] = (writer, found[index][1], to_ms, found[index][3])
+            if index is not None and held[index][2] == from_ms:
+                held[index] = (writer, held[index][1], to_ms, held[index][3])
             else:
-                newest[writer] = len(found)
-                found.append((writer, from_ms, to_ms, f"{writer} held the lower bound: {why}"))
-    return found
+                newest[writer] = len(held)
+                held.append((writer, from_ms, to_ms, f"{writer} held the lower bound: {why}"))
+    return held
 
 
-def _blocks(
-    name: str, role: str, stretches: Sequence[tuple[str, int, int, str]], writers: Sequence[str], opacity: float
-) -> Blocks:
+def _blocks(name: str, role: str, stretches: Sequence[Stretch], writers: Sequence[str], opacity: float) -> Blocks:
     half = 0.42 if role == "lower" else 0.22
     boxes = [
-        Box(begin, end, writers.index(writer) - half, writers.index(writer) + half, "", told)
-        for writer, begin, end, told in sorted(stretches, key=lambda s: s[1] - s[2])[:_MOST_STRETCHES]
+        Box(begin, end, writers.index(writer) - half, writers.index(writer) + half, "", words)
+        for writer, begin, end, words in sorted(stretches, key=lambda s: s[1] - s[2])[:_MOST_STRETCHES]
         if writer in writers
     ]
     return Blocks(name=name, role=role, boxes=boxes, opacity=opacity)
 
 
-def _dots(name: str, role: str, marks: Sequence[Mapping[str, Any]], writers: Sequence[str]) -> Dots:
+def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) -> Dots:
     return Dots(
         name=name,
         role=role,
         shape="cross" if role == "alarm" else "circle",
         xs=[row["received_ms"] for row in marks],
         ys=[writers.index(row["writer"]) for row in marks],
-        told=[
+        hover=[
             f"{row['writer']} noted {row['time']:,} at {row['noted_ms']:,} ms; {row['controller']}: {row['outcome']}"
             for row in marks
         ],
@@ -122,12 +119,7 @@ def _dots(name: str, role: str, marks: Sequence[Mapping[str, Any]], writers: Seq
     )
 
 
-def _sentence(
-    name: str,
-    marks: Sequence[Mapping[str, Any]],
-    refused: Sequence[Mapping[str, Any]],
-    held: Sequence[tuple[str, int, int, str]],
-) -> str:
+def _sentence(name: str, marks: Sequence[Row], refused: Sequence[Row], held: Sequence[Stretch]) -> str:
     text = f"{len(marks):,} marks were noted in {name}, {len(refused):,} of them refused"
     longest = max(held, key=lambda stretch: stretch[2] - stretch[1], default=None)
     if longest is None:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wmlab.core.charts import svg
-from wmlab.core.charts.axis import Axis, Tick, TimeWords, duration_ticks, duration_unit, is_instant
+from wmlab.core.charts.axis import Axis, Tick, duration_ticks, duration_unit, time_words
 from wmlab.core.charts.layout import spread, text_width
-from wmlab.core.charts.steps import Value, last_known, staircases, thin
+from wmlab.core.charts.steps import Value, staircases, thin
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.streams.charts.bounds_facts import read_bounds
+from wmlab.core.words import is_instant
+from wmlab.streams.charts.bounds import read_bounds
 from wmlab.streams.scrubber.frames import Frames, Incident, Item, Panel, changes_of
 from wmlab.streams.scrubber.panels import (
     MOST_SEGMENTS,
@@ -59,7 +60,7 @@ class _Layout:
     @property
     def words(self) -> Words:
         """Writes an event time as the chart of bounds does."""
-        return TimeWords(self.event.instants, self.event.high - self.event.low)
+        return time_words([self.event.low, self.event.high])
 
 
 def frames_of(
@@ -229,8 +230,8 @@ def _whole(layout: _Layout, top: float) -> Panel:
         kept = thin([ys], _MOST_POINTS) if ys else []
         for stair in staircases([xs[i] for i in kept], [ys[i] for i in kept]):
             parts.append(svg.line([(plane.x(x), plane.y(y)) for x, y in stair], role))
-        if (end := last_known(xs, ys) if xs else None) is not None:
-            ends[role] = name, plane.y(end[1])
+        if known := [y for y in ys if y is not None]:
+            ends[role] = name, plane.y(known[-1])
     rows = spread([y for _, y in ends.values()], gap=_LABEL_PX, low=plane.top + 4, high=plane.bottom)
     for (role, (name, _)), y in zip(ends.items(), rows, strict=True):
         parts.append(svg.text(plane.right + 8, y + 4, name, role, size=11))
@@ -250,7 +251,7 @@ def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
         for role in ("lower", "upper")
     }
     if layout.perfect is not None:
-        curves["truth"] = "perfect watermark", list(layout.perfect.at_ms), list(layout.perfect.values)
+        curves["perfect"] = "perfect watermark", list(layout.perfect.at_ms), list(layout.perfect.values)
     for _, xs, ys in curves.values():
         if xs and xs[-1] < end_ms:
             xs.append(end_ms)

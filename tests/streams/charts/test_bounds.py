@@ -1,0 +1,503 @@
+"""The chart of time bounds: how a table is read, what the sentence says, and what is drawn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go  # type: ignore[import-untyped]
+import pyarrow as pa
+import pytest
+
+from wmlab.core.charts.chart import Chart
+from wmlab.core.errors import ChartError
+from wmlab.streams.charts.bounds import CAP, Happening, describe, read_bounds, time_bounds
+
+Bounds = Callable[..., pd.DataFrame]
+JAN_3_2014 = 1_388_757_600_000
+
+
+@pytest.fixture
+def bounds() -> Bounds:
+    """A function that builds the bounds of one reader over a minute, a row per second.
+
+    The perfect watermark is 500 ms behind the clock, lower 1.5 s behind that, upper 1 s ahead of the clock; lower is
+    unknown for 3 s, upper in the last 2 s, and lower stands still at 30 s from 32 s to 55 s. `start_ms` shifts clock
+    and times; other keyword arguments replace columns.
+    """
+
+    def build(*, start_ms: int = 0, **columns: object) -> pd.DataFrame:
+        times = pd.DataFrame({"at_ms": range(0, 61_000, 1_000)}, dtype="Int64")
+        at_ms = times["at_ms"]
+        lower = (at_ms - 2_000).mask(at_ms < 3_000).mask((at_ms >= 32_000) & (at_ms < 55_000), 30_000)
+        upper = (at_ms + 1_000).mask(at_ms > 58_000)
+        times = times.assign(lower=lower, upper=upper, perfect_watermark=(at_ms - 500).clip(lower=0)) + start_ms
+        return times.assign(**{"stream": "orders", "group": "billing"} | columns)
+
+    return build
+
+
+@pytest.fixture
+def happened() -> list[list[dict[str, object]] | None]:
+    """A column `happened` for the 61 rows: a split, and a writer that is down for 25 s; said twice, as joins may."""
+    entries = [
+        {"at_ms": 20_000, "kind": "scale", "what": "0@0 → 2@1, 3@1"},
+        {"at_ms": 30_000, "kind": "crash", "what": "w2"},
+        {"at_ms": 55_000, "kind": "restart", "what": "w2"},
+    ]
+    return [[entries[0]], entries, *[None] * 59]
+
+
+class Remote:
+    """Stands in for a Spark DataFrame: columns, a selection, and toArrow."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self.columns = table.column_names
+
+    def __getitem__(self, names: list[str]) -> Remote:
+        return Remote(self._table.select(names))
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return self._table
+
+
+class Struct:
+    """Stands in for a Spark Row."""
+
+    def __init__(self, **fields: object) -> None:
+        self._fields = fields
+
+    def asDict(self) -> dict[str, object]:  # noqa: N802
+        return self._fields
+
+
+def test_rows_come_in_the_order_of_the_clock_with_unknowns_as_none(bounds: Bounds) -> None:
+    table = read_bounds(bounds().sample(frac=1, random_state=3))
+    assert table.at_ms == list(range(0, 61_000, 1_000))
+    assert table.lower[:4] == [None, None, None, 1_000]
+    assert table.upper[-2:] == [None, None]
+    assert (table.stream, table.group) == ("orders", "billing")
+    assert {type(value) for value in [*table.at_ms, *table.upper]} == {int, type(None)}
+
+
+def test_remote_tables_and_floats_that_hold_whole_times_read_like_local_integers(bounds: Bounds) -> None:
+    frame = bounds()
+    expected = read_bounds(frame)
+    assert read_bounds(Remote(pa.Table.from_pandas(frame, preserve_index=False))) == expected
+    assert read_bounds(frame.astype({"lower": "float64", "upper": "float64"})) == expected
+
+
+def test_times_beyond_the_reach_of_a_double_are_kept() -> None:
+    far = pa.table({"stream": ["s", "s"], "at_ms": [1, 2], "lower": [None, 2**63 - 1], "upper": [None, 2**53 + 1]})
+    table = read_bounds(Remote(far))
+    assert (table.lower, table.upper) == ([None, 2**63 - 1], [None, 2**53 + 1])
+
+
+def test_rows_of_one_moment_are_ordered_by_version_or_else_by_what_they_hold() -> None:
+    frame = pd.DataFrame({"stream": "s", "at_ms": 5, "version": [2, 1], "lower": [8, 9], "upper": [10, 10]})
+    assert read_bounds(frame).lower == [9, 8]
+    frame = pd.DataFrame({"stream": "s", "at_ms": 5, "lower": [8, 9, 7], "upper": [10, 10, 10]})
+    assert read_bounds(frame) == read_bounds(frame[::-1])
+
+
+def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds, happened: list[Any]) -> None:
+    expected = [Happening(20_000, "scale", "0@0 → 2@1, 3@1"), Happening(30_000, "crash", "w2")]
+    expected.append(Happening(55_000, "restart", "w2"))
+    assert read_bounds(bounds(happened=happened)).happened == expected
+    arrays = [
+        None if cell is None else np.array([Struct(**entry) for entry in cell], dtype=object) for cell in happened
+    ]
+    assert read_bounds(bounds(happened=arrays)).happened == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "subject", "label"),
+    [
+        ("crash", "w2", "w2", "w2 crashes"),
+        ("crash", "w2 crashes", "w2", "w2 crashes"),
+        ("restart", "w2 restarts", "w2", "w2 restarts"),
+        ("silence", "w2 falls silent", "w2", "w2 falls silent"),
+        ("speak", "w2 speaks again", "w2", "w2 speaks again"),
+        ("scale", "0@0 → 2@1, 3@1", "0@0 → 2@1, 3@1", "scale 0@0 → 2@1, 3@1"),
+        ("pause", None, "", "pause"),
+    ],
+)
+def test_a_happening_has_a_subject_and_a_label(
+    bounds: Bounds, kind: str, what: str | None, subject: str, label: str
+) -> None:
+    cell = [{"at_ms": 7, "kind": kind, "what": what}]
+    (happening,) = read_bounds(bounds(happened=[cell] * 61)).happened
+    assert (happening.what, happening.label) == (subject, label)
+
+
+@pytest.mark.parametrize(
+    ("change", "message", "remedy"),
+    [
+        *(
+            (
+                lambda frame, name=name: frame.drop(columns=name),
+                f"has no column '{name}'; it has .*perfect_watermark",
+                "recording.time_bounds(spark)",
+            )
+            for name in ("stream", "at_ms", "lower", "upper")
+        ),
+        (
+            lambda frame: frame.assign(group=["billing"] * 3 + ["audit"] * 58),
+            r"shows one group, but the table has 2: audit, billing\.",
+            "table[table['group'] == 'billing']",
+        ),
+        (
+            lambda frame: frame.assign(segment_id=range(61)),
+            "shows one segment, but the table has 61",
+            "table[table['segment_id'] == 0]",
+        ),
+        (lambda frame: frame[:0], "has no rows", "loosen the filter"),
+        (lambda _: {"lower": [1]}, "cannot be drawn from a dict", "Pass a table"),
+        *(
+            (
+                lambda frame, cell=cell: frame.assign(happened=[cell] * 61),
+                "Column 'happened' holds .*scale",
+                "structs with at_ms, kind and what",
+            )
+            for cell in ([{"at_ms": 1, "kind": "scale"}], ["scale"])
+        ),
+        *(
+            (
+                lambda frame, column=column, value=value: frame.astype({column: object}).assign(
+                    **{column: [*frame[column][:4], value, *frame[column][5:]]}
+                ),
+                f"Column '{column}' holds .*which is no whole number",
+                "times in milliseconds",
+            )
+            for column, value in (
+                ("lower", 1.5),
+                ("upper", "soon"),
+                ("at_ms", None),
+                ("lower", float("inf")),
+                ("perfect_watermark", "7"),
+            )
+        ),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
+    bounds: Bounds, change: Callable[[pd.DataFrame], Any], message: str, remedy: str
+) -> None:
+    with pytest.raises(ChartError, match=message) as caught:
+        read_bounds(change(bounds()))
+    assert remedy in caught.value.remedy
+
+
+def sentence(frame: pd.DataFrame) -> str:
+    return describe(read_bounds(frame))
+
+
+def frame(lower: list[int | None], perfect: list[int | None] | None = None) -> pd.DataFrame:
+    rows = pd.DataFrame({"stream": "s", "at_ms": range(0, 1_000 * len(lower), 1_000)})
+    rows["lower"] = pd.array(lower, dtype="Int64")
+    rows["upper"] = rows["at_ms"] + 9_000
+    return rows if perfect is None else rows.assign(perfect_watermark=pd.array(perfect, dtype="Int64"))
+
+
+def test_the_longest_standstill_is_named_with_who_was_down(bounds: Bounds, happened: list[Any]) -> None:
+    assert sentence(bounds(happened=happened)) == (
+        "The lower bound stood still at 30.0 s for 23.0 s (from 32.0 s to 55.0 s) while w2 was down; it is safe at the "
+        "58 positions that can be checked and on average 5.9 s behind the perfect watermark. The lower bound is "
+        "unknown at 3 positions, the upper bound at 2."
+    )
+    dates = "stood still at Jan 3, 14:00:30 for 23.0 s (from Jan 3, 14:00:32 to Jan 3, 14:00:55)"
+    assert dates in sentence(bounds(start_ms=JAN_3_2014))
+
+
+@pytest.mark.parametrize(
+    ("happenings", "text"),
+    [
+        ([(31_000 + i, "crash", f"w{i}") for i in range(5)], " while w0, w1 and 3 others were down;"),
+        ([(30_000, "crash", "w1"), (40_000, "restart", "w2"), (44_000, "restart", "w1")], " while w1 was down;"),
+        ([(30_000, "crash", "w1"), (43_000, "restart", "w1")], " 55.0 s);"),
+        ([(40_000, "silence", "w2")], " while w2 was silent;"),
+    ],
+)
+def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_is_half(
+    bounds: Bounds, happenings: list[tuple[int, str, str]], text: str
+) -> None:
+    cell = [dict(zip(("at_ms", "kind", "what"), happening, strict=True)) for happening in happenings]
+    assert text in sentence(bounds(happened=[cell] * 61))
+
+
+@pytest.mark.parametrize(
+    ("lower", "perfect", "text"),
+    [
+        (
+            [0, 1_000, 2_000, 3_000],
+            None,
+            "The lower bound rose from 0 s to 3.0 s and never stood still for more than 1.0 s.",
+        ),
+        (
+            [1, 2, 3, 3, 3, 3],
+            None,
+            "The lower bound stood still at 3 ms for 3.0 s (from 2.0 s to the end at 5.0 s).",
+        ),
+        (
+            [0, 2_000, 3_000, 4_000],
+            [1_000, 1_000, 2_900, 9_000],
+            "never stood still for more than 1.0 s; it is not safe: above the perfect watermark at 2 of 4 positions, "
+            "first at 1.0 s, by up to 1.0 s.",
+        ),
+        (
+            [5_000, 4_000, 6_000],
+            None,
+            "moved from 5.0 s to 6.0 s and never stood still for more than 1.0 s. The lower bound went back once.",
+        ),
+        (
+            [0, 1_000],
+            [20_000, 5_000],
+            "The upper bound, which is a hint, is below the perfect watermark at 1 position.",
+        ),
+        (
+            [5],
+            [9],
+            "The lower bound is 5 ms at 0 s; it is safe at the only position that can be checked, 4 ms behind the "
+            "perfect watermark.",
+        ),
+        ([5, 5], [5, 5], "it is safe at all 2 positions and on average at the perfect watermark."),
+        ([0, 0], [1, 2], "on average 2 ms behind the perfect watermark."),
+        ([0, 0, 0], [1, 1, 2], "on average 1 ms behind the perfect watermark."),
+        ([None, None], [5, 5], "The lower bound is unknown at all 2 positions."),
+        ([5, 9], [None, None], "The lower bound rose from 5 ms to 9 ms and never stood still for more than 1.0 s."),
+    ],
+)
+def test_small_tables_are_described_in_whole_sentences(
+    lower: list[int | None], perfect: list[int | None] | None, text: str
+) -> None:
+    assert sentence(frame(lower, perfect)).endswith(text)
+
+
+def test_nothing_known_is_said_once(bounds: Bounds) -> None:
+    assert sentence(bounds(lower=pd.NA, upper=pd.NA)) == "Both bounds are unknown at all 61 positions."
+
+
+def traces(chart: Chart, yaxis: str | None = None) -> dict[str, dict[str, Any]]:
+    drawn = json.loads(chart.figure().to_json())["data"]
+    return {trace["name"]: trace for trace in drawn if yaxis in (None, trace["yaxis"])}
+
+
+def leaves(value: object) -> Iterator[object]:
+    if isinstance(value, dict | list | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from leaves(inner)
+    else:
+        yield value
+
+
+def test_a_notebook_gets_figure_svg_and_sentence(bounds: Bounds) -> None:
+    chart = time_bounds(bounds())
+    bundle = chart._repr_mimebundle_()
+    assert list(bundle) == ["application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"]
+    assert bundle["text/plain"] == chart.sentence == repr(chart)
+    assert list(chart._repr_mimebundle_(include=["text/plain"])) == ["text/plain"]
+    assert "image/svg+xml" not in chart._repr_mimebundle_(exclude=["image/svg+xml"])
+
+
+def test_the_bundle_is_the_same_in_every_process(bounds: Bounds, happened: list[Any], tmp_path: Path) -> None:
+    frame = bounds(happened=happened)
+    frame.to_json(tmp_path / "bounds.json", orient="table", index=False)
+    script = (
+        "import hashlib, json, sys, pandas as pd\n"
+        "from wmlab.streams.charts.bounds import time_bounds\n"
+        "frame = pd.DataFrame(json.load(open(sys.argv[1]))['data'])\n"
+        "bundle = time_bounds(frame)._repr_mimebundle_()\n"
+        "print(hashlib.sha256(json.dumps(bundle).encode()).hexdigest())\n"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / "bounds.json")],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    here = json.dumps(time_bounds(frame)._repr_mimebundle_()).encode()
+    assert runs == {hashlib.sha256(here).hexdigest()}
+
+
+def test_the_figure_holds_plain_lists_only(bounds: Bounds, happened: list[Any]) -> None:
+    drawn = time_bounds(bounds(happened=happened)).figure().to_plotly_json()["data"]
+    assert {type(leaf) for leaf in leaves(drawn)} <= {int, float, str, bool, type(None)}
+    assert "bdata" not in json.dumps(drawn)
+    assert "uid" not in {key for trace in drawn for key in trace}
+
+
+def test_curves_are_steps_with_gaps_where_unknown(bounds: Bounds) -> None:
+    curves = traces(time_bounds(bounds()), "y")
+    lower, upper = curves["lower bound"], curves["upper bound"]
+    assert {lower["line"]["shape"], upper["line"]["shape"]} == {"hv"}
+    assert (lower["line"]["dash"], upper["line"]["dash"]) == ("solid", "7px,4px")
+    assert lower["y"][:4] == [None, None, None, 1]
+    assert list(zip(upper["x"], upper["y"], strict=True))[-3:] == [(59, 59), (59, None), (60, None)]
+
+
+def test_the_lower_panel_shows_the_distance_from_the_perfect_watermark(bounds: Bounds) -> None:
+    below = traces(time_bounds(bounds()), "y3")
+    assert below["lower − perfect watermark"]["y"][54] == pytest.approx(-23.5)
+    assert below["upper − perfect watermark"]["y"][10] == 1.5
+
+
+def test_without_perfect_watermark_the_lower_panel_shows_the_distance_from_the_clock(bounds: Bounds) -> None:
+    frame = bounds().drop(columns="perfect_watermark")
+    assert traces(time_bounds(frame), "y3")["lower − clock"]["y"][40] == -10
+
+
+def test_without_perfect_watermark_or_common_clock_there_is_one_panel(bounds: Bounds) -> None:
+    frame = bounds(start_ms=JAN_3_2014).drop(columns="perfect_watermark")
+    chart = time_bounds(frame.assign(at_ms=frame["at_ms"] - JAN_3_2014))
+    assert len(chart.scene.panels) == 2
+    assert set(traces(chart, "y2")) == {"lower unknown", "upper unknown"}
+    assert chart.figure().layout.yaxis.type == "date"
+    assert chart.figure().layout.yaxis.title.text == "event time (UTC, 2014)"
+    assert chart.figure().layout.xaxis.title.text == "reader's clock (s)"
+
+
+def test_happenings_are_marked_and_labelled_at_their_own_time(bounds: Bounds, happened: list[Any]) -> None:
+    chart = time_bounds(bounds(happened=happened))
+    marks = traces(chart)["happened"]
+    assert marks["x"] == [20, 30, 55]
+    assert marks["customdata"] == ["scale 0@0 → 2@1, 3@1", "w2 crashes", "w2 restarts"]
+    lines = {shape.x0 for shape in chart.figure().layout.shapes if shape.type == "line" and shape.xref == "x"}
+    assert lines == {20, 30, 55}
+    assert all(f">{label}<" in chart.svg for label in marks["customdata"])
+
+
+def test_the_unknown_is_drawn_as_unknown(bounds: Bounds) -> None:
+    chart = time_bounds(bounds())
+    strip = traces(chart, "y2")
+    assert [(strip[name]["base"], strip[name]["x"]) for name in ("lower unknown", "upper unknown")] == [
+        ([0], [3]),
+        ([59], [1]),
+    ]
+    assert ">lower unknown<" in chart.svg
+    assert ">upper unknown<" in chart.svg
+    assert ">no bound is known<" in time_bounds(bounds(lower=pd.NA, upper=pd.NA, perfect_watermark=pd.NA)).svg
+
+
+def test_a_bound_that_is_not_safe_is_marked_where_it_begins(bounds: Bounds) -> None:
+    frame = bounds()
+    frame.loc[40:43, "lower"] = frame["perfect_watermark"] + 200
+    chart = time_bounds(frame)
+    marked = traces(chart, "y")["not safe"]
+    assert (marked["x"], marked["y"]) == ([40], [39.7])
+    assert "not safe" in chart.svg
+
+
+def test_the_svg_is_xml_and_says_question_and_answer(bounds: Bounds, happened: list[Any]) -> None:
+    chart = time_bounds(bounds(stream="a<b & c", happened=happened))
+    root = ET.fromstring(chart.svg)
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.findtext(f"{space}title") == "What time has reader group “billing” reached in stream “a<b & c”?"
+    assert root.findtext(f"{space}desc") == chart.sentence
+    coordinates = [float(n) for path in root.iter(f"{space}path") for n in re.findall(r"-?[\d.]+", path.get("d", ""))]
+    assert max(coordinates) <= float(root.get("height", "0")) + 300
+    assert min(coordinates) >= 0
+
+
+def test_the_title_can_be_replaced(bounds: Bounds) -> None:
+    chart = time_bounds(bounds(), title="Why <so> late?")
+    assert chart.figure().layout.title.text == "<b>Why &lt;so&gt; late?</b>"
+    assert "Why &lt;so&gt; late?</text>" in chart.svg
+
+
+def test_a_long_run_is_thinned_in_the_picture_and_whole_in_the_data() -> None:
+    rows = 20_000
+    frame = pd.DataFrame({"stream": "s", "at_ms": range(rows), "lower": range(rows), "upper": range(9, rows + 9)})
+    frame = frame.assign(perfect_watermark=frame["lower"] + 3)
+    frame.loc[12_345, "lower"] = 40_000
+    chart = time_bounds(frame)
+    curves = traces(chart, "y")
+    assert max(curves["lower bound"]["y"]) == 40
+    assert all(len(curve["x"]) <= CAP for name, curve in curves.items() if name.endswith(" bound"))
+    assert len(chart.data["lower"]) == rows
+    assert re.search(r"Drawn are [\d]+ of 20,000 positions\.", chart.svg)
+    assert "Drawn" not in chart.sentence
+    assert len(json.dumps(chart._repr_mimebundle_())) < 250_000
+
+
+def test_a_single_position_is_a_point(bounds: Bounds) -> None:
+    chart = time_bounds(bounds()[20:21])
+    assert traces(chart, "y")["lower bound"]["mode"] == "lines+markers"
+    assert chart.svg.count("<circle") == 5
+
+
+def test_the_data_are_plain_lists(bounds: Bounds, happened: list[Any]) -> None:
+    data = time_bounds(bounds(happened=happened)).data
+    assert list(data) == ["at_ms", "lower", "upper", "perfect_watermark", "happened"]
+    assert data["happened"][1] == {"at_ms": 30_000, "kind": "crash", "what": "w2"}
+    assert json.loads(json.dumps(data)) == data
+
+
+@pytest.mark.parametrize("suffix", ["html", "svg", "png", "json", "txt", "SVG"])
+def test_a_chart_is_saved_the_same_each_time(bounds: Bounds, tmp_path: Path, suffix: str) -> None:
+    one, other = tmp_path / f"one.{suffix}", tmp_path / f"other.{suffix}"
+    assert time_bounds(bounds()).save(str(one)) == one
+    time_bounds(bounds()).save(other)
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_saved_png_is_the_still_picture_at_twice_its_size(bounds: Bounds, tmp_path: Path) -> None:
+    chart = time_bounds(bounds())
+    header = chart.save(tmp_path / "chart.png").read_bytes()[:24]
+    width, height = struct.unpack(">II", header[16:])
+    still = ET.fromstring(chart.svg)
+    assert header[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (width, height) == (2 * float(still.attrib["width"]), 2 * float(still.attrib["height"]))
+
+
+def test_a_saved_json_holds_sentence_and_data(bounds: Bounds, tmp_path: Path) -> None:
+    chart = time_bounds(bounds())
+    stored = json.loads(chart.save(tmp_path / "chart.json").read_text(encoding="utf-8"))
+    assert stored == {"sentence": chart.sentence, "data": chart.data}
+
+
+def test_an_unknown_suffix_is_refused_with_the_known_ones(bounds: Bounds, tmp_path: Path) -> None:
+    with pytest.raises(ChartError, match=r"'chart\.pdf': its suffix is '\.pdf'") as caught:
+        time_bounds(bounds()).save(tmp_path / "chart.pdf")
+    assert caught.value.remedy == "Choose one of .html, .svg, .png, .json, .txt."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_is_the_callers_own(bounds: Bounds) -> None:
+    chart = time_bounds(bounds())
+    figure = chart.figure()
+    assert isinstance(figure, go.Figure)
+    figure.add_hline(y=30).update_layout(width=600)
+    assert len(chart.figure().layout.shapes) == len(figure.layout.shapes) - 1
+    assert chart.figure().layout.width is None
+
+
+def test_nothing_is_drawn_before_it_is_needed() -> None:
+    script = (
+        "import sys, pandas as pd\n"
+        "from wmlab.streams.charts.bounds import time_bounds\n"
+        "chart = time_bounds(pd.DataFrame({'stream': 's', 'at_ms': [1, 2], 'lower': [0, 1], 'upper': [2, 2]}))\n"
+        "assert chart.svg and 'plotly' not in sys.modules\n"
+        "assert chart.figure() and 'plotly' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_chart_is_frozen(bounds: Bounds) -> None:
+    chart = time_bounds(bounds())
+    with pytest.raises(FrozenInstanceError):
+        chart.sentence = "another"  # type: ignore[misc]
