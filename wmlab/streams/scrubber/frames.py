@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from wmlab.core.errors import ChartError
+from wmlab.core.words import grouped
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKER: Final = 4.5
@@ -129,8 +130,7 @@ STYLES: Final[dict[str, Style]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(NamedTuple):
     """What lies in `lane` (None: across all lanes) from `low` to `high` on the axis while from_ms <= clock < to_ms.
 
     `to_ms` is None if it stays to the end; `label` is written on it, or beside it.
@@ -142,15 +142,7 @@ class Item:
     low: int
     high: int
     style: str
-    label: str = ""
-
-    def is_there(self, at_ms: int) -> bool:
-        """Whether the moment lies in its life."""
-        return self.from_ms <= at_ms and (self.to_ms is None or at_ms < self.to_ms)
-
-
-_Content = tuple[int | None, str, int, int, str]
-"""Lane, style, low, high and label of what lies under a key."""
+    label: str
 
 
 @dataclass(slots=True)
@@ -158,7 +150,7 @@ class Builder:
     """Items in the making: under each key lies one item at a time, until something else is put there."""
 
     items: list[Item] = field(default_factory=list)
-    _open: dict[Hashable, tuple[int, _Content]] = field(default_factory=dict)
+    _open: dict[Hashable, Item] = field(default_factory=dict)
 
     def put(
         self,
@@ -174,17 +166,17 @@ class Builder:
 
         An equal item stays. `high` is `low` if not given.
         """
-        new = (lane, style, low, low if high is None else high, label)
+        new = Item(lane, at_ms, None, low, low if high is None else high, style, label)
         before = self._open.get(key)
-        if before is None or before[1] != new:
+        if before is None or before._replace(from_ms=at_ms) != new:
             self.take(key, at_ms)
-            self._open[key] = at_ms, new
+            self._open[key] = new
 
     def take(self, key: Hashable, at_ms: int) -> None:
         """From `at_ms` on nothing lies under the key."""
         before = self._open.pop(key, None)
-        if before is not None and before[0] < at_ms:
-            self.items.append(_item(*before, at_ms))
+        if before is not None and before.from_ms < at_ms:
+            self.items.append(before._replace(to_ms=at_ms))
 
     def take_all(self, of: object, at_ms: int, *, but: Iterable[Hashable] = ()) -> None:
         """From `at_ms` on nothing lies under the keys that are tuples beginning with `of`, except those in `but`."""
@@ -194,15 +186,18 @@ class Builder:
 
     def finish(self) -> tuple[Item, ...]:
         """All items: areas first, points and words on top of them, each by when it appeared."""
-        everything = [*self.items, *(_item(*content, None) for content in self._open.values())]
-        order = ("origin", "bar", "block", "line", "tick", "long tick", "lower flag", "upper flag")
-        rank = dict(zip(order, (0, 1, 2, 3, 4, 4, 5, 5), strict=True))
-        return tuple(sorted(everything, key=lambda item: (rank.get(STYLES[item.style].shape, 6), item.from_ms)))
-
-
-def _item(from_ms: int, content: _Content, to_ms: int | None) -> Item:
-    lane, style, low, high, label = content
-    return Item(lane=lane, from_ms=from_ms, to_ms=to_ms, low=low, high=high, style=style, label=label)
+        ranks = {
+            "origin": 0,
+            "bar": 1,
+            "block": 2,
+            "line": 3,
+            "tick": 4,
+            "long tick": 4,
+            "lower flag": 5,
+            "upper flag": 5,
+        }
+        everything = [*self.items, *self._open.values()]
+        return tuple(sorted(everything, key=lambda item: (ranks.get(STYLES[item.style].shape, 6), item.from_ms)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,11 +210,11 @@ class Panel:
 
     title: str
     left: float
-    top: float
+    top: float = 0
     width: float
-    head_px: float
+    head_px: float = 24.0
     lanes: int
-    lane_px: float
+    lane_px: float = 30.0
     low: int
     high: int
     relative: bool = False
@@ -243,16 +238,18 @@ class Panel:
 
     def there(self, at_ms: int) -> list[Item]:
         """The items of a moment, in the order in which they are drawn."""
-        return [item for item in self.items if item.is_there(at_ms)]
+        return [item for item in self.items if item.from_ms <= at_ms and (item.to_ms is None or at_ms < item.to_ms)]
 
     def lane_texts(self, at_ms: int) -> Iterator[str]:
         """The lanes of a moment in words: what stands in the column of values, and the blocks."""
-        labelled = [(item.lane, STYLES[item.style].shape, item.label) for item in self.there(at_ms) if item.label]
+        labels: dict[tuple[int | None, bool], list[str]] = {}
+        for item in self.there(at_ms):
+            shape = STYLES[item.style].shape
+            if item.label and shape in ("name", *_VALUES):
+                labels.setdefault((item.lane, shape == "name"), []).append(item.label)
         for lane in range(self.lanes):
-            names = [label for where, shape, label in labelled if where == lane and shape == "name"]
-            values = [label for where, shape, label in labelled if where == lane and shape in _VALUES]
-            if names and values:
-                yield f"{names[0]}: {', '.join(values)}"
+            if (lane, True) in labels and (lane, False) in labels:
+                yield f"{labels[lane, True][0]}: {', '.join(labels[lane, False])}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -303,7 +300,7 @@ class Frames:
     def clock(self, at_ms: int) -> str:
         """A moment in words, exact: "36 000 ms", or "2013-01-05 17:32:00.000 UTC"."""
         if not (self.instants and self.low_ms <= at_ms <= self.high_ms):
-            return f"{at_ms:,} ms".replace(",", " ")
+            return f"{grouped(at_ms)} ms"
         return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03} UTC"
 
     def step(self, at_ms: int, changes: int) -> int:
@@ -322,25 +319,26 @@ class Frames:
 
     def sentence(self, at_ms: int) -> str:
         """The sentence that holds at the moment; empty if there is none."""
-        index = bisect_right([from_ms for from_ms, _ in self.sentences], at_ms) - 1
-        return self.sentences[index][1] if index >= 0 else ""
+        index = bisect_right(self.sentences, at_ms, key=lambda entry: entry[0])
+        return self.sentences[index - 1][1] if index else ""
 
     def text(self, at_ms: int) -> str:
         """The picture of a moment in words, a line a lane."""
-        lines = [self.heading(at_ms)]
-        if sentence := self.sentence(at_ms):
-            lines.append(f"{sentence[0].upper()}{sentence[1:]}.")
-        return "\n".join([*lines, *(f"  {line}" for panel in self.panels for line in panel.lane_texts(at_ms))])
+        lanes = (f"  {line}" for panel in self.panels for line in panel.lane_texts(at_ms))
+        return "\n".join([self.heading(at_ms), *capitalized(self.sentence(at_ms)), *lanes])
 
     def heading(self, at_ms: int) -> str:
         """Where in the run a moment lies."""
         return f"{self.title} at {self.clock(at_ms)}, change {bisect_right(self.changes, at_ms)} of {len(self.changes)}"
 
 
+def capitalized(sentence: str) -> list[str]:
+    """A sentence as it stands alone; nothing if it is empty."""
+    return [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
+
+
 def changes_of(panels: Iterable[Iterable[Item]], incidents: Iterable[Incident], low_ms: int) -> tuple[int, ...]:
     """The moments at which an item appears or disappears or an incident happens, ascending, beginning with `low_ms`."""
-    times = {low_ms} | {incident.at_ms for incident in incidents}
-    for items in panels:
-        for item in items:
-            times |= {max(item.from_ms, low_ms)} if item.to_ms is None else {max(item.from_ms, low_ms), item.to_ms}
-    return tuple(sorted(times))
+    items = [item for panel in panels for item in panel]
+    times = {low_ms, *(incident.at_ms for incident in incidents), *(max(item.from_ms, low_ms) for item in items)}
+    return tuple(sorted(times | {item.to_ms for item in items if item.to_ms is not None}))

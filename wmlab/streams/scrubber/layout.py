@@ -42,7 +42,7 @@ from wmlab.streams.scrubber.run import KEYS, Run, read_run
 
 _WIDTH, _RIGHT, _KEYS_RIGHT, _SEGMENTS_LEFT, _SEGMENTS_RIGHT = 960.0, 770.0, 420.0, 500.0, 852.0
 _TITLE, _NOW, _AXIS, _GAP, _CURVES = 24.0, 14.0, 40.0, 8.0, 84.0
-_TALL, _LANE, _LOW = 30.0, 21.0, 15.0
+_LANE, _LOW = 21.0, 15.0
 _MOST_POINTS, _LABEL_PX = 400, 13.0
 
 
@@ -139,11 +139,8 @@ def _keys(layout: _Layout) -> Panel:
     panel = Panel(
         title="Which segments are at work?",
         left=layout.left,
-        top=0,
         width=(_RIGHT if group is None else _KEYS_RIGHT) - layout.left,
-        head_px=_TITLE,
         lanes=2 if group is None else 3,
-        lane_px=_TALL,
         low=0,
         high=KEYS,
         items=key_items(layout.run, layout.clock.low),
@@ -159,11 +156,8 @@ def _segments(layout: _Layout, moments: list[int]) -> Panel:
     panel = Panel(
         title=f"Which stream cuts has group {layout.run.group} passed?",
         left=_SEGMENTS_LEFT,
-        top=0,
         width=_SEGMENTS_RIGHT - _SEGMENTS_LEFT,
-        head_px=_TITLE,
         lanes=min(lanes, MOST_SEGMENTS),
-        lane_px=_TALL,
         low=-before,
         high=after,
         items=segment_items(layout.run, spans, moments, layout.words),
@@ -198,10 +192,8 @@ def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
     if not relative:
         return _with_axis(panel, event.ticks(8), event.title + note)
     unit = duration_unit(high - low)
-    ticks = [
-        Tick(tick.value, tick.label if tick.value <= 0 else f"+{tick.label}")
-        for tick in duration_ticks(low, high, count=8, unit=unit)
-    ]
+    marked = duration_ticks(low, high, count=8, unit=unit)
+    ticks = [Tick(tick.value, "+" * (tick.value > 0) + tick.label) for tick in marked]
     return _with_axis(panel, ticks, f"event time, from the clock on ({unit.symbol}){note}")
 
 
@@ -221,19 +213,16 @@ def _whole(layout: _Layout, top: float) -> Panel:
         cursor=True,
         items=incident_items(layout.incidents, clock.low),
     )
-    plane = replace(
-        _plane(panel), top=panel.lanes_top - _CURVES, height=_CURVES - 6, y_low=event.low, y_high=event.high
-    )
+    plane = _plane(panel, panel.lanes_top - _CURVES, _CURVES - 6, event.low, event.high)
     parts = svg.y_axis(plane, event.ticks(3), title=event.name, offset=panel.left - 14)
-    ends: dict[str, tuple[str, float]] = {}
+    ends: list[tuple[str, str, float]] = []
     for role, (name, xs, ys) in _curves(layout).items():
         kept = thin([ys], _MOST_POINTS) if ys else []
         for stair in staircases([xs[i] for i in kept], [ys[i] for i in kept]):
             parts.append(svg.line([(plane.x(x), plane.y(y)) for x, y in stair], role))
-        if known := [y for y in ys if y is not None]:
-            ends[role] = name, plane.y(known[-1])
-    rows = spread([y for _, y in ends.values()], gap=_LABEL_PX, low=plane.top + 4, high=plane.bottom)
-    for (role, (name, _)), y in zip(ends.items(), rows, strict=True):
+        ends += [(role, name, plane.y(y)) for y in ys if y is not None][-1:]
+    rows = spread([y for _, _, y in ends], gap=_LABEL_PX, low=plane.top + 4, high=plane.bottom)
+    for (role, name, _), y in zip(ends, rows, strict=True):
         parts.append(svg.text(plane.right + 8, y + 4, name, role, size=11))
     return _with_axis(panel, clock.ticks(8), clock.title, *parts, top=plane.top)
 
@@ -241,11 +230,10 @@ def _whole(layout: _Layout, top: float) -> Panel:
 def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
     """By role: its name and the curve, with the last value held to the end of the run."""
     run, end_ms = layout.run, layout.clock.high
+    who, clock, rows = "watermark", "emitted_ms", run.rows["watermarks"]
     if run.readers:
         who, clock = run.readers[0], "at_ms"
         rows = [row for row in run.rows["windows"] if row["reader"] == who]
-    else:
-        who, clock, rows = "watermark", "emitted_ms", list(run.rows["watermarks"])
     curves: dict[str, tuple[str, list[int], list[Value]]] = {
         role: (f"{role}, {who}", [row[clock] for row in rows], [row[role] for row in rows])
         for role in ("lower", "upper")
@@ -259,23 +247,23 @@ def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
     return curves
 
 
-def _plane(panel: Panel) -> svg.PlotArea:
+def _plane(panel: Panel, top: float, height: float, low: float = 0.0, high: float = 1.0) -> svg.PlotArea:
     return svg.PlotArea(
         left=panel.left,
-        top=panel.lanes_top,
+        top=top,
         width=panel.width,
-        height=panel.lanes * panel.lane_px,
+        height=height,
         x_low=panel.low,
         x_high=panel.high,
-        y_low=0,
-        y_high=1,
+        y_low=low,
+        y_high=high,
     )
 
 
 def _with_axis(panel: Panel, ticks: Sequence[Tick], title: str, *parts: str, top: float | None = None) -> Panel:
     """The panel with its title, its axis, the lines between lanes, and further parts; the grid begins at `top`."""
     upper = panel.lanes_top if top is None else top
-    grid = replace(_plane(panel), top=upper, height=panel.bottom - upper)
+    grid = _plane(panel, upper, panel.bottom - upper)
     rows = [panel.lanes_top + lane * panel.lane_px for lane in range(panel.lanes + 1)]
     lines = [svg.line([(panel.left, y), (grid.right, y)], "grid") for y in rows]
     heading = svg.text(panel.left, panel.top + 14, panel.title, "title", size=13, bold=True)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from wmlab.core.charts import svg
 from wmlab.core.charts.layout import text_width, wrap
 from wmlab.core.charts.style import FONT, ROLES
-from wmlab.streams.scrubber.frames import SHAPES, STYLES, Frames, Item, Panel, Text
+from wmlab.streams.scrubber.frames import SHAPES, STYLES, Frames, Item, Panel, Text, capitalized
 
 _STATIC: Final = Path(__file__).with_name("static")
 _COLOUR: Final = re.compile(r' (?:fill|stroke)="#\w+"')
@@ -36,8 +36,10 @@ def script() -> str:
 @cache
 def style_sheet() -> str:
     """The style sheet: the colours of `wmlab.core.charts.style` by theme, JupyterLab's before the desktop's; layout."""
-    light = "".join(f"--wmlab-{name}:{role.light};" for name, role in ROLES.items())
-    dark = "".join(f"--wmlab-{name}:{role.dark};" for name, role in ROLES.items())
+    light, dark = (
+        "".join(f"--wmlab-{name}:{getattr(role, theme)};" for name, role in ROLES.items())
+        for theme in ("light", "dark")
+    )
     rules = [
         f".wmlab-scrubber{{{light}font-family:{FONT}}}",
         f"@media (prefers-color-scheme:dark){{.wmlab-scrubber{{{dark}}}}}",
@@ -90,9 +92,8 @@ main{{max-width:992px;margin:0 auto}}
 
 def still_picture(frames: Frames, at_ms: int, notice: str = "") -> str:
     """The frame at a moment as a document, with the sentence above it."""
-    sentence = frames.sentence(at_ms)
-    paragraphs = [f"{sentence[0].upper()}{sentence[1:]}." if sentence else "", f"{notice}." if notice else ""]
-    lines = [line for text in paragraphs if text for line in wrap(text, width=frames.width - 2 * _MARGIN, size=13)]
+    paragraphs = [*capitalized(frames.sentence(at_ms)), *([f"{notice}."] if notice else [])]
+    lines = [line for text in paragraphs for line in wrap(text, width=frames.width - 2 * _MARGIN, size=13)]
     head_px = 34.0 + 19 * len(lines) + 12
     heading = frames.heading(at_ms)
     parts = [svg.text(_MARGIN, 26, heading, "title", size=17, bold=True)]

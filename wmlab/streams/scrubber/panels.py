@@ -129,7 +129,7 @@ def reach(run: Run, spans: Sequence[OwnershipSpan]) -> tuple[int, int]:
 def segment_items(run: Run, spans: Sequence[OwnershipSpan], moments: Sequence[int], words: Words) -> tuple[Item, ...]:
     """The items of the segments' lanes; a segment's length is updated at `moments` (ascending), times in `words`."""
     builder = Builder()
-    windows = list(_windows(run))
+    windows = _windows(run)
     for span in spans:
         if span.lane >= MOST_SEGMENTS:
             continue
@@ -158,18 +158,20 @@ def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int
         builder.put((span, "read"), at_ms, span.lane, "read", 0, here, label)
 
 
-def _windows(run: Run) -> Iterator[tuple[int, dict[str, Row | None]]]:
+def _windows(run: Run) -> list[tuple[int, dict[str, Row | None]]]:
     """The watermarks behind each window that was seen, found by their bounds: the newest passed, the first ahead."""
     log = run.rows["watermarks"]
     by_lower = {mark["lower"]: mark for mark in log}
     by_upper: dict[int, list[Row]] = {}
     for mark in log:
         by_upper.setdefault(mark["upper"], []).append(mark)
+    windows = []
     for row in run.rows["windows"]:
         passed = by_lower.get(row["lower"])
         after = -1 if passed is None else passed["seq"]
         ahead = next((mark for mark in by_upper.get(row["upper"], ()) if mark["seq"] > after), None)
-        yield row["at_ms"], {"lower": passed, "upper": ahead}
+        windows.append((row["at_ms"], {"lower": passed, "upper": ahead}))
+    return windows
 
 
 def _flags(
@@ -240,18 +242,19 @@ def around_clock(run: Run, perfect: PerfectWatermark | None) -> tuple[int, int]:
     return -behind - behind // 20, max(ahead) + max(behind, *ahead) // 20
 
 
-def _series(run: Run, perfect: PerfectWatermark | None) -> Iterable[list[tuple[int, list[Value]]]]:
+def _series(run: Run, perfect: PerfectWatermark | None) -> list[list[tuple[int, list[Value]]]]:
     """Who shows which times from when on: the watermarks, each reader, each writer, the perfect watermark."""
     shown: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
-    for row in run.rows["watermarks"]:
-        shown.setdefault(("watermark", ""), []).append((row["emitted_ms"], [row["lower"], row["upper"]]))
-    for row in run.rows["windows"]:
-        shown.setdefault(("reader", row["reader"]), []).append((row["at_ms"], [row["lower"], row["upper"]]))
-    for row in run.rows["writer_marks"]:
-        shown.setdefault(("writer", row["writer"]), []).append((row["received_ms"], [row["time"]]))
+    for table, who, clock, times in (
+        ("watermarks", "stream", "emitted_ms", ("lower", "upper")),
+        ("windows", "reader", "at_ms", ("lower", "upper")),
+        ("writer_marks", "writer", "received_ms", ("time",)),
+    ):
+        for row in run.rows[table]:
+            shown.setdefault((table, row[who]), []).append((row[clock], [row[time] for time in times]))
     if perfect is not None and perfect.at_ms:
         shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in zip(perfect.at_ms, perfect.values, strict=True)]
-    return shown.values()
+    return list(shown.values())
 
 
 def time_items(run: Run, low_ms: int, perfect: PerfectWatermark | None, words: Words) -> tuple[Item, ...]:
@@ -277,18 +280,17 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark | None, words: W
             if row["reader"] == reader:
                 _interval(builder, row["at_ms"], lane, row, words)
         for at_ms, value in zip(perfect.at_ms, perfect.values, strict=True) if perfect else ():
-            _point(builder, (lane, "perfect"), at_ms, lane, "perfect", value)
+            _point(builder, at_ms, lane, "perfect", value)
     return builder.finish()
 
 
 def _marks(run: Run, builder: Builder, writer: str, lane: int) -> None:
     for number, row in enumerate(run.rows["writer_marks"]):
-        if row["writer"] != writer:
-            continue
-        accepted = row["outcome"] == "success"
-        builder.put((lane, number), row["received_ms"], lane, "mark" if accepted else "refused", row["time"])
-        if accepted:
-            builder.put((lane, "newest"), row["received_ms"], lane, "newest mark", row["time"])
+        if row["writer"] == writer:
+            accepted = row["outcome"] == "success"
+            builder.put((lane, number), row["received_ms"], lane, "mark" if accepted else "refused", row["time"])
+            if accepted:
+                builder.put((lane, "newest"), row["received_ms"], lane, "newest mark", row["time"])
 
 
 def _writer_values(run: Run, builder: Builder, writer: str, lane: int, low_ms: int, words: Words) -> None:
@@ -313,18 +315,18 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
             yield row["at_ms"], "state", _STATES.get(row["kind"], "")
 
 
-def _point(builder: Builder, key: tuple[int, str], at_ms: int, lane: int, style: str, value: Value) -> None:
+def _point(builder: Builder, at_ms: int, lane: int, style: str, value: Value) -> None:
     if value is None:
-        builder.take(key, at_ms)
+        builder.take((lane, style), at_ms)
     else:
-        builder.put(key, at_ms, lane, style, value)
+        builder.put((lane, style), at_ms, lane, style, value)
 
 
 def _interval(builder: Builder, at_ms: int, lane: int, row: Row, words: Words) -> None:
     """A lower and an upper bound, each possibly unknown."""
     lower, upper = row["lower"], row["upper"]
-    _point(builder, (lane, "lower"), at_ms, lane, "lower", lower)
-    _point(builder, (lane, "upper"), at_ms, lane, "upper", upper)
+    _point(builder, at_ms, lane, "lower", lower)
+    _point(builder, at_ms, lane, "upper", upper)
     if lower is None:
         builder.take((lane, "window"), at_ms)
     elif upper is None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -81,7 +80,10 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     chosen = group if group is not None else next(iter(groups), None)
     for table in ("positions", "windows", "checkpoints"):
         rows[table] = [row for row in rows[table] if row["group"] == chosen]
-    events = _events(recording, stream)
+    # How far each writer's events in each millisecond reached is what a picture can show of them.
+    appended = of_stream(recording.table("events"), stream, "append_ms")
+    reached = appended.group_by(["segment_id", "writer", "append_ms"]).aggregate([("offset", "max")])
+    events = sorted(reached.to_pylist(), key=lambda row: (row["append_ms"], row["offset_max"]))
     scenario = recording.scenario or {}
     start_ms, duration_ms = scenario.get("start_ms", 0), scenario.get("duration_ms")
     segments = of_stream(recording.table("segments"), stream, "created_ms").to_pylist()
@@ -97,20 +99,10 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     )
 
 
-def _events(recording: Recording, stream: str) -> list[dict[str, Any]]:
-    """How far each writer's events in each millisecond reached, which is what a picture can show of them."""
-    events = of_stream(recording.table("events"), stream, "append_ms")
-    reached = events.group_by(["segment_id", "writer", "append_ms"]).aggregate([("offset", "max")])
-    listed: list[dict[str, Any]] = reached.to_pylist()
-    return listed
-
-
-def _written(events: list[dict[str, Any]]) -> dict[int, tuple[list[int], list[int]]]:
-    by_segment: dict[int, list[tuple[int, int]]] = {}
+def _written(events: Iterable[Row]) -> dict[int, tuple[list[int], list[int]]]:
+    grown: dict[int, tuple[list[int], list[int]]] = {}
     for row in events:
-        by_segment.setdefault(row["segment_id"], []).append((row["append_ms"], row["offset_max"]))
-    grown = {}
-    for segment_id, ends in by_segment.items():
-        ends.sort()
-        grown[segment_id] = ([at for at, _ in ends], list(accumulate((end for _, end in ends), max)))
+        times, ends = grown.setdefault(row["segment_id"], ([], []))
+        times.append(row["append_ms"])
+        ends.append(max([row["offset_max"], *ends[-1:]]))
     return grown
