@@ -2,32 +2,312 @@
 
 It shares no code with the simulator, with the model, or with Spark's checks; what they have in common is the recording
 and the words of the invariants. `Found` is what can be compared: how much was judged, and when something was broken.
+
+On stream cuts, key by key: the bounds of all key ranges of a stream part its key space into atoms, so a range is a set
+of atoms, and for each atom it matters which segment of a cut is the latest there, and how far it reaches. On late
+events: an event is late when it is first read after a window of its group showed a larger lower bound. That is nobody's
+fault when its writer had noted nothing, had been dropped, or had noted a larger time at a place that does not cover the
+event; then it does not count.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 
-from tests.machine.judge_cuts import cut_beyond_writers, cut_complete, cut_never_moves_back
-from tests.machine.judge_late import nothing_late
-from tests.machine.judge_log import (
-    bounds_in_order,
-    lower_increases,
-    one_winner,
-    upper_never_decreases,
-    windows_monotone,
-)
-
 Row = dict[str, Any]
 Rows = Mapping[str, list[Row]]
 """The rows of one stream, by table."""
+Answer = tuple[int, list[int]]
+"""How many single things were judged, and when (ms) something was broken."""
+Place = tuple[int, float]
+"""A segment and how far in it: bytes, beyond all of them, or before its start."""
 
-RULES: Final[Mapping[str, Callable[[Rows], tuple[int, list[int]]]]] = {
+# The log and the windows: I1, I2, I7, I8 and I9.
+
+
+def log_of(rows: Rows) -> list[Row]:
+    """The watermarks in the order of the log."""
+    return sorted(rows["watermarks"], key=lambda row: (row["seq"], row["revision"], row["emitted_ms"]))
+
+
+def lower_increases(rows: Rows) -> Answer:
+    """I1."""
+    pairs = list(pairwise(log_of(rows)))
+    return len(pairs), [later["emitted_ms"] for earlier, later in pairs if later["lower"] <= earlier["lower"]]
+
+
+def upper_never_decreases(rows: Rows) -> Answer:
+    """I2: of a stream that was never led by two at a time."""
+    led = defaultdict(list)
+    for row in rows["cycles"]:
+        led[row["controller"]].append(row["at_ms"])
+    for row in rows["watermarks"]:
+        led[row["controller"]].append(row["emitted_ms"])
+    terms = [(min(moments), max(moments)) for moments in led.values()]
+    if any(one[0] <= other[1] and other[0] <= one[1] for one, other in combinations(terms, 2)):
+        return 0, []
+    pairs = list(pairwise(log_of(rows)))
+    return len(pairs), [later["emitted_ms"] for earlier, later in pairs if later["upper"] < earlier["upper"]]
+
+
+def bounds_in_order(rows: Rows) -> Answer:
+    """I7, of watermarks and of windows."""
+    bounds = [(row["lower"], row["upper"], row["emitted_ms"]) for row in rows["watermarks"]]
+    bounds += [(row["lower"], row["upper"], row["at_ms"]) for row in rows["windows"]]
+    known = [(lower, upper, at) for lower, upper, at in bounds if lower is not None and upper is not None]
+    return len(known), [at for lower, upper, at in known if lower > upper]
+
+
+def one_winner(rows: Rows) -> Answer:
+    """I8: places and revisions strictly increase."""
+    log = log_of(rows)
+    broken = [
+        later["emitted_ms"]
+        for earlier, later in pairwise(log)
+        if later["seq"] == earlier["seq"] or later["revision"] <= earlier["revision"]
+    ]
+    return len(log), broken
+
+
+def windows_monotone(rows: Rows) -> Answer:
+    """I9, within each life of each reader."""
+    log_falls = any(later["upper"] < earlier["upper"] for earlier, later in pairwise(log_of(rows)))
+    lives: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
+    for row in rows["windows"]:
+        who = (row["group"], row["reader"])
+        faults = sum(fault["target"] in who and fault["at_ms"] <= row["at_ms"] for fault in rows["incidents"])
+        lives[*who, faults].append(row)
+    judged, broken = 0, []
+    for seen in lives.values():
+        seen.sort(key=lambda row: (row["at_ms"], _nulls_first(row["lower"]), _nulls_first(row["upper"])))
+        judged += len(seen) - 1
+        last_upper = None
+        for place, row in enumerate(seen):
+            lower, before = row["lower"], seen[place - 1]["lower"] if place else None
+            back = before is not None and (lower is None or lower < before)
+            if row["upper"] is not None:
+                back |= not log_falls and last_upper is not None and row["upper"] < last_upper
+                last_upper = row["upper"]
+            if back:
+                broken.append(row["at_ms"])
+    return judged, broken
+
+
+def _nulls_first(value: int | None) -> tuple[bool, int]:
+    return value is not None, value or 0
+
+
+# Stream cuts: I3, I4 and I5.
+
+
+def cut_never_moves_back(rows: Rows) -> Answer:
+    """I3, of neighbours in the log that name known segments only."""
+    atoms = _atoms(rows)
+    judged, broken = 0, []
+    for earlier, later in pairwise(log_of(rows)):
+        if not (earlier["cut"].keys() | later["cut"].keys()) - atoms.keys():
+            judged += 1
+            if _behind(_ends(earlier["cut"]), _ends(later["cut"]), atoms):
+                broken.append(later["emitted_ms"])
+    return judged, broken
+
+
+def cut_beyond_writers(rows: Rows) -> Answer:
+    """I4: of the marks that a cycle can have counted, one at least is not ahead of the cut."""
+    atoms = _atoms(rows)
+    judged, broken = 0, []
+    for entry in log_of(rows):
+        if entry["cut"].keys() - atoms.keys():
+            continue
+        reach = _ends(entry["cut"])
+        for writer in sorted(entry["writers"]):
+            positions = list(counted_positions(rows, entry, writer))
+            judged += bool(positions)
+            if positions and all(_behind(_starts(position), reach, atoms) for position in positions):
+                broken.append(entry["emitted_ms"])
+                break
+    return judged, broken
+
+
+def cut_complete(rows: Rows) -> Answer:
+    """I5: every atom once, and every ancestor of the segments of the cut is behind the cut at each of its atoms."""
+    atoms, ancestors = _atoms(rows), _ancestors(rows)
+    space = frozenset().union(*(atoms[segment] for segment in _members(rows).get(0, ())))
+    log = log_of(rows)
+    return len(log), [row["emitted_ms"] for row in log if not _complete(row["cut"], atoms, space, ancestors)]
+
+
+def counted_positions(rows: Rows, entry: Row, writer: str) -> Iterator[dict[int, int | None]]:
+    """The positions of the marks that the cycle of a watermark can have counted for a writer."""
+    time, read_ms = entry["writers"][writer], read_at(rows, entry)
+    marks = [
+        mark
+        for mark in rows["writer_marks"]
+        if (mark["writer"], mark["time"], mark["outcome"]) == (writer, time, "success")
+        and mark["received_ms"] <= entry["emitted_ms"]
+    ]
+    since = max((mark["received_ms"] for mark in marks if mark["received_ms"] < read_ms), default=None)
+    return (mark["position"] for mark in marks if since is None or mark["received_ms"] >= since)
+
+
+def read_at(rows: Rows, entry: Row) -> int:
+    """When the cycle that appended a watermark began: it had the entry before for its previous lower bound.
+
+    Where no such cycle is written down, because its controller crashed, it is the last one of that controller.
+    """
+    before = [row["lower"] for row in log_of(rows) if row["seq"] < entry["seq"]]
+    previous_lower = before[-1] if before else None
+    own = [row for row in rows["cycles"] if row["controller"] == entry["controller"]]
+    began = [row["at_ms"] for row in own if (row["outcome"], row["previous_lower"]) == ("emitted", previous_lower)]
+    return max(began or [row["at_ms"] for row in own if row["at_ms"] <= entry["emitted_ms"]] or [entry["emitted_ms"]])
+
+
+def _atoms(rows: Rows) -> dict[int, frozenset[int]]:
+    """The atoms of every segment."""
+    ranges = {row["segment_id"]: tuple(map(Fraction, row["keys"].split(".."))) for row in rows["segments"]}
+    bounds = sorted({bound for low_high in ranges.values() for bound in low_high})
+    place = {bound: number for number, bound in enumerate(bounds)}
+    return {segment: frozenset(range(place[low], place[high])) for segment, (low, high) in ranges.items()}
+
+
+def overlapping(rows: Rows) -> dict[int, set[int]]:
+    """The segments over some of a segment's keys, by segment."""
+    atoms = _atoms(rows)
+    return {one: {other for other in atoms if other != one and atoms[one] & atoms[other]} for one in atoms}
+
+
+def _members(rows: Rows) -> dict[int, list[int]]:
+    return {row["epoch"]: row["segment_ids"] for row in rows["epochs"]}
+
+
+def _ancestors(rows: Rows) -> dict[int, set[int]]:
+    """Everything that each segment came from, directly or not."""
+    atoms, members = _atoms(rows), _members(rows)
+    parents = defaultdict(set)
+    for epoch, ids in members.items():
+        gone = set(members.get(epoch - 1, ())) - set(ids)
+        for segment in set(ids) - set(members.get(epoch - 1, ())):
+            parents[segment] = {parent for parent in gone if atoms[parent] & atoms[segment]}
+    ancestors: dict[int, set[int]] = {}
+    for segment in sorted(atoms):
+        ancestors[segment] = parents[segment].union(*(ancestors[parent] for parent in parents[segment]))
+    return ancestors
+
+
+def _complete(
+    cut: Mapping[int, int | None],
+    atoms: Mapping[int, frozenset[int]],
+    space: frozenset[int],
+    ancestors: Mapping[int, set[int]],
+) -> bool:
+    if cut.keys() - atoms.keys() or sum(len(atoms[segment]) for segment in cut) != len(space):
+        return False
+    at = {atom: segment for segment in cut for atom in atoms[segment]}
+    waited_for = set().union(*(ancestors[segment] for segment in cut))
+    return at.keys() == space and all(at[atom] > old for old in waited_for for atom in atoms[old])
+
+
+def _behind(position: Mapping[int, float], cut: Mapping[int, float], atoms: Mapping[int, frozenset[int]]) -> bool:
+    """Whether the cut lies behind the position at some atom that both cover."""
+    reach = _latest(cut, atoms)
+    return any(
+        atom in reach and reach[atom] < (segment, offset)
+        for segment, offset in position.items()
+        for atom in atoms.get(segment, ())
+    )
+
+
+def _latest(cut: Mapping[int, float], atoms: Mapping[int, frozenset[int]]) -> dict[int, Place]:
+    return {atom: (segment, cut[segment]) for segment in sorted(cut) for atom in atoms[segment]}
+
+
+def _ends(cut: Mapping[int, int | None]) -> dict[int, float]:
+    return {segment: float("inf") if offset is None else offset for segment, offset in cut.items()}
+
+
+def _starts(position: Mapping[int, int | None]) -> dict[int, float]:
+    return {segment: -1 if offset is None else offset for segment, offset in position.items()}
+
+
+# Late events: I6.
+
+
+def nothing_late(rows: Rows) -> Answer:
+    """I6."""
+    judged, broken = 0, []
+    overlaps = None
+    for event, promised, read_ms in deliveries(rows):
+        judged += 1
+        if event["event_time"] < promised:
+            overlaps = overlaps or overlapping(rows)
+            if _is_wrong(rows, event, promised, overlaps):
+                broken.append(read_ms)
+    return judged, broken
+
+
+def deliveries(rows: Rows) -> Iterator[tuple[Row, int, int]]:
+    """Every event that a group read while it had a bound: the event, the largest bound shown before, and when."""
+    events = defaultdict(list)
+    for event in rows["events"]:
+        events[event["segment_id"]].append(event)
+    shown = defaultdict(list)
+    for window in rows["windows"]:
+        if window["lower"] is not None:
+            shown[window["group"]].append((window["at_ms"], window["lower"]))
+    for read in rows["reads"]:
+        promised = max((lower for at, lower in shown[read["group"]] if at < read["at_ms"]), default=None)
+        if promised is not None and not read["again"]:
+            for event in events[read["segment_id"]]:
+                if read["from_offset"] < event["offset"] <= read["to_offset"]:
+                    yield event, promised, read["at_ms"]
+
+
+def _is_wrong(rows: Rows, event: Row, promised: int, overlaps: Mapping[int, set[int]]) -> bool:
+    """Whether one of the bounds above the event that were shown was wrong about its writer."""
+    marks = [mark for mark in rows["writer_marks"] if (mark["writer"], mark["outcome"]) == (event["writer"], "success")]
+    if not marks:
+        return False
+    bounds = [entry for entry in rows["watermarks"] if event["event_time"] < entry["lower"] <= promised]
+    return not bounds or any(not _excused(rows, event, entry, marks, overlaps) for entry in bounds)
+
+
+def _excused(rows: Rows, event: Row, entry: Row, marks: list[Row], overlaps: Mapping[int, set[int]]) -> bool:
+    """Whether a bound is right about the writer of a late event all the same."""
+    writer = event["writer"]
+    if writer in entry["writers"]:
+        counted = [
+            mark
+            for mark in marks
+            if mark["time"] == entry["writers"][writer] and mark["received_ms"] <= entry["emitted_ms"]
+        ]
+        if not counted:
+            return False
+        position = max(counted, key=lambda mark: mark["received_ms"])["position"]
+        return not _covers(position, event, overlaps)
+    noted = [mark["received_ms"] for mark in marks if mark["received_ms"] < read_at(rows, entry)]
+    if not noted:
+        return True
+    return any(writer in row["removed"] and max(noted) <= row["at_ms"] <= entry["emitted_ms"] for row in rows["cycles"])
+
+
+def _covers(position: Mapping[int, int | None], event: Row, overlaps: Mapping[int, set[int]]) -> bool:
+    """Whether a position lies beyond an event."""
+    segment = event["segment_id"]
+    if segment in position:
+        return position[segment] is not None and position[segment] >= event["offset"]
+    return any(other > segment for other in overlaps[segment] & position.keys())
+
+
+# All of them.
+
+RULES: Final[Mapping[str, Callable[[Rows], Answer]]] = {
     "I1": lower_increases,
     "I2": upper_never_decreases,
     "I3": cut_never_moves_back,

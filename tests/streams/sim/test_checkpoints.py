@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.streams.sim.test_readers import (
+from tests.streams.sim.worlds import (
     FOUR,
     first_reads_are_complete,
     group,
     late_first_reads,
     lower_at,
     lowers,
-    owners,
+    only,
+    rows,
+    run,
+    segment_owners,
 )
-from tests.streams.sim.worlds import only, rows, run
 from wmlab.streams.model.position import is_valid_cut
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup
@@ -96,7 +98,7 @@ def test_a_reset_brings_back_successors_that_wait_for_a_predecessor():
     ]
     world = run(readers=group(), script=actions)
     assert set(rows(world, "checkpoints")[0]["cut"]) == {1}
-    assert {world.history.segments[s].name for s in owners(world)} == {"2@1"}
+    assert {world.history.segments[s].name for s in segment_owners(world)} == {"2@1"}
     ends = first_reads_are_complete(world)
     assert ends[1] == world.stream(None).store[1].length
 

@@ -9,10 +9,9 @@ from tests.streams.sim.worlds import events_of, rows, run, scenario
 from wmlab.core.clock import generator
 from wmlab.core.delays import Exponential, Fixed, LogNormal, Uniform, delays_ms
 from wmlab.core.values import Problems
-from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network, Retry
-from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.parts import EventWriter
 
 QUIET = [EventWriter("w", rate_per_s=20)]
 
@@ -153,13 +152,6 @@ def test_a_partition_from_the_store_delays_events_but_loses_none():
     assert max(held) < 5_200
 
 
-def test_a_reader_that_cannot_reach_the_store_stands_still():
-    cut = script.Partition(at_ms=5_500, a="readers-0", b="segment-store", for_ms=4_000)
-    world = run(script=[cut])
-    assert not [row for row in rows(world, "windows", reader="readers-0") if 5_500 < row["at_ms"] < 9_500]
-    assert [row for row in rows(world, "windows", reader="readers-1") if 5_500 < row["at_ms"] < 9_500]
-
-
 def test_retries_back_off_and_give_up():
     retry = Retry()
     assert [retry.wait_ms(failures) for failures in range(1, 7)] == [1, 10, 100, 1_000, 10_000, 20_000]
@@ -201,15 +193,3 @@ def test_parties_that_nobody_is_are_refused():
     ]
     with pytest.raises(Problems, match="same side"):
         script.Partition(at_ms=1, a="w1", b="w1")
-
-
-def test_a_network_is_written_to_yaml_and_back():
-    case = Scenario(
-        "s",
-        stream=Stream(),
-        writers=[EventWriter("w", rate_per_s=1)],
-        network=Network(delay=LogNormal(20.0, 0.4), loss=0.01, retry=Retry(answer_within_ms=500)),
-        script=[script.Partition(at_ms=1, a="w", b="controllers"), script.StepClock(at_ms=2, party="w", by_ms=-5)],
-        duration_ms=10,
-    )
-    assert Scenario.from_yaml(case.to_yaml()) == case

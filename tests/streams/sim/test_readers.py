@@ -1,78 +1,49 @@
-"""A reader group in motion: sharing the work, crashes, pauses, timers, both designs of the time window."""
+"""Reader groups: sharing the work, crashes, pauses, timers, both designs of the time window, and their messages."""
 
 from itertools import pairwise
 
 import pytest
 
-from tests.streams.sim.worlds import only, rows, run, scenario
+from tests.streams.sim.worlds import (
+    FOUR,
+    first_reads_are_complete,
+    group,
+    late_first_reads,
+    lower_at,
+    lowers,
+    only,
+    rows,
+    run,
+    scenario,
+    segment_owners,
+)
+from wmlab.core.delays import Fixed, Uniform
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
-
-FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)
-
-
-def group(**fields):
-    return ReaderGroup(**({"readers": 2, "publish_every_ms": 500} | fields))
-
-
-def lowers(world, reader="readers-0"):
-    return [(row["at_ms"], row["lower"]) for row in rows(world, "windows", reader=reader)]
-
-
-def lower_at(world, at_ms, reader="readers-0"):
-    return [lower for at, lower in lowers(world, reader) if at <= at_ms][-1]
-
-
-def owners(world):
-    return {
-        place: owner for state in only(world).shared.value.streams.values() for place, owner in state.owners.items()
-    }
-
-
-def first_reads_are_complete(world):
-    """Every event of every segment is read for the first time once, by somebody."""
-    ends: dict[int, int] = {}
-    for row in rows(world, "reads", again=False):
-        assert row["from_offset"] == ends.get(row["segment_id"], 0)
-        ends[row["segment_id"]] = row["to_offset"]
-    return ends
-
-
-def late_first_reads(world):
-    """Events read for the first time after the reader knew a lower bound above their time (I6)."""
-    names = tuple(writer.part.name for writer in world.writers)
-    events = world.journal.events(names)
-    late = 0
-    for row in rows(world, "reads", again=False):
-        if row["lower"] is not None:
-            inside = (events.segment_id == row["segment_id"]) & (events.offset > row["from_offset"])
-            late += int((inside & (events.offset <= row["to_offset"]) & (events.event_time < row["lower"])).sum())
-    return late
-
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 # R1
 
 
 @pytest.mark.parametrize("read_side", ["implementation", "document"])
-def test_r1_a_paused_reader_holds_the_lower_bound_of_the_whole_group(read_side):
-    pause = script.PauseReader(at_ms=8_000, reader="readers-1", for_ms=6_000)
-    world = run(readers=group(read_side=read_side), script=[pause])
+@pytest.mark.parametrize(
+    "action",
+    [
+        script.PauseReader(at_ms=8_000, reader="readers-1", for_ms=6_000),
+        script.ReleaseSegment(at_ms=8_000, reader="readers-1", segment="1@0", keep_free_ms=6_000),
+        script.Partition(at_ms=8_000, a="readers-1", b="segment-store", for_ms=6_000),
+    ],
+    ids=["paused", "segment nobody owns", "cut off"],
+)
+def test_r1_a_segment_that_nobody_reads_holds_the_lower_bound_of_the_whole_group(action, read_side):
+    world = run(readers=group(read_side=read_side), script=[action])
     held = {lower for at, lower in lowers(world) if 9_000 <= at < 14_000}
     assert len(held) == 1
     assert lower_at(world, 17_000) > max(held) + 5_000
     assert lower_at(run(readers=group(read_side=read_side)), 13_500) > max(held) + 4_000
-
-
-@pytest.mark.parametrize("read_side", ["implementation", "document"])
-def test_r1_a_segment_that_nobody_owns_holds_the_lower_bound(read_side):
-    release = script.ReleaseSegment(at_ms=8_000, reader="readers-1", segment="1@0", keep_free_ms=6_000)
-    world = run(readers=group(read_side=read_side), script=[release])
-    held = {lower for at, lower in lowers(world) if 9_000 <= at < 14_000}
-    assert len(held) == 1
-    assert lower_at(world, 17_000) > max(held) + 5_000
-    assert owners(world)[1] == "readers-1"
+    assert segment_owners(world)[1] == "readers-1"
 
 
 def test_a_release_of_what_is_not_owned_changes_nothing():
@@ -112,14 +83,14 @@ def test_r2_the_other_readers_windows_stay_and_only_repeated_events_are_older():
 def test_r2_a_crash_that_nobody_reports_holds_the_group():
     crash = script.CrashReader(at_ms=8_000, reader="readers-1", offline_after_ms=None)
     world = run(readers=group(), script=[crash])
-    assert owners(world)[1] == "readers-1"
+    assert segment_owners(world)[1] == "readers-1"
     assert lower_at(world, 19_500) == lower_at(world, 9_500)
 
 
 def test_a_crashed_reader_returns_under_its_name_and_gets_its_share():
     crash = script.CrashReader(at_ms=8_000, reader="readers-1", offline_after_ms=None, restart_after_ms=4_000)
     world = run(stream=FOUR, readers=group(), script=[crash])
-    assert sorted(owners(world).values()) == ["readers-0", "readers-0", "readers-1", "readers-1"]
+    assert sorted(segment_owners(world).values()) == ["readers-0", "readers-0", "readers-1", "readers-1"]
     assert [row["operation"] for row in rows(world, "group_updates") if row["operation"] in ("offline", "join")] == [
         "offline",
         "join",
@@ -130,7 +101,7 @@ def test_a_crashed_reader_returns_under_its_name_and_gets_its_share():
 def test_a_reader_that_leaves_repeats_nothing():
     world = run(stream=FOUR, readers=group(), script=[script.RemoveReader(at_ms=8_000, reader="readers-0")])
     assert not rows(world, "reads", again=True)
-    assert set(owners(world).values()) == {"readers-1"}
+    assert set(segment_owners(world).values()) == {"readers-1"}
     assert {row["reader"] for row in rows(world, "reads") if row["at_ms"] > 8_000} == {"readers-1"}
     first_reads_are_complete(world)
 
@@ -297,14 +268,6 @@ def test_a_start_that_is_no_stream_cut_is_refused():
             run(readers=group(starting_cut=cut, starts_ms=starts_ms))
 
 
-def test_s10_after_reading_a_sealed_stream_the_last_mark_is_passed():
-    world = run(readers=group(), script=[script.SealStream(at_ms=10_000)])
-    assert not only(world).shared.value.streams["stream"].offsets
-    last = rows(world, "windows")[-1]
-    assert (last["lower"], last["upper"]) == (rows(world, "watermarks")[-1]["lower"], None)
-    assert len(rows(world, "positions", finished=True)) == 2
-
-
 def test_s9_a_group_at_the_head_of_a_truncated_stream_passes_all_marks_before_it():
     mark = rows(run(), "watermarks")[5]
     cut = {f"{segment}@0": offset for segment, offset in mark["cut"].items()}
@@ -361,17 +324,6 @@ def test_a_stream_that_is_deleted_leaves_the_others_to_be_read():
         script=[script.DeleteStream(at_ms=8_000, stream="quiet")],
     )
     assert lower_at(world, 20_000) > 15_000
-
-
-# The network
-
-
-def test_a_reader_cut_off_from_the_segment_store_holds_the_group():
-    cut = script.Partition(at_ms=8_000, for_ms=6_000, a="readers-1", b="segment-store")
-    world = run(readers=group(), script=[cut])
-    held = {lower for at, lower in lowers(world) if 9_000 <= at < 14_000}
-    assert len(held) == 1
-    assert lower_at(world, 17_000) > max(held) + 5_000
 
 
 # R12, R13
@@ -437,7 +389,7 @@ def test_with_a_distance_to_the_shared_state_somebody_loses_and_tries_again():
     assert {row["outcome"] for row in updates} == {"applied", "conflict"}
     revisions = [row["revision"] for row in updates if row["outcome"] == "applied"]
     assert revisions == list(range(len(revisions)))
-    assert sorted(owners(world).values()) == [f"readers-{i}" for i in range(4)]
+    assert sorted(segment_owners(world).values()) == [f"readers-{i}" for i in range(4)]
     first_reads_are_complete(world)
     assert late_first_reads(world) == 0
 
@@ -465,7 +417,7 @@ def test_scaling_membership_and_distance_together_lose_no_event(latency, timer, 
     ends = first_reads_are_complete(world)
     behind = [world.stream(None).store[s].length - offset for s, offset in ends.items()]
     assert max(behind) < 4_000 * 15
-    assert set(owners(world).values()) <= {"readers-0", "late"}
+    assert set(segment_owners(world).values()) <= {"readers-0", "late"}
     if read_side == "implementation":
         assert late_first_reads(world) == 0
 
@@ -475,7 +427,7 @@ def test_scaling_membership_and_distance_together_lose_no_event(latency, timer, 
 
 def test_a_reader_that_joins_gets_its_share():
     world = run(stream=FOUR, readers=group(readers=1), script=[script.AddReader(at_ms=8_000, reader="late")])
-    assert sorted(owners(world).values()) == ["late", "late", "readers-0", "readers-0"]
+    assert sorted(segment_owners(world).values()) == ["late", "late", "readers-0", "readers-0"]
     assert not rows(world, "reads", again=True)
 
 
@@ -502,4 +454,60 @@ def test_what_nobody_takes_is_for_everybody():
     crash = script.CrashReader(at_ms=4_000, reader="readers-1", offline_after_ms=None)
     release = script.ReleaseSegment(at_ms=6_000, reader="readers-0", segment="0@0")
     world = run(stream=FOUR, readers=part, script=[crash, release])
-    assert owners(world)[0] == "readers-0"
+    assert segment_owners(world)[0] == "readers-0"
+
+
+def test_updates_are_messages_to_the_segment_store_and_back():
+    world = run(stream=FOUR, readers=group(readers=3), network=Network(keep_messages=True), duration_ms=6_000)
+    sent = [row for row in world.shared.rows["messages"] if row["sender"] == "readers-1"]
+    assert {row["receiver"] for row in sent} == {"segment-store"}
+    assert {"fetch state", "acquire", "publish"} <= {row["kind"] for row in sent}
+    assert all(row["received_ms"] == row["sent_ms"] for row in sent)
+    answers = {row["kind"] for row in world.shared.rows["messages"] if row["receiver"] == "readers-1"}
+    assert {"state", "publish: applied"} <= answers
+
+
+def test_they_take_what_the_network_takes():
+    network = Network(delay=Uniform(1, 60), keep_messages=True)
+    world = run(stream=FOUR, readers=group(readers=3, state_latency_ms=None), network=network)
+    took = {r["received_ms"] - r["sent_ms"] for r in world.shared.rows["messages"] if r["kind"] == "publish"}
+    assert len(took) > 20
+    assert {row["outcome"] for row in rows(world, "group_updates")} == {"applied", "conflict"}
+    first_reads_are_complete(world)
+    assert late_first_reads(world) == 0
+
+
+def test_an_update_under_way_when_a_partition_begins_arrives_when_it_ends():
+    cut = script.Partition(at_ms=6_050, a="readers-1", b="segment-store", for_ms=4_000)
+    world = run(stream=FOUR, readers=group(readers=3, state_latency_ms=100), script=[cut])
+    mine = [row["at_ms"] for row in rows(world, "group_updates", reader="readers-1")]
+    # The state asked for at 6,000 ms is sent back at 6,100 ms, waits, and arrives at 10,150 ms.
+    assert min(at for at in mine if at > 6_050) == 10_250
+    first_reads_are_complete(world)
+    assert late_first_reads(world) == 0
+
+
+def test_readers_of_a_stream_with_transactions_get_every_event_once():
+    actions = [
+        script.Scale(at_ms=2_500, seal=["0@0"]),
+        script.CrashReader(at_ms=6_100, reader="readers-0", restart_after_ms=900),
+        script.Checkpoint(at_ms=5_000, name="c"),
+        script.CrashController(at_ms=8_000, controller="committer", point="after_merge", restart_after_ms=300),
+    ]
+    world = run(
+        stream=FOUR,
+        writers=[TransactionalWriter("t", rate_per_s=80, every_ms=900)],
+        readers=group(readers=3, state_latency_ms=7),
+        network=Network(inside=Fixed(2)),
+        script=actions,
+        duration_ms=30_000,
+    )
+    assert [row["kind"] for row in rows(world, "epochs")][:4] == ["create", "scale", "rolling", "rolling"]
+    ends = first_reads_are_complete(world)
+    finished = {row["segment_id"] for row in rows(world, "segments") if row["sealed_ms"] is not None}
+    written = {
+        row["segment_id"] for row in rows(world, "segments") if world.stream(None).store[row["segment_id"]].events
+    }
+    assert set(ends) == written
+    assert all(ends[s] == world.stream(None).store[s].length for s in finished & written)
+    assert sorted(only(world).shared.value.readers) == ["readers-0", "readers-1", "readers-2"]

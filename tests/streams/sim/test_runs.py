@@ -1,52 +1,16 @@
-"""Whole runs: the invariants of the log, safe bounds, and the failures a script can cause."""
+"""Whole runs: the invariants of the log, safe bounds, and parties that are not there or wait for each other."""
 
-from collections import defaultdict
-from itertools import pairwise
+from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from tests.machine.judge import windows_monotone
 from tests.streams.sim.worlds import rows, run, scenario
-from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario import network, script
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.load import synthetic
-
-
-def held_reasons(world):
-    return [row["reason"] for row in rows(world, "cycles", outcome="held")]
-
-
-def test_no_watermark_before_one_period_after_the_first_mark():
-    world = run()
-    assert rows(world, "watermarks")[0]["emitted_ms"] == rows(world, "writer_marks")[0]["received_ms"] + 500
-
-
-def test_a_dead_writer_holds_the_bound_until_it_times_out():
-    world = run(script=[script.CrashWriter(at_ms=8_000, writer="w2")])
-    held = [row for row in rows(world, "cycles", outcome="held") if row["at_ms"] > 8_000]
-    waits = [row for row in held if row["reason"].startswith("waits for w2")]
-    removal = next(row for row in rows(world, "cycles") if row["removed"] == ["w2"])
-    assert removal["at_ms"] - waits[0]["at_ms"] == 5_000
-    assert removal["outcome"] == "emitted"
-    emitted = [row["emitted_ms"] for row in rows(world, "watermarks")]
-    assert not [at for at in emitted if waits[0]["at_ms"] <= at < removal["at_ms"]]
-
-
-def test_a_short_pause_costs_one_wait_and_nobody_is_dropped():
-    world = run(script=[script.SilenceWriter(at_ms=8_000, writer="w2", for_ms=3_000)])
-    assert any("waits for w2" in reason for reason in held_reasons(world))
-    assert not [row for row in rows(world, "cycles") if row["removed"]]
-
-
-def test_nobody_notes_no_watermark():
-    world = run(writers=[EventWriter("w", rate_per_s=100, noting=noting.Never())])
-    assert not rows(world, "watermarks")
-    assert not rows(world, "cycles")
-    assert {(row["lower"], row["upper"]) for row in rows(world, "windows")} == {(None, None)}
 
 
 def test_when_all_writers_are_gone_the_stream_leaves_the_work_list_and_returns():
@@ -56,27 +20,6 @@ def test_when_all_writers_are_gone_the_stream_leaves_the_work_list_and_returns()
     assert len(gone) == 1
     assert not [row for row in rows(world, "cycles") if gone[0]["at_ms"] < row["at_ms"] < 13_000]
     assert [row for row in rows(world, "watermarks") if row["emitted_ms"] > 13_000]
-
-
-def test_a_time_that_goes_back_is_refused_and_recorded():
-    writer = EventWriter("w", rate_per_s=50, delay_mean_ms=2_000, noting=noting.LastEventTime(), note_every_ms=100)
-    outcomes = {row["outcome"] for row in rows(run(writers=[writer]), "writer_marks")}
-    assert outcomes == {"success", "invalid time"}
-
-
-@pytest.mark.parametrize(("algorithm", "emits"), [("sound", True), ("pravega", False)])
-def test_forty_nine_segments_end_the_loop_only_with_exact_ranges(algorithm, emits):
-    world = run(stream=Stream(segments=49, cut_algorithm=algorithm))
-    assert bool(rows(world, "watermarks")) is emits
-    assert ("cut failed: did not terminate" in held_reasons(world)) is not emits
-
-
-@pytest.mark.parametrize("bug", [True, False])
-def test_bug_6510_keeps_the_readers_bound_unknown(bug):
-    quiet = EventWriter("w", rate_per_s=0)
-    busy = EventWriter("v", rate_per_s=5)
-    world = run(stream=Stream(segments=16, bug_6510=bug), writers=[quiet, busy], duration_ms=4_000)
-    assert all(row["lower"] is None for row in rows(world, "windows")) is bug
 
 
 def test_readers_finish_a_sealed_segment_before_its_successors_open():
@@ -97,84 +40,6 @@ def test_a_slow_reader_keeps_to_its_rate():
     assert sum(offsets.values()) // 108 == 50 * 19
 
 
-actions = st.lists(
-    st.one_of(
-        st.builds(script.SilenceWriter, at_ms=st.integers(1_500, 9_000), writer=st.sampled_from(["a", "b", "c"])),
-        st.builds(
-            script.CrashWriter,
-            at_ms=st.integers(0, 9_000),
-            writer=st.sampled_from(["a", "b", "c"]),
-            restart_after_ms=st.none() | st.integers(1, 4_000),
-        ),
-        st.builds(script.Scale, at_ms=st.just(4_000), seal=st.just(("0@0",)), into=st.integers(1, 4)),
-    ),
-    max_size=3,
-    unique_by=lambda action: action.kind,
-)
-
-
-@st.composite
-def runs(draw, *, safe=False):
-    """Random runs; the `safe` ones lose no writer, and everybody has noted before the first cycle."""
-    writers = [
-        EventWriter(
-            name,
-            rate_per_s=draw(st.sampled_from([0, 3, 40])),
-            delay_mean_ms=draw(st.sampled_from([0, 30, 900])),
-            note_every_ms=draw(st.sampled_from([100, 700, 900 if safe else 2_500])),
-            starts_ms=draw(st.sampled_from([0, 0, 0 if safe else 5_000])),
-        )
-        for name in "abc"
-    ]
-    return scenario(
-        stream=Stream(segments=draw(st.integers(1, 5)), timestamp_aggregation_timeout_ms=100_000),
-        writers=writers,
-        readers=ReaderGroup(readers=draw(st.integers(1, 3)), publish_every_ms=300),
-        controllers=Controllers(period_ms=draw(st.sampled_from([1_000 if safe else 200, 1_000]))),
-        script=[a for a in draw(actions) if not (safe and isinstance(a, script.CrashWriter))],
-        duration_ms=10_000,
-        seed=draw(st.integers(0, 2**32)),
-        latency_ms=draw(st.sampled_from([0, 5, 60])),
-    )
-
-
-@settings(max_examples=60)
-@given(runs())
-def test_the_invariants_of_the_log_hold(case):
-    world = run(**{field: getattr(case, field) for field in case.__dataclass_fields__ if field != "name"})
-    watermarks = rows(world, "watermarks")
-    for earlier, later in pairwise(watermarks):
-        assert earlier["lower"] < later["lower"]
-        assert earlier["upper"] <= later["upper"]
-        assert earlier["revision"] < later["revision"]
-    for watermark in watermarks:
-        assert watermark["lower"] == min(watermark["writers"].values())
-        assert watermark["upper"] == max(watermark["writers"].values())
-        cut = Position(watermark["cut"])
-        assert is_valid_cut(cut, world.history)
-        assert is_lineage_valid(cut, world.history)
-    windows = defaultdict(list)
-    for row in rows(world, "windows"):
-        windows[row["reader"]].append((row["lower"], row["upper"]))
-    for seen in windows.values():
-        lowers = [lower for lower, _ in seen if lower is not None]
-        assert lowers == sorted(lowers)
-
-
-@settings(max_examples=60)
-@given(runs(safe=True))
-def test_no_event_older_than_the_lower_bound_lies_beyond_the_cut(case):
-    """With the safe noting policy and no writer lost, a watermark's claim holds for every event of the run."""
-    world = run(**{field: getattr(case, field) for field in case.__dataclass_fields__ if field != "name"})
-    events = world.journal.events(tuple(writer.name for writer in case.writers))
-    for watermark in rows(world, "watermarks"):
-        cut = watermark["cut"]
-        passed = list({ancestor.id for segment in cut for ancestor in world.history.ancestors(segment)})
-        limit = np.array([cut.get(int(segment_id), 0) for segment_id in events.segment_id], np.int64)
-        beyond = (events.offset > limit) & ~np.isin(events.segment_id, passed)
-        assert not (beyond & (events.event_time < watermark["lower"])).any()
-
-
 def test_synthetic_loads_are_sorted_and_inside_the_run():
     case = scenario(start_ms=1_000_000)
     load = synthetic(case.writers[1], case)
@@ -183,3 +48,126 @@ def test_synthetic_loads_are_sorted_and_inside_the_run():
     assert load.happens_ms[-1] < 1_020_000
     assert (load.arrives_ms >= load.happens_ms).all()
     assert 700 < len(load) < 900
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        script.ShutDownWriter(at_ms=6_000, writer="w1", restart_after_ms=1_000),
+        script.MarkIdle(at_ms=6_000, writer="w1"),
+        script.NoteTime(at_ms=6_000, writer="w1", time=6_000),
+    ],
+    ids=["shuts down", "is idle", "notes"],
+)
+@pytest.mark.parametrize("begins", [True, False], ids=["crashed", "not begun"])
+def test_a_writer_that_does_not_run_does_nothing(action, begins):
+    writer = EventWriter("w1", rate_per_s=100, starts_ms=0 if begins else 9_000)
+    crash = [script.CrashWriter(at_ms=5_000, writer="w1")] if begins else []
+    world = run(writers=[writer, EventWriter("w2", rate_per_s=10)], script=[*crash, action])
+    assert rows(world, "incidents")[-1]["detail"] == "w1 is not running"
+    assert not rows(world, "writer_shutdowns")
+    assert not [row for row in rows(world, "writer_marks", writer="w1") if 5_100 < row["received_ms"] < 9_000]
+    assert bool([row for row in rows(world, "writer_marks", writer="w1") if row["received_ms"] > 9_000]) is not begins
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        script.CommitTransaction(at_ms=6_500, writer="t"),
+        script.AbortTransaction(at_ms=6_500, writer="t"),
+        script.SlowTransaction(at_ms=6_500, writer="t", hold_ms=2_000),
+    ],
+    ids=["commits", "aborts", "holds"],
+)
+def test_a_writer_that_has_crashed_leaves_its_transaction_to_the_lease(action):
+    writers = [TransactionalWriter("t", rate_per_s=50, lease_ms=3_000)]
+    crash = script.CrashWriter(at_ms=6_300, writer="t")
+    world = run(writers=writers, script=[crash, action])
+    assert rows(world, "incidents")[-1]["detail"] == "t is not running"
+    assert rows(world, "transactions")[-1]["aborted_ms"] == 6_300 + 3_000
+
+
+def test_a_writer_of_a_deleted_stream_cannot_shut_down():
+    actions = [script.DeleteStream(at_ms=1_000), script.ShutDownWriter(at_ms=4_000, writer="late")]
+    late = EventWriter("late", rate_per_s=100, starts_ms=2_000)
+    world = run(writers=[EventWriter("w1", rate_per_s=10), late], script=actions)
+    assert world.past[0].journal.rows["incidents"][-1]["detail"] == "late is not running"
+
+
+def test_nobody_begins_before_its_time_on_a_stream_that_is_created_again():
+    again = script.DeleteStream(at_ms=1_000, recreate_after_ms=1_000)
+    late = EventWriter("late", rate_per_s=100, starts_ms=5_000)
+    group = ReaderGroup(starts_ms=8_000)
+    world = run(writers=[EventWriter("w1", rate_per_s=10), late], readers=group, script=[again])
+    assert min(row["noted_ms"] for row in rows(world, "writer_marks", writer="late")) == 6_000
+    assert min(row["at_ms"] for row in rows(world, "positions")) == 8_000
+    assert [row["version"] for row in rows(world, "positions")].count(0) == 2
+
+
+def test_checkpoints_that_wait_for_another_one_come_one_after_the_other():
+    """With a delay on the way to the shared state several of them find that none is under way."""
+    asked = [script.Checkpoint(at_ms=5_000, name=name) for name in "abcd"]
+    world = run(readers=ReaderGroup(readers=2, state_latency_ms=40), script=asked)
+    completed = [row["completed_ms"] for row in rows(world, "checkpoints")]
+    assert len(completed) == 4
+    assert None not in completed
+    assert len(set(completed)) == 4
+
+
+def test_a_reader_says_when_it_begins_anew_after_a_reset():
+    """It learns of the reset at its next look; until then its windows are those of the old reader object."""
+    group = ReaderGroup(readers=2, publish_every_ms=500, tracker_ms=90, publish_timer="pravega", read_every_ms=60,
+                        group_refresh_ms=700)  # fmt: skip
+    actions = [script.Checkpoint(at_ms=6_000, name="a"), script.ResetToCheckpoint(at_ms=9_050)]
+    world = run(readers=group, script=actions)
+    anew = rows(world, "incidents", kind="anew")
+    assert {row["target"] for row in anew} == {"readers-0", "readers-1"}
+    assert all(9_050 < row["at_ms"] <= 9_050 + 760 for row in anew)
+    judged, broken = windows_monotone(world.journal.rows)
+    assert judged > 50
+    assert broken == []
+
+
+def test_a_mark_counts_as_judged_when_the_store_has_it():
+    """A cycle can read a mark from `received_ms` on, however long the controller's way to the store is."""
+    world = run(network=Network(inside=network.Fixed(20)), script=[])
+    marks = rows(world, "writer_marks", outcome="success")
+    # To the controller 5 ms; to the store and back twice, and once more to write.
+    assert {row["received_ms"] - row["noted_ms"] for row in marks} == {5 + 5 * 20}
+
+
+def test_two_jobs_that_come_to_a_place_at_which_their_controller_is_paused():
+    """Several pauses wait at one place; the second job finds there what the first one has not taken yet."""
+    pauses = [
+        script.PauseController(at_ms=at_ms, for_ms=for_ms, point="after_marks")
+        for at_ms, for_ms in ((700, 300), (701, 900), (702, 300), (1_103, 150), (1_803, 300))
+    ]
+    expiries = [script.ExpireSession(at_ms=at, notice_after_ms=600) for at in (802, 802, 902, 1_002, 1_003, 1_203)]
+    world = run(
+        stream=Stream(timestamp_aggregation_timeout_ms=0),
+        writers=[
+            EventWriter("w1", rate_per_s=30, delay_mean_ms=300, note_every_ms=100),
+            EventWriter("w2", rate_per_s=30, note_every_ms=250),
+        ],
+        controllers=Controllers(2, period_ms=200, session_timeout_ms=500, redistribute_every_ms=100),
+        script=[*pauses, *expiries],
+        duration_ms=6_000,
+        seed=376,
+    )
+    assert len(rows(world, "incidents", kind="pause")) == 5
+    assert rows(world, "watermarks")[-1]["emitted_ms"] > 5_000
+
+
+def test_a_length_that_is_asked_for_when_the_stream_is_deleted_is_never_told():
+    """With several segments the new stream lacks those that a scale had made; whoever asked for them is gone."""
+    for deleted_ms in range(8_000, 8_100, 10):
+        world = run(
+            writers=[EventWriter("w1", rate_per_s=200, batch_ms=10)],
+            stream=Stream(segments=1, acks_carry_offset=False),
+            latency_ms=30,
+            script=[
+                script.Scale(at_ms=4_000, seal=["0@0"], into=2),
+                script.DeleteStream(at_ms=deleted_ms, recreate_after_ms=10),
+            ],
+        )
+        assert rows(world, "writer_marks")[-1]["received_ms"] > deleted_ms

@@ -1,4 +1,4 @@
-"""Transactions in motion: invisible until committed, committed in order, merged once, rolled across a scale."""
+"""Transactions: invisible until committed, committed in order, merged once, rolled across a scale; rows T1 to T6."""
 
 from collections import Counter
 from itertools import pairwise
@@ -6,29 +6,29 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.streams.sim.claims import assert_sound, late_events
-from tests.streams.sim.worlds import rows, run, scenario, stored_marks
+from tests.streams.sim.worlds import (
+    assert_sound,
+    commit,
+    events_of,
+    held,
+    late_events,
+    outcomes,
+    rows,
+    run,
+    scenario,
+    stored_marks,
+    times_of,
+    txn_writer,
+    txns,
+)
 from wmlab.core.delays import Fixed
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.marks import NoteOutcome
-from wmlab.streams.recording import record
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import Clock, EventWriter, Stream, TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
 from wmlab.streams.sim.world import World
-
-
-def txn_writer(**fields):
-    return TransactionalWriter("t", **({"rate_per_s": 50} | fields))
-
-
-def txns(world, **where):
-    return {row["txn"]: row for row in rows(world, "transactions", **where)}
-
-
-def commit(at_ms, transaction=None, time="policy", writer="t"):
-    return script.CommitTransaction(at_ms=at_ms, writer=writer, transaction=transaction, time=time)
 
 
 def test_events_are_invisible_until_their_transaction_is_merged():
@@ -127,8 +127,7 @@ def test_a_lost_merge_reply_is_replaced_by_the_length_of_the_segment():
     assert late["committed_ms"] == first["committed_ms"] + 800
     assert late["position"][0] > first["position"][0]
     for world in (calm, lossy):
-        mine = world.journal.events(("w", "t"))
-        assert (mine.writer == 1).sum() == sum(row["events"] for row in txns(world, state="committed").values())
+        assert len(events_of(world, "t")) == sum(row["events"] for row in txns(world, state="committed").values())
         assert late_events(world) == 0
 
 
@@ -186,14 +185,14 @@ def test_what_a_dead_writer_left_open_is_aborted_when_its_lease_ends():
     found = txns(world)
     assert [row["state"] for row in found.values()] == ["committed", "committed", "aborted"]
     assert found["t-3"]["aborted_ms"] == 8_000
-    assert max(world.journal.events(("t",)).event_time) < 4_000
+    assert max(times_of(world, "t")) < 4_000
 
 
 @pytest.mark.parametrize("backlog", ["lost", "kept"])
 def test_what_was_not_committed_is_lost_with_the_process_or_written_again(backlog):
     crash = script.CrashWriter(at_ms=5_000, writer="t", restart_after_ms=2_000, backlog=backlog)
     calm, crashed = run(writers=[txn_writer()]), run(writers=[txn_writer()], script=[crash])
-    before, after = (sorted(world.journal.events(("t",)).event_time.tolist()) for world in (calm, crashed))
+    before, after = times_of(calm, "t"), times_of(crashed, "t")
     gap = [time for time in before if 4_000 < time < 7_000]
     assert [time for time in after if 4_000 < time < 6_900] == (
         [] if backlog == "lost" else [t for t in gap if t < 6_900]
@@ -217,7 +216,7 @@ def test_a_graceful_shutdown_commits_what_is_open_and_says_goodbye_when_that_is_
 def test_a_shutdown_between_transactions_begins_one_more_for_what_waits():
     world = run(writers=[txn_writer(open_ms=500)], script=[script.ShutDownWriter(at_ms=3_550, writer="t")])
     assert [row["state"] for row in txns(world).values()] == ["committed"] * 3
-    assert 3_450 < max(world.journal.events(("t",)).event_time) <= 3_550
+    assert 3_450 < max(times_of(world, "t")) <= 3_550
 
 
 def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatch):
@@ -232,9 +231,9 @@ def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatc
     monkeypatch.setattr(world.metadata, "note", conflict_once)
     world.run()
     assert asked[:3] == ["t-1", "t-1", "t-2"]
-    first = txns(world)["t-1"]
-    assert first["state"] == "committed"
-    assert len(world.journal.events(("t",)).offset) == sum(r["events"] for r in txns(world, state="committed").values())
+    done = txns(world, state="committed")
+    assert "t-1" in done
+    assert len(events_of(world, "t")) == sum(row["events"] for row in done.values())
 
 
 @pytest.mark.parametrize(
@@ -254,20 +253,10 @@ def test_what_a_writer_cannot_do_is_refused(action, message):
 
 
 def test_yaml_tells_the_kinds_of_writers_apart():
-    case = scenario(
-        writers=[txn_writer(clock=Clock(skew_ms=5)), EventWriter("w", rate_per_s=1)], script=[commit(5, time=None)]
-    )
-    assert Scenario.from_yaml(case.to_yaml()) == case
     with pytest.raises(Problems, match=r"writers\[0\]\.every_ms \(line 4\)"):
         Scenario.from_yaml(
             "wmlab: 1\nname: x\nwriters:\n- {kind: transactional, name: t, rate_per_s: 1, every_ms: 0}\nduration_ms: 9"
         )
-
-
-def test_a_recording_holds_the_transactions():
-    recording = record(scenario(writers=[txn_writer()], duration_ms=5_000), progress=False)
-    assert recording.counts["transactions"] == 3
-    assert recording.table("transactions").column("position").null_count == 1
 
 
 def test_silent_transactional_writers_commit_without_a_time():
@@ -290,3 +279,165 @@ def test_a_commit_notes_what_the_policy_chooses(policy, expected):
     for row in txns(world, state="committed").values():
         mine = events.event_time[events.append_ms == row["committed_ms"]].tolist()
         assert row["time"] == expected(row, mine)
+
+
+def test_writing_in_what_is_not_open_is_an_error_and_the_events_go_into_the_next_transaction():
+    actions = [
+        script.WriteInTransaction(at_ms=at, writer="t", transaction=txn) for at, txn in ((3_550, "t-1"), (3_600, "t-9"))
+    ]
+    world, calm = (run(writers=[txn_writer(every_ms=2_000, batch_ms=500)], script=taken) for taken in (actions, []))
+    assert [(row["at_ms"], row["call"], row["problem"]) for row in rows(world, "errors")] == [
+        (3_550, "write in", "t-1: Cannot write in a transaction that is committed."),
+        (3_600, "write in", "There is no transaction t-9."),
+    ]
+    assert [row["events"] for row in txns(world).values()] == [row["events"] for row in txns(calm).values()]
+
+
+def test_writing_in_a_transaction_takes_what_its_batch_would_have_taken_later():
+    write = script.WriteInTransaction(at_ms=5_800, writer="t", transaction="t-1")
+    writer = txn_writer(every_ms=3_000, open_ms=6_000, batch_ms=2_000)
+    world, calm = (run(writers=[writer], script=taken) for taken in ([write], []))
+    gained = txns(world)["t-1"]["events"] - txns(calm)["t-1"]["events"]
+    assert gained == sum(4_000 < time <= 5_800 for time in times_of(world, "t")) > 0
+    assert txns(world)["t-2"]["events"] < txns(calm)["t-2"]["events"]
+
+
+STREAM = Stream(timestamp_aggregation_timeout_ms=3_000)
+BUSY = EventWriter("w", rate_per_s=50)
+
+
+def per_second(**fields):
+    return txn_writer(**({"every_ms": 1_000} | fields))
+
+
+def test_t1_a_transaction_open_beyond_the_timeout_arrives_behind_the_watermark_with_its_old_time():
+    slow = script.SlowTransaction(at_ms=4_500, writer="t", hold_ms=8_000)
+    first_event = commit(12_000, "t-5", time=4_000)
+    calm, late = (run(writers=[per_second(), BUSY], stream=STREAM, script=s) for s in ([], [slow, first_event]))
+    assert late_events(calm) == late_events(run(writers=[per_second(), BUSY], stream=STREAM))
+    removed = [row["at_ms"] for row in rows(late, "cycles") if row["removed"] == ["t"]]
+    assert 7_000 < removed[0] < 9_000
+    merged_ms = txns(late)["t-5"]["committed_ms"]
+    lower = max(row["lower"] for row in rows(late, "watermarks") if row["emitted_ms"] < merged_ms)
+    assert lower > 10_000
+    (mark,) = rows(late, "writer_marks", txn="t-5")
+    assert (mark["outcome"], mark["time"]) == ("success", 4_000)
+    assert late_events(late) - late_events(calm) > 200
+    # Its mark is a first mark again: it lies behind the previous lower bound and holds the next watermark.
+    held_by = [row["lagging"] for row in rows(late, "cycles") if merged_ms < row["at_ms"] < merged_ms + 900]
+    assert all("t" in lagging for lagging in held_by)
+
+
+def test_t2_of_overlapping_commits_with_inverted_times_the_smaller_time_is_refused_and_its_end_is_not_kept():
+    actions = [commit(9_000, "t-2", time=9_000), commit(9_900, "t-1", time=5_000)]
+    writer = per_second(every_ms=3_000, open_ms=18_000)
+    world = run(writers=[writer], stream=STREAM, script=actions)
+    found = txns(world)
+    assert found["t-2"]["committed_ms"] < found["t-1"]["committed_ms"]
+    assert [(row["txn"], row["outcome"]) for row in rows(world, "writer_marks")[:2]] == [
+        ("t-2", "success"),
+        ("t-1", "invalid time"),
+    ]
+    assert found["t-1"]["position"][0] > found["t-2"]["position"][0]
+    cut = rows(world, "watermarks")[0]["cut"]
+    assert cut == found["t-2"]["position"]
+
+
+@pytest.mark.parametrize("point", ["before_merge", "after_merge", "after_noting"])
+def test_t3_after_a_crash_of_the_handler_the_batch_notes_where_the_segments_end_by_then(point):
+    crash = script.CrashCommitHandler(at_ms=3_100, point=point, restart_after_ms=1_500)
+    writers = [per_second(commit_latency_ms=100), BUSY]
+    calm, crashed = (run(writers=writers, stream=STREAM, script=actions) for actions in ([], [crash]))
+    before, after = txns(calm)["t-3"], txns(crashed)["t-3"]
+    assert after["committed_ms"] >= before["committed_ms"] + 1_500
+    assert after["position"][0] > before["position"][0]
+    expected = ["success", "success"] if point == "after_noting" else ["success"]
+    assert [row["outcome"] for row in rows(crashed, "writer_marks", txn="t-3")] == expected
+    assert len(events_of(crashed, "t")) == sum(row["events"] for row in txns(crashed, state="committed").values())
+    assert_sound(crashed)
+    assert [row["detail"] for row in rows(crashed, "incidents")] == [
+        f"the commit handler crashes {point.replace('_', ' ')}"
+    ]
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_t3_a_second_attempt_after_a_rolling_transaction_notes_an_empty_position_only_as_implemented(empty):
+    scale = script.Scale(at_ms=2_500, seal=["0@0"])
+    crash = script.CrashCommitHandler(at_ms=2_600, point="after_merge")
+    world = run(
+        writers=[per_second(every_ms=2_000)],
+        stream=Stream(empty_mark_after_roll=empty, timestamp_aggregation_timeout_ms=60_000),
+        script=[scale, crash],
+        controllers=Controllers(period_ms=1_000),
+    )
+    mark = rows(world, "writer_marks", txn="t-2")[-1]
+    assert mark["outcome"] == "success"
+    assert (mark["position"] == {}) is empty
+    assert ("cut failed: no positions" in held(world)) is empty
+    assert set(txns(world)["t-1"]["position"]) == {0}
+
+
+def test_t4_an_abort_notes_nothing_and_the_writer_looks_silent():
+    aborts = [script.AbortTransaction(at_ms=at, writer="t") for at in range(3_500, 9_000, 1_000)]
+    world = run(writers=[per_second(), BUSY], stream=STREAM, script=aborts)
+    aborted = txns(world, state="aborted")
+    assert len(aborted) == len(aborts)
+    assert all(row["position"] is None and row["commit_requested_ms"] is None for row in aborted.values())
+    assert not [row for row in rows(world, "writer_marks", writer="t") if row["txn"] in aborted]
+    assert "t" in [writer for row in rows(world, "cycles") for writer in row["removed"]]
+    assert not [time for time in times_of(world, "t") if 3_000 < time < 8_400]
+
+
+def test_t4_an_aborted_transaction_whose_events_are_kept_is_written_again():
+    abort = script.AbortTransaction(at_ms=3_500, writer="t", backlog="kept")
+    worlds = [run(writers=[per_second()], stream=STREAM, script=script_) for script_ in ([], [abort])]
+    before, after = (times_of(world, "t") for world in worlds)
+    assert before == after
+    assert late_events(worlds[1]) == 0
+
+
+def test_t5_of_equal_times_in_a_batch_the_first_in_commit_order_gives_the_mark():
+    times = noting.MaxMinusSlack(0)
+    writer = per_second(every_ms=500, commit_latency_ms=5_000, rate_per_s=0, noting=times)
+    actions = [commit(at, f"t-{n}", time=42) for n, at in enumerate((400, 800, 1_200), start=1)]
+    world = run(writers=[writer, BUSY], stream=STREAM, script=actions)
+    found = txns(world)
+    assert found["t-1"]["batch"] == found["t-2"]["batch"] == found["t-3"]["batch"] == 0
+    (mark,) = [row for row in rows(world, "writer_marks", writer="t") if row["time"] == 42]
+    assert mark["txn"] == "t-1"
+    assert mark["position"] == found["t-1"]["position"]
+
+
+@pytest.mark.parametrize("commit_batch", [100, 1])
+def test_3420_sequential_transactions_that_are_committed_out_of_order_arrive_behind_a_mark(commit_batch):
+    wait = script.CrashCommitHandler(at_ms=3_100, point="before_merge", restart_after_ms=3_000)
+    sound, by_id = (
+        run(
+            writers=[per_second(), BUSY],
+            stream=Stream(commit_order=order, commit_batch=commit_batch, timestamp_aggregation_timeout_ms=60_000),
+            script=[wait],
+        )
+        for order in ("requested", "by_id")
+    )
+    ends = {name: row["position"][0] for name, row in txns(sound, state="committed").items()}
+    assert sorted(ends, key=lambda name: ends[name]) == list(ends)
+    assert (late_events(sound), set(outcomes(sound, writer="t"))) == (0, {"success"})
+    found = txns(by_id)
+    assert found["t-6"]["commit_requested_ms"] > found["t-5"]["commit_requested_ms"]
+    assert found["t-6"]["position"][0] < found["t-4"]["position"][0] < found["t-5"]["position"][0]
+    # The mark of t-6 covers its own end only; what the other two have written comes behind it.
+    assert late_events(by_id) == found["t-4"]["events"] + found["t-5"]["events"]
+    assert ("invalid time" in outcomes(by_id, writer="t")) is (commit_batch == 1)
+
+
+def test_t6_event_writers_and_transactional_writers_share_one_table_and_its_rules():
+    world = run(
+        writers=[per_second(writer_id="shared"), EventWriter("w", rate_per_s=50, writer_id="shared")], stream=STREAM
+    )
+    marks = rows(world, "writer_marks", writer="shared")
+    assert {row["process"] for row in marks} == {None, "w"}
+    assert set(outcomes(world, writer="shared")) == {"success", "invalid time"}
+    assert list(stored_marks(world)) == ["shared"]
+    mixed = run(writers=[per_second(), BUSY], stream=STREAM)
+    assert set(rows(mixed, "watermarks")[-1]["writers"]) == {"t", "w"}
+    assert_sound(mixed)

@@ -7,8 +7,18 @@ from itertools import pairwise
 
 import pytest
 
-from tests.streams.sim.claims import assert_sound, bounds, held, late_events, outcomes
-from tests.streams.sim.worlds import noted, rows, run, scripted
+from tests.streams.sim.worlds import (
+    assert_sound,
+    bounds,
+    cut_of,
+    held,
+    late_events,
+    noted,
+    outcomes,
+    rows,
+    run,
+    scripted,
+)
 from wmlab.streams.model.marks import positions_ordered
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import parse_segment
@@ -25,10 +35,6 @@ def removals(world):
 
 def emitted(world):
     return [(row["emitted_ms"], row["lower"]) for row in rows(world, "watermarks")]
-
-
-def cut(**offsets):
-    return {parse_segment(name.strip("_").replace("_", "@")): offset for name, offset in offsets.items()}
 
 
 def test_w1_a_crashed_writer_blocks_until_its_timeout_counted_from_the_first_cycle_that_missed_it():
@@ -86,14 +92,14 @@ def test_w5_a_dropped_writer_that_goes_on_writing_makes_late_events():
 def test_w6_a_dropped_writer_that_returns_behind_the_previous_bound_blocks_for_one_timeout():
     returns = (noted(4_000, "b", 15), noted(4_100, "a", 30))
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 20), *returns)
-    assert outcomes(world, "b") == ["success", "success"]
+    assert outcomes(world, writer="b") == ["success", "success"]
     assert [(at, who) for at, who in removals(world) if "b" in who] == [(3_005, ["b"]), (5_505, ["b"])]
     assert emitted(world) == [(1_505, 10), (3_005, 20), (5_505, 30)]
 
 
 def test_w7_a_dropped_writer_that_returns_beyond_the_previous_bound_takes_part_even_with_a_smaller_position():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 20), noted(4_000, "b", 25, {"0@0": 1}), noted(4_000, "a", 30))
-    assert outcomes(world, "b") == ["success", "success"]
+    assert outcomes(world, writer="b") == ["success", "success"]
     assert {"a": 30, "b": 25} in [row["writers"] for row in rows(world, "watermarks")]
     assert_sound(world)
 
@@ -107,7 +113,7 @@ def test_w8_a_time_that_goes_back_is_refused_one_that_stays_is_not_and_one_far_a
         noted(2_600, "b", 20),
     )
     world = scripted(*actions)
-    assert outcomes(world, "a") == ["success", "invalid time", "success", "success"]
+    assert outcomes(world, writer="a") == ["success", "invalid time", "success", "success"]
     assert held(world)[0].startswith("waits for a (last noted 10, previous lower bound 10)")
     assert bounds(world)[:2] == [(10, 10), (20, 10**12)]
 
@@ -115,7 +121,7 @@ def test_w8_a_time_that_goes_back_is_refused_one_that_stays_is_not_and_one_far_a
 def test_w9_the_largest_time_as_lower_bound_ends_all_watermarks():
     top = (noted(1_000, "a", MAX), noted(1_000, "b", MAX))
     world = scripted(*top, noted(1_600, "a", 100), noted(6_000, "a", 100), noted(6_000, "b", 200))
-    assert outcomes(world, "a") == ["success", "invalid time", "success"]
+    assert outcomes(world, writer="a") == ["success", "invalid time", "success"]
     assert bounds(world) == [(MAX, MAX)]
 
 
@@ -133,14 +139,14 @@ def test_w10_the_smallest_time_blocks_the_first_watermark_for_ever():
 
 def test_w11_a_position_that_goes_back_is_refused_where_it_can_be_compared():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 20, {"0@0": 4}))
-    assert outcomes(world, "a") == ["success", "invalid position"]
+    assert outcomes(world, writer="a") == ["success", "invalid position"]
 
 
 def test_w11_a_position_without_a_common_segment_is_accepted_and_the_cut_does_not_go_back():
     split = script.Scale(at_ms=100, seal=["0@0"])
     marks = (noted(1_000, "a", 10, {"1@1": 50, "2@1": 60}), noted(1_600, "a", 20, {"0@0": 5}))
     world = scripted(split, *marks, writers="a")
-    assert outcomes(world, "a") == ["success", "success"]
+    assert outcomes(world, writer="a") == ["success", "success"]
     assert rows(world, "watermarks")[1]["cut"] == {parse_segment("1@1"): 50, parse_segment("2@1"): 60}
     assert_sound(world)
 
@@ -168,7 +174,9 @@ HISTORY = (script.Scale(at_ms=100, seal=["0@0", "1@0"], into=1), script.Scale(at
 MIXED = (noted(1_000, "a", 10, {"4@2": 5}), noted(1_000, "b", 10, {"2@1": 50}), noted(1_000, "c", 10, {"0@0": 10}))
 
 
-@pytest.mark.parametrize(("algorithm", "expected"), [("sound", cut(_3_2=0, _4_2=5)), ("pravega", cut(_0_0=10, _4_2=5))])
+@pytest.mark.parametrize(
+    ("algorithm", "expected"), [("sound", cut_of(_3_2=0, _4_2=5)), ("pravega", cut_of(_0_0=10, _4_2=5))]
+)
 def test_w14_partial_positions_of_several_epochs_give_a_cut_behind_a_writer_only_as_implemented(algorithm, expected):
     world = scripted(*HISTORY, *MIXED, writers="abc", stream={"segments": 2, "cut_algorithm": algorithm})
     assert rows(world, "watermarks")[0]["cut"] == expected
@@ -178,7 +186,7 @@ def test_w14_partial_positions_of_several_epochs_give_a_cut_behind_a_writer_only
 def test_w14_gaps_are_filled_at_the_start_from_the_newest_epoch(algorithm):
     marks = noted(1_000, "a", 10, {"4@2": 5})
     world = scripted(*HISTORY, marks, writers="a", stream={"segments": 2, "cut_algorithm": algorithm})
-    assert rows(world, "watermarks")[0]["cut"] == cut(_3_2=0, _4_2=5)
+    assert rows(world, "watermarks")[0]["cut"] == cut_of(_3_2=0, _4_2=5)
 
 
 @pytest.mark.parametrize(("bug", "offset", "lower"), [(True, None, {None}), (False, 0, {None, 10})])

@@ -1,16 +1,151 @@
-"""Writers: batched appends, positions from acknowledgements, noting, seals, crashes, silence."""
+"""Writers: their clocks and loads, batched appends, positions from acknowledgements, seals, crashes, silence."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.streams.sim.worlds import events_of, rows, run
-from wmlab.streams.model.position import Position
+from tests.streams.sim.worlds import events_of, rows, run, scenario
+from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.parts import Clock, EventWriter, Stream
-from wmlab.streams.sim.load import Load, LocalClock, time_to_note
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, Stream
+from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
 from wmlab.streams.sim.store import StoredSegment
+
+MANY = 10_000
+
+
+def backlog(happens):
+    load = Load.of(np.array(happens, np.int64), np.array(happens, np.int64), np.zeros(len(happens), np.uint64))
+    # At 500 ms the clock is set back, so that later events have smaller times.
+    return Backlog(load, LocalClock(0, Clock(), ((500, -400),)), start_ms=0, batch_ms=1)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 1_000), min_size=1, max_size=30), st.data())
+def test_the_times_are_those_of_the_events_however_often_they_are_asked_for(happens, data):
+    found = backlog(happens)
+    sizes = sorted(data.draw(st.sets(st.integers(1, len(happens)))) | {0})
+    taken = found.take(2_000)
+    for begin, end in pairwise(sizes):
+        found.acknowledge(taken[begin:end])
+        if data.draw(st.booleans()):
+            known = found.event_time[taken[:end]]
+            assert (found.last_event_time, found.max_event_time) == (known[-1], known.max())
+            open_events = found.event_time[end:]
+            assert found.earliest_open(1_000) == (open_events[0] if len(open_events) else None)
+
+
+def test_the_times_of_many_acknowledgements_are_kept_though_nobody_asks():
+    found = backlog(np.arange(MANY))
+    for event in found.take(MANY):
+        found.acknowledge(np.array([event]))
+    assert (found.last_event_time, found.max_event_time) == (MANY - 401, MANY - 401)
+    assert found.earliest_open(MANY) is None
+
+
+def test_without_events_nothing_is_known():
+    empty = backlog([])
+    assert (empty.clock.read(70), empty.earliest_open(70)) == (70, None)
+    assert (empty.last_event_time, empty.max_event_time) == (None, None)
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3, 300])
+def test_a_batch_is_split_by_key_and_keeps_its_order(segments):
+    parts = [Segment(n, 0, KeyRange.parse(f"{n}/{segments}..{n + 1}/{segments}")) for n in range(segments)]
+    keys = np.random.default_rng(1).integers(0, 2**64, 1_000, dtype=np.uint64)
+    events = np.arange(5_000, 6_000)
+    split = dict(Routes.of(parts).split(keys, events))
+    assert list(split) == sorted(split)
+    expected = [int(key) * segments >> 64 for key in keys]
+    for segment_id, part in split.items():
+        assert part.tolist() == [
+            event for event, place in zip(events.tolist(), expected, strict=True) if place == segment_id
+        ]
+    assert sum(map(len, split.values())) == len(events)
+
+
+def test_a_segment_that_is_reached_by_several_routes_gets_one_batch_in_order():
+    left, right = (Segment(n, 0, KeyRange.parse(keys)) for n, keys in enumerate(("0..1/2", "1/2..1")))
+    merged = Segment(2, 1, KeyRange.parse("0..1"))
+    routes = Routes.of([left, right]).replace(0, [merged]).replace(1, [merged])
+    keys = np.array([2**63 + 1, 5, 2**63 + 2, 7], np.uint64)
+    ((segment_id, events),) = routes.split(keys, np.arange(4))
+    assert (segment_id, events.tolist()) == (merged.id, [0, 1, 2, 3])
+
+
+STEPS = [script.StepClock(at_ms=400, party="w1", by_ms=-50), script.StepClock(at_ms=200, party="w1", by_ms=1_000)]
+
+
+def test_a_clock_shows_time_plus_skew_drift_and_steps():
+    case = scenario(start_ms=10_000, script=[*STEPS, script.StepClock(at_ms=1, party="w2", by_ms=7)])
+    clock = LocalClock.of(case, "w1", Clock(skew_ms=5, drift_ppm=10_000))
+    expected = {10_000: 10_005, 10_199: 10_205, 10_200: 11_207, 10_399: 11_407, 10_400: 11_359, 11_000: 11_965}
+    assert {now: clock.read(now) for now in expected} == expected
+    assert clock.read_all(np.array(list(expected), np.int64)).tolist() == list(expected.values())
+
+
+@pytest.mark.parametrize("ppm", [-300, 0, 1_000_000])
+def test_many_times_are_read_like_one(ppm):
+    clock = LocalClock.of(scenario(script=STEPS), "w1", Clock(skew_ms=-3, drift_ppm=ppm))
+    times = np.arange(0, 5_000, 7, dtype=np.int64)
+    assert clock.read_all(times).tolist() == [clock.read(int(now)) for now in times]
+
+
+def test_w20_the_slowest_clock_gives_the_lower_bound():
+    """Row W20: in automatic mode lower is the slowest clock's; the slack is its lag plus the noting period."""
+    writers = [
+        EventWriter("fast", rate_per_s=100, noting=noting.WallClock(), clock=Clock(skew_ms=800)),
+        EventWriter("slow", rate_per_s=100, noting=noting.WallClock(), clock=Clock(skew_ms=-700)),
+    ]
+    for watermark in rows(run(writers=writers), "watermarks"):
+        assert watermark["lower"] == watermark["writers"]["slow"]
+        assert watermark["upper"] - watermark["lower"] == 1_500
+        assert 700 <= watermark["emitted_ms"] - watermark["lower"] <= 700 + 1_000 + 500
+
+
+def test_a_drifting_writer_falls_behind():
+    slow = EventWriter("w", rate_per_s=10, noting=noting.WallClock(), clock=Clock(drift_ppm=-100_000))
+    marks = rows(run(writers=[slow]), "writer_marks")
+    assert [row["time"] for row in marks[:3]] == [900, 1_800, 2_700]
+
+
+def test_a_writer_whose_clock_is_set_back_is_refused_until_it_has_caught_up():
+    writer = EventWriter("w", rate_per_s=10, noting=noting.WallClock())
+    world = run(writers=[writer], script=[script.StepClock(at_ms=5_500, party="w", by_ms=-3_000)])
+    refused = [row["noted_ms"] for row in rows(world, "writer_marks", outcome="invalid time")]
+    assert refused == [6_000, 7_000]
+    assert rows(world, "incidents")[0]["detail"] == "clock of w set back by 3000 ms"
+
+
+@pytest.mark.parametrize(("by_ms", "waited_ms"), [(0, 5_000), (2_500, 2_500), (-6_000, 11_000)])
+def test_c7_a_controllers_clock_measures_the_timeout(by_ms, waited_ms):
+    """Row C7: a wall clock set forward times a writer out early, one set back late."""
+    world = run(
+        stream=Stream(timestamp_aggregation_timeout_ms=5_000),
+        controllers=Controllers(period_ms=500, clocks=[Clock(skew_ms=123)]),
+        script=[
+            script.CrashWriter(at_ms=4_000, writer="w2"),
+            script.StepClock(at_ms=5_800, party="controller-0", by_ms=by_ms),
+        ],
+    )
+    waits = [row["at_ms"] for row in rows(world, "cycles") if row["lagging"] == ["w2"] and row["at_ms"] > 4_000]
+    removal = next(row["at_ms"] for row in rows(world, "cycles") if row["removed"] == ["w2"])
+    assert waits[0] < 5_800
+    assert removal - waits[0] == waited_ms
+
+
+def test_c7_periods_jitter_within_their_limit():
+    world = run(controllers=Controllers(period_ms=500, period_jitter_ms=300))
+    at = [row["at_ms"] for row in rows(world, "cycles")]
+    gaps = {later - earlier for earlier, later in pairwise(at)}
+    assert len(gaps) > 10
+    assert min(gaps) >= 500
+    assert max(gaps) <= 800
+
 
 CLOCK = LocalClock(0, Clock(skew_ms=50))
 ALL = SimpleNamespace(clock=CLOCK, earliest_open=lambda now_ms: now_ms + 20, last_event_time=80, max_event_time=90)
@@ -139,9 +274,3 @@ def test_a_segment_knows_where_its_events_end():
     stored.append(3, 100)
     stored.append(2, 10)
     assert [stored.end_of(events) for events in range(6)] == [0, 100, 200, 300, 310, 320]
-
-
-def test_positions_are_frozen_copies():
-    world = run()
-    assert all(isinstance(row["position"], dict) for row in rows(world, "writer_marks"))
-    assert isinstance(world.stream(None).log.entries[0][1].cut, Position)

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.reader import Reader
     from wmlab.streams.sim.world import AnyWriter, World
 
+_ON_TRANSACTIONS = {
+    script.CommitTransaction: ("commit", "commits"),
+    script.AbortTransaction: ("abort", "aborts"),
+    script.WriteInTransaction: ("write", "writes in"),
+}
+"""What is written down of an action on a transaction: the kind of its incident and a verb."""
+
 
 class Actions:
     """Carries out the actions of a script: each method is called like the `kind` of its action."""
@@ -66,10 +73,7 @@ class Actions:
         return controller
 
     def _at_point(
-        self,
-        kind: str,
-        action: script.CrashController | script.PauseController,
-        act: Callable[[Controller, str], None],
+        self, kind: str, action: script.CrashController | script.PauseController, act: Callable[[Controller, str], None]
     ) -> None:
         """Act on a controller now, or at the failpoint of the action; `act` gets the words for that point."""
         controller = self._controller(kind, action.controller, action.stream)
@@ -85,7 +89,7 @@ class Actions:
         world = self.world
 
         def crash(controller: Controller, at: str) -> None:
-            controller.crash()
+            controller.stop(crashed=True)
             world.happened("crash", controller.name, f"{controller.name} crashes{at}")
             if action.restart_after_ms is not None:
                 world.after(action.restart_after_ms, restart, controller)
@@ -125,14 +129,17 @@ class Actions:
 
     def add_controller(self, _: script.AddController) -> None:
         """One more controller."""
-        name = self.world.fleet.add().name
-        self.world.happened("join", name, f"{name} joins")
+        controller = self.world.fleet.add()
+        controller.start()
+        self.world.happened("join", controller.name, f"{controller.name} joins")
 
     def remove_controller(self, action: script.RemoveController) -> None:
         """A controller leaves in good order."""
-        controller = self._controller("leave", action.controller)
+        controller, members = self._controller("leave", action.controller), self.world.fleet.members
         if controller is not None:
-            self.world.fleet.remove(controller)
+            if controller in members and len(members) > 1:
+                members.remove(controller)
+            controller.stop(crashed=False)
             self.world.happened("leave", controller.name, f"{controller.name} leaves")
 
     def lose_marks_segment(self, action: script.LoseMarksSegment) -> None:
@@ -355,7 +362,7 @@ class Actions:
         """Delete a stream; its writers and readers stop, and start again when it is created anew."""
         world, old = self.world, self.world.stream(action.stream)
         old.happened("delete", old.name, f"{old.name} is deleted")
-        writers = [writer for writer in world.writers if writer.world is old]
+        writers = [writer for writer in world.writers.values() if writer.world is old]
         for writer in writers:
             if writer.life:
                 writer.crash()
@@ -383,7 +390,7 @@ class Actions:
 
     def _running(self, kind: str, name: str) -> AnyWriter | None:
         """The writer process of that name, or None and an incident when it has crashed or has not begun."""
-        writer = self.world.writer(name)
+        writer = self.world.writers[name]
         if writer.life and not writer.client.stopped:
             return writer
         writer.world.happened(kind, name, f"{name} is not running")
@@ -391,7 +398,7 @@ class Actions:
 
     def _restart_later(self, action: script.CrashWriter | script.ShutDownWriter) -> None:
         def restart() -> None:
-            writer = self.world.writer(action.writer)
+            writer = self.world.writers[action.writer]
             writer.restart(action.backlog)
             writer.world.happened("restart", action.writer, f"{action.writer} restarts")
 
@@ -400,14 +407,14 @@ class Actions:
 
     def crash_writer(self, action: script.CrashWriter) -> None:
         """Crash a writer, and start it again if the script says so."""
-        writer = self.world.writer(action.writer)
+        writer = self.world.writers[action.writer]
         writer.crash()
         writer.world.happened("crash", action.writer, f"{action.writer} crashes")
         self._restart_later(action)
 
     def silence_writer(self, action: script.SilenceWriter) -> None:
         """A writer notes nothing for a while."""
-        writer = self.world.writer(action.writer)
+        writer = self.world.writers[action.writer]
         writer.silent_until = self._until(action.for_ms)
         begin, end = ("silence", "falls silent"), ("speak", "speaks again")
         self._span(writer.world, action.writer, action.for_ms, begin, end)
@@ -448,42 +455,34 @@ class Actions:
 
     def duplicate_writer(self, action: script.DuplicateWriter) -> None:
         """A second process under the same writer id, with a load of its own from now on."""
-        writer = self.world.writer(action.writer)
+        writer = self.world.writers[action.writer]
         if isinstance(writer, Writer):
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
-            number = 1 + sum(other.part is writer.part for other in self.world.writers)
+            number = 1 + sum(other.part is writer.part for other in self.world.writers.values())
             twin = Writer(writer.world, writer.part, writer.index, load, number)
-            self.world.join(twin)
+            self.world.writers[twin.party] = twin
+            twin.start()
             writer.world.happened("duplicate", twin.party, f"{twin.party} starts beside {writer.party}")
 
-    def _txn_writer(
-        self,
-        kind: str,
-        verb: str,
-        action: script.CommitTransaction | script.AbortTransaction | script.WriteInTransaction,
-    ) -> TxnWriter | None:
-        """The transactional writer of an action, which is written down, if it is running."""
+    def _on_transaction(
+        self, action: script.CommitTransaction | script.AbortTransaction | script.WriteInTransaction
+    ) -> None:
+        """Commit or abort a transaction now, or write in it."""
+        kind, verb = _ON_TRANSACTIONS[type(action)]
         writer = self._running(kind, action.writer)
         if not isinstance(writer, TxnWriter):
-            return None
-        transaction = action.transaction or "its oldest transaction"
-        writer.world.happened(kind, action.writer, f"{action.writer} {verb} {transaction}")
-        return writer
+            return
+        detail = f"{action.writer} {verb} {action.transaction or 'its oldest transaction'}"
+        writer.world.happened(kind, action.writer, detail)
+        match action:
+            case script.CommitTransaction():
+                writer.commit(action.transaction, action.time)
+            case script.AbortTransaction():
+                writer.abort(action.transaction, action.backlog)
+            case script.WriteInTransaction():
+                writer.write(action.transaction)
 
-    def commit_transaction(self, action: script.CommitTransaction) -> None:
-        """Commit a transaction now."""
-        if (writer := self._txn_writer("commit", "commits", action)) is not None:
-            writer.commit(action.transaction, action.time)
-
-    def abort_transaction(self, action: script.AbortTransaction) -> None:
-        """Abort a transaction now."""
-        if (writer := self._txn_writer("abort", "aborts", action)) is not None:
-            writer.abort(action.transaction, action.backlog)
-
-    def write_in_transaction(self, action: script.WriteInTransaction) -> None:
-        """Write in a transaction now."""
-        if (writer := self._txn_writer("write", "writes in", action)) is not None:
-            writer.write(action.transaction)
+    commit_transaction = abort_transaction = write_in_transaction = _on_transaction
 
     def slow_transaction(self, action: script.SlowTransaction) -> None:
         """Hold a transaction open for longer."""

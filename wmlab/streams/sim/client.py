@@ -104,18 +104,9 @@ def _judge_at_once(controller: Controller, note: Note) -> str:
 
 
 def _conclude(controller: Controller, note: Note, judged_ms: int, outcome: str) -> str:
-    controller.world.streams[note.stream].journal.write(
-        "writer_marks",
-        writer=note.writer,
-        process=note.process,
-        time=note.time,
-        position=dict(note.position.items()),
-        noted_ms=note.noted_ms,
-        received_ms=judged_ms,
-        controller=controller.name,
-        txn=note.txn,
-        outcome=outcome,
-    )
+    row = note._asdict() | {"position": dict(note.position.items()), "received_ms": judged_ms, "outcome": outcome}
+    stream = controller.world.streams[row.pop("stream")]
+    stream.journal.write("writer_marks", controller=controller.name, **row)
     return outcome
 
 
@@ -129,15 +120,22 @@ def _judge_leave(controller: Controller, leave: Leave) -> Job[str]:
         outcome = yield from ask("write mark", lambda: metadata.shut_down(leave.stream, leave.writer, read))
     except UnavailableError:
         outcome = UNAVAILABLE
-    row = leave._asdict() | {"received_ms": received_ms, "controller": controller.name, "outcome": outcome}
+    row = leave._asdict() | {"received_ms": received_ms, "outcome": outcome}
     del row["stream"]
-    stream.journal.write("writer_shutdowns", **row)
+    stream.journal.write("writer_shutdowns", controller=controller.name, **row)
     return outcome
 
 
 T = TypeVar("T")
 PASSING: Final = frozenset({NoteOutcome.WRITE_CONFLICT.value, NoteOutcome.DATA_NOT_FOUND.value, UNAVAILABLE})
 """The outcomes after which a call is repeated."""
+REPLIES: Final = {
+    "get successors": "successors",
+    "begin transaction": "transaction begun",
+    "commit transaction": "commit requested",
+    "abort transaction": "aborted",
+}
+"""The names of the replies to what a client asks of a controller."""
 
 
 class ControllerClient:
@@ -188,7 +186,6 @@ class ControllerClient:
     def ask(
         self,
         what: str,
-        reply: str,
         about: object,
         job: Callable[[Controller], Job[T]],
         then: Callable[[T], None],
@@ -196,11 +193,11 @@ class ControllerClient:
     ) -> None:
         """Let a controller do a job and go on with its result; another is asked if it is down or goes down.
 
-        `what` and `reply` are the names of the two messages, `about` their content.
+        `what` is the name of the message, one of `REPLIES`, and `about` its content and that of its reply.
         """
         if self.stopped:
             return
-        controller = next(self._turns)
+        controller, reply = next(self._turns), REPLIES[what]
 
         def answer(result: T | None) -> None:
             if result is None:
@@ -210,7 +207,7 @@ class ControllerClient:
 
         def wait() -> None:
             wait_ms = self._retry.wait_ms(failures + 1)
-            self.world.after(wait_ms, self.ask, what, reply, about, job, then, failures + 1)
+            self.world.after(wait_ms, self.ask, what, about, job, then, failures + 1)
 
         def arrive() -> None:
             controller.serve(job(controller), answer)

@@ -93,24 +93,16 @@ class Controller:
         for answer in broken.values():
             answer(None)
 
-    def crash(self) -> None:
-        """End the life at once; the session lives on until it times out."""
-        session = self._end()
-        if session is not None:
-            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
-
-    def leave(self) -> None:
-        """End the life in good order: the session ends with it, and so do its nodes."""
-        session = self._end()
-        if session is not None:
-            self.world.coordinator.close(session)
-
-    def _end(self) -> Session | None:
+    def stop(self, *, crashed: bool) -> None:
+        """End the life; the session ends with it, and so do its nodes, or after a crash when it times out."""
         session, self.session = self.session, None
         self.life += 1
         self.is_running, self._resumed = False, None
         self._forget()
-        return session
+        if session is not None and crashed:
+            self.world.after(self._part.session_timeout_ms, self.world.coordinator.close, session)
+        elif session is not None:
+            self.world.coordinator.close(session)
 
     def pause(self, for_ms: int) -> None:
         """Freeze for a while; the session may end meanwhile, which the controller learns after it has gone on."""
@@ -402,44 +394,31 @@ class _Cycle:
             "cycles",
             controller=self.controller.name,
             at_ms=self.began_ms,
-            previous_lower=decision.previous_lower,
+            removed=self.removed,
             participating=list(decision.participating),
             lagging=list(decision.lagging),
-            removed=self.removed,
-            outcome=decision.outcome,
-            reason=decision.reason,
+            **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "reason")},
         )
 
 
 class Fleet:
-    """The controllers: `members` are those that writers know of and call, running or not."""
+    """The controllers: `members` are those that writers know of and call, running or not; others left for good."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._all: dict[str, Controller] = {}
         self.members: list[Controller] = []
         for _ in range(world.scenario.controllers.count):
-            self._new()
+            self.add()
 
-    def _new(self) -> Controller:
+    def add(self) -> Controller:
+        """One more controller, which is not started yet."""
         index = len(self._all)
         name, clocks = controller_name(index), self._world.scenario.controllers.clocks
         clock = LocalClock.of(self._world.scenario, name, clocks[index] if index < len(clocks) else Clock())
         self._all[name] = Controller(self._world, name, clock)
         self.members.append(self._all[name])
         return self._all[name]
-
-    def add(self) -> Controller:
-        """One more controller joins."""
-        joined = self._new()
-        joined.start()
-        return joined
-
-    def remove(self, controller: Controller) -> None:
-        """A controller leaves for good, in good order; writers stop calling it."""
-        if controller in self.members and len(self.members) > 1:
-            self.members.remove(controller)
-        controller.leave()
 
     def __getitem__(self, name: str) -> Controller:
         return self._all[name]

@@ -81,8 +81,8 @@ class Coordinator:
             self._notify(controller)
 
     def _notify(self, controller: Controller) -> None:
-        notify, act = self._world.network.notify, controller.rebalance_buckets
-        notify(None, COORDINATOR, controller.name, "shares changed", "", act)
+        act = controller.rebalance_buckets
+        self._world.network.notify(None, COORDINATOR, controller.name, "shares changed", "", act)
 
     def _announce(self, bucket: int) -> None:
         """A node has gone: whoever ought to own the bucket tries again."""

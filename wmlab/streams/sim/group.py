@@ -7,7 +7,7 @@ Possibilities", for rebalancing by time instead of bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
@@ -60,28 +60,22 @@ class Balance:
         free = [place for place in value.unassigned if self.kept_free.get(place, 0) <= now]
         if not free:
             return None
+        short = len(value.owned(reader)) < fair_share(value.size, len(value.readers))
         if self._by == "segments":
-            return free[0] if len(value.owned(reader)) < fair_share(value.size, len(value.readers)) else None
+            return free[0] if short else None
         if is_least_loaded(self._loads(value), reader):
             return free[0]
         # Nobody's yet: for anybody with less than a fair share. Given back: for the least loaded reader, which may be
         # gone without a word; what nobody takes is for everybody.
-        short = len(value.owned(reader)) < fair_share(value.size, len(value.readers))
         patience_ms = _PATIENCE * self._group.part.publish_every_ms
-        return next(
-            (
-                place
-                for place in free
-                if (short and place not in self.given_back) or now - self._free_since.get(place, now) > patience_ms
-            ),
-            None,
-        )
+        for place in free:
+            if (short and place not in self.given_back) or now - self._free_since.get(place, now) > patience_ms:
+                return place
+        return None
 
     def to_release(self, value: Membership, reader: str) -> Place | None:
         """The segment that a reader should give back now, if any; not while segments are free."""
-        if self._by == "segments" and not self.members_changed:
-            return None
-        if reader not in value.readers or value.has_unassigned:
+        if (self._by == "segments" and not self.members_changed) or reader not in value.readers or value.has_unassigned:
             return None
         if self._by == "segments":
             return to_release({r: dict.fromkeys(value.owned(r), 1) for r in sorted(value.readers)}, reader)
@@ -145,7 +139,7 @@ class Group:
         """Bring the group to life: its starting position, then its readers."""
         empty = Membership({name: GroupState.create({}) for name in self.feeds})
         begun = Membership({name: self._start_of(feed) for name, feed in self.feeds.items()})
-        self._write_positions(empty, begun, None, finished_at={})
+        self._write_positions(empty, begun, None, None)
         for name in self.part.reader_names():
             begun = begun.add_reader(name)
         self.shared = Shared(begun)
@@ -166,6 +160,10 @@ class Group:
                 remedy="Give one offset at each key, in what is written by the time the readers start.",
             )
         return GroupState.create({segment: offset or 0 for segment, offset in cut.items()}, ends=ends)
+
+    def write(self, stream: str, table: str, **row: Any) -> None:
+        """Write down what the group does now in a stream."""
+        self.feeds[stream].journal.write(table, group=self.part.name, at_ms=self.world.now_ms, **row)
 
     def happened(self, kind: str, target: str, detail: str) -> None:
         """Write down something that was made to happen to the group: a row for each of its streams."""
@@ -198,11 +196,18 @@ class Group:
                 return seen
             yield from self._travel(party, SEGMENT_STORE, operation)
             self.shared, applied = self.shared.replace_if(seen.revision, wanted)
-            self._write_update(before, wanted, reader, operation, applied=applied, revision=seen.revision)
+            outcome = "applied" if applied else "conflict"
+            changed = [name for name in self.feeds if wanted.streams[name] is not before.streams[name]]
+            for name in changed or self.feeds:
+                row = {"operation": operation, "outcome": outcome, "revision": seen.revision}
+                self.write(name, "group_updates", reader=reader, **row)
             if applied:
-                self._applied(before, wanted, reader, operation)
+                self.balance.note(before, wanted)
+                for name in wanted.checkpoints.keys() - before.checkpoints.keys():
+                    self._completed[name] = self.world.now_ms
+                self._write_positions(before, wanted, reader, operation)
             newest = self.shared
-            yield from self._travel(SEGMENT_STORE, party, f"{operation}: {'applied' if applied else 'conflict'}")
+            yield from self._travel(SEGMENT_STORE, party, f"{operation}: {outcome}")
             if applied:
                 return newest
             seen = newest
@@ -233,9 +238,9 @@ class Group:
     def write_checkpoints(self) -> None:
         """Write down every checkpoint that was asked for, at the end of the run."""
         for name, requested_ms in self.requested.items():
-            found = self.shared.value.checkpoints.get(name)
+            checkpoint = self.shared.value.checkpoints.get(name)
             for stream, feed in self.feeds.items():
-                place = None if found is None else found.places[stream]
+                place = None if checkpoint is None else checkpoint.places[stream]
                 feed.journal.write(
                     "checkpoints",
                     group=self.part.name,
@@ -260,66 +265,27 @@ class Group:
         if arrival is not None:
             yield arrival
 
-    def _applied(self, before: Membership, after: Membership, reader: str | None, operation: str) -> None:
-        self.balance.note(before, after)
-        for name in after.checkpoints.keys() - before.checkpoints.keys():
-            self._completed[name] = self.world.now_ms
-        ends: dict[Place, int] = {}
-        if operation == "complete":
-            for name, state in before.streams.items():
-                gone = state.offsets.keys() - after.streams[name].offsets.keys()
-                store = self.feeds[name].store
-                ends |= {(name, segment): state.ends.get(segment, store[segment].length) for segment in gone}
-        self._write_positions(before, after, reader, finished_at=ends)
-
     def _write_positions(
-        self, before: Membership, after: Membership, reader: str | None, finished_at: dict[Place, int]
+        self, before: Membership, after: Membership, reader: str | None, operation: str | None
     ) -> None:
         """Write down what left the open position, and what is new or moved in it, under the next version."""
         version = self._version + 1
         for name, state in after.streams.items():
-            old = before.streams[name].offsets
-            if state.offsets is old:
+            feed, old, new = self.feeds[name], before.streams[name], state.offsets
+            if new is old.offsets:
                 continue
-            for segment in sorted(old.keys() - state.offsets.keys()):
-                self._write(name, version, reader, segment, finished_at.get((name, segment), old[segment]), True)
-            for segment in sorted(state.offsets):
-                if segment not in old:
-                    self._write(name, version, None, segment, state.offsets[segment], False)
-                elif state.offsets[segment] != old[segment]:
-                    self._write(name, version, reader, segment, state.offsets[segment], False)
+            for segment in sorted(old.offsets.keys() - new.keys()):
+                at_end = operation == "complete"
+                offset = old.ends.get(segment, feed.store[segment].length) if at_end else old.offsets[segment]
+                self._write_position(name, version, reader, segment, offset, finished=True)
+            for segment in sorted(new):
+                if new[segment] != old.offsets.get(segment):
+                    who = reader if segment in old.offsets else None
+                    self._write_position(name, version, who, segment, new[segment], finished=False)
 
-    def _write(self, stream: str, version: int, reader: str | None, segment: int, offset: int, finished: bool) -> None:
-        self._version = version
-        self.feeds[stream].journal.write(
-            "positions",
-            group=self.part.name,
-            version=version,
-            reader=reader,
-            segment_id=segment,
-            offset=offset,
-            finished=finished,
-            at_ms=self.world.now_ms,
-        )
-
-    def _write_update(
-        self,
-        before: Membership,
-        wanted: Membership,
-        reader: str | None,
-        operation: str,
-        *,
-        applied: bool,
-        revision: int,
+    def _write_position(
+        self, stream: str, version: int, reader: str | None, segment: int, offset: int, *, finished: bool
     ) -> None:
-        changed = [name for name in self.feeds if wanted.streams[name] is not before.streams[name]]
-        for name in changed or self.feeds:
-            self.feeds[name].journal.write(
-                "group_updates",
-                group=self.part.name,
-                reader=reader,
-                operation=operation,
-                outcome="applied" if applied else "conflict",
-                revision=revision,
-                at_ms=self.world.now_ms,
-            )
+        self._version = version
+        row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished}
+        self.write(stream, "positions", reader=reader, **row)

@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -47,16 +48,18 @@ class LocalClock:
     @staticmethod
     def of(scenario: StreamScenario, party: str, part: Clock) -> LocalClock:
         """The clock of a party under the script of its scenario."""
-        mine = (action for action in scenario.script if isinstance(action, StepClock) and action.party == party)
-        return LocalClock(scenario.start_ms, part, _totals(sorted((s.at_ms, s.by_ms) for s in mine), scenario.start_ms))
+        mine = [action for action in scenario.script if isinstance(action, StepClock) and action.party == party]
+        steps = sorted((scenario.start_ms + step.at_ms, step.by_ms) for step in mine)
+        totals = accumulate(steps, lambda total, step: (step[0], total[1] + step[1]))
+        return LocalClock(scenario.start_ms, part, tuple(totals))
 
     def read(self, now_ms: int) -> int:
         """What it shows at a simulated time."""
         shown = now_ms + self.part.skew_ms + (now_ms - self.start_ms) * self.part.drift_ppm // _MILLION
         if not self.steps:
             return shown
-        place = bisect_right(self.steps, now_ms, key=lambda step: step[0])
-        return shown + (self.steps[place - 1][1] if place else 0)
+        passed = bisect_right(self.steps, now_ms, key=lambda step: step[0])
+        return shown + (self.steps[passed - 1][1] if passed else 0)
 
     def read_all(self, times_ms: NDArray[np.int64]) -> NDArray[np.int64]:
         """What it shows at each of many simulated times."""
@@ -67,14 +70,6 @@ class LocalClock:
             moments, totals = np.array(self.steps, np.int64).T
             shown += np.concatenate([[0], totals])[np.searchsorted(moments, times_ms, side="right")]
         return shown
-
-
-def _totals(steps: Iterable[tuple[int, int]], start_ms: int) -> tuple[tuple[int, int], ...]:
-    total, found = 0, []
-    for at_ms, by_ms in steps:
-        total += by_ms
-        found.append((start_ms + at_ms, total))
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,10 +153,9 @@ class Backlog:
 
     def take_arrived(self, now_ms: int) -> NDArray[np.int64]:
         """The events that the writer was given by now, without waiting for the tick of their batch."""
-        due = int(np.searchsorted(self._queue_ticks, now_ms, side="right"))
-        end = due
-        if due < len(self._queue):
-            end = int(np.searchsorted(self._queue_ticks, self._queue_ticks[due], side="right"))
+        end = int(np.searchsorted(self._queue_ticks, now_ms, side="right"))
+        if end < len(self._queue):
+            end = int(np.searchsorted(self._queue_ticks, self._queue_ticks[end], side="right"))
         window = self._queue[self._sent : end]
         here = self._load.arrives_ms[window] <= now_ms
         batch = window[here]
@@ -210,9 +204,9 @@ class Backlog:
         """The events that were sent and are not settled."""
         while self._answered < self._sent:
             window = self._settled[self._queue[self._answered : min(self._sent, self._answered + _SCAN)]]
-            place = int(window.argmin())
-            if not window[place]:
-                self._answered += place
+            first = int(window.argmin())
+            if not window[first]:
+                self._answered += first
                 break
             self._answered += len(window)
         sent = self._queue[self._answered : self._sent]
@@ -269,8 +263,7 @@ def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """The keys from `low` to `high`, half open, go to `segment_id`."""
 
     low: Fraction
@@ -296,7 +289,7 @@ class Routes:
     def of(segments: Iterable[Segment]) -> Routes:
         """Route every key to the segment that holds it."""
         routes = [Route(segment.keys.low, segment.keys.high, segment.id) for segment in segments]
-        return Routes(tuple(sorted(routes, key=lambda route: route.low)))
+        return Routes(tuple(sorted(routes)))
 
     def replace(self, sealed_id: int, successors: Sequence[Segment]) -> Routes:
         """Send the keys of a sealed segment to its successors instead."""
@@ -309,7 +302,7 @@ class Routes:
                 low, high = max(route.low, successor.keys.low), min(route.high, successor.keys.high)
                 if low < high:
                     routes.append(Route(low, high, successor.id))
-        return Routes(tuple(sorted(routes, key=lambda route: route.low)))
+        return Routes(tuple(sorted(routes)))
 
     def split(self, keys: NDArray[np.uint64], events: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64]]]:
         """The events of a batch by segment, ascending by key range, each in the order of the batch."""

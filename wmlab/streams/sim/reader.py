@@ -11,9 +11,8 @@ Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroup
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
@@ -28,17 +27,17 @@ from wmlab.streams.scenario.units import SEGMENT_STORE
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.group import Change, Group, State
+    from wmlab.streams.sim.store import StoredSegment
     from wmlab.streams.sim.stream import StreamWorld
-    from wmlab.streams.sim.world import World
 
 
 class Timers:
-    """One reader's timers; with the fixed timer everything is due at every step."""
+    """One reader's timers; with the fixed timer everything is due at every step. It may look from `refresh_ms` on."""
 
     def __init__(self, part: ReaderGroup, now_ms: int) -> None:
         self._part = part
         self._fixed = part.publish_timer == "fixed"
-        self._refresh_ms = now_ms
+        self.refresh_ms = now_ms
         self._acquire_ms = now_ms
         self._publish_ms = now_ms + part.publish_every_ms
 
@@ -49,9 +48,9 @@ class Timers:
 
     def check_due(self, now_ms: int, *, free: bool) -> bool:
         """Whether to look at the shared state now; `free`: the reader knows of segments that nobody owns."""
-        due = self._fixed or now_ms >= self._refresh_ms or (free and now_ms >= self._acquire_ms)
+        due = self._fixed or now_ms >= self.refresh_ms or (free and now_ms >= self._acquire_ms)
         if due:
-            self._refresh_ms = now_ms + self._part.group_refresh_ms
+            self.refresh_ms = now_ms + self._part.group_refresh_ms
             self._acquire_ms = now_ms + self._part.publish_every_ms
         return due
 
@@ -62,29 +61,15 @@ class Timers:
             self._publish_ms = now_ms + (readers + 1) * self._part.publish_every_ms
         return due
 
-    def expire(self) -> None:
-        """Let the next check be due at once, as after a checkpoint."""
-        self._refresh_ms = 0
-
-
-Compared = tuple[ReaderPosition, Mapping[int, Segment]]
-"""A position, and the segments whose key ranges the group knows."""
-
 
 class Follower:
-    """The tracker, and what it is working on."""
+    """The tracker of one stream, and the positions that it works on, each with the segments whose keys are known."""
 
-    def __init__(self, world: World, part: ReaderGroup, feed: StreamWorld, tracker: Tracker) -> None:
-        self._world = world
-        self._part = part
+    def __init__(self, group: Group, feed: StreamWorld, tracker: Tracker) -> None:
+        self._group = group
         self._feed = feed
-        self._tracker = tracker
-        self._queue: LatestItem[Compared] = LatestItem()
-
-    @property
-    def window(self) -> TimeWindow:
-        """The window of the last position that is worked through."""
-        return self._tracker.window
+        self.tracker = tracker
+        self._queue: LatestItem[tuple[ReaderPosition, Mapping[int, Segment]]] = LatestItem()
 
     def offer(self, position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
         """A newer position: worked on at once, or next."""
@@ -93,19 +78,19 @@ class Follower:
         if idle:
             self._work()
 
-    def _work(self) -> None:
-        while self._queue.working_on:
-            found = advance(self._tracker, *self._queue.working_on[0], self._feed)
-            fetched = found.fetched - self._tracker.fetched
-            busy_ms = self._part.tracker_ms + ceil(self._part.mark_read_ms * fetched)
-            if busy_ms:
-                self._world.after(busy_ms, self._finish, found)
+    def _work(self, finished: Tracker | None = None) -> None:
+        """Work on what is offered; `finished` is the tracker after a position that has taken its time."""
+        part = self._group.part
+        while True:
+            if finished is not None:
+                self.tracker, self._queue = finished, self._queue.done()
+            if not self._queue.working_on:
                 return
-            self._tracker, self._queue = found, self._queue.done()
-
-    def _finish(self, found: Tracker) -> None:
-        self._tracker, self._queue = found, self._queue.done()
-        self._work()
+            finished = advance(self.tracker, *self._queue.working_on[0], self._feed)
+            busy_ms = part.tracker_ms + ceil(part.mark_read_ms * (finished.fetched - self.tracker.fetched))
+            if busy_ms:
+                self._group.world.after(busy_ms, self._work, finished)
+                return
 
 
 def advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, Segment], feed: StreamWorld) -> Tracker:
@@ -114,37 +99,19 @@ def advance(tracker: Tracker, position: ReaderPosition, segments: Mapping[int, S
     return tracker if log is None else tracker.skip_truncated(log).advance(position, log, segments)
 
 
-_UNKNOWN = TimeWindow(None, None)
-
-
 class Windows:
-    """The windows of a reader that begins now; `value` is the shared state it has seen."""
+    """The windows of a reader that begins now, by stream in `shown`; `value` is the shared state it has seen."""
 
     def __init__(self, group: Group, reader: str, value: Membership) -> None:
         self._group = group
         self._part = group.part
         self._reader = reader
         self._origin = value.origin
-        self._shown = dict.fromkeys(group.feeds, _UNKNOWN)
+        self.shown = dict.fromkeys(group.feeds, TimeWindow(None, None))
         self._written: dict[str, TimeWindow] = {}
         self._passed = {stream: self._tracker(stream) for stream in group.feeds}
         self._compared: dict[str, frozenset[int]] = {}
-        self._followers = {
-            stream: Follower(group.world, group.part, feed, self._passed[stream])
-            for stream, feed in group.feeds.items()
-        }
-
-    def current(self, stream: str) -> TimeWindow:
-        """The window of one stream, as the application asks for it.
-
-        Raises `ModelError` for a stream that the group does not read.
-        """
-        if stream not in self._shown:
-            raise ModelError(
-                f"Group {self._part.name} does not read a stream {stream!r}.",
-                remedy=f"Ask for one of {', '.join(self._shown)}.",
-            )
-        return self._shown[stream]
+        self._followers = {stream: Follower(group, feed, self._passed[stream]) for stream, feed in group.feeds.items()}
 
     def pass_marks(self, value: Membership) -> Mapping[str, int | None]:
         """The document's step: the time passed in each stream of which the reader owns a segment.
@@ -179,9 +146,11 @@ class Windows:
             if self._group.feeds[stream].deleted:
                 continue
             if self._part.time_windows:
-                self._shown[stream] = self._bounds(stream, state, places, due=due)
-            if due or self._written.get(stream) != self._shown[stream]:
-                self._write(stream, self._shown[stream])
+                self.shown[stream] = self._bounds(stream, state, places, due=due)
+            window = self.shown[stream]
+            if due or self._written.get(stream) != window:
+                self._written[stream] = window
+                self._group.write(stream, "windows", reader=self._reader, lower=window.lower, upper=window.upper)
 
     def _bounds(self, stream: str, state: GroupState, places: Mapping[Place, int], *, due: bool) -> TimeWindow:
         if self._part.read_side == "document":
@@ -192,7 +161,7 @@ class Windows:
             position = ReaderPosition({**position.offsets, **own}, position.finished)
         if due or self._part.own_position:
             self._followers[stream].offer(position, self._known(stream, state))
-        return self._followers[stream].window
+        return self._followers[stream].tracker.window
 
     def _known(self, stream: str, state: GroupState) -> Mapping[int, Segment]:
         """The segments whose key ranges the group knows."""
@@ -205,24 +174,12 @@ class Windows:
         offset = None if self._origin is None else self._origin.places[stream].marks_offset
         return Tracker.start() if offset is None else Tracker.resume(self._group.feeds[stream].log, offset)
 
-    def _write(self, stream: str, window: TimeWindow) -> None:
-        self._written[stream] = window
-        self._group.feeds[stream].journal.write(
-            "windows",
-            group=self._part.name,
-            reader=self._reader,
-            lower=window.lower,
-            upper=window.upper,
-            at_ms=self._group.world.now_ms,
-        )
-
 
 Steps = Generator[simpy.Event]
 Verdict = Generator[simpy.Event, None, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Progress:
+class _Progress(NamedTuple):
     """How far a reader has read in a segment: the events before that place, and its offset."""
 
     events: int
@@ -259,7 +216,13 @@ class Reader:
 
     def current_time_window(self, stream: str) -> TimeWindow:
         """The window of one stream (upstream `EventStreamReader`). Raises `ModelError` for one it does not read."""
-        return self._windows.current(stream)
+        shown = self._windows.shown
+        if stream not in shown:
+            raise ModelError(
+                f"Group {self._part.name} does not read a stream {stream!r}.",
+                remedy=f"Ask for one of {', '.join(shown)}.",
+            )
+        return shown[stream]
 
     def stop(self) -> None:
         """End at once, without a word to anybody."""
@@ -281,14 +244,12 @@ class Reader:
                 yield self._world.env.timeout(step - (self._world.now_ms - begun) % step)
                 if all(feed.deleted for feed in self.group.feeds.values()):
                     return
-                if self._is_at_work() and not (yield from self._turn()):
+                # Everything that it needs is in the segment store.
+                cut_off = self._world.network.is_cut(self.name, SEGMENT_STORE)
+                if self._world.now_ms >= self.paused_until and not cut_off and not (yield from self._turn()):
                     return
         except simpy.Interrupt:
             return
-
-    def _is_at_work(self) -> bool:
-        """Whether it is neither paused nor cut off from the segment store, where everything is that it needs."""
-        return self._world.now_ms >= self.paused_until and not self._world.network.is_cut(self.name, SEGMENT_STORE)
 
     def give_back(self, place: Place) -> Steps:
         """Release a segment where it stands, if it is owned."""
@@ -323,8 +284,10 @@ class Reader:
             if due and self._timers.publish_due(self._world.now_ms, readers, acquired=acquired):
                 yield from self._publish()
             more = yield from self._complete()
-        if due:
-            yield from self._rebalance()
+        if due and not self._is_bound():
+            place = self.group.balance.to_release(self._seen.value, self.name)
+            if place is not None:
+                yield from self.give_back(place)
         self._windows.look(self._seen.value, self.places, due=due)
         return True
 
@@ -345,9 +308,11 @@ class Reader:
             self._progress = {place: self._progress.get(place) or self._resumed(value, place) for place in owned}
 
     def _resumed(self, value: Membership, place: Place) -> _Progress:
-        stream, segment = place
-        offset = value.streams[stream].resume[segment]
-        return _Progress(self.group.feeds[stream].store[segment].events_at(offset), offset)
+        offset = value.streams[place[0]].resume[place[1]]
+        return _Progress(self._stored(place).events_at(offset), offset)
+
+    def _stored(self, place: Place) -> StoredSegment:
+        return self.group.feeds[place[0]].store[place[1]]
 
     def _is_bound(self) -> bool:
         """Whether it has reported for a checkpoint that others have yet to report for: then segments stay put."""
@@ -374,44 +339,41 @@ class Reader:
             if count > 0:
                 before = self._progress[place]
                 events = before.events + count
-                offset = self.group.feeds[place[0]].store[place[1]].end_of(events)
-                self._progress[place] = _Progress(events, offset)
-                self._write(place, before.offset, offset)
+                self._progress[place] = _Progress(events, self._stored(place).end_of(events))
+                self._write(place, before.offset, self._progress[place].offset)
 
     def _skip_truncated(self, place: Place) -> None:
         """Go on where a truncated segment begins now."""
-        feed = self.group.feeds[place[0]]
-        if feed.deleted:
-            return
-        stored = feed.store[place[1]]
-        if self._progress[place].events < stored.truncated_events:
-            self._progress[place] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
+        if not self.group.feeds[place[0]].deleted:
+            stored = self._stored(place)
+            if self._progress[place].events < stored.truncated_events:
+                self._progress[place] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
 
     def _limit(self, place: Place) -> int:
         """How many events of a segment there are for the group."""
-        stream, segment = place
-        if self.group.feeds[stream].deleted:
+        if self.group.feeds[place[0]].deleted:
             return self._progress[place].events
-        stored, end = self.group.feeds[stream].store[segment], self._seen.value.streams[stream].ends.get(segment)
+        stored, end = self._stored(place), self._end(place)
         return stored.events if end is None else stored.events_at(end)
 
+    def _end(self, place: Place) -> int | None:
+        """Where the group is to stop in a segment."""
+        return self._seen.value.streams[place[0]].ends.get(place[1])
+
     def _publish(self) -> Steps:
+        """Publish the position; in the document's design also the time passed in each stream, if it is another one."""
         offsets = self.places
         yield from self._change("publish", lambda value: value.publish(self.name, offsets))
         if self._part.read_side == "document" and self._part.time_windows:
             for stream, time in self._windows.pass_marks(self._seen.value).items():
-                yield from self._note(stream, time)
 
-    def _note(self, stream: str, time: int | None) -> Steps:
-        """Put the time passed into the map, if it is another one."""
+                def noted(value: Membership, stream: str = stream, time: int | None = time) -> Membership | None:
+                    times = value.streams[stream].times
+                    if self.name not in times or times[self.name] == time:
+                        return None
+                    return value.note_time(self.name, stream, time)
 
-        def noted(value: Membership) -> Membership | None:
-            state = value.streams[stream]
-            if self.name not in state.times or state.times[self.name] == time:
-                return None
-            return value.note_time(self.name, stream, time)
-
-        yield from self._change("time", noted)
+                yield from self._change("time", noted)
 
     def _complete(self) -> Verdict:
         """Record the segments that are read to their end; whether there were any."""
@@ -431,11 +393,9 @@ class Reader:
         return bool(done)
 
     def _is_at_end(self, place: Place) -> bool:
-        stream, segment = place
-        if self.group.feeds[stream].deleted:
+        if self.group.feeds[place[0]].deleted:
             return False
-        stored, progress = self.group.feeds[stream].store[segment], self._progress[place]
-        end = self._seen.value.streams[stream].ends.get(segment)
+        stored, progress, end = self._stored(place), self._progress[place], self._end(place)
         if end is not None and stored.length >= end:
             return progress.events == self._limit(place)
         return stored.sealed and progress.offset == stored.length
@@ -450,34 +410,21 @@ class Reader:
         marks = self._windows.marks_offsets(self._seen.value) if by_time else None
 
         def reported(value: Membership) -> Membership | None:
-            asked = value.pending is not None and self.name in value.pending.waiting
-            return value.report(self.name, offsets, marks) if asked else None
+            expected = value.pending is not None and self.name in value.pending.waiting
+            return value.report(self.name, offsets, marks) if expected else None
 
         yield from self._change("report", reported)
-        self._timers.expire()
-
-    def _rebalance(self) -> Steps:
-        place = None if self._is_bound() else self.group.balance.to_release(self._seen.value, self.name)
-        if place is not None:
-            yield from self.give_back(place)
+        self._timers.refresh_ms = 0
 
     def _write(self, place: Place, start: int, end: int) -> None:
         """Write down what was read, first what the group had read before."""
         known = self.group.read_up_to.get(place, 0)
         middle = min(max(known, start), end)
+        lower = self._windows.shown[place[0]].lower
         for begin, stop, again in ((start, middle, True), (middle, end, False)):
             if begin < stop:
-                self.group.feeds[place[0]].journal.write(
-                    "reads",
-                    group=self._part.name,
-                    reader=self.name,
-                    segment_id=place[1],
-                    from_offset=begin,
-                    to_offset=stop,
-                    again=again,
-                    lower=self._windows.current(place[0]).lower,
-                    at_ms=self._world.now_ms,
-                )
+                span = {"segment_id": place[1], "from_offset": begin, "to_offset": stop}
+                self.group.write(place[0], "reads", reader=self.name, **span, again=again, lower=lower)
         self.group.read_up_to[place] = max(known, end)
 
 

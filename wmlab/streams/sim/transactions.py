@@ -1,11 +1,10 @@
 """The transactions of a stream: their records in the metadata store, their events, and the handler that commits them.
 
 Begin, commit and abort may be asked again on another controller when the first one goes down, so each is done once at
-most. The events of open transactions are kept beside the segments, invisible until they are merged. A batch is merged
-whole before its marks are noted, and its marks are noted before its transactions are recorded as committed. The state
-of a batch is kept in the stores and every step may be done again, so that after a crash the same controller, or
-another one, makes a second attempt. A controller whose session has ended may still be at work while its successor is; a
-step for a batch that is done finds that out and stops.
+most. Events of open transactions are kept beside the segments, invisible until they are merged. A batch is merged whole
+before its marks are noted, and its marks are noted before its transactions are recorded as committed. Its state is in
+the stores and every step may be done again: after a crash, by the same controller or another one. One whose session has
+ended may still be at work while its successor is; a step for a batch that is done finds that out and stops.
 
 Source: PDP-33, "Controller Changes", "Server Changes" and "Writer Marks" (transaction writers); upstream classes
 `StreamTransactionMetadataTasks`, `TxnSweeper` and `CommitRequestHandler`.
@@ -61,7 +60,7 @@ class Txn:
     epoch: int
     begun_ms: int
     state: TxnState = TxnState.OPEN
-    requested_ms: int | None = None
+    commit_requested_ms: int | None = None
     committed_ms: int | None = None
     aborted_ms: int | None = None
     time: int | None = None
@@ -98,6 +97,7 @@ class Txn:
 
 T = TypeVar("T")
 _RETRY_MS = 100
+_COLUMNS = ("epoch", "begun_ms", "commit_requested_ms", "committed_ms", "aborted_ms", "time", "batch", "events")
 
 
 @dataclass(slots=True, eq=False)
@@ -160,8 +160,8 @@ class Transactions:
         """Accept a commit request and say so; the commit itself happens later."""
 
         def request() -> None:
-            if self._step(txn, TxnEvent.COMMIT, "commit") and txn.requested_ms is None:
-                txn.requested_ms, txn.time = self.stream.now_ms, time
+            if self._step(txn, TxnEvent.COMMIT, "commit") and txn.commit_requested_ms is None:
+                txn.commit_requested_ms, txn.time = self.stream.now_ms, time
                 self._waiting.append(txn)
                 self.stream.after(txn.client.part.commit_latency_ms, self.wake)
 
@@ -177,11 +177,10 @@ class Transactions:
             if txn.aborted_ms is None:
                 txn.aborted_ms = stream.now_ms
 
-        if (
-            yield from controller.ask(
-                METADATA_STORE, stream, "record abort", lambda: self._step(txn, TxnEvent.ABORT, "abort")
-            )
-        ):
+        def accept() -> bool:
+            return self._step(txn, TxnEvent.ABORT, "abort")
+
+        if (yield from controller.ask(METADATA_STORE, stream, "record abort", accept)):
             yield from controller.ask(SEGMENT_STORE, stream, "delete transaction", txn.delete)
             yield from controller.ask(METADATA_STORE, stream, "record aborted", aborted)
         return True
@@ -191,15 +190,15 @@ class Transactions:
         if self.stream.deleted or txn.state not in (TxnState.OPEN, TxnState.ABORTING):
             return
 
-        def unless(done: bool | None) -> None:
+        def try_again_unless(done: bool | None) -> None:
             if not done:
                 self.stream.after(self.stream.scenario.controllers.session_timeout_ms, self.expire, txn)
 
         controller = self.committer()
         if controller is None:
-            unless(False)
+            try_again_unless(False)
         else:
-            controller.serve(self.abort(controller, txn), unless)
+            controller.serve(self.abort(controller, txn), try_again_unless)
 
     def close(self) -> None:
         """The stream is about to be sealed: no more transactions begin, and the open ones are aborted."""
@@ -222,16 +221,9 @@ class Transactions:
                 "transactions",
                 txn=txn.name,
                 writer=txn.client.part.name,
-                epoch=txn.epoch,
                 state=txn.state.value,
-                begun_ms=txn.begun_ms,
-                commit_requested_ms=txn.requested_ms,
-                committed_ms=txn.committed_ms,
-                aborted_ms=txn.aborted_ms,
-                time=txn.time,
-                batch=txn.batch,
                 position=None if txn.position is None else dict(txn.position),
-                events=txn.events,
+                **{name: getattr(txn, name) for name in _COLUMNS},
             )
 
     def committer(self) -> Controller | None:
@@ -427,7 +419,7 @@ class Transactions:
         ]
         for index, mark in marks_of([committed for _, committed in noting], part.txn_marks):
             txn, committed = noting[index]
-            noted_ms = self.stream.now_ms if txn.requested_ms is None else txn.requested_ms
+            noted_ms = self.stream.now_ms if txn.commit_requested_ms is None else txn.commit_requested_ms
             note = Note(self.stream.name, committed.writer, mark.time, mark.position, noted_ms, txn=txn.name)
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError

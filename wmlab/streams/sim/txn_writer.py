@@ -179,7 +179,6 @@ class TxnWriter(WriterProcess):
         transactions = self.world.transactions
         self.client.ask(
             "begin transaction",
-            "transaction begun",
             name,
             lambda controller: transactions.begin(controller, self, name),
             partial(self._on_begun, self.life),
@@ -245,7 +244,6 @@ class TxnWriter(WriterProcess):
         self.backlog.settle(events)
         self.client.ask(
             "abort transaction",
-            "aborted",
             handle.txn,
             lambda controller: transactions.abort(controller, handle.txn),
             lambda _: self.on_done(handle.txn),
@@ -257,8 +255,7 @@ class TxnWriter(WriterProcess):
     def _named(self, name: str | None, call: str) -> TxnHandle | None:
         handle = self.handles.get(name) if name is not None else next(iter(self._open), None)
         if handle is None:
-            what = "no transaction is open" if name is None else f"there is no transaction {name}"
-            self.refuse(call, f"{what[0].upper()}{what[1:]}.")
+            self.refuse(call, "No transaction is open." if name is None else f"There is no transaction {name}.")
             return None
         try:
             refuse_unless_open(handle.state, call)
@@ -291,7 +288,6 @@ class TxnWriter(WriterProcess):
             life, txn, time, transactions = self.life, handle.txn, handle.time, self.world.transactions
             self.client.ask(
                 "commit transaction",
-                "commit requested",
                 txn,
                 lambda controller: transactions.commit(controller, txn, time),
                 lambda _: self._on_requested(life, txn),

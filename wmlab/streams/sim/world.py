@@ -45,26 +45,25 @@ class World(Simulation):
         self.groups: dict[str, Group] = {}
         self._begun_groups: list[Group] = []
         self.streams = {part.name: StreamWorld(self, part) for part in scenario.all_streams}
-        self.writers = [
-            process
+        self.writers = {
+            process.party: process
             for index, part in enumerate(scenario.writers)
             for process in self._processes(part, index, traces[part.name] if part.trace else synthetic(part, scenario))
-        ]
-        self._by_name = {writer.party: writer for writer in self.writers}
+        }
 
-    def stream(self, name: str | None) -> StreamWorld:
+    def stream(self, name: str | None = None) -> StreamWorld:
         """The stream called `name`; the first one for None."""
         return self.streams[self.scenario.all_streams[0].name if name is None else name]
 
     @property
     def journal(self) -> Journal:
         """The rows of the first stream."""
-        return self.stream(None).journal
+        return self.stream().journal
 
     @property
     def history(self) -> StreamHistory:
         """The history of the first stream."""
-        return self.stream(None).history
+        return self.stream().history
 
     def journals(self) -> dict[str | None, Journal]:
         """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
@@ -83,16 +82,6 @@ class World(Simulation):
         count = part.processes
         shares = [Load(load.happens_ms[n::count], load.arrives_ms[n::count], load.key[n::count]) for n in range(count)]
         return [Writer(stream, part, index, share, number) for number, share in enumerate(shares, start=1)]
-
-    def writer(self, name: str) -> AnyWriter:
-        """The writer process called `name`; the first one of a writer is called like it."""
-        return self._by_name[name]
-
-    def join(self, process: Writer) -> None:
-        """One more process of a writer, which starts now."""
-        self.writers.append(process)
-        self._by_name[process.party] = process
-        process.start()
 
     def parties(self, named: str) -> frozenset[str]:
         """The parties that a script means by a name: itself, or all of a kind."""
@@ -114,7 +103,7 @@ class World(Simulation):
         for controller in self.fleet.members:
             controller.start()
         Actions(self).plan(self.scenario.script)
-        for writer in self.writers:
+        for writer in self.writers.values():
             self.after(writer.part.starts_ms, writer.start)
         for group in self.scenario.groups:
             self.after(group.starts_ms, self.start_group, group)

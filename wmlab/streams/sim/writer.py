@@ -243,7 +243,6 @@ class Writer(WriterProcess):
             self._seals[sealed_id] = _Seal()
             self.client.ask(
                 "get successors",
-                "successors",
                 sealed_id,
                 lambda controller: controller.check_alive(),
                 lambda _: self._on_successors(life, sealed_id),
