@@ -57,7 +57,7 @@ def _one_key(updates: list[Update], inputs: int) -> Answer:
 
 
 def _keyed(updates: list[Update], inputs: int) -> Answer:
-    state, found = Keyed.start(inputs).run(updates)
+    state, found = Keyed(inputs).run(updates)
     return {"merged": state.coalesced(0) or MIN, "emitted": len(found) - found.count(())}
 
 

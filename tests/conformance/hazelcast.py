@@ -18,7 +18,7 @@ from tests.conformance import (
     hazelcast_sources,
 )
 from tests.conformance.fields import Fields, UnknownFormatError
-from wmlab.dataflow.model.deviations import Deviations, Mode, deviations
+from wmlab.dataflow.model.processor import Deviations, Mode, deviations
 
 KINDS: Final[Mapping[str, Callable[[Fields, Deviations], None]]] = {
     "wm_coalescer": hazelcast_merging.run_coalescer,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
-from tests.conformance.hazelcast_steps import all_written, check, item_of, number, shown, steps_of
+from tests.conformance.hazelcast_steps import all_written, changed, check, item_of, number, shown, steps_of
 from wmlab.dataflow.model.coalescer import Coalescer, EdgeStream, Keyed, drain
-from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE, Event, Item
+from wmlab.dataflow.model.processor import Deviations
 
 ANY_EVENT = Event(())
 
@@ -34,8 +34,13 @@ def item_in(step: Fields, op: str) -> Item:
 
 
 def run_coalescer(case: Fields, deviations: Deviations) -> None:
-    """wm, event and done on the inputs of one key; its values in between."""
+    """wm, idle, event and done on the inputs of one key; its values in between."""
     state = Coalescer.start(queues_of(case))
+
+    def merged(state: Coalescer, item: Item, queue: int) -> tuple[Coalescer, Any]:
+        after, emitted = state.run([(queue, item)])
+        return after, emitted[0]
+
     for step in steps_of(case):
         with step:
             match step.take("op"):
@@ -46,44 +51,27 @@ def run_coalescer(case: Fields, deviations: Deviations) -> None:
                 case "coalesced":
                     check(step, lambda s=state: shown(s.coalesced))
                 case op:
-                    state = merge_one(step, op, state)
-
-
-def merge_one(step: Fields, op: str, state: Coalescer) -> Coalescer:
-    item, place, after = item_in(step, op), step.take("queue"), state
-
-    def act() -> Any:
-        nonlocal after
-        after, found = state.step(place, item)
-        return found
-
-    check(step, act)
-    return after
+                    update = item_in(step, op), step.take("queue")
+                    state = changed(step, state, lambda s=state, u=update: merged(s, *u))
 
 
 def run_keyed(case: Fields, deviations: Deviations) -> None:
     """wm, idle, event and done on the inputs of all keys, and which keys there are."""
-    state = Keyed.start(queues_of(case))
+    state = Keyed(queues_of(case))
+
+    def merged(state: Keyed, item: Item, queue: int) -> tuple[Keyed, Any]:
+        after, emitted = state.step(queue, item, deviations)
+        return after, all_written(emitted)
+
     for step in steps_of(case):
         with step:
             op = step.take("op")
             if op == "keys":
                 check(step, lambda s=state: [key for key, _ in s.keys])
-            else:
-                state = merge_keyed(step, op, state, deviations)
-
-
-def merge_keyed(step: Fields, op: str, state: Keyed, deviations: Deviations) -> Keyed:
-    item, place, after = item_in(step, op), step.take("queue"), state
-
-    def act() -> Any:
-        nonlocal after
-        after, found = state.step(place, item, deviations)
-        return all_written(found)
-
-    # Upstream gives the watermarks of several keys in the order of a hash map.
-    check(step, act, unordered=isinstance(item, Watermark) or item in (IDLE, DONE))
-    return after
+                continue
+            update = item_in(step, op), step.take("queue")
+            # Upstream gives the watermarks of several keys in the order of a hash map.
+            state = changed(step, state, lambda s=state, u=update: merged(s, *u), unordered=op != "event")
 
 
 def run_edge(case: Fields, deviations: Deviations) -> None:
@@ -99,19 +87,11 @@ def run_edge(case: Fields, deviations: Deviations) -> None:
                 case "sizes":
                     check(step, lambda e=edge: list(e.sizes))
                 case "drain":
-                    edge = drain_one(step, edge, deviations)
+                    edge = changed(step, edge, lambda e=edge: drained(e, deviations))
                 case op:
                     raise UnknownFormatError(f"unknown operation {op!r}")
 
 
-def drain_one(step: Fields, edge: EdgeStream, deviations: Deviations) -> EdgeStream:
-    after = edge
-
-    def act() -> Any:
-        nonlocal after
-        drained = drain(edge, deviations)
-        after = drained.edge
-        return {"state": drained.progress.name, "out": all_written(drained.out)}
-
-    check(step, act)
-    return after
+def drained(edge: EdgeStream, deviations: Deviations) -> tuple[EdgeStream, Any]:
+    result = drain(edge, deviations)
+    return result.edge, {"state": result.progress.name, "out": all_written(result.out)}

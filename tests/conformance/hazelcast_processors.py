@@ -2,107 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
+from tests.dataflow.model.driving import Driven
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.deviations import Deviations
 from wmlab.dataflow.model.expression import time_bounds
-from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.items import Event, Item, Watermark
 from wmlab.dataflow.model.join import minimum_spread
-from wmlab.dataflow.model.processor import Complete, GlobalWatermark, Processor, Reply, Row, Stimulus
+from wmlab.dataflow.model.processor import Complete, Deviations, GlobalWatermark, Row
 from wmlab.dataflow.model.source import sql_frame_ms
 from wmlab.dataflow.model.transform import LateDrop, StatefulMap
+from wmlab.dataflow.model.window import WindowShape
 
-S = TypeVar("S")
 PLACES = {f"c{place}": place for place in range(4)}
-
-
-class Driven(Generic[S]):
-    """A processor, its state, and how many rows it has dropped."""
-
-    def __init__(self, processor: Processor[S]) -> None:
-        self.processor = processor
-        self.state = processor.start()
-        self.dropped = 0
-
-    def reply(self, reply: Reply[S]) -> tuple[Item, ...]:
-        self.state = reply.state
-        self.dropped += len(reply.drops)
-        return reply.out
-
-    def offer(self, stimulus: Stimulus) -> tuple[Item, ...]:
-        return self.reply(self.processor.step(self.state, stimulus))
 
 
 def check_state(step: Fields, driven: Driven[Any], op: str) -> None:
     """The operations that look at any processor."""
     match op:
         case "dropped" | "late":
-            check(step, lambda: driven.dropped)
+            check(step, lambda: len(driven.drops))
         case "state_size":
-            check(step, lambda: driven.processor.size(driven.state))
+            check(step, lambda: driven.size)
         case _:
             raise UnknownFormatError(f"unknown operation {op!r}")
 
 
 def run_async_ordered(case: Fields, deviations: Deviations) -> None:
     """Rows, watermarks and answers, let out in order; a watermark waits for the flush."""
-    with Fields(case.take("config"), "config") as config:
-        calls = AsyncOrdered(config.take("max_ops"), deviations=deviations)
-    state = calls.start()
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "item":
-                    state = taken(step, calls.take(state, Event((step.take("value"),))))
-                case "wm":
-                    watermark = Watermark(step.take("key"), number(step.take("value")))
-                    state = taken(step, calls.put(state, watermark))
-                case "complete_future":
-                    state = calls.answered(state, step.take("future"), results_of(step))
-                case "flush":
-                    state = flushed(step, calls.flush(state), lambda found: not found.queue)
-                case op:
-                    raise UnknownFormatError(f"unknown operation {op!r}")
+    run_async(case, AsyncOrdered, deviations, lambda state: not state.queue)
 
 
 def run_async_unordered(case: Fields, deviations: Deviations) -> None:
     """Rows, watermarks and answers, let out as they come."""
+    run_async(case, AsyncUnordered, deviations, lambda state: not state.in_flight)
+
+
+def run_async(case: Fields, kind: Any, deviations: Deviations, is_empty: Callable[[Any], bool]) -> None:
     with Fields(case.take("config"), "config") as config:
-        calls = AsyncUnordered(config.take("max_ops"), deviations=deviations)
+        calls = kind(config.take("max_ops"), deviations=deviations)
     state = calls.start()
     for step in steps_of(case):
         with step:
             match step.take("op"):
                 case "item":
-                    state = taken(step, calls.take(state, Event((step.take("value"),))))
+                    reply = calls.take(state, Event((step.take("value"),)))
+                    says = {"accepted": reply.accepted}
                 case "wm":
-                    watermark = Watermark(step.take("key"), number(step.take("value")))
-                    state = taken(step, calls.put(state, watermark))
+                    reply = calls.put(state, Watermark(step.take("key"), number(step.take("value"))))
+                    says = {"accepted": reply.accepted}
                 case "complete_future":
-                    state = calls.answered(state, step.take("future"), results_of(step))
+                    results = tuple((result,) for result in step.take("results"))
+                    state = calls.answered(state, step.take("future"), results)
+                    continue
                 case "flush":
-                    state = flushed(step, calls.flush(state), lambda found: not found.in_flight)
+                    reply = calls.flush(state)
+                    says = {"drained": is_empty(reply.state)}
                 case op:
                     raise UnknownFormatError(f"unknown operation {op!r}")
-
-
-def results_of(step: Fields) -> tuple[tuple[Any, ...], ...]:
-    return tuple((result,) for result in step.take("results"))
-
-
-def taken(step: Fields, reply: Reply[S]) -> S:
-    check(step, lambda: {"accepted": reply.accepted, "out": all_written(reply.out)})
-    return reply.state
-
-
-def flushed(step: Fields, reply: Reply[S], is_empty: Any) -> S:
-    check(step, lambda: {"drained": is_empty(reply.state), "out": all_written(reply.out)})
-    return reply.state
+            state = reply.state
+            check(step, lambda says=says, reply=reply: says | {"out": all_written(reply.out)})
 
 
 def run_late_drop(case: Fields, deviations: Deviations) -> None:
@@ -116,14 +78,10 @@ def run_late_drop(case: Fields, deviations: Deviations) -> None:
                     row = Row(0, Event((number(step.take("ts")),)))
                     check(step, lambda row=row: all_written(driven.offer(row)))
                 case "wm":
-                    offer_watermark(step, driven)
+                    mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
+                    check(step, lambda mark=mark: all_written(driven.offer(mark)))
                 case op:
                     check_state(step, driven, op)
-
-
-def offer_watermark(step: Fields, driven: Driven[Any], *, unordered: bool = False) -> None:
-    watermark = Watermark(step.take("key", 0), number(step.take("value")))
-    check(step, lambda: all_written(driven.offer(GlobalWatermark(watermark))), unordered=unordered)
 
 
 def run_stateful_map(case: Fields, deviations: Deviations) -> None:
@@ -138,8 +96,8 @@ def run_stateful_map(case: Fields, deviations: Deviations) -> None:
                     row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
                     check(step, lambda row=row: outs(driven.offer(row)))
                 case "wm":
-                    watermark = Watermark(step.take("key", 0), number(step.take("value")))
-                    check(step, lambda watermark=watermark: outs(driven.offer(GlobalWatermark(watermark))))
+                    mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
+                    check(step, lambda mark=mark: outs(driven.offer(mark)))
                 case "complete":
                     check(step, lambda: outs(driven.offer(Complete())))
                 case op:

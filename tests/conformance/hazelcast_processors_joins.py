@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from tests.conformance.hazelcast_processors import Driven, bounds_of, check_state
+from tests.conformance.hazelcast_processors import bounds_of, check_state
+from tests.conformance.hazelcast_sources import source_items
 from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, shown, steps_of
+from tests.dataflow.model.driving import Driven
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.frames import Frames
-from wmlab.dataflow.model.items import Event, Item, Watermark
+from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
 from wmlab.dataflow.model.join import JoinState, StreamJoin
-from wmlab.dataflow.model.processor import EdgeWatermark, Row
+from wmlab.dataflow.model.processor import Deviations, EdgeWatermark, Row
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 
 TYPES: Final = {"INNER": "inner", "LEFT": "left outer", "RIGHT": "right outer"}
@@ -93,7 +93,7 @@ def joined(items: Iterable[Item]) -> list[list[Any]]:
 def run_pipeline_join(case: Fields, deviations: Deviations) -> None:
     """Two sources and a join: every interleaving has to give the same rows."""
     with Fields(case.take("config"), "config") as config:
-        sources = [source_items(written, key, deviations) for key, written in enumerate(config.take("sources"))]
+        sources = [source_items_of(written, key, deviations) for key, written in enumerate(config.take("sources"))]
         join = StreamJoin(
             kind=kind_of(config.take("type")),
             keys=({0: sources[0][0]}, {1: sources[1][0]}),
@@ -112,21 +112,13 @@ def run_pipeline_join(case: Fields, deviations: Deviations) -> None:
         expect(f"rows in the order {order}", in_any_order(rows_of(join, [s[2] for s in sources], order)), wanted)
 
 
-def source_items(written: Mapping[str, Any], key: int, deviations: Deviations) -> tuple[int, int, list[Item]]:
+def source_items_of(written: Mapping[str, Any], key: int, deviations: Deviations) -> tuple[int, int, list[Item]]:
     """The time column of a source, its number of columns, and its items."""
     with Fields(written, "source") as fields:
         rows, column = fields.take("rows"), fields.take("time")
-        mapper = EventTimeMapper(
-            policy=FixedLag(fields.take("lag")),
-            frames=Frames(fields.take("throttle")),
-            key=key,
-            deviations=deviations,
-        )
-    state, found = mapper.start(1), []
-    for row in rows:
-        state, items = mapper.event(state, Event(tuple(row)), partition=0, time=row[column], now_ms=0)
-        found += items
-    return column, len(rows[0]), found
+        policy, frames = FixedLag(fields.take("lag")), Frames(fields.take("throttle"))
+    mapper = EventTimeMapper(policy=policy, frames=frames, key=key, deviations=deviations)
+    return column, len(rows[0]), source_items(mapper, rows, column)
 
 
 def rows_of(join: StreamJoin, items: list[list[Item]], order: list[int]) -> list[list[Any]]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
-from tests.conformance.hazelcast_processors import Driven, check_state
+from tests.conformance.hazelcast_processors import check_state
+from tests.conformance.hazelcast_sources import source_items
 from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, steps_of
+from tests.dataflow.model.driving import Driven, Instance
 from wmlab.dataflow.model.aggregate import Aggregate
-from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.frames import Frames, FrameStore, WindowShape
-from wmlab.dataflow.model.items import Event, Item, Watermark
-from wmlab.dataflow.model.processor import Complete, GlobalWatermark, Row
-from wmlab.dataflow.model.session import SessionWindow
+from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
+from wmlab.dataflow.model.processor import Complete, Deviations, GlobalWatermark, Row
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, sql_frame_ms
-from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
-from wmlab.dataflow.model.window import Window
+from wmlab.dataflow.model.window import FrameStore, SessionWindow, Window, WindowShape
 
 COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
@@ -53,25 +52,10 @@ def run_window(case: Fields, deviations: Deviations) -> None:
         with step:
             op = step.take("op")
             if op == "restore_into":
-                driven = restored(step, window, driven)
+                other = replace(window, shape=WindowShape(step.take("window"), step.take("slide")))
+                driven = driven.restarted(other)
             else:
                 window_step(step, driven, op)
-
-
-def restored(step: Fields, window: Window, driven: Driven[FrameStore]) -> Driven[FrameStore]:
-    again: Driven[FrameStore] = Driven(
-        Window(
-            shape=WindowShape(step.take("window"), step.take("slide")),
-            time=0,
-            aggregates=window.aggregates,
-            group=(1,),
-            key=window.key,
-            limit=window.limit,
-            deviations=window.deviations,
-        )
-    )
-    again.state = again.processor.restore([driven.state])
-    return again
 
 
 def run_session(case: Fields, deviations: Deviations) -> None:
@@ -124,7 +108,7 @@ def run_pipeline_window(case: Fields, deviations: Deviations) -> None:
         mapper = EventTimeMapper(
             policy=FixedLag(config.take("lag")), frames=Frames(sql_frame_ms([shape.slide])), deviations=deviations
         )
-        items = source(mapper, config.take("rows"))
+        items = source_items(mapper, config.take("rows"))
         copies = config.take("union_copies", 1)
     window = Window(
         shape=shape,
@@ -133,7 +117,11 @@ def run_pipeline_window(case: Fields, deviations: Deviations) -> None:
         group=tuple(columns.index(group) for group in groups),
         deviations=deviations,
     )
-    rows = [selected(event.values, select, groups) for event in results(window, items, copies)]
+    instance = Instance(*[1] * copies, processor=window, deviations=deviations)
+    for edge in range(copies):
+        instance.push(edge, 0, *items)
+    out = instance.run()
+    rows = [selected(event.values, select, groups) for event in out if isinstance(event, Event)]
     kept = [row for row in rows if having is None or COMPARED[having[1]](row[having[0]], having[2])]
     expect("rows", in_any_order(kept), in_any_order(case.take("expect")))
 
@@ -143,27 +131,6 @@ def aggregated(part: Mapping[str, Any], columns: list[str]) -> Aggregate:
         column = fields.take("col")
         place = None if column is None else columns.index(column)
         return Aggregate(fields.take("fn"), place, fields.take("distinct", False))
-
-
-def source(mapper: EventTimeMapper[Any], rows: Iterable[list[Any]]) -> list[Item]:
-    state, found = mapper.start(1), []
-    for row in rows:
-        state, items = mapper.event(state, Event(tuple(row)), partition=0, time=number(row[0]), now_ms=0)
-        found += items
-    return found
-
-
-def results(window: Window, items: list[Item], copies: int) -> list[Event]:
-    """What the window makes of the items on each of its input edges."""
-    runtime = Tasklet(processor=window, edges=(InputEdge(1),) * copies, deviations=window.deviations)
-    state = runtime.start()
-    for edge in range(copies):
-        state = runtime.push(state, edge=edge, queue=0, items=items)
-    found: list[Event] = []
-    while (turn := runtime.step(state)).progress:
-        state = turn.state
-        found += [item for item in turn.out if isinstance(item, Event)]
-    return found
 
 
 def selected(result: tuple[Any, ...], select: list[Any], groups: list[str]) -> list[Any]:

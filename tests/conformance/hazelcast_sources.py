@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
-from wmlab.dataflow.model.deviations import Deviations
-from wmlab.dataflow.model.frames import Frames
-from wmlab.dataflow.model.items import Event, Item, Watermark
+from tests.dataflow.model.driving import Instance
+from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
+from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy, SourceState
-from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 from wmlab.dataflow.model.transform import LateDrop
 
 
@@ -118,8 +117,9 @@ def run_pipeline(case: Fields, deviations: Deviations) -> None:
             policy=FixedLag(config.take("lag")), frames=frames_of(config.take("throttle")), deviations=deviations
         )
         drops_late = config.take("drop_late", False)
-    items = source(mapper, rows)
-    found = list(without_late(items, deviations) if drops_late else items)
+    found = source_items(mapper, [[time] for time in rows])
+    if drops_late:
+        found = Instance(1, processor=LateDrop(time=0), deviations=deviations).push(0, 0, *found).run()
     if view not in ("wms", "events"):
         raise UnknownFormatError(f"view {view!r}")
     marks = [item.value for item in found if isinstance(item, Watermark)]
@@ -127,18 +127,11 @@ def run_pipeline(case: Fields, deviations: Deviations) -> None:
     expect("view", marks if view == "wms" else events, case.take("expect"))
 
 
-def source(mapper: EventTimeMapper[Any], rows: Iterable[int]) -> list[Item]:
-    state, found = mapper.start(1), []
-    for time in rows:
-        state, items = mapper.event(state, Event((time,)), partition=0, time=time, now_ms=0)
-        found += items
-    return found
-
-
-def without_late(items: Iterable[Item], deviations: Deviations) -> list[Item]:
-    runtime = Tasklet(processor=LateDrop(time=0), edges=(InputEdge(1),), deviations=deviations)
-    state, found = runtime.push(runtime.start(), edge=0, queue=0, items=items), []
-    while (turn := runtime.step(state)).progress:
-        state = turn.state
-        found += turn.out
-    return found
+def source_items(mapper: EventTimeMapper[Any], rows: Iterable[Sequence[Any]], column: int = 0) -> list[Item]:
+    """What leaves a source of one partition, whose rows have their time in a column."""
+    state, out = mapper.start(1), []
+    for row in rows:
+        time = number(row[column])
+        state, items = mapper.event(state, Event(tuple(row)), partition=0, time=time, now_ms=0)
+        out += items
+    return out

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import JobFailedError, Reason
 
+S = TypeVar("S")
 NAMED: Final = {"MIN": MIN, "MIN+1": MIN + 1, "MAX": MAX}
 ERRORS: Final = {
     "NonMonotonic": Reason.NON_MONOTONIC,
@@ -79,6 +80,18 @@ def check(step: Fields, act: Callable[[], Any], *, unordered: bool = False) -> N
     if "expect" in step:
         expected = step.take("expect")
         expect("step", in_any_order(found) if unordered else found, in_any_order(expected) if unordered else expected)
+
+
+def changed(step: Fields, state: S, act: Callable[[], tuple[S, Any]], *, unordered: bool = False) -> S:
+    """As `check`, of an act that gives a new state too, which is returned; the old one if it failed as expected."""
+    after = [state]
+
+    def acted() -> Any:
+        after[0], result = act()
+        return result
+
+    check(step, acted, unordered=unordered)
+    return after[0]
 
 
 def in_any_order(outputs: Any) -> Any:

@@ -15,8 +15,8 @@ from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.model.coalescer import Keyed
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Watermark
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
 
@@ -43,7 +43,7 @@ def inputs_of(recording: Recording) -> dict[tuple[Any, ...], int]:
 
 def folded(steps: list[Row], inputs: int, rules: Deviations) -> list[Row]:
     """What the pure rule makes of the steps of one lane."""
-    state, found = Keyed.start(inputs), []
+    state, found = Keyed(inputs), []
     for step in sorted(steps, key=lambda row: int(row["place"])):
         item = ITEMS.get(step["stimulus"]) or Watermark(step["key"], step["value"])
         state, out = state.step(step["input"], item, rules)

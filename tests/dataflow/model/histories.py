@@ -1,4 +1,4 @@
-"""What the tests on merging share: legal histories of inputs, their interleavings, and short ways to play them."""
+"""What the tests on merging share: legal histories of inputs, their interleavings, and a way to play them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wmlab.dataflow.model.coalescer import Keyed
-from wmlab.dataflow.model.deviations import Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
-from wmlab.dataflow.model.tasklet import InputEdge, Tasklet, TaskletState, Turn
-from wmlab.dataflow.model.transform import Transform
+from wmlab.dataflow.model.processor import Deviations
 
 EVENT = Event((0,))
 Stream = tuple[Item, ...]
+Updates = list[tuple[int, Item]]
 
 
 @st.composite
-def streams(draw: st.DrawFn, *, keys: int = 2, length: int = 6, idle: bool = True) -> Stream:
-    """What one input may bring: watermarks that rise per key, events, idle messages, and perhaps its end."""
+def streams(
+    draw: st.DrawFn,
+    *,
+    keys: int = 2,
+    length: int = 6,
+    idle: bool = True,
+    ends: Sequence[Sequence[Item]] = ((), (DONE,)),
+) -> Stream:
+    """What one input may bring: watermarks that rise per key, events, idle messages, and at last one of `ends`."""
     at = [0] * keys
     items: list[Item] = []
     kinds = ["watermark", "watermark", "event", *(["idle"] if idle else [])]
@@ -31,7 +37,7 @@ def streams(draw: st.DrawFn, *, keys: int = 2, length: int = 6, idle: bool = Tru
             items.append(Watermark(key, at[key]))
         else:
             items.append(EVENT if kind == "event" else IDLE)
-    return (*items, *([DONE] if draw(st.booleans()) else []))
+    return (*items, *draw(st.sampled_from(ends)))
 
 
 @st.composite
@@ -73,35 +79,11 @@ def play(
     count: int, updates: Sequence[tuple[int, Item]], deviations: Deviations
 ) -> tuple[Keyed, list[tuple[Watermark | Any, ...]]]:
     """Merge all updates, one at a time."""
-    state, found = Keyed.start(count), []
+    state, found = Keyed(count), []
     for place, item in updates:
         state, emitted = state.step(place, item, deviations)
         found.append(emitted)
     return state, found
-
-
-class Instance:
-    """A processor instance whose inputs are pushed and run by hand; `turns` are those in which something happened."""
-
-    def __init__(self, *queues: int, processor: Any = None, **options: Any) -> None:
-        self.runtime: Tasklet[Any] = Tasklet(
-            processor=processor or Transform.merge(), edges=tuple(InputEdge(count) for count in queues), **options
-        )
-        self.state: TaskletState[Any] = self.runtime.start()
-        self.turns: list[Turn[Any]] = []
-
-    def push(self, edge: int, queue: int, *items: Item) -> Instance:
-        self.state = self.runtime.push(self.state, edge=edge, queue=queue, items=items)
-        return self
-
-    def run(self, **options: Any) -> list[Item]:
-        """Go on until nothing happens; what left."""
-        found: list[Item] = []
-        while (turn := self.runtime.step(self.state, **options)).progress:
-            self.state = turn.state
-            self.turns.append(turn)
-            found += turn.out
-        return found
 
 
 def rising(values: Sequence[int]) -> bool:
@@ -110,3 +92,8 @@ def rising(values: Sequence[int]) -> bool:
 
 def watermarks(items: Sequence[Item], key: int) -> list[int]:
     return [item.value for item in items if isinstance(item, Watermark) and item.key == key]
+
+
+def on_time(stream: Stream, index: int) -> int:
+    """The last watermark of key 0 before an item: the lowest time at which it is not late."""
+    return max(watermarks(stream[:index], 0), default=0)

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dataflow.model.driving import MODES, Driven, rows
+from tests.dataflow.model.driving import RULES, Driven, rows
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered, UnorderedCalls
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, deviations
 from wmlab.dataflow.model.items import MIN, Event
-from wmlab.dataflow.model.processor import Answer, Call, JobFailedError, Reason
+from wmlab.dataflow.model.processor import Answer, Call, Deviations, JobFailedError, Mode, Reason
 
+A, B = Event(("a",)), Event(("b",))
 BOTH = pytest.mark.parametrize("step", [AsyncOrdered, AsyncUnordered])
-MODE = pytest.mark.parametrize("mode", MODES)
 
 
-@BOTH
-def test_edge_case_14_idle_waits_for_calls_in_flight_or_overtakes_them(step: type) -> None:
-    design, shipped = Driven(step()), Driven(step(deviations=SHIPPED))
-    for driven in (design, shipped):
-        driven.row("a")
-        driven.wm(5)
-    assert (design.idle(), shipped.idle()) == ([], ["idle"])
-    assert design.answer(0, "A") == [("A",), ("wm", 0, 5), "idle"]
-    assert shipped.answer(0, "A") == [("A",), ("wm", 0, 5)]
+def flying(processor: Any, *values: str) -> Driven:
+    """With a call in flight for each of these rows."""
+    driven = Driven(processor)
+    for value in values:
+        driven.row(value)
+    return driven
 
 
 @BOTH
@@ -36,35 +32,29 @@ def test_idle_leaves_at_once_when_nothing_is_in_flight(step: type) -> None:
 
 
 @BOTH
-def test_idle_is_said_once_however_often_it_came(step: type) -> None:
-    driven = Driven(step())
-    driven.row("a")
+def test_edge_case_14_idle_waits_for_calls_in_flight_and_leaves_once_however_often_it_came(step: type) -> None:
+    driven = flying(step(), "a")
     driven.wm(5)
-    driven.idle()
-    driven.idle()
+    assert driven.idle() + driven.idle() == []
     assert driven.answer(0, "A") == [("A",), ("wm", 0, 5), "idle"]
 
 
 def test_an_ordered_step_keeps_idleness_and_what_ended_it() -> None:
-    driven = Driven(AsyncOrdered())
-    driven.row("a")
+    driven = flying(AsyncOrdered(), "a")
     driven.idle()
     driven.wm(5)
     assert driven.answer(0, "A") == [("A",), "idle", ("wm", 0, 5)]
 
 
-def test_a_row_that_comes_ends_the_idleness_that_was_not_said_yet() -> None:
-    driven = Driven(AsyncUnordered())
-    driven.row("a")
+def test_a_row_that_comes_ends_an_idleness_that_was_held_back() -> None:
+    driven = flying(AsyncUnordered(), "a")
     driven.idle()
     driven.row("b")
     assert driven.answer(0, "A") + driven.answer(1, "B") == [("A",), ("B",)]
 
 
-@MODE
-def test_edge_case_32_ordered_one_slow_call_blocks_everything(mode: str) -> None:
-    driven = Driven(AsyncOrdered(deviations=deviations(mode)))
-    driven.row("slow")
+def test_edge_case_32_ordered_one_slow_call_blocks_everything(mode: Mode) -> None:
+    driven = flying(AsyncOrdered(deviations=RULES[mode]), "slow")
     driven.wm(1)
     driven.wm(2)
     driven.row("fast")
@@ -75,9 +65,8 @@ def test_edge_case_32_ordered_one_slow_call_blocks_everything(mode: str) -> None
     assert driven.answer(0, "S") == [("S",), ("wm", 0, 2), ("F",), ("wm", 1, 1), ("wm", 0, 3), ("wm", 1, 2)]
 
 
-@MODE
-def test_edge_case_33_unordered_only_watermarks_behind_the_slow_row_wait(mode: str) -> None:
-    driven = Driven(AsyncUnordered(deviations=deviations(mode)))
+def test_edge_case_33_unordered_only_watermarks_behind_the_slow_row_wait(mode: Mode) -> None:
+    driven = Driven(AsyncUnordered(deviations=RULES[mode]))
     assert driven.wm(5) == [("wm", 0, 5)]
     driven.row("a")
     driven.wm(10)
@@ -90,66 +79,54 @@ def test_edge_case_33_unordered_only_watermarks_behind_the_slow_row_wait(mode: s
     assert driven.answer(1, "B") == [("B",), ("wm", 0, 30)]
 
 
-@MODE
-def test_edge_case_34_key_1_before_key_0_is_normal(mode: str) -> None:
-    driven = Driven(AsyncUnordered(deviations=deviations(mode)))
-    driven.row("a")
+def test_edge_case_34_key_1_before_key_0_is_normal(mode: Mode) -> None:
+    driven = flying(AsyncUnordered(deviations=RULES[mode]), "a")
     assert driven.wm(10, key=1) == []
     assert driven.wm(5, key=0) == []
     assert driven.answer(0, "A") == [("A",), ("wm", 0, 5), ("wm", 1, 10)]
 
 
 def test_edge_case_34_key_1_before_key_0_fails_the_job_with_the_option() -> None:
-    shipped = replace(DESIGN, keys_in_order_of_number=True)
+    step = AsyncUnordered(deviations=Deviations(keys_in_order_of_number=True))
     with pytest.raises(JobFailedError, match="key 1 comes when 0") as failure:
-        Driven(AsyncUnordered(deviations=shipped)).wm(10, key=1)
+        Driven(step).wm(10, key=1)
     assert failure.value.reason == Reason.INDEX_ERROR
-    in_order = Driven(AsyncUnordered(deviations=shipped))
+    in_order = Driven(step)
     assert in_order.wm(1, key=0) + in_order.wm(1, key=1) == [("wm", 0, 1), ("wm", 1, 1)]
 
 
-@MODE
-def test_edge_case_35_a_watermark_that_goes_back_is_ignored(mode: str) -> None:
-    driven = Driven(AsyncUnordered(deviations=deviations(mode)))
+def test_edge_case_35_a_watermark_that_goes_back_is_ignored(mode: Mode) -> None:
+    driven = Driven(AsyncUnordered(deviations=RULES[mode]))
     assert driven.wm(10) == [("wm", 0, 10)]
     assert driven.wm(9) + driven.wm(10) == []
     assert driven.wm(11) == [("wm", 0, 11)]
 
 
-@MODE
-def test_edge_case_35_the_same_row_twice_in_flight_counts_twice(mode: str) -> None:
-    driven = Driven(AsyncUnordered(deviations=deviations(mode)))
-    driven.row("same")
-    driven.row("same")
+def test_edge_case_35_the_same_row_twice_in_flight_counts_twice(mode: Mode) -> None:
+    driven = flying(AsyncUnordered(deviations=RULES[mode]), "same", "same")
     driven.wm(10)
     assert (driven.size, driven.state.keys[0].counts) == (2, {MIN: 2})
     assert driven.answer(1, "x") == [("x",)]
     assert driven.answer(0, "x") == [("x",), ("wm", 0, 10)]
 
 
-@MODE
-def test_edge_case_36_ordered_accepts_in_the_call_that_makes_room(mode: str) -> None:
-    calls = AsyncOrdered(1, deviations=deviations(mode))
-    full = calls.take(calls.start(), Event(("a",))).state
-    assert not calls.take(full, Event(("b",))).accepted
-    reply = calls.take(calls.answered(full, 0, (("A",),)), Event(("b",)))
-    assert (reply.accepted, reply.out, reply.calls) == (True, (Event(("A",)),), (Call(1, Event(("b",))),))
-
-
-@MODE
-def test_edge_case_36_unordered_accepts_at_the_next_call(mode: str) -> None:
-    calls = AsyncUnordered(1, deviations=deviations(mode))
-    full = calls.take(calls.start(), Event(("a",))).state
-    assert not calls.take(full, Event(("b",))).accepted
-    reply = calls.take(calls.answered(full, 0, (("A",),)), Event(("b",)))
-    assert (reply.accepted, reply.out, reply.calls) == (False, (Event(("A",)),), ())
-    assert calls.take(reply.state, Event(("b",))).accepted
+@BOTH
+def test_edge_case_36_a_full_step_accepts_in_the_call_that_makes_room_or_at_the_next_one(
+    mode: Mode, step: type
+) -> None:
+    calls = step(1, deviations=RULES[mode])
+    full = calls.take(calls.start(), A).state
+    assert not calls.take(full, B).accepted
+    reply = calls.take(calls.answered(full, 0, (("A",),)), B)
+    at_once = step is AsyncOrdered
+    assert (reply.accepted, reply.out) == (at_once, (Event(("A",)),))
+    accepted = reply if at_once else calls.take(reply.state, B)
+    assert (accepted.accepted, accepted.calls) == (True, (Call(1, B),))
 
 
 @BOTH
 def test_a_failed_call_fails_the_job(step: type) -> None:
-    driven = Driven(step())
-    driven.row("a")
+    driven = flying(step(), "a")
     with pytest.raises(JobFailedError, match="call 0 failed") as failure:
         driven.do(Answer(0, None))
     assert failure.value.reason == Reason.CALL_FAILED
@@ -157,9 +134,7 @@ def test_a_failed_call_fails_the_job(step: type) -> None:
 
 @BOTH
 def test_an_answer_comes_once(step: type) -> None:
-    driven = Driven(step())
-    driven.row("a")
-    driven.row("b")
+    driven = flying(step(), "a", "b")
     driven.answer(1, "B")
     with pytest.raises(ModelError, match="No answer to call 1"):
         driven.answer(1, "B")
@@ -167,8 +142,7 @@ def test_an_answer_comes_once(step: type) -> None:
 
 @BOTH
 def test_the_end_waits_for_what_is_in_flight(step: type) -> None:
-    driven = Driven(step())
-    driven.row("a")
+    driven = flying(step(), "a")
     driven.complete()
     assert not driven.accepted
     driven.answer(0, "A")
@@ -183,8 +157,7 @@ def test_a_capacity_of_nothing_is_refused(step: type) -> None:
 
 
 def test_an_ordered_step_stops_for_a_snapshot_and_restarts_empty() -> None:
-    driven = Driven(AsyncOrdered())
-    driven.row("a")
+    driven = flying(AsyncOrdered(), "a")
     assert not driven.processor.may_snapshot(driven.state)
     driven.answer(0, "A")
     assert driven.processor.may_snapshot(driven.state)
@@ -192,18 +165,15 @@ def test_an_ordered_step_stops_for_a_snapshot_and_restarts_empty() -> None:
 
 
 def test_an_unordered_step_repeats_the_calls_of_its_snapshot() -> None:
-    driven, other = Driven(AsyncUnordered()), Driven(AsyncUnordered())
+    driven, other = flying(AsyncUnordered(), "d", "a"), flying(AsyncUnordered())
     other.wm(7)
-    driven.row("done")
-    driven.row("a")
     driven.answer(0, "D")
     driven.row("a")
     driven.wm(10)
     assert driven.processor.may_snapshot(driven.state)
     again = driven.restarted(others=[other.state])
-    assert again.processor.outstanding(again.state) == (Call(0, Event(("a",))), Call(1, Event(("a",))))
-    assert again.wm(7) == []
-    assert again.wm(8) == []
+    assert again.processor.outstanding(again.state) == (Call(0, A), Call(1, A))
+    assert again.wm(7) + again.wm(8) == []
     assert again.answer(1, "A") == [("A",)]
     assert again.answer(0, "A") == [("A",), ("wm", 0, 8)]
 
@@ -245,11 +215,11 @@ def check_counts(driven: Driven) -> None:
             assert all(count > 0 for count in progress.counts.values())
 
 
-@given(STIMULI, st.sampled_from([AsyncOrdered, AsyncUnordered]), st.sampled_from(MODES), st.integers(1, 4))
+@given(STIMULI, st.sampled_from([AsyncOrdered, AsyncUnordered]), st.sampled_from(["design", "hz"]), st.integers(1, 4))
 def test_no_row_is_overtaken_by_a_watermark_and_none_is_lost(
-    stimuli: list, step: type, mode: str, capacity: int
+    stimuli: list, step: type, mode: Mode, capacity: int
 ) -> None:
-    driven = Driven(step(capacity, deviations=deviations(mode)))
+    driven = Driven(step(capacity, deviations=RULES[mode]))
     run(driven, stimuli)
     last = {}
     for item in driven.out:

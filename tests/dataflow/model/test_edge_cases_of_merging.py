@@ -10,21 +10,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.dataflow.model.histories import EVENT, Instance, play, watermarks
+from tests.dataflow.model.driving import RULES, Instance, drained_out
+from tests.dataflow.model.histories import EVENT, Updates, play, watermarks
 from wmlab.dataflow.model.async_map import AsyncUnordered
-from wmlab.dataflow.model.coalescer import EdgeStream, drain
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations, Mode
+from wmlab.dataflow.model.coalescer import EdgeStream
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
-from wmlab.dataflow.model.processor import Answer, JobFailedError, Reason
+from wmlab.dataflow.model.processor import JobFailedError, Mode, Reason
 from wmlab.dataflow.model.transform import LateDrop
-
-MODES: dict[Mode, Deviations] = {"design": DESIGN, "hz": SHIPPED}
-Updates = Sequence[tuple[int, Item]]
-
-
-@pytest.fixture(params=["design", "hz"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
 
 
 def wm(value: int, key: int = 0) -> Watermark:
@@ -33,18 +25,18 @@ def wm(value: int, key: int = 0) -> Watermark:
 
 def merged(mode: Mode, count: int, updates: Updates) -> list[Item]:
     """What leaves at the last of the updates."""
-    return list(play(count, updates, MODES[mode])[1][-1])
+    return list(play(count, updates, RULES[mode])[1][-1])
 
 
 def failure(mode: Mode, count: int, updates: Updates) -> JobFailedError:
-    play(count, updates[:-1], MODES[mode])
+    play(count, updates[:-1], RULES[mode])
     with pytest.raises(JobFailedError) as caught:
-        play(count, updates, MODES[mode])
+        play(count, updates, RULES[mode])
     return caught.value
 
 
 def instance(mode: Mode, *queues: int, **options: object) -> Instance:
-    return Instance(*queues, deviations=MODES[mode], **options)
+    return Instance(*queues, deviations=RULES[mode], **options)
 
 
 @pytest.mark.parametrize("again", [10, 9])
@@ -59,20 +51,20 @@ def test_edge_case_01_a_watermark_of_a_key_has_to_rise_on_its_queue(mode: Mode, 
 def test_edge_case_02_a_key_of_one_of_two_inputs_waits_for_the_other_to_be_idle_or_done(
     mode: Mode, release: Item
 ) -> None:
-    waiting: list[tuple[int, Item]] = [(0, wm(10, key=5)), (1, wm(3)), (0, wm(20, key=5))]
+    waiting: Updates = [(0, wm(10, key=5)), (1, wm(3)), (0, wm(20, key=5))]
     assert merged(mode, 2, waiting) == []
     assert merged(mode, 2, [*waiting, (1, release)]) == [wm(20, key=5)]
 
 
 def test_edge_case_03_an_input_that_comes_back_holds_until_its_own_watermark_passes(mode: Mode) -> None:
-    updates: list[tuple[int, Item]] = [(0, IDLE), (1, wm(11)), (0, EVENT)]
+    updates: Updates = [(0, IDLE), (1, wm(11)), (0, EVENT)]
     assert merged(mode, 2, [*updates, (1, wm(12))]) == []
     assert merged(mode, 2, [*updates, (1, wm(12)), (0, wm(11))]) == []
     assert merged(mode, 2, [*updates, (1, wm(12)), (0, wm(13))]) == [wm(12)]
 
 
 def test_edge_case_04_a_watermark_of_another_key_wakes_the_input(mode: Mode) -> None:
-    updates: list[tuple[int, Item]] = [(0, wm(10, 1)), (1, wm(10, 1)), (1, IDLE), (1, wm(3, 2)), (0, wm(13, 1))]
+    updates: Updates = [(0, wm(10, 1)), (1, wm(10, 1)), (1, IDLE), (1, wm(3, 2)), (0, wm(13, 1))]
     assert merged(mode, 2, updates) == ([wm(13, 1)] if mode == "hz" else [])
     # An event wakes it for every key in both modes.
     assert merged(mode, 2, [*updates[:-1], (1, EVENT), updates[-1]]) == []
@@ -82,14 +74,10 @@ def test_edge_case_04_a_watermark_of_another_key_wakes_the_input(mode: Mode) -> 
 
 def edge_outputs(mode: Mode, pushes: Sequence[tuple[int, Sequence[Item]]]) -> list[Item]:
     """What an edge of two queues gives at the last push."""
-    edge, found = EdgeStream.start(2), []
+    edge, out = EdgeStream.start(2), []
     for queue, items in pushes:
-        edge, found = edge.push(queue, items), []
-        while (one := drain(edge, MODES[mode])).out:
-            edge = one.edge
-            found += one.out
-        edge = one.edge
-    return found
+        edge, out = drained_out(edge.push(queue, items), RULES[mode])
+    return out
 
 
 def test_edge_case_05_an_event_and_an_idle_message_in_one_batch(mode: Mode) -> None:
@@ -101,20 +89,20 @@ def test_edge_case_05_an_event_and_an_idle_message_in_one_batch(mode: Mode) -> N
 
 
 def test_edge_case_06_all_become_idle_in_any_order(mode: Mode) -> None:
-    begun: list[tuple[int, Item]] = [(0, wm(10)), (1, wm(7)), (2, wm(8))]
+    begun: Updates = [(0, wm(10)), (1, wm(7)), (2, wm(8))]
     for order in itertools.permutations(range(3)):
-        _, found = play(3, [*begun, *((place, IDLE) for place in order)], MODES[mode])
+        _, found = play(3, [*begun, *((place, IDLE) for place in order)], RULES[mode])
         leaving = [item for emitted in found for item in emitted]
         assert watermarks(leaving, 0)[-1] == 10
         assert leaving.count(IDLE) == 1
         assert leaving[-1] == IDLE
-    again: list[tuple[int, Item]] = [*begun, (0, IDLE), (1, IDLE), (2, IDLE), (0, IDLE)]
+    again: Updates = [*begun, (0, IDLE), (1, IDLE), (2, IDLE), (0, IDLE)]
     assert merged(mode, 3, again) == ([IDLE] if mode == "hz" else [])
     assert merged(mode, 3, [*again, (1, EVENT), (1, IDLE)]) == [IDLE]
 
 
 def test_edge_case_07_the_end_of_one_leaves_only_idle_inputs(mode: Mode) -> None:
-    updates: list[tuple[int, Item]] = [(1, IDLE), (0, wm(10)), (0, DONE)]
+    updates: Updates = [(1, IDLE), (0, wm(10)), (0, DONE)]
     assert merged(mode, 2, updates) == ([] if mode == "hz" else [IDLE])
     assert merged(mode, 2, [*updates, (1, IDLE)]) == ([IDLE] if mode == "hz" else [])
 
@@ -137,7 +125,7 @@ def test_edge_case_08_an_edge_that_ends_with_an_event_in_the_same_batch(mode: Mo
 
 
 def test_edge_case_09_idle_then_done_then_a_new_key_elsewhere(mode: Mode) -> None:
-    updates: list[tuple[int, Item]] = [(0, IDLE), (0, DONE), (1, wm(10))]
+    updates: Updates = [(0, IDLE), (0, DONE), (1, wm(10))]
     if mode == "hz":
         error = failure(mode, 2, updates)
         assert error.reason is Reason.NON_MONOTONIC
@@ -147,7 +135,7 @@ def test_edge_case_09_idle_then_done_then_a_new_key_elsewhere(mode: Mode) -> Non
 
 
 def test_edge_case_10_a_new_key_starts_at_minus_infinity_on_every_active_input(mode: Mode) -> None:
-    begun: list[tuple[int, Item]] = [(0, wm(100)), (1, wm(100)), (2, IDLE), (0, wm(4, key=7))]
+    begun: Updates = [(0, wm(100)), (1, wm(100)), (2, IDLE), (0, wm(4, key=7))]
     assert merged(mode, 3, begun) == []
     assert merged(mode, 3, [*begun, (1, wm(6, key=7))]) == [wm(4, key=7)]
 
@@ -186,9 +174,7 @@ def test_edge_case_14_idle_with_calls_in_flight(mode: Mode) -> None:
     calls = instance(mode, 1, processor=AsyncUnordered(capacity=4))
     calls.push(0, 0, Event((1,)), wm(5), IDLE)
     assert calls.run() == ([IDLE] if mode == "hz" else [])
-    turn = calls.runtime.answer(calls.state, Answer(0, ((2,),)))
-    calls.state = turn.state
-    assert [*turn.out, *calls.run()] == [Event((2,)), wm(5), *([] if mode == "hz" else [IDLE])]
+    assert calls.answer(0, 2) == [Event((2,)), wm(5), *([] if mode == "hz" else [IDLE])]
 
 
 def with_barrier(mode: Mode, guarantee: str, *, terminal: bool = False) -> list[Item]:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.histories import rising, watermarks
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations, Mode
-from wmlab.dataflow.model.frames import Frames
-from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Watermark
+from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, Mode
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag, SourceState
 
 MODES: dict[Mode, Deviations] = {"design": DESIGN, "hz": SHIPPED}

@@ -1,33 +1,32 @@
-"""The stream-to-stream join: edge cases 38 to 46, and equality with a batch join for every interleaving."""
+"""The stream-to-stream join: edge cases 38 to 46, and equality with a batch join for every interleaving; and edge case
+15, the document's own: what idle inputs do to a merge and to a join behind a join."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dataflow.model.driving import MODES, Driven, plain, rows
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, deviations
-from wmlab.dataflow.model.items import Event
+from tests.dataflow.model.driving import RULES, Driven, Instance, plain, rows
+from wmlab.dataflow.model.aggregate import Aggregate
+from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
 from wmlab.dataflow.model.join import START, StreamJoin
-from wmlab.dataflow.model.processor import Drop, JobFailedError, Reason
-from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
-
-MODE = pytest.mark.parametrize("mode", MODES)
+from wmlab.dataflow.model.processor import SHIPPED, Deviations, Drop, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.window import Window, WindowShape
 
 
-def join(back: int = 1, ahead: int = 1, mode: str = "design", **options: Any) -> Driven:
+def join(back: int = 1, ahead: int = 1, mode: Mode = "design", **options: Any) -> Driven:
     """Rows (time,) of both sides, key 0 left and 1 right, joined where left - back <= right <= left + ahead."""
     made = {
         "keys": ({0: 0}, {1: 0}),
         "widths": (1, 1),
         "bounds": {0: {1: back}, 1: {0: ahead}},
         "condition": lambda row: row[0] - back <= row[1] <= row[0] + ahead,
-        "deviations": deviations(mode),
+        "deviations": RULES[mode],
         **options,
     }
     return Driven(StreamJoin(**made))
@@ -37,18 +36,15 @@ def kept(driven: Driven) -> list[list[tuple]]:
     return [[row.values for row in side] for side in driven.state.buffers]
 
 
-@MODE
-def test_edge_case_38_a_row_at_the_limit_stays_and_one_below_goes(mode: str) -> None:
+def test_edge_case_38_a_row_at_the_limit_stays_and_one_below_goes(mode: Mode) -> None:
     driven = join(1, 4, mode)
     driven.edge_wm(0, 5, 0)
-    driven.row(5)
-    driven.row(6)
+    driven.rows((5,), (6,))
     assert driven.edge_wm(1, 10, 1) == [("wm", 0, 5), ("wm", 1, 4)]
     assert kept(driven) == [[(6,)], []]
 
 
-@MODE
-def test_edge_case_38_a_row_below_the_limit_is_matched_but_not_kept(mode: str) -> None:
+def test_edge_case_38_a_row_below_the_limit_is_matched_but_not_kept(mode: Mode) -> None:
     driven = join(1, 1, mode, kind="right outer")
     driven.row(9)
     driven.edge_wm(0, 11, 0)
@@ -58,8 +54,7 @@ def test_edge_case_38_a_row_below_the_limit_is_matched_but_not_kept(mode: str) -
     assert driven.drops == []
 
 
-@MODE
-def test_edge_case_39_a_row_late_by_one_of_two_columns_is_dropped(mode: str) -> None:
+def test_edge_case_39_a_row_late_by_one_of_two_columns_is_dropped(mode: Mode) -> None:
     driven = join(
         mode=mode,
         keys=({0: 0, 1: 1}, {2: 0}),
@@ -74,7 +69,7 @@ def test_edge_case_39_a_row_late_by_one_of_two_columns_is_dropped(mode: str) -> 
     assert kept(driven) == [[(20, 10)], []]
 
 
-def two_keys(output: str, mode: str) -> Driven:
+def two_keys(output: str, mode: Mode) -> Driven:
     """Columns i0, i1 left and i2 right: i2 between i1 - 1 and i1 + 4. Key 0 has no bound."""
     return join(
         mode=mode,
@@ -86,37 +81,31 @@ def two_keys(output: str, mode: str) -> Driven:
     )
 
 
-@MODE
-def test_edge_case_40_a_key_without_a_bound_is_forwarded_by_one_formula_only(mode: str) -> None:
+def test_edge_case_40_a_key_without_a_bound_is_forwarded_by_one_formula_only(mode: Mode) -> None:
     for output, expected in (("state", []), ("buffer", [("wm", 0, 102)])):
         driven = two_keys(output, mode)
         driven.row(102, 101)
         assert driven.edge_wm(0, 103, 0) == expected
 
 
-@MODE
-def test_edge_case_41_one_watermark_releases_several(mode: str) -> None:
+def test_edge_case_41_one_watermark_releases_several(mode: Mode) -> None:
     expected = {"state": [("wm", 1, 102), ("wm", 2, 101)], "buffer": [("wm", 0, 103), ("wm", 1, 102), ("wm", 2, 110)]}
     for output, released in expected.items():
         driven = two_keys(output, mode)
-        driven.row(102, 101)
-        driven.row(102, 103)
+        driven.rows((102, 101), (102, 103))
         driven.edge_wm(0, 103, 0)
         driven.edge_wm(0, 102, 1)
         assert driven.edge_wm(1, 110, 2) == released
 
 
-@MODE
-def test_edge_case_41_padded_rows_leave_before_the_watermarks(mode: str) -> None:
+def test_edge_case_41_padded_rows_leave_before_the_watermarks(mode: Mode) -> None:
     driven = join(1, 1, mode, kind="left outer")
     driven.edge_wm(0, 6, 0)
-    driven.row(7)
-    driven.row(8)
+    driven.rows((7,), (8,))
     assert driven.edge_wm(1, 10, 1) == [(7, None), (8, None), ("wm", 0, 6), ("wm", 1, 5)]
 
 
-@MODE
-def test_edge_case_42_a_stalled_side_lets_the_other_grow_until_the_limit(mode: str) -> None:
+def test_edge_case_42_a_stalled_side_lets_the_other_grow_until_the_limit(mode: Mode) -> None:
     driven = join(1, 1, mode, kind="left outer", limit=20)
     for time in range(20):
         driven.row(time)
@@ -129,8 +118,7 @@ def test_edge_case_42_a_stalled_side_lets_the_other_grow_until_the_limit(mode: s
     assert failure.value.reason == Reason.LIMIT_EXCEEDED
 
 
-@MODE
-def test_edge_case_43_at_the_limit_a_late_row_fails_the_job_too(mode: str) -> None:
+def test_edge_case_43_at_the_limit_a_late_row_fails_the_job_too(mode: Mode) -> None:
     driven = join(mode=mode, limit=1)
     driven.row(30)
     driven.edge_wm(0, 20, 0)
@@ -139,7 +127,7 @@ def test_edge_case_43_at_the_limit_a_late_row_fails_the_job_too(mode: str) -> No
 
 
 def test_edge_case_43_with_the_option_only_a_row_that_is_kept_fails_it() -> None:
-    driven = join(limit=1, deviations=replace(DESIGN, limit_when_exceeded=True))
+    driven = join(limit=1, deviations=Deviations(limit_when_exceeded=True))
     driven.row(30)
     driven.edge_wm(0, 20, 0)
     driven.row(1)
@@ -148,23 +136,15 @@ def test_edge_case_43_with_the_option_only_a_row_that_is_kept_fails_it() -> None
         driven.row(25)
 
 
-def under_pressure(mode: str) -> list:
+def under_pressure(mode: Mode) -> list[Item]:
     """Two rows are kept and fill the join; the one that comes has two results, and the output has room for one."""
-    runtime = Tasklet(
-        processor=join(mode=mode, limit=3).processor, edges=(InputEdge(1), InputEdge(1)), deviations=deviations(mode)
-    )
-    state = runtime.push(runtime.start(), edge=0, queue=0, items=[Event((5,)), Event((5,))])
-    state = runtime.step(state).state
-    state = runtime.push(state, edge=1, queue=0, items=[Event((5,))])
-    found: list = []
-    while (turn := runtime.step(state, room=1)).progress:
-        state = turn.state
-        found += plain(turn.out)
-    return found
+    instance = Instance(1, 1, processor=join(mode=mode, limit=3).processor, deviations=RULES[mode])
+    instance.push(0, 0, Event((5,)), Event((5,))).run()
+    return instance.push(1, 0, Event((5,))).run(room=1)
 
 
 def test_edge_case_43_a_row_whose_output_did_not_fit_is_taken_once() -> None:
-    assert under_pressure("design") == [(5, 5), (5, 5)]
+    assert under_pressure("design") == [Event((5, 5)), Event((5, 5))]
 
 
 def test_edge_case_43_a_row_offered_again_counts_as_a_new_one_as_shipped() -> None:
@@ -173,8 +153,7 @@ def test_edge_case_43_a_row_offered_again_counts_as_a_new_one_as_shipped() -> No
     assert failure.value.reason == Reason.LIMIT_EXCEEDED
 
 
-@MODE
-def test_a_row_offered_again_below_the_limit_does_nothing(mode: str) -> None:
+def test_a_row_offered_again_below_the_limit_does_nothing(mode: Mode) -> None:
     driven = join(mode=mode, limit=2)
     driven.row(5)
     before = driven.state
@@ -182,7 +161,7 @@ def test_a_row_offered_again_below_the_limit_does_nothing(mode: str) -> None:
     assert driven.state == before
 
 
-def before_the_restart(output: str, mode: str) -> Driven:
+def before_the_restart(output: str, mode: Mode) -> Driven:
     driven = join(0, 0, mode, kind="left outer", output=output)
     driven.row(10)
     assert driven.row(10, edge=1) == [(10, 10)]
@@ -191,16 +170,14 @@ def before_the_restart(output: str, mode: str) -> Driven:
     return driven
 
 
-@MODE
-def test_edge_case_44_without_the_watermark_a_late_row_comes_in_again(mode: str) -> None:
+def test_edge_case_44_without_the_watermark_a_late_row_comes_in_again(mode: Mode) -> None:
     again = before_the_restart("buffer", mode).restarted()
     assert again.row(10) == []
     assert again.drops == []
     assert again.edge_wm(1, 20, 1) == [(10, None), ("wm", 1, 20)]
 
 
-@MODE
-def test_edge_case_44_with_the_watermark_a_late_row_stays_late(mode: str) -> None:
+def test_edge_case_44_with_the_watermark_a_late_row_stays_late(mode: Mode) -> None:
     again = before_the_restart("state", mode).restarted()
     again.row(10)
     assert [drop.limit for drop in again.drops] == [15]
@@ -216,24 +193,20 @@ def test_a_restart_takes_the_lowest_of_all_instances() -> None:
     assert again.state.received == {0: 8, 1: START}
     assert again.state.limits == {0: START, 1: 7}
     assert again.state.emitted == {0: START, 1: START}
-    assert driven.processor.restore([]) == driven.processor.start()
 
 
 @pytest.mark.parametrize(("kind", "padded"), [("left outer", [(5, None)]), ("right outer", [(None, 9)])])
 def test_edge_case_45_unmatched_rows_leave_padded_at_the_end(kind: str, padded: list) -> None:
     shipped, sound = join(mode="hz", kind=kind), join(kind=kind)
     for driven in (shipped, sound):
-        driven.row(1)
-        driven.row(1, edge=1)
-        driven.row(5)
-        driven.row(9, edge=1)
+        driven.rows((1,), (5,))
+        driven.rows((1,), (9,), edge=1)
     assert shipped.complete() == []
     assert sound.complete() == padded
     assert sound.size == 0
 
 
-@MODE
-def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(mode: str) -> None:
+def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(mode: Mode) -> None:
     driven = join(mode=mode)
     before = driven.state
     assert driven.wm(50, key=0) == []
@@ -242,29 +215,29 @@ def test_watermarks_over_all_edges_and_of_other_keys_are_ignored(mode: str) -> N
 
 
 Sides = tuple[list[tuple], list[tuple]]
+Drawn = tuple[Sides, list[int]]
 
 
 @st.composite
-def inputs(draw: st.DrawFn, *, disorder: int = 3) -> list[tuple]:
+def side(draw: st.DrawFn) -> list[tuple]:
     """Rows ("row", time, number) and watermarks ("wm", value) of one side, no row below the watermark before it."""
-    found: list[tuple] = []
+    items: list[tuple] = []
     watermark = draw(st.integers(0, 3))
     for number in range(draw(st.integers(0, 6))):
-        found.append(("row", watermark + draw(st.integers(0, disorder)), number))
+        items.append(("row", watermark + draw(st.integers(0, 3)), number))
         if draw(st.booleans()):
             watermark += draw(st.integers(1, 4))
-            found.append(("wm", watermark))
-    return found
+            items.append(("wm", watermark))
+    return items
 
 
 @st.composite
-def interleaved(draw: st.DrawFn) -> tuple[Sides, list[int]]:
-    sides = (draw(inputs()), draw(inputs()))
-    order = draw(st.permutations([0] * len(sides[0]) + [1] * len(sides[1])))
-    return sides, order
+def interleaved(draw: st.DrawFn) -> Drawn:
+    sides = (draw(side()), draw(side()))
+    return sides, draw(st.permutations([0] * len(sides[0]) + [1] * len(sides[1])))
 
 
-def play(driven: Driven, sides: Sides, order: list[int]) -> None:
+def play(driven: Driven, sides: Sides, order: list[int]) -> Driven:
     queues = [iter(side) for side in sides]
     for side in order:
         match next(queues[side]):
@@ -272,6 +245,7 @@ def play(driven: Driven, sides: Sides, order: list[int]) -> None:
                 driven.row(time, number, edge=side)
             case ("wm", value):
                 driven.edge_wm(side, value, side)
+    return driven
 
 
 def numbered(back: int, ahead: int, **options: Any) -> Driven:
@@ -303,31 +277,24 @@ OUTPUTS = st.sampled_from(["state", "buffer"])
 
 @given(interleaved(), KINDS, AMOUNTS, AMOUNTS, OUTPUTS)
 def test_edge_case_46_rows_on_time_are_joined_as_in_a_batch(
-    drawn: tuple[Sides, list[int]], kind: str, back: int, ahead: int, output: str
+    drawn: Drawn, kind: str, back: int, ahead: int, output: str
 ) -> None:
-    sides, order = drawn
-    driven = numbered(back, ahead, kind=kind, output=output)
-    play(driven, sides, order)
+    driven = play(numbered(back, ahead, kind=kind, output=output), *drawn)
     driven.complete()
     assert driven.drops == []
-    assert Counter(rows(driven.out)) == batch(sides, kind, back, ahead)
+    assert Counter(rows(driven.out)) == batch(drawn[0], kind, back, ahead)
 
 
 @given(interleaved(), AMOUNTS, AMOUNTS)
-def test_edge_case_46_inner_joins_do_so_as_shipped(drawn: tuple[Sides, list[int]], back: int, ahead: int) -> None:
-    sides, order = drawn
-    driven = numbered(back, ahead, deviations=SHIPPED)
-    play(driven, sides, order)
+def test_edge_case_46_inner_joins_do_so_as_shipped(drawn: Drawn, back: int, ahead: int) -> None:
+    driven = play(numbered(back, ahead, deviations=SHIPPED), *drawn)
     driven.complete()
-    assert Counter(rows(driven.out)) == batch(sides, "inner", back, ahead)
+    assert Counter(rows(driven.out)) == batch(drawn[0], "inner", back, ahead)
 
 
 @given(interleaved(), KINDS, AMOUNTS, AMOUNTS, OUTPUTS)
-def test_no_result_is_below_a_watermark_before_it(
-    drawn: tuple[Sides, list[int]], kind: str, back: int, ahead: int, output: str
-) -> None:
-    driven = numbered(back, ahead, kind=kind, output=output)
-    play(driven, *drawn)
+def test_no_result_is_below_a_watermark_before_it(drawn: Drawn, kind: str, back: int, ahead: int, output: str) -> None:
+    driven = play(numbered(back, ahead, kind=kind, output=output), *drawn)
     last = {0: START, 1: START}
     for item in driven.out:
         if item[0] == "wm":
@@ -340,12 +307,67 @@ def test_no_result_is_below_a_watermark_before_it(
 
 @given(interleaved(), KINDS, AMOUNTS, AMOUNTS)
 def test_final_watermarks_and_state_do_not_depend_on_the_interleaving(
-    drawn: tuple[Sides, list[int]], kind: str, back: int, ahead: int
+    drawn: Drawn, kind: str, back: int, ahead: int
 ) -> None:
     sides, order = drawn
-    mixed, one_by_one = numbered(back, ahead, kind=kind), numbered(back, ahead, kind=kind)
-    play(mixed, sides, order)
-    play(one_by_one, sides, sorted(order))
+    mixed, one_by_one = (play(numbered(back, ahead, kind=kind), sides, taken) for taken in (order, sorted(order)))
     assert mixed.state.emitted == one_by_one.state.emitted
-    assert Counter(kept(mixed)[0]) == Counter(kept(one_by_one)[0])
-    assert Counter(kept(mixed)[1]) == Counter(kept(one_by_one)[1])
+    assert list(map(Counter, kept(mixed))) == list(map(Counter, kept(one_by_one)))
+
+
+class Tree:
+    """Instances of one queue an edge, each of which sends to an edge of the next one by `links`."""
+
+    def __init__(self, links: Mapping[str, tuple[str, int]], **instances: Instance) -> None:
+        self.instances, self.links = instances, links
+        self.out: dict[str, list[Any]] = {name: [] for name in instances}
+
+    def put(self, name: str, edge: int, *items: Item) -> None:
+        out = self.instances[name].push(edge, 0, *items).run()
+        self.out[name] += plain(out)
+        if name in self.links and out:
+            self.put(*self.links[name], *out)
+
+
+def equality(left: dict[int, int], right: dict[int, int], width: int) -> StreamJoin:
+    """Equality of the first key's columns of both sides."""
+    (one, at), (other, there) = next(iter(left.items())), next(iter(right.items()))
+    return StreamJoin(
+        kind="left outer",
+        keys=(left, right),
+        widths=(width, 1),
+        bounds={one: {other: 0}, other: {one: 0}},
+        condition=lambda row: row[at] == row[width + there],
+    )
+
+
+def test_edge_case_15_a_merge_goes_on_without_an_idle_join(mode: Mode) -> None:
+    window = Window(shape=WindowShape(10, 10), time=0, aggregates=(Aggregate("count"),))
+    tree = Tree(
+        {"join": ("merge", 0), "merge": ("aggregation", 0)},
+        join=Instance(1, 1, processor=equality({0: 0}, {1: 0}, 1), deviations=RULES[mode]),
+        merge=Instance(1, 1, deviations=RULES[mode]),
+        aggregation=Instance(1, processor=window, deviations=RULES[mode]),
+    )
+    tree.put("merge", 1, Event((3, 3)), Watermark(0, 15))
+    tree.put("join", 0, IDLE)
+    assert tree.out["aggregation"] == []
+    tree.put("join", 1, IDLE)
+    assert tree.out["join"] == ["idle"]
+    assert tree.out["aggregation"] == [(0, 10, 1), ("wm", 0, 15)]
+
+
+def test_edge_case_15_an_outer_join_stalls_behind_an_idle_one(mode: Mode) -> None:
+    inner = Instance(1, 1, processor=equality({0: 0}, {1: 0}, 1), deviations=RULES[mode])
+    outer = Instance(1, 1, processor=equality({0: 0, 1: 1}, {2: 0}, 2), deviations=RULES[mode])
+    tree = Tree({"inner": ("outer", 0)}, inner=inner, outer=outer)
+    tree.put("inner", 0, IDLE)
+    tree.put("inner", 1, IDLE)
+    for time in range(20):
+        tree.put("outer", 1, Event((time,)), Watermark(2, time + 1))
+        assert outer.state.processor.rows == time + 1
+    assert tree.out == {"inner": ["idle"], "outer": []}
+    tree.put("inner", 0, Event((21,)), Watermark(0, 21))
+    tree.put("inner", 1, Watermark(1, 21))
+    assert outer.state.processor.rows == 0
+    assert tree.out["outer"] == [("wm", 0, 20), ("wm", 2, 20)]

@@ -4,70 +4,30 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
-from wmlab.dataflow.model.items import DONE, IDLE, Event, Item, Watermark
-from wmlab.dataflow.model.permute import (
-    Choose,
-    Order,
-    every_choice,
-    explore,
-    follow,
-    merging,
-    orders,
-    sample,
-    unflushed,
-)
+from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
+from wmlab.dataflow.model.items import DONE, IDLE, Watermark
+from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, merging, orders, sample, unflushed
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 
-EVENT = Event(())
-IDLE_IN_BOTH_ORDERS: tuple[tuple[Item, ...], ...] = ((Watermark(0, 10), IDLE), (Watermark(0, 20), IDLE))
-ONE_IDLE_ONE_DONE: tuple[tuple[Item, ...], ...] = ((Watermark(0, 10), IDLE), (Watermark(0, 20), DONE))
+IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE), (Watermark(0, 20), IDLE)]
+ONE_IDLE_ONE_DONE: list[Stream] = [(Watermark(0, 10), IDLE), (Watermark(0, 20), DONE)]
+INPUTS = st.lists(streams(length=3, ends=[()]), min_size=2, max_size=3)
+ENDED = st.lists(streams(length=3, ends=[(IDLE,), (DONE,)]), min_size=2, max_size=3)
 
 
-@st.composite
-def inputs(draw: st.DrawFn, *, ended: bool = False) -> tuple[tuple[Item, ...], ...]:
-    """Two or three inputs of rising watermarks of two keys, with events and idle messages between them."""
-    return tuple(draw(one_input(ended)) for _ in range(draw(st.integers(2, 3))))
-
-
-@st.composite
-def one_input(draw: st.DrawFn, ended: bool) -> tuple[Item, ...]:
-    highest = {0: 0, 1: 0}
-    items: list[Item] = []
-    for kind in draw(st.lists(st.sampled_from(["watermark", "event", "idle"]), max_size=3)):
-        if kind == "watermark":
-            key = draw(st.integers(0, 1))
-            highest[key] += draw(st.integers(1, 9))
-            items.append(Watermark(key, highest[key]))
-        else:
-            items.append(EVENT if kind == "event" else IDLE)
-    return (*items, draw(st.sampled_from([IDLE, DONE]))) if ended else tuple(items)
-
-
-def all_orders(left: Sequence[int]) -> Iterator[Order]:
-    """Every order, one by one."""
-    if not any(left):
-        yield ()
-    for place, count in enumerate(left):
-        if count:
-            rest = [n - (other == place) for other, n in enumerate(left)]
-            yield from ((place, *order) for order in all_orders(rest))
-
-
-@given(inputs(), st.sampled_from([DESIGN, SHIPPED]))
-def test_the_counts_are_those_of_all_orders_one_by_one(
-    offered: tuple[tuple[Item, ...], ...], deviations: Deviations
-) -> None:
+@given(INPUTS, st.sampled_from([DESIGN, SHIPPED]))
+def test_the_counts_are_those_of_all_orders_one_by_one(offered: list[Stream], deviations: Deviations) -> None:
     rule = merging(len(offered), deviations)
     wanted: Counter[object] = Counter()
-    for order in all_orders([len(items) for items in offered]):
-        one = follow(rule, offered, order)
-        wanted[one.output, one.failure] += 1
+    for order in interleavings(offered):
+        outcome = follow(rule, offered, tuple(index for index, _ in order))
+        wanted[outcome.output, outcome.failure] += 1
     found = explore(rule, offered, limit=100_000)
     assert found is not None
     assert {(one.output, one.failure): one.count for one in found} == wanted
@@ -77,10 +37,8 @@ def test_the_counts_are_those_of_all_orders_one_by_one(
         assert (again.output, again.failure) == (one.output, one.failure)
 
 
-@given(inputs(ended=True))
-def test_in_the_design_all_orders_end_alike_once_all_inputs_are_idle_or_have_ended(
-    offered: tuple[tuple[Item, ...], ...],
-) -> None:
+@given(ENDED)
+def test_in_the_design_all_orders_end_alike_once_all_inputs_are_idle_or_have_ended(offered: list[Stream]) -> None:
     found = explore(merging(len(offered)), offered, limit=100_000)
     assert found is not None
     tops: dict[int, int] = {}

@@ -1,16 +1,16 @@
-"""Steps without a memory, the late drop, and what processors do by default."""
+"""Steps without a memory, the late drop, what processors do by default, and the stateful map."""
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.dataflow.model.driving import Driven
+from tests.dataflow.model.driving import RULES, Driven
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import Event, FrozenMap
-from wmlab.dataflow.model.processor import Drop, EdgeDone
-from wmlab.dataflow.model.transform import LateDrop, Transform
+from wmlab.dataflow.model.items import MAX, Event, FrozenMap
+from wmlab.dataflow.model.processor import SHIPPED, Drop, EdgeDone, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.transform import LateDrop, StatefulMap, Transform
 
 
 def test_rows_are_mapped_filtered_multiplied_and_merged() -> None:
@@ -33,7 +33,7 @@ def test_watermarks_of_every_key_and_idle_messages_pass_at_once() -> None:
 
 
 def test_an_answer_that_nobody_asked_for_is_a_mistake() -> None:
-    with pytest.raises(ModelError, match="cannot take"):
+    with pytest.raises(ModelError, match="no call 0 to answer"):
         Driven(Transform.merge()).answer(0)
 
 
@@ -72,5 +72,98 @@ def test_a_frozen_map_changes_by_making_another() -> None:
     assert (dict(empty), dict(one), dict(two)) == ({}, {"a": 1}, {"a": 1, "b": 2})
     assert two.without("a", "z") == {"b": 2}
     assert hash(FrozenMap([("b", 2), ("a", 1)])) == hash(two)
-    assert pickle.loads(pickle.dumps(two)) == two
     assert repr(two) == "{'a': 1, 'b': 2}"
+
+
+def counting(ttl: int | None = None, **options: object) -> Driven:
+    """Rows (time, group) become (group, how many so far); a group that is removed says (group, count, watermark)."""
+    return Driven(
+        StatefulMap(
+            on_row=lambda memory, row: (memory + 1, [(row[1], memory + 1)]),
+            initial=0,
+            time=0,
+            group=(1,),
+            ttl=ttl,
+            on_evict=lambda memory, group, watermark: [(*group, memory, watermark)],
+            **options,
+        )
+    )
+
+
+def test_edge_case_24_late_rows_are_dropped_only_with_a_time_to_live(mode: Mode) -> None:
+    mortal, immortal = counting(5, deviations=RULES[mode]), counting(deviations=RULES[mode])
+    for driven in (mortal, immortal):
+        driven.wm(10)
+        driven.rows((9, "a"), (10, "a"))
+    assert mortal.drops == [Drop(0, Event((9, "a")), "stateful map", 0, 9, 10)]
+    assert mortal.out == [("wm", 0, 10), ("a", 1)]
+    assert (immortal.drops, immortal.out) == ([], [("wm", 0, 10), ("a", 1), ("a", 2)])
+
+
+def test_a_group_lives_until_the_watermark_is_past_its_time_to_live() -> None:
+    driven = counting(5)
+    driven.row(10, "a")
+    assert driven.wm(15) == [("wm", 0, 15)]
+    assert driven.wm(16) == [("a", 1, 16), ("wm", 0, 16)]
+    assert driven.size == 0
+
+
+def test_removal_stops_at_the_first_group_that_stays() -> None:
+    driven = counting(5)
+    driven.rows((10, "a"), (1, "b"))
+    assert driven.wm(12) == [("wm", 0, 12)]
+    driven.row(12, "a")
+    assert driven.wm(13) == [("b", 1, 13), ("wm", 0, 13)]
+
+
+def test_a_group_is_touched_at_its_highest_time() -> None:
+    driven = counting(5)
+    driven.rows((10, "a"), (1, "a"))
+    assert driven.wm(15) == [("wm", 0, 15)]
+
+
+def test_the_end_removes_all_groups() -> None:
+    driven = counting()
+    driven.rows((1, "a"), (1, "b"))
+    assert driven.complete() == [("a", 1, MAX), ("b", 1, MAX)]
+
+
+def test_without_a_callback_groups_go_silently() -> None:
+    silent = Driven(StatefulMap(on_row=lambda memory, row: (memory, []), initial=0, time=0, ttl=1))
+    silent.row(1)
+    assert (silent.wm(9), silent.size) == ([("wm", 0, 9)], 0)
+
+
+def test_other_keys_pass_or_are_refused() -> None:
+    driven = counting(5)
+    driven.row(1, "a")
+    assert driven.wm(100, key=1) == [("wm", 1, 100)]
+    assert driven.size == 1
+    with pytest.raises(JobFailedError, match="100 of key 1") as failure:
+        counting(5, deviations=SHIPPED).wm(100, key=1)
+    assert failure.value.reason == Reason.UNSUPPORTED_KEY
+    driven = counting(5, key=1)
+    driven.row(1, "a")
+    assert driven.wm(100, key=1) == [("a", 1, 100), ("wm", 1, 100)]
+
+
+def test_a_restart_takes_its_own_groups_and_the_lowest_watermark() -> None:
+    driven, other = counting(5), counting(5)
+    driven.row(10, "a")
+    driven.wm(10)
+    other.wm(8)
+    again = driven.restarted(others=[other.state])
+    assert again.row(8, "a") == [("a", 2)]
+    again.row(7, "a")
+    assert len(again.drops) == 1
+
+
+def test_a_time_to_live_keeps_something() -> None:
+    with pytest.raises(ModelError, match="time to live of 0"):
+        counting(0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc")), max_size=20))
+def test_without_watermarks_every_row_is_counted_in_its_group(taken: list) -> None:
+    groups = [group for _, group in taken]
+    assert counting().rows(*taken) == [(group, groups[: n + 1].count(group)) for n, group in enumerate(groups)]

@@ -1,107 +1,116 @@
-"""Tumbling and sliding windows: edge cases 24 to 26 and 28 to 31, and equality with a batch query."""
+"""Tumbling, sliding and session windows: edge cases 24 to 31, and equality with a batch query; two stages give the
+results of one, however the first stage is emptied in between."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dataflow.model.driving import MODES, Driven, rows
+from tests.dataflow.model.driving import RULES, Driven, rows
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import Aggregate
-from wmlab.dataflow.model.deviations import DESIGN, deviations
-from wmlab.dataflow.model.frames import WindowShape
 from wmlab.dataflow.model.items import MAX, MIN, Event
-from wmlab.dataflow.model.processor import Drop, JobFailedError, Reason
-from wmlab.dataflow.model.window import Window
+from wmlab.dataflow.model.processor import Deviations, Drop, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.window import CombineStage, FrameStage, SessionWindow, Window, WindowShape, in_two_stages
 
-MODE = pytest.mark.parametrize("mode", MODES)
 COUNT = (Aggregate("count"),)
+SEVERAL = (*COUNT, Aggregate("avg", 0), Aggregate("min", 0), Aggregate("count", 0, distinct=True))
+MODES = st.sampled_from(["design", "hz"])
+SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: WindowShape(pair[0] * pair[1], pair[0]))
+ROWS = st.tuples(st.just("row"), st.integers(-12, 30), st.sampled_from("ab"))
+HISTORIES = st.lists(st.one_of(ROWS, st.tuples(st.just("wm"), st.integers(1, 12))), max_size=30)
 
 
-def window(size: int, slide: int, mode: str = "design", **options: object) -> Driven:
+def rule(size: int, slide: int, mode: Mode = "design", **options: object) -> Window:
+    """Aggregates of rows (time, group)."""
+    given_options = {"group": (1,), "aggregates": COUNT, "deviations": RULES[mode], **options}
+    return Window(shape=WindowShape(size, slide), time=0, **given_options)
+
+
+def window(size: int, slide: int, mode: Mode = "design", **options: object) -> Driven:
+    return Driven(rule(size, slide, mode, **options))
+
+
+def sessions(timeout: int = 10, **options: object) -> Driven:
     """Counts of rows (time, group)."""
-    given_options = {"group": (1,), "aggregates": COUNT, "deviations": deviations(mode), **options}
-    return Driven(Window(shape=WindowShape(size, slide), time=0, **given_options))
+    given_options = {"group": (1,), "aggregates": COUNT, **options}
+    return Driven(SessionWindow(timeout=timeout, time=0, **given_options))
 
 
-@MODE
-def test_edge_case_24_lateness_goes_by_frames(mode: str) -> None:
+def test_edge_case_24_lateness_goes_by_frames(mode: Mode) -> None:
     driven = window(4, 4, mode)
     assert driven.wm(5) == [("wm", 0, 5)]
-    driven.row(4, "a")
-    assert driven.drops == []
-    driven.row(3, "a")
+    driven.rows((4, "a"), (3, "a"))
     assert driven.drops == [Drop(0, Event((3, "a")), "window", 0, 3, 4)]
     assert driven.wm(8) == [(4, 8, "a", 1), ("wm", 0, 8)]
 
 
-@MODE
-def test_edge_case_25_a_partly_late_row_is_dropped_for_all_windows(mode: str) -> None:
-    strict, lenient = window(4, 2, mode), window(4, 2, mode, partly_late="count")
-    for driven in (strict, lenient):
-        driven.row(3, "a")
-        driven.wm(4)
-        driven.row(2, "a")
-        driven.row(1, "a")
-    assert [drop.time for drop in strict.drops] == [2, 1]
-    assert [drop.time for drop in lenient.drops] == [1]
-    assert {drop.limit for drop in strict.drops} == {4}
-    assert {drop.limit for drop in lenient.drops} == {2}
-    assert strict.complete() == [(2, 6, "a", 1)]
-    assert lenient.complete() == [(2, 6, "a", 2)]
-
-
-@MODE
-def test_edge_case_26_a_window_closes_exactly_at_its_end(mode: str) -> None:
-    driven = window(10, 10, mode)
+def test_edge_case_24_a_row_of_a_session_is_late_below_the_watermark_whatever_is_open() -> None:
+    driven = sessions()
     driven.row(0, "a")
-    assert driven.wm(9) == [("wm", 0, 9)]
-    assert driven.wm(10) == [(0, 10, "a", 1), ("wm", 0, 10)]
+    driven.wm(5)
+    driven.rows((4, "a"), (5, "a"))
+    assert driven.drops == [Drop(0, Event((4, "a")), "session", 0, 4, 5)]
+    assert driven.complete() == [(0, 15, "a", 2)]
 
 
-@MODE
-def test_edge_case_28_a_gap_changes_no_row(mode: str) -> None:
+def test_edge_case_25_a_partly_late_row_is_dropped_for_all_windows(mode: Mode) -> None:
     driven = window(4, 2, mode)
-    driven.row(0, "a")
-    driven.row(100_000, "a")
-    assert rows(driven.wm(100_100)) == [
-        (-2, 2, "a", 1),
-        (0, 4, "a", 1),
-        (99_998, 100_002, "a", 1),
-        (100_000, 100_004, "a", 1),
-    ]
+    driven.row(3, "a")
+    driven.wm(4)
+    driven.rows((2, "a"), (1, "a"))
+    assert [(drop.time, drop.limit) for drop in driven.drops] == [(2, 4), (1, 4)]
+    assert driven.complete() == [(2, 6, "a", 1)]
+
+
+def test_edge_case_26_a_window_closes_exactly_at_its_end_and_a_session_behind_it(mode: Mode) -> None:
+    for driven, closes in ((window(10, 10, mode), 10), (sessions(), 11)):
+        driven.row(0, "a")
+        assert driven.wm(closes - 1) == [("wm", 0, closes - 1)]
+        assert driven.wm(closes) == [(0, 10, "a", 1), ("wm", 0, closes)]
+
+
+def test_edge_case_27_touching_sessions_stay_apart_and_one_row_joins_two() -> None:
+    driven = sessions(aggregates=(Aggregate("list", 0),))
+    driven.rows((0, "a"), (10, "a"))
+    assert driven.size == 2
+    assert driven.complete() == [(0, 10, "a", (0,)), (10, 20, "a", (10,))]
+    driven.rows((15, "a"), (0, "a"))
+    assert driven.size == 2
+    driven.row(8, "a")
+    assert driven.size == 1
+    assert driven.complete() == [(0, 25, "a", (0, 15, 8))]
+
+
+def test_edge_case_28_a_gap_changes_no_row(mode: Mode) -> None:
+    driven = window(4, 2, mode)
+    driven.rows((0, "a"), (100_000, "a"))
+    starts = (-2, 0, 99_998, 100_000)
+    assert rows(driven.wm(100_100)) == [(start, start + 4, "a", 1) for start in starts]
 
 
 def test_edge_case_28_a_gap_of_a_million_frames_is_skipped_or_visited() -> None:
     driven = window(1, 1)
-    driven.row(0, "a")
-    driven.row(1_000_000, "a")
+    driven.rows((0, "a"), (1_000_000, "a"))
     state, shape = driven.state, driven.processor.shape
-    skipping = list(state.ends(shape, 1_000_001))
-    visiting = state.ends(shape, 1_000_001, every=True)
-    assert skipping == [1, 1_000_001]
-    assert sum(1 for _ in visiting) == 1_000_001
+    assert list(state.ends(shape, 1_000_001)) == [1, 1_000_001]
+    assert sum(1 for _ in state.ends(shape, 1_000_001, every=True)) == 1_000_001
 
 
-@MODE
-def test_edge_case_29_only_one_key_drives_the_windows(mode: str) -> None:
-    driven = window(4, 4, mode, key=1)
-    driven.row(0, "a")
-    assert driven.wm(100, key=0) == []
-    assert driven.wm(4, key=1) == [(0, 4, "a", 1), ("wm", 1, 4)]
+def test_edge_case_29_only_one_key_drives_windows_and_sessions(mode: Mode) -> None:
+    for driven, end in ((window(4, 4, mode, key=1), 4), (sessions(key=1), 10)):
+        driven.row(0, "a")
+        assert driven.wm(100, key=0) == []
+        assert driven.wm(50, key=1) == [(0, end, "a", 1), ("wm", 1, 50)]
 
 
-@MODE
-def test_edge_case_30_the_state_limit_fails_when_the_count_would_reach_it(mode: str) -> None:
+def test_edge_case_30_the_state_limit_fails_when_the_count_would_reach_it(mode: Mode) -> None:
     driven = window(4, 2, mode, limit=3)
-    driven.row(0, "a")
-    driven.row(0, "b")
-    driven.row(1, "b")
+    driven.rows((0, "a"), (0, "b"), (1, "b"))
     assert driven.size == 2
     with pytest.raises(JobFailedError, match="3 accumulators at a limit of 3") as failure:
         driven.row(2, "a")
@@ -109,15 +118,13 @@ def test_edge_case_30_the_state_limit_fails_when_the_count_would_reach_it(mode: 
 
 
 def test_edge_case_30_the_state_limit_fails_when_exceeded_with_the_option() -> None:
-    driven = window(4, 2, limit=3, deviations=replace(DESIGN, limit_when_exceeded=True))
-    for group in "abc":
-        driven.row(0, group)
+    driven = window(4, 2, limit=3, deviations=Deviations(limit_when_exceeded=True))
+    driven.rows((0, "a"), (0, "b"), (0, "c"))
     with pytest.raises(JobFailedError, match="4 accumulators at a limit of 3"):
         driven.row(0, "d")
 
 
-@MODE
-def test_edge_case_31_a_lower_watermark_after_a_restart_opens_windows_again(mode: str) -> None:
+def test_edge_case_31_a_lower_watermark_after_a_restart_opens_windows_again(mode: Mode) -> None:
     driven = window(4, 4, mode)
     driven.row(1, "a")
     before = driven.state
@@ -129,8 +136,7 @@ def test_edge_case_31_a_lower_watermark_after_a_restart_opens_windows_again(mode
     assert again.wm(4) == [(0, 4, "a", 1), ("wm", 0, 4)]
 
 
-@MODE
-def test_windows_after_a_watermark_that_goes_back_without_a_restart(mode: str) -> None:
+def test_windows_after_a_watermark_that_goes_back_without_a_restart(mode: Mode) -> None:
     driven = window(4, 4, mode)
     driven.wm(9)
     driven.wm(3)
@@ -140,34 +146,40 @@ def test_windows_after_a_watermark_that_goes_back_without_a_restart(mode: str) -
 
 def test_a_restart_with_another_slide_moves_frames_up_and_forgets_old_ones() -> None:
     driven = window(4, 2)
-    for time in (0, 2, 4):
-        driven.row(time, "a")
-    wider = replace(driven.processor, shape=WindowShape(6, 3))
-    assert driven.restarted(wider).complete() == [(-3, 3, "a", 1), (0, 6, "a", 3), (3, 9, "a", 2)]
+    driven.rows((0, "a"), (2, "a"), (4, "a"))
+    assert driven.restarted(rule(6, 3)).complete() == [(-3, 3, "a", 1), (0, 6, "a", 3), (3, 9, "a", 2)]
     driven.wm(5)
-    shorter = replace(driven.processor, shape=WindowShape(2, 2))
-    assert driven.restarted(shorter).complete() == [(4, 6, "a", 1)]
+    assert driven.restarted(rule(2, 2)).complete() == [(4, 6, "a", 1)]
+
+
+def test_a_restart_of_sessions_takes_its_own_and_the_lowest_watermark() -> None:
+    driven, other = sessions(), sessions()
+    driven.row(20, "a")
+    driven.wm(12)
+    other.row(3, "b")
+    other.wm(2)
+    again = driven.restarted(others=[other.state])
+    again.row(2, "a")
+    assert again.drops == []
+    assert again.complete() == [(2, 12, "a", 1), (20, 30, "a", 1)]
 
 
 def test_several_aggregations_without_a_group() -> None:
-    aggregates = (Aggregate("sum", 1), Aggregate("max", 1), Aggregate("list", 1))
-    driven = window(2, 2, group=(), aggregates=aggregates)
-    driven.row(0, 3)
-    driven.row(1, 4)
+    driven = window(2, 2, group=(), aggregates=(Aggregate("sum", 1), Aggregate("max", 1), Aggregate("list", 1)))
+    driven.rows((0, 3), (1, 4))
     assert driven.complete() == [(0, 2, 7, 4, (3, 4))]
     assert driven.size == 0
-
-
-def test_an_instance_without_snapshots_starts_anew() -> None:
-    driven = window(2, 2)
-    assert driven.processor.restore([]) == driven.processor.start()
-    assert driven.processor.may_snapshot(driven.state)
 
 
 @pytest.mark.parametrize(("size", "slide"), [(4, 0), (2, 4), (5, 2), (-4, -2)])
 def test_a_window_is_a_number_of_frames(size: int, slide: int) -> None:
     with pytest.raises(ModelError, match="No window has size"):
         WindowShape(size, slide)
+
+
+def test_a_session_needs_a_timeout() -> None:
+    with pytest.raises(ModelError, match="timeout of 0"):
+        sessions(0)
 
 
 @pytest.mark.parametrize("time", [MIN, MIN + 1, MAX, MAX - 1])
@@ -177,57 +189,64 @@ def test_times_at_the_ends_are_counted_somewhere(time: int) -> None:
     assert Counter(row[2] for row in driven.complete()) == {"a": 2}
 
 
-SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 4)).map(lambda pair: WindowShape(pair[0] * pair[1], pair[0]))
-HISTORIES = st.lists(
-    st.one_of(
-        st.tuples(st.just("row"), st.integers(-12, 30), st.sampled_from("ab")),
-        st.tuples(st.just("wm"), st.integers(1, 12)),
-    ),
-    max_size=30,
-)
-
-
 def batch(taken: list[tuple[int, str]], shape: WindowShape) -> Counter:
     """Rows (start, end, group, count) as a group-by over all windows of every row."""
     counts = Counter((span, group) for time, group in taken for span in shape.windows_of(time))
     return Counter((*span, group, count) for (span, group), count in counts.items())
 
 
+def batch_of_sessions(taken: list[tuple[int, str]], timeout: int) -> Counter:
+    """Sessions as a scan over the sorted times of every group finds them."""
+    spans: Counter = Counter()
+    for group in "ab":
+        times = sorted(time for time, other in taken if other == group)
+        gaps = [0, *(n for n in range(1, len(times)) if times[n] - times[n - 1] >= timeout), len(times)]
+        for low, high in itertools.pairwise(gaps):
+            if high > low:
+                spans[times[low], times[high - 1] + timeout, group, high - low] += 1
+    return spans
+
+
 def play(driven: Driven, history: list) -> list[tuple[int, str]]:
     """Plays a history and ends it; the rows that were not dropped. Rows on time must not be."""
     watermark, taken = -15, []
-    for stimulus in history:
-        if stimulus[0] == "wm":
-            watermark += stimulus[1]
+    for kind, *stimulus in history:
+        if kind == "wm":
+            watermark += stimulus[0]
             driven.wm(watermark)
             continue
         dropped = len(driven.drops)
-        driven.row(*stimulus[1:])
+        driven.row(*stimulus)
         if len(driven.drops) == dropped:
-            taken.append(stimulus[1:])
+            taken.append(tuple(stimulus))
         else:
-            assert stimulus[1] < watermark
+            assert stimulus[0] < watermark
             assert driven.drops[-1].margin > 0
     driven.complete()
     return taken
 
 
-@given(HISTORIES, SHAPES, st.sampled_from(MODES))
-def test_windows_equal_a_batch_group_by_over_the_rows_taken(history: list, shape: WindowShape, mode: str) -> None:
+@given(HISTORIES, SHAPES, MODES)
+def test_windows_equal_a_batch_group_by_over_the_rows_taken(history: list, shape: WindowShape, mode: Mode) -> None:
     driven = window(shape.size, shape.slide, mode)
-    taken = play(driven, history)
-    assert Counter(rows(driven.out)) == batch(taken, shape)
+    assert batch(play(driven, history), shape) == Counter(rows(driven.out))
     assert driven.size == 0
+
+
+@given(HISTORIES, st.integers(1, 8))
+def test_sessions_equal_a_batch_query_and_are_not_touched_after_they_left(history: list, timeout: int) -> None:
+    driven = sessions(timeout)
+    assert batch_of_sessions(play(driven, history), timeout) == Counter(rows(driven.out))
+    assert all(drop.time < drop.limit for drop in driven.drops)
 
 
 @given(HISTORIES, SHAPES)
 def test_skipping_gaps_gives_what_visiting_every_boundary_gives(history: list, shape: WindowShape) -> None:
     skipping = window(shape.size, shape.slide)
-    visiting = window(shape.size, shape.slide, deviations=replace(DESIGN, every_boundary=True))
+    visiting = window(shape.size, shape.slide, deviations=Deviations(every_boundary=True))
     play(skipping, history)
     play(visiting, history)
-    assert skipping.out == visiting.out
-    assert skipping.state == visiting.state
+    assert (skipping.out, skipping.state) == (visiting.out, visiting.state)
 
 
 @given(HISTORIES, SHAPES)
@@ -247,5 +266,79 @@ def test_the_order_of_rows_does_not_matter(taken: list, shape: WindowShape) -> N
     outs = set()
     for order in itertools.permutations(taken):
         driven = window(shape.size, shape.slide)
-        outs.add(tuple(itertools.chain(*(driven.row(*row) for row in order), driven.wm(5), driven.complete())))
+        outs.add((*driven.rows(*order), *driven.wm(5), *driven.complete()))
     assert len(outs) == 1
+
+
+def send(second: Driven, items: list) -> list:
+    return [out for item in items for out in (second.wm(item[2], item[1]) if item[0] == "wm" else second.row(*item))]
+
+
+def test_partial_results_travel_as_rows() -> None:
+    first, second = map(Driven, in_two_stages(rule(4, 2, aggregates=SEVERAL)))
+    first.rows((1, "a"), (2, "a"))
+    assert first.size == 2
+    assert first.wm(2, key=1) == []
+    assert first.wm(2) == [(2, "a", 1, (1, 1), 1, (1,)), ("wm", 0, 2)]
+    assert first.complete() == [(4, "a", 1, (2, 1), 2, (2,))]
+    assert (first.size, first.complete()) == (0, [])
+    assert send(second, first.out) == [(-2, 2, "a", 1, 1.0, 1, 1), ("wm", 0, 2)]
+    assert second.size == 2
+    assert second.wm(9, key=1) == []
+    assert second.complete() == [(0, 4, "a", 2, 1.5, 1, 2), (2, 6, "a", 1, 2.0, 2, 1)]
+    assert second.complete() == []
+
+
+def test_a_partial_result_belongs_to_the_frame_that_ends_at_or_after_it() -> None:
+    second = Driven(CombineStage(shape=WindowShape(8, 4), aggregates=(Aggregate("list", 0, distinct=True),), groups=1))
+    second.rows((2, "k", ("a",)), (4, "k", ("b",)), (6, "k", ("c",)))
+    assert second.complete() == [(-4, 4, "k", ("a", "b")), (0, 8, "k", ("a", "b", "c")), (4, 12, "k", ("c",))]
+
+
+def test_a_partial_result_for_a_closed_frame_is_dropped() -> None:
+    second = Driven(CombineStage(shape=WindowShape(4, 4), aggregates=COUNT))
+    second.wm(8)
+    second.rows((8, 1), (9, 1))
+    assert [(drop.time, drop.limit) for drop in second.drops] == [(8, 9)]
+
+
+def test_both_stages_keep_the_limit_and_restart() -> None:
+    offered = ((1, "a"), (2, "a", 1, (1, 1), 1, (1,)))
+    for stage, row in zip(in_two_stages(rule(4, 2, aggregates=SEVERAL, limit=2)), offered, strict=True):
+        driven = Driven(stage)
+        driven.row(*row)
+        with pytest.raises(JobFailedError, match="2 accumulators at a limit of 2"):
+            driven.row(*(5, "a"), *row[2:])
+        assert driven.restarted().state == driven.state
+
+
+@given(HISTORIES, SHAPES, MODES, st.sets(st.integers(0, 30)))
+def test_two_stages_give_what_one_stage_gives(history: list, shape: WindowShape, mode: Mode, flushes: set[int]) -> None:
+    window = rule(shape.size, shape.slide, mode, aggregates=SEVERAL)
+    stages = in_two_stages(window)
+    assert tuple(map(type, stages)) == (FrameStage, CombineStage)
+    one, first, second = map(Driven, (window, *stages))
+    watermark = -15
+    for number, (kind, *stimulus) in enumerate(history):
+        if number in flushes:
+            send(second, first.complete())
+        if kind == "wm":
+            watermark += stimulus[0]
+            one.wm(watermark)
+            send(second, first.wm(watermark))
+        else:
+            one.row(*stimulus)
+            first.row(*stimulus)
+    one.complete()
+    send(second, first.complete())
+    second.complete()
+    assert Counter(rows(second.out)) == Counter(rows(one.out))
+    assert len(first.drops) == len(one.drops)
+    assert second.drops == []
+
+
+def test_an_idle_first_stage_sends_what_it_holds_before_the_idle_message() -> None:
+    first, _ = map(Driven, in_two_stages(rule(4, 2)))
+    first.row(3, "a")
+    assert first.idle() == [(4, "a", 1), "idle"]
+    assert first.size == 0

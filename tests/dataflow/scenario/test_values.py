@@ -12,7 +12,7 @@ import pytest
 from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.open import load_scenario
 

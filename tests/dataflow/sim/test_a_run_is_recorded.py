@@ -82,7 +82,7 @@ def test_the_steps_of_merging_are_those_of_the_rule_over_the_items() -> None:
     run = merged()
     queues = {q["queue"]: q for q in rows(run, "queues", target="count", target_instance=0)}
     items = sorted((i for i in rows(run, "items") if i["queue"] in queues), key=lambda item: item["taken"])
-    state, expected = Keyed.start(len(queues)), []
+    state, expected = Keyed(len(queues)), []
     for item in items:
         state, out = state.step(queues[item["queue"]]["input"], as_item(item))
         found = [(o.key, o.value) for o in out if isinstance(o, Watermark)]

@@ -16,10 +16,10 @@ from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
-from wmlab.dataflow.model.deviations import Deviations, Mode
-from wmlab.dataflow.model.deviations import deviations as of_mode
 from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Item, Watermark, require_watermark
 from wmlab.dataflow.model.permute import Outcome
+from wmlab.dataflow.model.processor import Deviations, Mode
+from wmlab.dataflow.model.processor import deviations as of_mode
 from wmlab.dataflow.scenario.dataflow import OPTIONS, DataflowScenario
 from wmlab.dataflow.sim.world import Choose
 from wmlab.dataflow.simulate import simulate

@@ -18,7 +18,7 @@ from wmlab.dataflow.answers.run import Row, Run, read
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.sentences import held_by, release_ms, released_by
 from wmlab.dataflow.answers.windows import Windows, explain_window
-from wmlab.dataflow.model.session import SessionWindow
+from wmlab.dataflow.model.window import SessionWindow
 from wmlab.dataflow.sim.layout import FRAMES
 from wmlab.dataflow.sim.rules import DataflowRules
 

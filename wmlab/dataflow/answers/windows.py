@@ -21,7 +21,7 @@ from wmlab.dataflow.model.aggregate import Aggregate, finished, group_of
 from wmlab.dataflow.model.items import Event
 from wmlab.dataflow.model.join import StreamJoin
 from wmlab.dataflow.model.processor import Row as RowStimulus
-from wmlab.dataflow.model.session import Sessions, SessionWindow
+from wmlab.dataflow.model.window import Sessions, SessionWindow
 from wmlab.dataflow.sim.rules import DataflowRules
 
 _COUNT: Final = (Aggregate("count", None),)

@@ -25,7 +25,7 @@ from wmlab.core.spark.findings import findings, row_of, say, unjudged
 from wmlab.dataflow.checks.items import field, on_time_rows, progress_of, put_items
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
-from wmlab.dataflow.model.session import SessionWindow
+from wmlab.dataflow.model.window import SessionWindow
 from wmlab.dataflow.model.window import Window as WindowRule
 from wmlab.dataflow.sim.rules import RecordedRule
 

@@ -20,8 +20,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.inputs import require
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import MIN
+from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 ITEM_COLUMNS: Final = ("stream", "execution", "queue", "taken_ms", "taken", "kind", "key", "value")
 QUEUE_COLUMNS: Final = ("stream", "queue", "target", "target_instance", "edge", "input")

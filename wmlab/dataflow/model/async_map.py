@@ -25,22 +25,16 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import IDLE, MIN, Event, FrozenMap, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import (
-    Answer,
+    DESIGN,
     Call,
-    Complete,
-    GlobalWatermark,
-    InputIdle,
+    Deviations,
     JobFailedError,
     Processor,
     Reason,
     Reply,
-    Row,
-    Stimulus,
     Values,
-    by_default,
 )
 
 S = TypeVar("S")
@@ -59,21 +53,27 @@ class _AsyncMap(Processor[S]):
             problem = f"No call fits into a capacity of {self.capacity}."
             raise ModelError(problem, remedy="Admit at least one call at a time.")
 
-    def step(self, state: S, stimulus: Stimulus) -> Reply[S]:
-        """Takes the stimulus, then lets out what is finished. Raises `JobFailedError` when a call failed."""
-        match stimulus:
-            case Row(event=event):
-                reply = self.take(state, event)
-            case GlobalWatermark(watermark):
-                reply = self.put(state, watermark)
-            case InputIdle() if not self.deviations.idle_overtakes:
-                reply = self.put(state, IDLE)
-            case Answer(call, results):
-                reply = Reply(self.answered(state, call, results))
-            case Complete():
-                return Reply(state, accepted=not self.holds(state))
-            case _:
-                return by_default(state, stimulus)
+    def row(self, state: S, edge: int, event: Event) -> Reply[S]:  # noqa: ARG002
+        """Its call is made, or it is refused."""
+        return self._flushed(self.take(state, event))
+
+    def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
+        """It waits for the calls before it."""
+        return self._flushed(self.put(state, watermark))
+
+    def idle(self, state: S) -> Reply[S]:
+        """The idle message waits for the calls before it."""
+        return self._flushed(self.put(state, IDLE))
+
+    def answer(self, state: S, call: int, results: Results | None) -> Reply[S]:
+        """What has waited for it leaves. Raises `JobFailedError` when the call failed."""
+        return self._flushed(Reply(self.answered(state, call, results)))
+
+    def complete(self, state: S) -> Reply[S]:
+        """Once no call is in flight."""
+        return Reply(state, accepted=not self.size(state))
+
+    def _flushed(self, reply: Reply[S]) -> Reply[S]:
         flushed = self.flush(reply.state)
         return replace(reply, state=flushed.state, out=reply.out + flushed.out)
 
@@ -91,10 +91,6 @@ class _AsyncMap(Processor[S]):
 
     def flush(self, state: S) -> Reply[S]:
         """Lets out what is finished."""
-        raise NotImplementedError
-
-    def holds(self, state: S) -> bool:
-        """Whether anything has still to leave."""
         raise NotImplementedError
 
 
@@ -190,10 +186,6 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
                 out += map(Event, place.results)
         return Reply(replace(state, queue=()), tuple(out))
 
-    def holds(self, state: OrderedCalls) -> bool:
-        """Whether anything is on the queue."""
-        return bool(state.queue)
-
     def size(self, state: OrderedCalls) -> int:
         """The calls in flight."""
         return state.in_flight
@@ -201,10 +193,6 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
     def may_snapshot(self, state: OrderedCalls) -> bool:
         """Once nothing is in flight: everything stops for a snapshot."""
         return not state.queue
-
-    def restore(self, snapshots: Sequence[OrderedCalls]) -> OrderedCalls:  # noqa: ARG002
-        """Nothing was in flight."""
-        return self.start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +315,6 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
             out.append(IDLE)
         done = replace(state, in_flight=in_flight, keys=keys, answers=(), idle=state.idle and not idle)
         return Reply(done, tuple(out))
-
-    def holds(self, state: UnorderedCalls) -> bool:
-        """Whether a call is in flight."""
-        return bool(state.in_flight)
 
     def size(self, state: UnorderedCalls) -> int:
         """The calls in flight."""

@@ -20,18 +20,61 @@ of keyed idle messages; upstream classes `WatermarkCoalescer`, `KeyedWatermarkCo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Done, Event, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import JobFailedError, Reason
+from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError, Reason
 
 Update = tuple[int, Item]
 """An input, counted from 0, and what came on it: an event, a watermark, an idle message or the end."""
+Emitted = tuple[Watermark | Idle, ...]
+NOTHING: Emitted = ()
+State = TypeVar("State")
+Merged = TypeVar("Merged")
+
+
+class _Fold(Generic[State, Merged]):
+    """A state of merging as a working copy that its updates change in place."""
+
+    __slots__ = ()
+
+    def run(self, inputs: int, updates: Iterable[Update], nothing: Merged) -> tuple[State, list[Merged]]:
+        """The state after all updates, and what each of them lets through; `nothing` for an event."""
+        watermark, event = self.watermark, self.event
+        merged: list[Merged] = []
+        add = merged.append
+        for index, item in updates:
+            if not 0 <= index < inputs:
+                raise ModelError(f"there is no input {index}, only {inputs} of them", remedy="Count inputs from 0.")
+            kind = type(item)
+            if kind is Watermark:
+                add(watermark(index, item))  # type: ignore[arg-type]
+            elif kind is Event:
+                event(index)
+                add(nothing)
+            else:
+                add(self.other(index, item))
+        return self.frozen(), merged
+
+    def watermark(self, index: int, watermark: Watermark) -> Merged:
+        """A watermark came; returns what it lets through."""
+        raise NotImplementedError
+
+    def event(self, index: int) -> None:
+        """The input is active."""
+        raise NotImplementedError
+
+    def other(self, index: int, item: Item) -> Merged:
+        """An idle message or the end came; returns what it lets through."""
+        raise NotImplementedError
+
+    def frozen(self) -> State:
+        """The state that it has become."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +98,8 @@ class Coalescer:
         return cls((MIN,) * inputs)
 
     @property
-    def done(self) -> frozenset[int]:
-        """The inputs that have ended."""
-        return frozenset(place for place, mark in enumerate(self.marks) if mark == MAX)
-
-    @property
     def idle_pending(self) -> bool:
-        """Whether downstream is to be told that all inputs that have not ended are idle."""
+        """Whether all inputs that have not ended are idle, which is to be announced downstream."""
         return self.settled and any(mark < MAX for mark in self.marks)
 
     @property
@@ -81,35 +119,14 @@ class Coalescer:
         before on its input, for anything but an event after the end, and for a second end; `ModelError` for an input
         that is not there.
         """
-        fold = Folding(self)
-        watermark, event = fold.watermark, fold.event
-        merged: list[int | None] = []
-        add = merged.append
-        inputs = len(self.marks)
-        for index, item in updates:
-            if not 0 <= index < inputs:
-                raise unknown_input(index, inputs)
-            kind = type(item)
-            if kind is Watermark:
-                add(watermark(index, item))  # type: ignore[arg-type]
-            elif kind is Event:
-                event(index)
-                add(None)
-            else:
-                add(fold.other(index, item))
-        return fold.frozen(), merged
-
-    def step(self, index: int, item: Item) -> tuple[Coalescer, int | None]:
-        """One update, as in `run`."""
-        after, merged = self.run(((index, item),))
-        return after, merged[0]
+        return _KeyFold(self).run(len(self.marks), updates, None)
 
 
-class Folding:
-    """The rule for one key, as a working copy that a fold changes in place.
+class _KeyFold(_Fold[Coalescer, int | None]):
+    """The rule for one key.
 
-    `held` is what each input asks for: its mark, or `MAX` while it is idle. `low` is the lowest of these, `holders` how
-    many inputs ask for it, so that an update looks at the others only when the last of these moves.
+    `held` is the time that each input holds the result at: its mark, or `MAX` while it is idle. `low` is the lowest of
+    these, `holders` how many inputs are at it, so that an update looks at the others only when the last of these moves.
     """
 
     __slots__ = ("held", "holders", "idle", "last", "low", "marks", "settled", "top")
@@ -120,62 +137,64 @@ class Folding:
         self.last = state.last
         self.top = state.top
         self.settled = state.settled
-        self.held = [MAX if place in state.idle else mark for place, mark in enumerate(state.marks)]
-        self.low = min(self.held, default=MAX)
-        self.holders = self.held.count(self.low)
+        self.held = [MAX if index in state.idle else mark for index, mark in enumerate(state.marks)]
+        self._lowest()
 
     def frozen(self) -> Coalescer:
-        """The state that it has become."""
         return Coalescer(tuple(self.marks), frozenset(self.idle), self.last, self.top, self.settled)
 
-    def watermark(self, place: int, watermark: Watermark) -> int | None:
-        """A watermark came; returns the new merged one, if it moves."""
+    def watermark(self, index: int, watermark: Watermark) -> int | None:
         value = watermark.value
-        before = self.marks[place]
+        before = self.marks[index]
         if value <= before:
-            raise _backwards(place, watermark, before)
-        self.marks[place] = value
+            described = f"watermark {value} of key {watermark.key}"
+            if before == MAX:
+                raise _after_end(index, f"brings {described}")
+            raise JobFailedError(
+                Reason.NON_MONOTONIC,
+                f"{described} on input {index} is not above {before}, which came before it on that input",
+                remedy="Let whatever emits this key send each watermark above the one before.",
+            )
+        self.marks[index] = value
         if value > self.top:
             self.top = value
-        if place in self.idle:
-            self.event(place)
-        elif before != self.low:
-            self.held[place] = value
+        if index in self.idle:
+            self.event(index)
+            return self._moved()
+        self.held[index] = value
+        if before != self.low:
             return None
-        else:
-            self.held[place] = value
-            self.holders -= 1
-            if self.holders:
-                return None
-            self.low = min(self.held)
-            self.holders = self.held.count(self.low)
+        self.holders -= 1
+        if self.holders:
+            return None
+        self._lowest()
         return self._moved()
 
-    def event(self, place: int) -> None:
-        """The input is active."""
-        if place in self.idle:
-            self.idle.discard(place)
+    def event(self, index: int) -> None:
+        if index in self.idle:
+            self.idle.discard(index)
             self.settled = False
-            self._hold(place, self.marks[place])
+            self.held[index] = self.marks[index]
+            self._lowest()
 
-    def other(self, place: int, item: Item) -> int | None:
-        """An idle message or the end came; returns the new merged watermark, if it moves."""
+    def other(self, index: int, item: Item) -> int | None:
+        ended = self.marks[index] == MAX
         if isinstance(item, Idle):
-            if self.marks[place] == MAX:
-                raise _after_end(place, "is idle")
-            self.idle.add(place)
+            if ended:
+                raise _after_end(index, "is idle")
+            self.idle.add(index)
         elif isinstance(item, Done):
-            if self.marks[place] == MAX:
-                raise _after_end(place, "ends again", Reason.DUPLICATE_DONE)
-            self.marks[place] = MAX
+            if ended:
+                raise _after_end(index, "ends again", Reason.DUPLICATE_DONE)
+            self.marks[index] = MAX
         else:
             raise ModelError(f"{item} takes no part in merging watermarks", remedy="Keep barriers out of coalescing.")
-        self._hold(place, MAX)
+        self.held[index] = MAX
+        self._lowest()
         return self._moved()
 
-    def _hold(self, place: int, value: int) -> None:
-        self.held[place] = value
-        self.low = min(self.held)
+    def _lowest(self) -> None:
+        self.low = min(self.held, default=MAX)
         self.holders = self.held.count(self.low)
 
     def _moved(self) -> int | None:
@@ -189,30 +208,10 @@ class Folding:
         return merged
 
 
-def _backwards(place: int, watermark: Watermark, before: int) -> JobFailedError:
-    if before == MAX:
-        return _after_end(place, f"brings watermark {watermark.value} of key {watermark.key}")
+def _after_end(index: int, what: str, reason: Reason = Reason.NON_MONOTONIC) -> JobFailedError:
     return JobFailedError(
-        Reason.NON_MONOTONIC,
-        f"watermark {watermark.value} of key {watermark.key} on input {place} is not above {before}, "
-        "which came before it on that input",
-        remedy="Let whatever emits this key send each watermark above the one before.",
+        reason, f"input {index} {what} after its end", remedy="Send the end once, and nothing behind it."
     )
-
-
-def unknown_input(place: int, inputs: int) -> ModelError:
-    """The error for something that came on an input that is not there."""
-    return ModelError(f"there is no input {place}, only {inputs} of them", remedy="Count inputs from 0.")
-
-
-def _after_end(place: int, what: str, reason: Reason = Reason.NON_MONOTONIC) -> JobFailedError:
-    return JobFailedError(
-        reason, f"input {place} {what} after its end", remedy="Send the end once, and nothing behind it."
-    )
-
-
-Emitted = tuple[Watermark | Idle, ...]
-NOTHING: Emitted = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,24 +228,14 @@ class Keyed:
     keys: tuple[tuple[int, Coalescer], ...] = ()
     announced: bool = False
 
-    @classmethod
-    def start(cls, inputs: int) -> Keyed:
-        """No input has brought anything."""
-        return cls(inputs)
-
     @property
     def active(self) -> frozenset[int]:
         """The inputs that take part in merging."""
         return frozenset(range(self.inputs)) - self.idle - self.done
 
-    def of(self, key: int) -> Coalescer | None:
-        """The coalescer of one key; None before its first watermark."""
-        return next((coalescer for known, coalescer in self.keys if known == key), None)
-
     def coalesced(self, key: int) -> int | None:
         """The merged watermark of one key; None: none yet."""
-        coalescer = self.of(key)
-        return None if coalescer is None else coalescer.coalesced
+        return next((coalescer.coalesced for known, coalescer in self.keys if known == key), None)
 
     def run(self, updates: Iterable[Update], deviations: Deviations = DESIGN) -> tuple[Keyed, list[Emitted]]:
         """Fold a batch of updates; for each of them what it lets through, watermarks by ascending key before idle.
@@ -254,23 +243,7 @@ class Keyed:
         Raises `JobFailedError` for a watermark that is not above the one before of its key on its input, for an idle
         message or a watermark after the end, and for a second end; `ModelError` for an input that is not there.
         """
-        fold = _KeyedFolding(self, deviations)
-        watermark, event = fold.watermark, fold.event
-        merged: list[Emitted] = []
-        add = merged.append
-        inputs = self.inputs
-        for index, item in updates:
-            if not 0 <= index < inputs:
-                raise unknown_input(index, inputs)
-            kind = type(item)
-            if kind is Watermark:
-                add(watermark(index, item))  # type: ignore[arg-type]
-            elif kind is Event:
-                event(index)
-                add(NOTHING)
-            else:
-                add(fold.other(index, item))
-        return fold.frozen(), merged
+        return _KeyedFold(self, deviations).run(self.inputs, updates, NOTHING)
 
     def step(self, index: int, item: Item, deviations: Deviations = DESIGN) -> tuple[Keyed, Emitted]:
         """One update, as in `run`."""
@@ -280,6 +253,89 @@ class Keyed:
             return self, NOTHING
         after, merged = self.run(((index, item),), deviations)
         return after, merged[0]
+
+
+class _KeyedFold(_Fold[Keyed, Emitted]):
+    """The rule for all keys."""
+
+    def __init__(self, state: Keyed, deviations: Deviations) -> None:
+        self.inputs = state.inputs
+        self.idle = set(state.idle)
+        self.done = set(state.done)
+        self.keys = {key: _KeyFold(coalescer) for key, coalescer in state.keys}
+        self.announced = state.announced
+        self.deviations = deviations
+
+    def frozen(self) -> Keyed:
+        keys = tuple((key, self.keys[key].frozen()) for key in sorted(self.keys))
+        return Keyed(self.inputs, frozenset(self.idle), frozenset(self.done), keys, self.announced)
+
+    def watermark(self, index: int, watermark: Watermark) -> Emitted:
+        if index in self.idle:
+            self._wake(index, every_key=not self.deviations.watermark_wakes_one_key)
+        key = watermark.key
+        coalescer = self.keys.get(key)
+        if coalescer is None:
+            coalescer = self.keys[key] = self._first(key)
+        value = coalescer.watermark(index, watermark)
+        if value is None:
+            return NOTHING
+        return (watermark if value == watermark.value else Watermark(key, value),)
+
+    def event(self, index: int) -> None:
+        if index in self.idle or self.deviations.watermark_wakes_one_key:
+            self._wake(index, every_key=True)
+
+    def other(self, index: int, item: Item) -> Emitted:
+        if index in self.done:
+            reason = Reason.DUPLICATE_DONE if isinstance(item, Done) else Reason.NON_MONOTONIC
+            raise JobFailedError(
+                reason,
+                f"{item} came on input {index} after its end",
+                remedy="Send the end once, and nothing behind it.",
+            )
+        if isinstance(item, Done):
+            self.done.add(index)
+            if not self.deviations.late_key_replays_idle:
+                self.idle.discard(index)
+        else:
+            self.idle.add(index)
+        merged = [(key, self.keys[key].other(index, item)) for key in sorted(self.keys)]
+        emitted = tuple(Watermark(key, value) for key, value in merged if value is not None)
+        return (*emitted, IDLE) if self._announces(item) else emitted
+
+    def _announces(self, item: Item) -> bool:
+        """Whether all inputs that have not ended are idle now, and an idle message is due."""
+        left = self.inputs - len(self.done)
+        if not left or len(self.idle - self.done) < left:
+            return False
+        if isinstance(item, Done) and self.deviations.done_hides_idle:
+            return False
+        if self.announced and not (isinstance(item, Idle) and self.deviations.idle_repeated):
+            return False
+        self.announced = True
+        return True
+
+    def _wake(self, index: int, *, every_key: bool) -> None:
+        if index in self.idle:
+            self.idle.discard(index)
+            self.announced = False
+        if every_key:
+            for coalescer in self.keys.values():
+                coalescer.event(index)
+
+    def _first(self, key: int) -> _KeyFold:
+        """The coalescer of a key that appears; the inputs that are idle or have ended by now are so for it too."""
+        if both := self.idle & self.done:
+            raise JobFailedError(
+                Reason.NON_MONOTONIC,
+                f"key {key} appears after input {min(both)} was idle and then ended, and is told of both",
+                remedy="Turn the deviation `late_key_replays_idle` off, or send the key before inputs end.",
+            )
+        coalescer = _KeyFold(Coalescer.start(self.inputs))
+        for index in sorted(self.done | self.idle):
+            coalescer.other(index, DONE if index in self.done else IDLE)
+        return coalescer
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,99 +354,43 @@ class Merge:
     after: Keyed = field(repr=False)
 
 
-class _KeyedFolding:
-    """The keyed coalescer while it is being changed."""
-
-    def __init__(self, state: Keyed, deviations: Deviations) -> None:
-        self.inputs = state.inputs
-        self.idle = set(state.idle)
-        self.done = set(state.done)
-        self.keys = {key: Folding(coalescer) for key, coalescer in state.keys}
-        self.announced = state.announced
-        self.deviations = deviations
-
-    def frozen(self) -> Keyed:
-        keys = tuple((key, self.keys[key].frozen()) for key in sorted(self.keys))
-        return Keyed(self.inputs, frozenset(self.idle), frozenset(self.done), keys, self.announced)
-
-    def watermark(self, place: int, watermark: Watermark) -> Emitted:
-        if place in self.idle:
-            self._wake(place, every_key=not self.deviations.watermark_wakes_one_key)
-        key = watermark.key
-        coalescer = self.keys.get(key)
-        if coalescer is None:
-            coalescer = self.keys[key] = self._first(key)
-        value = coalescer.watermark(place, watermark)
-        if value is None:
-            return NOTHING
-        return (watermark if value == watermark.value else Watermark(key, value),)
-
-    def event(self, place: int) -> None:
-        if place in self.idle:
-            self._wake(place, every_key=True)
-        elif self.deviations.watermark_wakes_one_key:
-            for coalescer in self.keys.values():
-                coalescer.event(place)
-
-    def other(self, place: int, item: Item) -> Emitted:
-        if place in self.done:
-            reason = Reason.DUPLICATE_DONE if isinstance(item, Done) else Reason.NON_MONOTONIC
-            raise JobFailedError(
-                reason,
-                f"{item} came on input {place} after its end",
-                remedy="Send the end once, and nothing behind it.",
-            )
-        if isinstance(item, Done):
-            self.done.add(place)
-            if not self.deviations.late_key_replays_idle:
-                self.idle.discard(place)
-        else:
-            self.idle.add(place)
-        emitted = [
-            Watermark(key, value)
-            for key in sorted(self.keys)
-            if (value := self.keys[key].other(place, item)) is not None
-        ]
-        return (*emitted, IDLE) if self._announces(item) else tuple(emitted)
-
-    def _announces(self, item: Item) -> bool:
-        """Whether all inputs that have not ended are idle now, and that is to be said."""
-        left = self.inputs - len(self.done)
-        if not left or len(self.idle - self.done) < left:
-            return False
-        if isinstance(item, Done) and self.deviations.done_hides_idle:
-            return False
-        if self.announced and not (isinstance(item, Idle) and self.deviations.idle_repeated):
-            return False
-        self.announced = True
-        return True
-
-    def _wake(self, place: int, *, every_key: bool) -> None:
-        self.idle.discard(place)
-        self.announced = False
-        if every_key:
-            for coalescer in self.keys.values():
-                coalescer.event(place)
-
-    def _first(self, key: int) -> Folding:
-        """The coalescer of a key that appears, which knows the inputs that are idle or have ended by now."""
-        if both := self.idle & self.done:
-            raise JobFailedError(
-                Reason.NON_MONOTONIC,
-                f"key {key} appears after input {min(both)} was idle and then ended, and is told of both",
-                remedy="Turn the deviation `late_key_replays_idle` off, or send the key before inputs end.",
-            )
-        coalescer = Folding(Coalescer.start(self.inputs))
-        for place in sorted(self.done):
-            coalescer.other(place, DONE)
-        for place in sorted(self.idle):
-            coalescer.other(place, IDLE)
-        return coalescer
-
-
 Guarantee = Literal["none", "at_least_once", "exactly_once"]
-"""What snapshots promise; only `exactly_once` makes a queue wait behind its barrier."""
-Special = Watermark | Idle | Barrier
+"""How often an item counts after a restart; only with `exactly_once` does a queue wait behind its barrier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The inputs that have brought the `barrier` under way; `waits`: these are left alone until all have."""
+
+    waits: bool = False
+    barrier: Barrier | None = None
+    marked: frozenset[int] = frozenset()
+
+    def blocks(self, index: int) -> bool:
+        """Whether an input is left alone."""
+        return self.waits and index in self.marked
+
+    def observe(self, barrier: Barrier, index: int, name: str) -> Alignment:
+        """An input, called `name` and its index, has brought a barrier; `ModelError` while another is under way."""
+        if self.barrier is not None and self.barrier != barrier:
+            raise ModelError(
+                f"{name} {index} brings barrier {barrier.snapshot} while {self.barrier.snapshot} is under way",
+                remedy="Begin a snapshot after the one before has ended.",
+            )
+        # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot is taken.
+        return Alignment(self.waits or barrier.terminal, barrier, self.marked | {index})
+
+    def without(self, index: int) -> Alignment:
+        """An input has ended."""
+        return replace(self, marked=self.marked - {index})
+
+    def complete(self, live: Collection[int]) -> Barrier | None:
+        """The barrier if it has come on all inputs that have not ended."""
+        return self.barrier if self.marked.issuperset(live) else None
+
+    def passed(self) -> Alignment:
+        """The snapshot was taken."""
+        return Alignment(self.waits)
 
 
 class Progress(StrEnum):
@@ -404,45 +404,31 @@ class Progress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class QueueMerge:
-    """Effect: what one item of queue `queue` did to the watermarks of the edge."""
+class Taken:
+    """Effect: the first `count` items of queue `queue` of input edge `edge` were taken."""
 
+    edge: int
     queue: int
-    item: Item
-    emitted: Emitted
-    after: Keyed = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """What a drain gave: either events or specials in `out`; `taken` counts the items that left each queue."""
-
-    edge: EdgeStream
-    progress: Progress
-    out: tuple[Item, ...] = ()
-    taken: tuple[tuple[int, int], ...] = ()
-    merges: tuple[QueueMerge, ...] = field(default=(), repr=False)
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeStream:
-    """The queues of one edge with what lies on them, None for one that has ended.
+    """The queues of an edge with what lies on them, None for one that has ended; `number` is that of the edge.
 
-    `keyed` merges the queues; `marked` are those whose `barrier` has come, `waiting` whether these are left alone;
-    `stash` is what was set aside.
+    `keyed` merges the queues; `stash` is what was set aside.
     """
 
     queues: tuple[tuple[Item, ...] | None, ...]
     keyed: Keyed
-    waiting: bool = False
-    marked: frozenset[int] = frozenset()
-    barrier: Barrier | None = None
-    stash: tuple[Special, ...] = ()
+    alignment: Alignment
+    number: int = 0
+    stash: tuple[Watermark | Idle | Barrier, ...] = ()
 
     @classmethod
-    def start(cls, queues: int, guarantee: Guarantee = "at_least_once") -> EdgeStream:
+    def start(cls, queues: int, guarantee: Guarantee = "at_least_once", number: int = 0) -> EdgeStream:
         """An edge of empty queues."""
-        return cls(((),) * queues, Keyed.start(queues), guarantee == "exactly_once")
+        return cls(((),) * queues, Keyed(queues), Alignment(guarantee == "exactly_once"), number)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -468,100 +454,60 @@ class EdgeStream:
         lying = self.queues[queue]
         if lying is None:
             raise ModelError(f"queue {queue} has ended", remedy="Push nothing behind the end.")
-        queues = (*self.queues[:queue], (*lying, *items), *self.queues[queue + 1 :])
-        return EdgeStream(queues, self.keyed, self.waiting, self.marked, self.barrier, self.stash)
+        return replace(self, queues=(*self.queues[:queue], (*lying, *items), *self.queues[queue + 1 :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a drain gave: either events or specials in `out`; `taken` counts the items that left each queue."""
+
+    edge: EdgeStream
+    progress: Progress
+    out: tuple[Item, ...] = ()
+    taken: tuple[Taken, ...] = ()
+    merges: tuple[Merge, ...] = field(default=(), repr=False)
 
 
 def drain(edge: EdgeStream, deviations: Deviations = DESIGN) -> Drained:
     """One drain of all queues; raises `JobFailedError` when merging does."""
     if edge.stash:
         after = replace(edge, stash=())
-        last = after.ended and not deviations.last_watermark_lost
+        last = after.exhausted and not deviations.last_watermark_lost
         return Drained(after, Progress.DONE if last else Progress.MADE_PROGRESS, edge.stash)
-    if edge.exhausted:
-        return Drained(edge, Progress.WAS_ALREADY_DONE)
-    ready = [(n, lying) for n, lying in enumerate(edge.queues) if lying and not (edge.waiting and n in edge.marked)]
-    if not ready:
-        return Drained(edge, Progress.NO_PROGRESS)
-    work = _Draining(edge, deviations)
-    for queue, lying in ready:
-        if work.take(queue, lying):
-            break
-    return work.drained()
-
-
-class _Draining:
-    """An edge while it is drained."""
-
-    def __init__(self, edge: EdgeStream, deviations: Deviations) -> None:
-        self.queues = list(edge.queues)
-        self.keyed = edge.keyed
-        self.waiting = edge.waiting
-        self.marked = set(edge.marked)
-        self.barrier = edge.barrier
-        self.stash: list[Special] = []
-        self.events: list[Event] = []
-        self.taken: list[tuple[int, int]] = []
-        self.merges: list[QueueMerge] = []
-        self.deviations = deviations
-
-    def take(self, queue: int, lying: tuple[Item, ...]) -> bool:
-        """Take from one queue; returns whether a barrier is complete, which ends the drain."""
+    queues, keyed, alignment = list(edge.queues), edge.keyed, edge.alignment
+    events: list[Item] = []
+    specials: list[Watermark | Idle | Barrier] = []
+    taken: list[Taken] = []
+    merges: list[Merge] = []
+    for queue, lying in enumerate(edge.queues):
+        if not lying or alignment.blocks(queue):
+            continue
         count = next((n for n, item in enumerate(lying) if type(item) is not Event), len(lying))
-        events: tuple[Event, ...] = lying[:count]  # type: ignore[assignment]
-        special = lying[count] if count < len(lying) else None
-        self.events += events
-        self.queues[queue] = lying[count + (special is not None) :]
-        self.taken.append((queue, count + (special is not None)))
-        if events and not self.deviations.event_after_special:
-            self._merge(queue, events[-1])
-        if special is not None:
-            self._interpret(queue, special)
-        if events and self.deviations.event_after_special:
-            self._merge(queue, events[-1])
-        return special is not None and self._barrier_complete()
-
-    def _interpret(self, queue: int, special: Item) -> None:
-        if isinstance(special, Barrier):
-            self._observe(queue, special)
-            return
-        if isinstance(special, Done):
-            self.queues[queue] = None
-            self.marked.discard(queue)
-        self._merge(queue, special)
-
-    def _merge(self, queue: int, item: Item) -> None:
-        after, emitted = self.keyed.step(queue, item, self.deviations)
-        if after is not self.keyed:
-            self.merges.append(QueueMerge(queue, item, emitted, after))
-        self.keyed = after
-        self.stash += emitted
-
-    def _observe(self, queue: int, barrier: Barrier) -> None:
-        if self.barrier is not None and self.barrier != barrier:
-            raise ModelError(
-                f"queue {queue} brings barrier {barrier.snapshot} while {self.barrier.snapshot} is under way",
-                remedy="Begin a snapshot after the one before has ended.",
-            )
-        self.barrier = barrier
-        self.marked.add(queue)
-        # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot is taken.
-        self.waiting = self.waiting or barrier.terminal
-
-    def _barrier_complete(self) -> bool:
-        live = [queue for queue, lying in enumerate(self.queues) if lying is not None]
-        if self.barrier is None or not live or not self.marked.issuperset(live):
-            return False
-        self.stash.append(self.barrier)
-        self.barrier = None
-        self.marked.clear()
-        return True
-
-    def drained(self) -> Drained:
-        kept = tuple(self.stash) if self.events else ()
-        edge = EdgeStream(tuple(self.queues), self.keyed, self.waiting, frozenset(self.marked), self.barrier, kept)
-        finished = edge.exhausted if self.deviations.last_watermark_lost else edge.ended
-        out: tuple[Item, ...] = tuple(self.events) or tuple(self.stash)
-        return Drained(
-            edge, Progress.DONE if finished else Progress.MADE_PROGRESS, out, tuple(self.taken), tuple(self.merges)
-        )
+        events += lying[:count]
+        special = lying[count : count + 1]
+        queues[queue] = None if special == (DONE,) else lying[count + 1 :]
+        taken.append(Taken(edge.number, queue, count + len(special)))
+        # Of the events one is enough to wake the queue.
+        updates = (*lying[:count][-1:], *special)
+        for item in reversed(updates) if deviations.event_after_special else updates:
+            if isinstance(item, Barrier):
+                alignment = alignment.observe(item, queue, "queue")
+                continue
+            if isinstance(item, Done):
+                alignment = alignment.without(queue)
+            merged, emitted = keyed.step(queue, item, deviations)
+            if merged is not keyed:
+                merges.append(Merge("edge", edge.number, queue, item, emitted, merged))
+            keyed = merged
+            specials += emitted
+        live = [number for number, left in enumerate(queues) if left is not None]
+        if special and live and (barrier := alignment.complete(live)):
+            specials.append(barrier)
+            alignment = alignment.passed()
+            break
+    if not taken:
+        return Drained(edge, Progress.WAS_ALREADY_DONE if edge.exhausted else Progress.NO_PROGRESS)
+    after = EdgeStream(tuple(queues), keyed, alignment, edge.number, tuple(specials) if events else ())
+    finished = after.exhausted if deviations.last_watermark_lost else after.ended
+    progress = Progress.DONE if finished else Progress.MADE_PROGRESS
+    return Drained(after, progress, tuple(events or specials), tuple(taken), tuple(merges))

@@ -76,6 +76,34 @@ def require_watermark(key: int, value: int) -> Watermark:
     return Watermark(key, value)
 
 
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The times `offset + n * size` for every whole n, in the unit of the times. Exact for negative times.
+
+    Raises `ModelError` for a size below 1 and for an offset outside [0, size).
+    """
+
+    size: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ModelError(f"frame size {self.size} is not positive", remedy="Use a frame size of at least 1.")
+        if not 0 <= self.offset < self.size:
+            raise ModelError(
+                f"frame offset {self.offset} is not within a frame of {self.size}",
+                remedy="Use an offset from 0 up to the frame size, exclusive.",
+            )
+
+    def floor(self, time: int) -> int:
+        """The highest time of the grid that is not above `time`; `MIN` if that is below the lowest time."""
+        return max(MIN, time - (time - self.offset) % self.size)
+
+    def higher(self, time: int) -> int:
+        """The lowest time of the grid above `time`; `MAX` if that is beyond the highest time."""
+        return min(MAX, time - (time - self.offset) % self.size + self.size)
+
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -113,9 +141,3 @@ class FrozenMap(Mapping[K, V]):
 
     def __repr__(self) -> str:
         return repr(self._entries)
-
-    def __getstate__(self) -> dict[K, V]:
-        return self._entries
-
-    def __setstate__(self, entries: dict[K, V]) -> None:
-        self._entries = entries

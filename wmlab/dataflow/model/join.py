@@ -27,24 +27,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal, get_args
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Watermark
 from wmlab.dataflow.model.processor import (
-    Complete,
+    DESIGN,
+    Deviations,
     Drop,
-    EdgeWatermark,
-    GlobalWatermark,
     JobFailedError,
     Processor,
     Reason,
     Reply,
-    Row,
-    Stimulus,
     Values,
-    by_default,
     time_of,
 )
 
@@ -70,12 +65,6 @@ class JoinState:
     limits: FrozenMap[int, int] = field(default_factory=FrozenMap)
     received: FrozenMap[int, int] = field(default_factory=FrozenMap)
     emitted: FrozenMap[int, int] = field(default_factory=FrozenMap)
-
-    @classmethod
-    def of_keys(cls, keys: Iterable[int]) -> JoinState:
-        """Nothing came on any of these keys."""
-        start = FrozenMap((key, START) for key in sorted(keys))
-        return cls(limits=start, received=start, emitted=start)
 
     @property
     def rows(self) -> int:
@@ -103,6 +92,8 @@ class StreamJoin(Processor[JoinState]):
     mistake.
     """
 
+    counts_retries: ClassVar[bool] = True
+
     kind: Kind = "inner"
     keys: tuple[Mapping[int, int], Mapping[int, int]]
     widths: tuple[int, int]
@@ -124,55 +115,48 @@ class StreamJoin(Processor[JoinState]):
 
     def start(self) -> JoinState:
         """No row and no watermark came."""
-        return JoinState.of_keys([*self.keys[LEFT], *self.keys[RIGHT]])
+        times = FrozenMap((key, START) for key in sorted([*self.keys[LEFT], *self.keys[RIGHT]]))
+        return JoinState(limits=times, received=times, emitted=times)
 
-    def step(self, state: JoinState, stimulus: Stimulus) -> Reply[JoinState]:
-        """Raises `JobFailedError` at the row limit, `ModelError` for a row without a time."""
-        match stimulus:
-            case Row(retry=True):
-                return self._again(state)
-            case Row(edge, event):
-                return self._row(state, edge, event)
-            case EdgeWatermark(watermark=watermark):
-                return self._watermark(state, watermark)
-            case GlobalWatermark():
-                return Reply(state)
-            case Complete() if not self.deviations.unmatched_lost_at_end:
-                left_over = [row for rows in state.buffers for row in rows if row.unmatched]
-                return Reply(replace(state, buffers=((), ())), tuple(self._padded(row.values) for row in left_over))
-        return by_default(state, stimulus)
+    def watermark(self, state: JoinState, watermark: Watermark) -> Reply[JoinState]:  # noqa: ARG002
+        """Those over all edges are ignored."""
+        return Reply(state)
+
+    def complete(self, state: JoinState) -> Reply[JoinState]:
+        """What never found a partner leaves padded."""
+        if self.deviations.unmatched_lost_at_end:
+            return Reply(state)
+        unmatched = [row for rows in state.buffers for row in rows if row.unmatched]
+        return Reply(replace(state, buffers=((), ())), tuple(self._padded(row.values) for row in unmatched))
 
     def _across(self, key: int) -> FrozenMap[int, int]:
         """The bounds of a key on keys of the other side; those within one side mean nothing to a join."""
         other = self.keys[RIGHT if key in self.keys[LEFT] else LEFT]
         return FrozenMap((bounded, amount) for bounded, amount in self.bounds[key].items() if bounded in other)
 
-    def _row(self, state: JoinState, side: int, event: Event) -> Reply[JoinState]:
+    def row(self, state: JoinState, edge: int, event: Event) -> Reply[JoinState]:
+        """It is dropped, or matched and perhaps kept. Raises `JobFailedError` at the row limit."""
         if not self.deviations.limit_when_exceeded:
             self._require_room(state)
-        times = {key: time_of(event.values, column) for key, column in self.keys[side].items()}
-        late = [key for key, time in times.items() if time < state.received[key]]
-        if late:
-            return Reply(state, drops=(self._drop(side, event, late[0], times, state),))
+        times = {key: time_of(event.values, column) for key, column in self.keys[edge].items()}
+        late = next((key for key, time in times.items() if time < state.received[key]), None)
+        if late is not None:
+            return Reply(state, drops=(Drop(edge, event, "join", late, times[late], state.received[late]),))
         kept = all(time >= state.limits[key] for key, time in times.items())
         if kept:
             self._require_room(state)
-        state, partners = self._matched(state, side, event.values)
-        unmatched = side == self.outer and not partners
+        state, partners = self._matched(state, edge, event.values)
+        unmatched = edge == self.outer and not partners
         if kept:
-            state = state.buffer(side, (*state.buffers[side], Buffered(event.values, unmatched)))
+            state = state.buffer(edge, (*state.buffers[edge], Buffered(event.values, unmatched)))
         results = partners or ([self._padded(event.values)] if unmatched and not kept else [])
         return Reply(state, tuple(results))
 
-    def _again(self, state: JoinState) -> Reply[JoinState]:
-        """A row that was taken, and whose results did not fit: nothing is left to do, but the limit may be asked."""
+    def row_again(self, state: JoinState) -> Reply[JoinState]:
+        """Nothing is left to do, but it may count against the row limit."""
         if self.deviations.retry_counts_as_row:
             self._require_room(state)
         return Reply(state)
-
-    def counts_retries(self) -> bool:
-        """It is told of rows that are offered again. Source: upstream class `StreamToStreamJoinP`."""
-        return True
 
     def _require_room(self, state: JoinState) -> None:
         if self.limit is not None and state.rows >= self.limit:
@@ -181,9 +165,6 @@ class StreamJoin(Processor[JoinState]):
                 f"The join keeps {state.rows} rows at a limit of {self.limit}, and another row came.",
                 remedy="Raise the limit, tighten the bounds, or find out which side sends no watermarks.",
             )
-
-    def _drop(self, side: int, event: Event, key: int, times: Mapping[int, int], state: JoinState) -> Drop:
-        return Drop(side, event, "join", key, times[key], state.received[key])
 
     def _matched(self, state: JoinState, side: int, values: Values) -> tuple[JoinState, list[Event]]:
         """The joined rows, and the other side's rows with those marked that found their partner."""
@@ -200,16 +181,16 @@ class StreamJoin(Processor[JoinState]):
         nulls = (None,) * self.widths[RIGHT if self.outer == LEFT else LEFT]
         return Event(values + nulls if self.outer == LEFT else nulls + values)
 
-    def _watermark(self, state: JoinState, watermark: Watermark) -> Reply[JoinState]:
+    def edge_watermark(self, state: JoinState, watermark: Watermark) -> Reply[JoinState]:
+        """Limits rise, rows that can find no partner any more go, and watermarks that are due leave."""
         key, value = watermark.key, watermark.value
         if key not in state.received:
             return Reply(state)
         limits = state.limits
         for bounded, amount in self.bounds.get(key, {}).items():
             limits = limits.put(bounded, max(limits[bounded], value - amount))
-        rose = limits != state.limits
-        state = replace(state, received=state.received.put(key, value), limits=limits)
-        state, padded = self._purged(state) if rose else (state, ())
+        after = replace(state, received=state.received.put(key, value), limits=limits)
+        state, padded = (after, ()) if limits == state.limits else self._purged(after)
         due = {known: self._due(state, known) for known in state.emitted}
         out = [Watermark(known, time) for known, time in due.items() if time > state.emitted[known]]
         emitted = FrozenMap({**state.emitted, **{item.key: item.value for item in out}})
@@ -218,14 +199,15 @@ class StreamJoin(Processor[JoinState]):
     def _purged(self, state: JoinState) -> tuple[JoinState, tuple[Event, ...]]:
         padded: list[Event] = []
         for side in (LEFT, RIGHT):
-            useful = [row for row in state.buffers[side] if self._useful(state, side, row.values)]
-            gone = [row for row in state.buffers[side] if not self._useful(state, side, row.values)]
-            padded += [self._padded(row.values) for row in gone if row.unmatched]
+            limits = [(column, state.limits[key]) for key, column in self.keys[side].items()]
+            useful: list[Buffered] = []
+            for row in state.buffers[side]:
+                if all(time_of(row.values, column) >= limit for column, limit in limits):
+                    useful.append(row)
+                elif row.unmatched:
+                    padded.append(self._padded(row.values))
             state = state.buffer(side, useful)
         return state, tuple(padded)
-
-    def _useful(self, state: JoinState, side: int, values: Values) -> bool:
-        return all(time_of(values, column) >= state.limits[key] for key, column in self.keys[side].items())
 
     def _due(self, state: JoinState, key: int) -> int:
         """The watermark of a key that the output may have now, by the formula of this join."""
@@ -246,26 +228,14 @@ class StreamJoin(Processor[JoinState]):
         With the formula `buffer` watermarks are not part of a snapshot, so a row that was late can come in again.
         Source: "Stream-to-stream join", Fault tolerance.
         """
-        if not snapshots:
-            return self.start()
         start = self.start()
-        received = start.received if self.output == "buffer" else _lowest([one.received for one in snapshots])
-        return replace(
-            start, buffers=snapshots[0].buffers, limits=_lowest([one.limits for one in snapshots]), received=received
-        )
+        received = start.received if self.output == "buffer" else _lowest([state.received for state in snapshots])
+        limits = _lowest([state.limits for state in snapshots])
+        return replace(start, buffers=snapshots[0].buffers, limits=limits, received=received)
 
 
 def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
-    return FrozenMap((key, min(one[key] for one in maps)) for key in maps[0])
-
-
-def missing_bound(bounds: Bounds, left: Collection[int], right: Collection[int]) -> str | None:
-    """Which direction has no bound, in words; None if both have one."""
-    if not any(b in right for a in left for b in bounds.get(a, {})):
-        return f"no time of the right side (keys {_listed(right)}) is bounded by one of the left (keys {_listed(left)})"
-    if not any(b in left for a in right for b in bounds.get(a, {})):
-        return f"no time of the left side (keys {_listed(left)}) is bounded by one of the right (keys {_listed(right)})"
-    return None
+    return FrozenMap((key, min(times[key] for times in maps)) for key in maps[0])
 
 
 def minimum_spread(bounds: Bounds, left: Collection[int]) -> int:
@@ -286,27 +256,35 @@ def minimum_spread(bounds: Bounds, left: Collection[int]) -> int:
     return max(1, min(from_left) + min(from_right))
 
 
-def _listed(keys: Collection[int]) -> str:
-    return ", ".join(map(str, sorted(keys)))
-
-
 def require_joinable(join: StreamJoin) -> None:
     """Raises `ModelError` unless both sides have keys of their own and bound each other."""
     left, right = join.keys
-    for keys, name in ((left, "left"), (right, "right")):
+    known = sorted([*left, *right])
+    both = sorted(left.keys() & right.keys())
+    strange = sorted({*join.bounds, *(key for bounded in join.bounds.values() for key in bounded)} - {*known})
+    sides = (("left", left), ("right", right))
+    for name, keys in sides:
         if not keys:
             _refuse(f"The {name} side of the join carries no watermarks.", "Give it a time column with a key.")
-    if both := sorted(left.keys() & right.keys()):
+    if both:
         _refuse(f"Key {both[0]} is on both sides of the join.", "Give the sources of the two sides different keys.")
-    known = {*left, *right}
-    if strange := sorted({*join.bounds, *(key for bounded in join.bounds.values() for key in bounded)} - known):
-        _refuse(f"A bound names key {strange[0]}, which is on neither side.", f"Use keys among {sorted(known)}.")
-    if problem := missing_bound(join.bounds, left, right):
-        _refuse(problem, "Compare a time of each side with the other's plus or minus a constant, in both directions.")
-    if join.kind not in ("inner", "left outer", "right outer"):
+    if strange:
+        _refuse(f"A bound names key {strange[0]}, which is on neither side.", f"Use keys among {known}.")
+    for (here, ours), (there, theirs) in (sides, sides[::-1]):
+        if not any(bounded in theirs for key in ours for bounded in join.bounds.get(key, {})):
+            _refuse(
+                f"no time of the {there} side (keys {_listed(theirs)}) is bounded by one of the {here} "
+                f"(keys {_listed(ours)})",
+                "Compare a time of each side with the other's plus or minus a constant, in both directions.",
+            )
+    if join.kind not in get_args(Kind):
         _refuse(f"There is no join {join.kind!r}.", "Use 'inner', 'left outer' or 'right outer'.")
-    if join.output not in ("state", "buffer"):
+    if join.output not in get_args(Output):
         _refuse(f"There is no output formula {join.output!r}.", "Use 'state' or 'buffer'.")
+
+
+def _listed(keys: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(keys)))
 
 
 def _refuse(problem: str, remedy: str) -> None:

@@ -19,9 +19,8 @@ from math import comb
 from typing import Generic, TypeVar
 
 from wmlab.dataflow.model.coalescer import Emitted, Keyed
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import IDLE, MIN, Done, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import JobFailedError
+from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 
 S = TypeVar("S", bound=Hashable)
 T = TypeVar("T")
@@ -66,7 +65,7 @@ class Outcome:
 
 def merging(inputs: int, deviations: Deviations = DESIGN) -> Rule[Keyed]:
     """The coalescer of all keys. Source: upstream class `KeyedWatermarkCoalescer`."""
-    return Rule(Keyed.start(inputs), lambda state, place, item: state.step(place, item, deviations))
+    return Rule(Keyed(inputs), lambda state, place, item: state.step(place, item, deviations))
 
 
 def orders(inputs: Inputs) -> int:

@@ -1,28 +1,80 @@
-"""What a processor is: a frozen description with a pure `step(state, stimulus) -> Reply`.
+"""What a processor is: a frozen description whose `step(state, stimulus) -> Reply` is pure; and the named deviations.
 
 The tasklet calls it with one stimulus at a time. A processor that cannot take it replies `accepted=False` and an
 otherwise usable reply (it may have emitted something to make room); the same stimulus is then repeated before anything
 else reaches it. Everything that leaves the processor is in the reply; the state is frozen, so it is its own snapshot.
 
-A processor that does nothing special with a stimulus replies `by_default`:
+`DESIGN` follows the documents; `SHIPPED` is what the code of 2026-08 does with assertions off. Any mixture can be run.
 
-    watermark of one edge             nothing
-    watermark over all edges          the same watermark
-    all inputs idle                   an idle message
-    an edge, or all of them, ended    nothing
-
-Source: "Keyed watermark support", Processor API; upstream classes `Processor`, `AbstractProcessor`.
+Source: "Keyed watermark support", Processor API; upstream classes `Processor`, `AbstractProcessor`, and for the
+deviations `KeyedWatermarkCoalescer`, `ConcurrentInboundEdgeStream`, `ProcessorTasklet`,
+`AsyncTransformUsingServiceUnorderedP`, `StreamToStreamJoinP`, `SlidingWindowP`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Value, Watermark
+
+Mode = Literal["design", "hz"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviations:
+    """Which defects of the implementation are on."""
+
+    watermark_wakes_one_key: bool = False
+    """A watermark ends the idleness of its own key only."""
+    idle_repeated: bool = False
+    """An idle message is sent again for every repeated one while all inputs are idle."""
+    done_hides_idle: bool = False
+    """When the end of an input leaves only idle ones, no idle message is sent."""
+    late_key_replays_idle: bool = False
+    """A key that first comes after an input was idle and then ended fails the job."""
+    event_after_special: bool = False
+    """An event and an idle message drained together are reported in the wrong order."""
+    last_watermark_lost: bool = False
+    """Watermarks released by the end of inputs are not delivered."""
+    emission_unchecked: bool = False
+    """Only the receiver of a watermark notices that it went back; what a sink or nobody receives is never checked."""
+    keys_in_order_of_number: bool = False
+    """The unordered asynchronous step expects keys to appear as 0, 1, 2, ...; not on in `hz`, where it keeps its
+    contract."""
+    idle_overtakes: bool = False
+    """Idle messages pass the work that a processor still holds."""
+    retry_counts_as_row: bool = False
+    """A row whose output did not fit is counted again against the limit of a join."""
+    limit_when_exceeded: bool = False
+    """State limits fail when a count would exceed the limit. Without it a window fails when the count would equal it,
+    and a join, once it holds as many rows, at the next row of any kind; upstream does so, and it is not on in `hz`."""
+    every_boundary: bool = False
+    """A window visits every frame of a gap without data."""
+    rejected_rows_silent: bool = False
+    """Rows that a source's filter rejects neither advance its watermark nor count against idleness."""
+    unmatched_lost_at_end: bool = False
+    """Outer rows without a partner that are still buffered when both inputs end are not emitted."""
+    key_zero_only: bool = False
+    """A stateful map refuses watermarks of keys other than 0."""
+
+    def __str__(self) -> str:
+        """The options that are on."""
+        return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "as designed"
+
+
+DESIGN: Final = Deviations()
+BY_NAME: Final = frozenset({"keys_in_order_of_number", "limit_when_exceeded"})
+"""Options that belong to neither mode."""
+SHIPPED: Final = Deviations(**{f.name: f.name not in BY_NAME for f in fields(Deviations)})
+
+
+def deviations(mode: Mode) -> Deviations:
+    """`design`: none; `hz`: all of them but those `BY_NAME`."""
+    return SHIPPED if mode == "hz" else DESIGN
 
 
 class Reason(StrEnum):
@@ -42,10 +94,6 @@ class JobFailedError(ModelError):
     def __init__(self, reason: Reason, problem: str, *, remedy: str) -> None:
         self.reason = reason
         super().__init__(problem, remedy=remedy)
-
-    def at(self, place: str) -> JobFailedError:
-        """The same failure with the place where it happened in front: a vertex, an edge."""
-        return JobFailedError(self.reason, f"{place}: {self.problem}", remedy=self.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +137,15 @@ class Complete:
     """Stimulus: all inputs have ended. A reply with `accepted=False` asks for it again (calls are in flight)."""
 
 
+Values = tuple[Value, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Stimulus: an asynchronous call returned the rows `results`; None: it failed."""
 
     call: int
-    results: tuple[tuple[Value, ...], ...] | None
+    results: tuple[Values, ...] | None
 
 
 Stimulus = Row | EdgeWatermark | GlobalWatermark | InputIdle | EdgeDone | Complete | Answer
@@ -140,57 +191,83 @@ class Reply(Generic[S_co]):
     calls: tuple[Call, ...] = ()
 
 
-class Processor(Protocol[S]):
-    """A vertex's behaviour. `S` is its frozen state."""
+class Processor(Generic[S]):
+    """A vertex's behaviour; `S` is its frozen state. One method for each stimulus, here with its default.
+
+    Methods raise `JobFailedError` if the stimulus ends the job.
+    """
+
+    counts_retries: ClassVar[bool] = False
+    """Whether a row is offered again (`Row.retry`) when its output did not fit. It has taken the row in by then, and
+    replies without output. Source: upstream class `StreamToStreamJoinP`."""
+
+    def step(self, state: S, stimulus: Stimulus) -> Reply[S]:
+        """What the stimulus does."""
+        match stimulus:
+            case Row(edge, event, retry):
+                return self.row_again(state) if retry else self.row(state, edge, event)
+            case GlobalWatermark(watermark):
+                return self.watermark(state, watermark)
+            case EdgeWatermark(watermark=watermark):
+                return self.edge_watermark(state, watermark)
+            case InputIdle():
+                return self.idle(state)
+            case Complete():
+                return self.complete(state)
+            case Answer(call, results):
+                return self.answer(state, call, results)
+        return Reply(state)
 
     def start(self) -> S:
         """The state before anything came."""
+        raise NotImplementedError
 
-    def step(self, state: S, stimulus: Stimulus) -> Reply[S]:
-        """What the stimulus does. Raises `JobFailedError` if it ends the job."""
+    def row(self, state: S, edge: int, event: Event) -> Reply[S]:
+        """An event came on input `edge`. Raises `ModelError` for a row without a time."""
+        raise NotImplementedError
 
-    def size(self, state: S) -> int:
-        """How many rows or accumulators the state holds."""
+    def row_again(self, state: S) -> Reply[S]:
+        """A row was offered again, see `counts_retries`: nothing."""
+        return Reply(state)
+
+    def edge_watermark(self, state: S, watermark: Watermark) -> Reply[S]:  # noqa: ARG002
+        """A watermark was coalesced over one edge: nothing."""
+        return Reply(state)
+
+    def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
+        """A watermark was coalesced over all edges: the same watermark leaves."""
+        return Reply(state, (watermark,))
+
+    def idle(self, state: S) -> Reply[S]:
+        """All inputs are idle: an idle message leaves."""
+        return Reply(state, (IDLE,))
+
+    def complete(self, state: S) -> Reply[S]:
+        """All inputs have ended: nothing."""
+        return Reply(state)
+
+    def answer(self, state: S, call: int, results: tuple[Values, ...] | None) -> Reply[S]:  # noqa: ARG002
+        """A call returned: a `ModelError`, since none was made."""
+        raise ModelError(f"There is no call {call} to answer.", remedy="Answer only the processor that made the call.")
+
+    def size(self, state: S) -> int:  # noqa: ARG002
+        """How many rows or accumulators the state holds: none."""
+        return 0
 
     def may_snapshot(self, state: S) -> bool:  # noqa: ARG002
         """Whether a snapshot can be taken now: always, except that an ordered asynchronous step waits for its calls."""
         return True
 
-    def restore(self, snapshots: Sequence[S]) -> S:
+    def outstanding(self, state: S) -> tuple[Call, ...]:  # noqa: ARG002
+        """The calls that wait for an answer, which have to be made again after a restart: none."""
+        return ()
+
+    def restore(self, snapshots: Sequence[S]) -> S:  # noqa: ARG002
         """The state of an instance after a restart, from the snapshots of all instances of the vertex, its own first.
 
         What belongs to rows comes from its own; of the others only the watermarks count, the lowest of which applies.
         """
-
-
-@runtime_checkable
-class CountsRetries(Protocol):
-    """A processor that has to be told when a row is offered again because its output did not fit (`Row.retry`).
-
-    It has taken the row in by then, and replies without output. Others are never offered a row twice.
-    Source: upstream class `StreamToStreamJoinP`.
-    """
-
-    def counts_retries(self) -> bool:
-        """Whether it wants to be told."""
-
-
-Values = tuple[Value, ...]
-
-
-def by_default(state: S, stimulus: Stimulus) -> Reply[S]:
-    """The reply of a processor that does nothing special with the stimulus.
-
-    Raises `ModelError` for a row or an answer, which every processor has to know about itself.
-    """
-    match stimulus:
-        case GlobalWatermark(watermark):
-            return Reply(state, (watermark,))
-        case InputIdle():
-            return Reply(state, (IDLE,))
-        case EdgeWatermark() | EdgeDone() | Complete():
-            return Reply(state)
-    raise ModelError(f"This processor cannot take {stimulus}.", remedy="Answer only the processor that made the call.")
+        return self.start()
 
 
 def time_of(values: Values, column: int) -> int:

@@ -24,9 +24,8 @@ from math import gcd
 from typing import Final, Generic, Protocol, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
-from wmlab.dataflow.model.frames import Frames
-from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Watermark
+from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
+from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 T = TypeVar("T")
 

@@ -15,20 +15,33 @@ Source: "Keyed watermark support", Processor API and Coalescing of WMs with diff
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from itertools import chain
+from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.coalescer import EdgeStream, Guarantee, Keyed, Merge, Progress, drain
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
-from wmlab.dataflow.model.items import DONE, IDLE, MIN, Barrier, Event, Idle, Item, Watermark
+from wmlab.dataflow.model.coalescer import (
+    Alignment,
+    Drained,
+    EdgeStream,
+    Emitted,
+    Guarantee,
+    Keyed,
+    Merge,
+    Progress,
+    Taken,
+    drain,
+)
+from wmlab.dataflow.model.items import DONE, IDLE, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
+    DESIGN,
     Answer,
     Call,
     Complete,
-    CountsRetries,
+    Deviations,
     Drop,
     EdgeDone,
     EdgeWatermark,
@@ -57,15 +70,6 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Effect: the first `count` items of queue `queue` of input edge `edge` were taken."""
-
-    edge: int
-    queue: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Snapshot(Generic[S]):
     """Effect: the processor's state at the barrier, as `Processor.restore` takes it."""
 
@@ -78,26 +82,18 @@ class TaskletState(Generic[S]):
     """One processor instance between two rounds.
 
     `edges` are the input edges with what lies on their queues, `keyed` merges the edges, `groups` are the edges that
-    have not ended by ascending priority (only the first group is drained, from place `cursor` on). `inbox` are the
-    events of edge `current` that the processor has not accepted yet, `retry` says that the first of them was offered
-    before; `completing` is the edge whose end the processor has to be told; the callbacks wait behind both. `marked`
-    are the edges whose `barrier` has come. `forwarded` has the last watermark per key that left.
+    have not ended by ascending priority (only the first group is drained, from index `cursor` on). `pending` is what
+    the processor has not accepted yet, in the order in which it is offered. `forwarded` has the last watermark per key
+    that left.
     """
 
     processor: S
     edges: tuple[EdgeStream, ...]
     keyed: Keyed
     groups: tuple[tuple[int, ...], ...]
+    alignment: Alignment
     cursor: int = 0
-    current: int | None = None
-    inbox: tuple[Event, ...] = ()
-    retry: bool = False
-    completing: int | None = None
-    edge_callbacks: tuple[Watermark, ...] = ()
-    global_callbacks: tuple[Watermark | Idle, ...] = ()
-    waiting: bool = False
-    marked: frozenset[int] = frozenset()
-    barrier: Barrier | None = None
+    pending: tuple[Stimulus, ...] = ()
     forwarded: tuple[tuple[int, int], ...] = ()
     phase: Phase = Phase.WORKING
 
@@ -121,293 +117,110 @@ class Turn(Generic[S]):
     snapshot: Snapshot[S] | None = None
 
 
-@dataclass(slots=True)
-class Batch:
-    """What one drain of an edge brought: its events or its watermarks, and what the instance's merging let through.
-
-    `ended`: the edge has ended, of which the processor has to be told.
-    """
-
-    edge: int
-    events: tuple[Event, ...] = ()
-    edge_watermarks: tuple[Watermark, ...] = ()
-    merged: tuple[Watermark | Idle, ...] = ()
-    ended: bool = False
-
-
-@dataclass(slots=True)
-class Intake:
-    """The inputs of one state while they change; the fields are those of `TaskletState`."""
-
-    edges: list[EdgeStream]
-    keyed: Keyed
-    groups: tuple[tuple[int, ...], ...]
-    cursor: int
-    waiting: bool
-    marked: frozenset[int]
-    barrier: Barrier | None
-    deviations: Deviations
-    taken: list[Taken] = field(default_factory=list)
-    merges: list[Merge] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, state: TaskletState[Any], deviations: Deviations) -> Intake:
-        """The inputs of a state."""
-        return cls(
-            list(state.edges),
-            state.keyed,
-            state.groups,
-            state.cursor,
-            state.waiting,
-            state.marked,
-            state.barrier,
-            deviations,
-        )
-
-    @property
-    def barrier_complete(self) -> bool:
-        """Whether the barrier has come on every edge that has not ended."""
-        return self.barrier is not None and all(self.marked.issuperset(group) for group in self.groups)
-
-    def barrier_passed(self) -> None:
-        """The snapshot was taken."""
-        self.barrier, self.marked = None, frozenset()
-
-    def fill(self) -> Batch | None:
-        """Drain the edges of the first group in turn until one gives something; None if none does."""
-        for _ in self.groups[0]:
-            edge = self.groups[0][self.cursor]
-            batch = None if self.waiting and edge in self.marked else self._drain(edge)
-            if batch is not None:
-                return batch
-            self._advance()
-        return None
-
-    def _advance(self) -> None:
-        self.cursor = (self.cursor + 1) % len(self.groups[0])
-
-    def _drain(self, number: int) -> Batch | None:
-        try:
-            drained = drain(self.edges[number], self.deviations)
-        except ModelError as error:
-            raise at(f"queues of input edge {number}", error) from None
-        if drained.progress is Progress.NO_PROGRESS:
-            return None
-        self.edges[number] = drained.edge
-        self.taken += [Taken(number, queue, count) for queue, count in drained.taken]
-        self.merges += [Merge("edge", number, m.queue, m.item, m.emitted, m.after) for m in drained.merges]
-        batch = Batch(number)
-        self._distribute(batch, drained.out)
-        if drained.progress is Progress.DONE:
-            self._end(batch)
-        else:
-            self._advance()
-        return batch
-
-    def _distribute(self, batch: Batch, items: tuple[Item, ...]) -> None:
-        if items and isinstance(items[0], Event):
-            batch.events = tuple(item for item in items if isinstance(item, Event))
-            self._merge(batch, items[-1])
-            return
-        for item in items:
-            if isinstance(item, Barrier):
-                self._observe(batch.edge, item)
-                continue
-            if isinstance(item, Watermark):
-                batch.edge_watermarks += (item,)
-            self._merge(batch, item)
-
-    def _merge(self, batch: Batch, item: Item) -> None:
-        try:
-            after, emitted = self.keyed.step(batch.edge, item, self.deviations)
-        except JobFailedError as error:
-            raise error.at("input edges") from None
-        if after is not self.keyed:
-            self.merges.append(Merge("global", batch.edge, batch.edge, item, emitted, after))
-        self.keyed = after
-        batch.merged += emitted
-
-    def _observe(self, number: int, barrier: Barrier) -> None:
-        if self.barrier is not None and self.barrier != barrier:
-            raise ModelError(
-                f"input edge {number} brings barrier {barrier.snapshot} while {self.barrier.snapshot} is under way",
-                remedy="Begin a snapshot after the one before has ended.",
-            )
-        self.barrier = barrier
-        self.marked |= {number}
-        self.waiting = self.waiting or barrier.terminal
-
-    def _end(self, batch: Batch) -> None:
-        """The edge has ended, and with it perhaps its group or all of them."""
-        self.marked -= {batch.edge}
-        self._merge(batch, DONE)
-        batch.ended = self.edges[batch.edge].ended
-        group = tuple(edge for edge in self.groups[0] if edge != batch.edge)
-        self.groups = (group, *self.groups[1:]) if group else self.groups[1:]
-        self.cursor = self.cursor % len(group) if group else 0
-        if not self.groups and self.deviations.last_watermark_lost:
-            batch.edge_watermarks, batch.merged = (), ()
-
-
-def at(place: str, error: ModelError) -> ModelError:
-    """The same error with the place where it came up in front."""
+def at(name: str, error: ModelError) -> ModelError:
+    """The same error with the vertex or edge where it came up in front."""
+    problem = f"{name}: {error.problem}"
     if isinstance(error, JobFailedError):
-        return error.at(place)
-    return ModelError(f"{place}: {error.problem}", remedy=error.remedy)
+        return JobFailedError(error.reason, problem, remedy=error.remedy)
+    return ModelError(problem, remedy=error.remedy)
 
 
-class Round(Generic[S]):
-    """A state while a round changes it."""
+class _Round(Generic[S]):
+    """A state while a round changes it: `state` has the inputs, the other parts of it are on their own."""
 
     def __init__(
-        self, runtime: Tasklet[S], state: TaskletState[S], *, room: int | None = None, rows: int | None = None
+        self, tasklet: Tasklet[S], state: TaskletState[S], *, room: int | None = None, rows: int | None = None
     ) -> None:
-        self.runtime, self.deviations = runtime, runtime.deviations
-        self.before = state
+        self.tasklet, self.deviations = tasklet, tasklet.deviations
+        self.before = self.state = state
         self.room, self.rows = room, rows
-        self.processor = state.processor
-        self.intake = Intake.of(state, runtime.deviations)
-        self.current, self.completing = state.current, state.completing
-        self.inbox, self.retry = state.inbox, state.retry
-        self.edge_callbacks, self.global_callbacks = state.edge_callbacks, state.global_callbacks
+        self.processor, self.phase = state.processor, state.phase
+        self.pending = deque(state.pending)
         self.forwarded = dict(state.forwarded)
-        self.phase = state.phase
         self.progress = False
         self.out: list[Item] = []
+        self.taken: list[Taken] = []
         self.drops: list[Drop] = []
         self.calls: list[Call] = []
+        self.merges: list[Merge] = []
         self.snapshot: Snapshot[S] | None = None
 
-    def run(self) -> Turn[S]:
-        """Everything the round does."""
+    def turn(self, act: Callable[[], object]) -> Turn[S]:
+        """What the round does by `act`."""
         try:
-            self._go()
+            act()
         except ModelError as error:
-            raise at(self.runtime.name, error) from None
-        return self._turn()
-
-    def answer(self, answer: Answer) -> Turn[S]:
-        """The processor gets the answer of a call."""
-        try:
-            self._offer(answer)
-        except ModelError as error:
-            raise at(self.runtime.name, error) from None
-        return self._turn()
-
-    def _turn(self) -> Turn[S]:
+            raise at(self.tasklet.name, error) from None
         if not self.progress:
             return Turn(state=self.before)
-        intake = self.intake
-        state = TaskletState(
-            processor=self.processor,
-            edges=tuple(intake.edges),
-            keyed=intake.keyed,
-            groups=intake.groups,
-            cursor=intake.cursor,
-            current=self.current,
-            inbox=self.inbox,
-            retry=self.retry,
-            completing=self.completing,
-            edge_callbacks=self.edge_callbacks,
-            global_callbacks=self.global_callbacks,
-            waiting=intake.waiting,
-            marked=intake.marked,
-            barrier=intake.barrier,
-            forwarded=tuple(self.forwarded.items()),
-            phase=self.phase,
-        )
         return Turn(
-            state=state,
+            state=replace(
+                self.state,
+                processor=self.processor,
+                pending=tuple(self.pending),
+                forwarded=tuple(self.forwarded.items()),
+                phase=self.phase,
+            ),
             progress=True,
             out=tuple(self.out),
-            taken=tuple(intake.taken),
+            taken=tuple(self.taken),
             drops=tuple(self.drops),
             calls=tuple(self.calls),
-            merges=tuple(intake.merges),
+            merges=tuple(self.merges),
             snapshot=self.snapshot,
         )
+
+    def run(self) -> None:
+        """Offer what is pending, then take one batch and offer it."""
+        if self.phase in (Phase.FINISHED, Phase.STOPPED):
+            return
+        drained = False
+        while self._offer_pending():
+            barrier = self.state.alignment.complete(tuple(chain(*self.state.groups)))
+            if barrier is not None:
+                if not self._take_snapshot(barrier):
+                    return
+            elif not self.state.groups:
+                if self._has_room() and self.offer(Complete()):
+                    self._emit((DONE,))
+                    self.phase = Phase.FINISHED
+                return
+            elif drained or not self._has_room() or not self._fill():
+                return
+            drained = drained or barrier is None
 
     def _has_room(self) -> bool:
         return self.room is None or len(self.out) < self.room
 
-    def _go(self) -> None:
-        if self.phase in (Phase.FINISHED, Phase.STOPPED):
-            return
-        drained = False
-        while self._pending_done():
-            barrier = self.intake.barrier
-            if barrier is not None and self.intake.barrier_complete:
-                if not self._take_snapshot(barrier):
-                    return
-            elif not self.intake.groups:
-                self._complete()
-                return
-            elif drained or not self._has_room():
-                return
-            else:
-                drained = True
-                if not self._fill():
-                    return
-
-    def _pending_done(self) -> bool:
+    def _offer_pending(self) -> bool:
         """Offer all that is pending, in order; false if something of it is left."""
-        return self._rows() and self._edge_done() and self._edge_watermarks() and self._global_watermarks()
-
-    def _rows(self) -> bool:
-        while self.inbox and self.current is not None:
-            if not self._has_room() or self.rows == 0:
+        while self.pending:
+            stimulus, left_before = self.pending[0], len(self.out)
+            is_row = isinstance(stimulus, Row)
+            if not self._has_room() or (is_row and self.rows == 0):
                 return False
-            event, before = self.inbox[0], len(self.out)
-            if not self._offer(Row(self.current, event, self.retry)):
-                return False
-            if self._fits(before) or self.retry:
-                self.inbox, self.retry = self.inbox[1:], False
-            else:
-                self.retry = True
-            self.rows = self.rows and self.rows - 1
-        return True
-
-    def _fits(self, before: int) -> bool:
-        """Whether what a row left went out in one go; if not, it may have to be offered again."""
-        if self.room is None or len(self.out) <= max(self.room, before):
-            return True
-        return not (self.deviations.retry_counts_as_row and isinstance(self.runtime.processor, CountsRetries))
-
-    def _edge_done(self) -> bool:
-        if self.completing is None:
-            return True
-        if not self._has_room() or not self._offer(EdgeDone(self.completing)):
-            return False
-        self.completing = None
-        return True
-
-    def _edge_watermarks(self) -> bool:
-        while self.edge_callbacks and self.current is not None:
-            if not self._has_room() or not self._offer(EdgeWatermark(self.current, self.edge_callbacks[0])):
-                return False
-            self.edge_callbacks = self.edge_callbacks[1:]
-        return True
-
-    def _global_watermarks(self) -> bool:
-        while self.global_callbacks:
-            first = self.global_callbacks[0]
-            if not self._has_room():
-                return False
-            if isinstance(first, Watermark):
-                taken = self._offer(GlobalWatermark(first))
-            elif self.deviations.idle_overtakes:
-                taken = self.progress = True
+            if isinstance(stimulus, InputIdle) and self.deviations.idle_overtakes:
+                self.progress = True
                 self._emit((IDLE,))
-            else:
-                taken = self._offer(InputIdle())
-            if not taken:
+            elif not self.offer(stimulus):
                 return False
-            self.global_callbacks = self.global_callbacks[1:]
+            if isinstance(stimulus, Row):
+                self.rows = self.rows and self.rows - 1
+                if not stimulus.retry and self._is_offered_again(left_before):
+                    self.pending[0] = replace(stimulus, retry=True)
+                    continue
+            self.pending.popleft()
         return True
 
-    def _offer(self, stimulus: Stimulus) -> bool:
+    def _is_offered_again(self, left_before: int) -> bool:
+        """Whether a row comes again, because what it left did not go out in one go."""
+        if self.room is None or len(self.out) <= max(self.room, left_before):
+            return False
+        return self.deviations.retry_counts_as_row and self.tasklet.processor.counts_retries
+
+    def offer(self, stimulus: Stimulus) -> bool:
         """Hand a stimulus to the processor; false if it was refused."""
-        reply = self.runtime.processor.step(self.processor, stimulus)
+        reply = self.tasklet.processor.step(self.processor, stimulus)
         if reply.accepted or reply.out or reply.calls or reply.state != self.processor:
             self.progress = True
         self.processor = reply.state
@@ -430,33 +243,81 @@ class Round(Generic[S]):
         self.out += items
 
     def _fill(self) -> bool:
-        """Take the next batch; false if there is none."""
-        batch = self.intake.fill()
-        if batch is None:
-            return False
+        """Drain the edges of the first group in turn until one gives something; false if none does."""
+        state = self.state
+        group = state.groups[0]
+        for edge in group[state.cursor :] + group[: state.cursor]:
+            if state.alignment.blocks(edge):
+                continue
+            try:
+                drained = drain(state.edges[edge], self.deviations)
+            except ModelError as error:
+                raise at(f"queues of input edge {edge}", error) from None
+            if drained.progress is not Progress.NO_PROGRESS:
+                self._take(edge, drained)
+                return True
+        return False
+
+    def _take(self, edge: int, drained: Drained) -> None:
+        """What one drain brought becomes pending: rows, the end of the edge, its watermarks, and merged ones."""
         self.progress = True
-        self.current, self.inbox = batch.edge, batch.events
-        self.edge_callbacks, self.global_callbacks = batch.edge_watermarks, batch.merged
-        self.completing = batch.edge if batch.ended else None
-        if not self.intake.groups:
+        self.taken += drained.taken
+        self.merges += drained.merges
+        state, items = self.state, drained.out
+        ended = drained.progress is Progress.DONE
+        alignment, keyed = state.alignment, state.keyed
+        rows = [Row(edge, item) for item in items if isinstance(item, Event)]
+        watermarks: list[Stimulus] = []
+        merged: list[Stimulus] = []
+        for item in (*(items[-1:] if rows else items), *([DONE] if ended else ())):
+            if isinstance(item, Barrier):
+                alignment = alignment.observe(item, edge, "input edge")
+                continue
+            if isinstance(item, Watermark):
+                watermarks.append(EdgeWatermark(edge, item))
+            keyed, emitted = self._merged(keyed, edge, item)
+            merged += (GlobalWatermark(out) if isinstance(out, Watermark) else InputIdle() for out in emitted)
+        groups, cursor = state.groups, state.groups[0].index(edge)
+        if ended:
+            alignment = alignment.without(edge)
+            group = groups[0][:cursor] + groups[0][cursor + 1 :]
+            groups = (group, *groups[1:]) if group else groups[1:]
+        else:
+            cursor += 1
+        if not groups:
             self.phase = Phase.COMPLETING
-        return True
+            if self.deviations.last_watermark_lost:
+                watermarks, merged = [], []
+        self.state = replace(
+            state,
+            edges=(*state.edges[:edge], drained.edge, *state.edges[edge + 1 :]),
+            keyed=keyed,
+            groups=groups,
+            alignment=alignment,
+            cursor=cursor % len(groups[0]) if groups else 0,
+        )
+        done = [EdgeDone(edge)] if ended and drained.edge.ended else []
+        self.pending = deque([*rows, *done, *watermarks, *merged])
+
+    def _merged(self, keyed: Keyed, edge: int, item: Item) -> tuple[Keyed, Emitted]:
+        try:
+            after, emitted = keyed.step(edge, item, self.deviations)
+        except JobFailedError as error:
+            raise at("input edges", error) from None
+        if after is not keyed:
+            self.merges.append(Merge("global", edge, edge, item, emitted, after))
+        return after, emitted
 
     def _take_snapshot(self, barrier: Barrier) -> bool:
-        if not self._has_room() or not self.runtime.processor.may_snapshot(self.processor):
+        if not self._has_room() or not self.tasklet.processor.may_snapshot(self.processor):
             return False
         self.progress = True
         self.snapshot = Snapshot(barrier, self.processor)
         self._emit((barrier,))
-        self.intake.barrier_passed()
+        self.state = replace(self.state, alignment=self.state.alignment.passed())
         if barrier.terminal:
             self.phase = Phase.STOPPED
         return not barrier.terminal
-
-    def _complete(self) -> None:
-        if self._has_room() and self._offer(Complete()):
-            self._emit((DONE,))
-            self.phase = Phase.FINISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,13 +360,13 @@ class Tasklet(Generic[S]):
                 )
         priorities = sorted({edge.priority for edge in self.edges})
         return TaskletState(
-            processor=self.processor.start() if snapshots is None else self.processor.restore(snapshots),
-            edges=tuple(EdgeStream.start(edge.queues, self.guarantee) for edge in self.edges),
-            keyed=Keyed.start(len(self.edges)),
+            processor=self.processor.restore(snapshots) if snapshots else self.processor.start(),
+            edges=tuple(EdgeStream.start(edge.queues, self.guarantee, n) for n, edge in enumerate(self.edges)),
+            keyed=Keyed(len(self.edges)),
             groups=tuple(
                 tuple(n for n, edge in enumerate(self.edges) if edge.priority == priority) for priority in priorities
             ),
-            waiting=self.guarantee == "exactly_once",
+            alignment=Alignment(self.guarantee == "exactly_once"),
             phase=Phase.WORKING if self.edges else Phase.COMPLETING,
         )
 
@@ -529,11 +390,13 @@ class Tasklet(Generic[S]):
         Raises `JobFailedError` when a rule is broken, by an input or by what the processor emits; the state that was
         given stays as it is.
         """
-        return Round(self, state, room=room, rows=rows).run()
+        work = _Round(self, state, room=room, rows=rows)
+        return work.turn(work.run)
 
     def answer(self, state: TaskletState[S], answer: Answer) -> Turn[S]:
         """The result of an asynchronous call, which the processor gets at once. Raises as `step` does."""
-        return Round(self, state).answer(answer)
+        work = _Round(self, state)
+        return work.turn(lambda: work.offer(answer))
 
     def snapshot(self, state: TaskletState[S], barrier: Barrier) -> TaskletState[S]:
         """The state of an instance that is to take a snapshot by itself, because no barrier can reach it any more.
@@ -546,4 +409,4 @@ class Tasklet(Generic[S]):
                 f"{self.name}: barrier {barrier.snapshot} has to come over the inputs, which have not ended",
                 remedy="Push the barrier into every queue.",
             )
-        return replace(state, barrier=barrier)
+        return replace(state, alignment=replace(state.alignment, barrier=barrier))

@@ -27,23 +27,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import group_of
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
 from wmlab.dataflow.model.items import MAX, MIN, Event, Watermark
 from wmlab.dataflow.model.processor import (
-    Complete,
+    DESIGN,
+    Deviations,
     Drop,
-    GlobalWatermark,
     JobFailedError,
     Processor,
     Reason,
     Reply,
-    Row,
-    Stimulus,
     Values,
-    by_default,
     time_of,
 )
 
@@ -78,19 +75,9 @@ class Transform(Processor[None]):
     def start(self) -> None:
         """There is no state."""
 
-    def step(self, state: None, stimulus: Stimulus) -> Reply[None]:
-        """Rows are transformed; the rest is as by default."""
-        match stimulus:
-            case Row(event=event):
-                return Reply(state, tuple(Event(values) for values in self.function(event.values)))
-        return by_default(state, stimulus)
-
-    def size(self, state: None) -> int:  # noqa: ARG002
-        """Nothing is held."""
-        return 0
-
-    def restore(self, snapshots: Sequence[None]) -> None:
-        """There is nothing to restore."""
+    def row(self, state: None, edge: int, event: Event) -> Reply[None]:  # noqa: ARG002
+        """The rows that the function makes of it."""
+        return Reply(state, tuple(map(Event, self.function(event.values))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,28 +91,20 @@ class LateDrop(Processor[int]):
         """No watermark came yet."""
         return MIN
 
-    def step(self, state: int, stimulus: Stimulus) -> Reply[int]:
-        """A row passes or is dropped; a watermark passes."""
-        match stimulus:
-            case Row(edge, event):
-                return self._row(state, edge, event)
-            case GlobalWatermark(watermark) if watermark.key == self.key:
-                return Reply(watermark.value, (watermark,))
-        return by_default(state, stimulus)
+    def watermark(self, state: int, watermark: Watermark) -> Reply[int]:
+        """It passes."""
+        return Reply(watermark.value if watermark.key == self.key else state, (watermark,))
 
-    def _row(self, state: int, edge: int, event: Event) -> Reply[int]:
+    def row(self, state: int, edge: int, event: Event) -> Reply[int]:
+        """It passes or is dropped."""
         time = time_of(event.values, self.time)
         if time < state:
             return Reply(state, drops=(Drop(edge, event, "late drop", self.key, time, state),))
         return Reply(state, (event,))
 
-    def size(self, state: int) -> int:  # noqa: ARG002
-        """No row is held."""
-        return 0
-
     def restore(self, snapshots: Sequence[int]) -> int:
         """The lowest watermark of all instances."""
-        return min(snapshots, default=MIN)
+        return min(snapshots)
 
 
 Memory = object
@@ -177,29 +156,24 @@ class StatefulMap(Processor[Memories]):
         """No row and no watermark came."""
         return Memories()
 
-    def step(self, state: Memories, stimulus: Stimulus) -> Reply[Memories]:
-        """Raises `JobFailedError` for a key other than 0 with the option `key_zero_only`."""
-        match stimulus:
-            case Row(edge, event):
-                return self._row(state, edge, event)
-            case GlobalWatermark(watermark):
-                return self._watermark(state, watermark)
-            case Complete():
-                return Reply(replace(state, groups=()), self._evicted(state.groups, MAX))
-        return by_default(state, stimulus)
+    def complete(self, state: Memories) -> Reply[Memories]:
+        """All groups are removed."""
+        return Reply(replace(state, groups=()), self._evicted(state.groups, MAX))
 
-    def _row(self, state: Memories, edge: int, event: Event) -> Reply[Memories]:
+    def row(self, state: Memories, edge: int, event: Event) -> Reply[Memories]:
+        """It changes the memory of its group, or is dropped."""
         time = time_of(event.values, self.time)
         if self.ttl is not None and time < state.watermark:
             return Reply(state, drops=(Drop(edge, event, "stateful map", self.key, time, state.watermark),))
         group = group_of(event.values, self.group)
-        others = tuple(one for one in state.groups if one.group != group)
-        found = next((one for one in state.groups if one.group == group), Remembered(group, self.initial, time))
-        memory, rows = self.on_row(found.memory, event.values)
-        used = Remembered(group, memory, max(found.touched, time))
+        others = tuple(other for other in state.groups if other.group != group)
+        known = next((entry for entry in state.groups if entry.group == group), Remembered(group, self.initial, time))
+        memory, rows = self.on_row(known.memory, event.values)
+        used = Remembered(group, memory, max(known.touched, time))
         return Reply(replace(state, groups=(*others, used)), tuple(map(Event, rows)))
 
-    def _watermark(self, state: Memories, watermark: Watermark) -> Reply[Memories]:
+    def watermark(self, state: Memories, watermark: Watermark) -> Reply[Memories]:
+        """Old groups are removed. Raises `JobFailedError` for a key other than 0 with the option `key_zero_only`."""
         if self.deviations.key_zero_only and watermark.key != 0:
             raise JobFailedError(
                 Reason.UNSUPPORTED_KEY,
@@ -208,20 +182,15 @@ class StatefulMap(Processor[Memories]):
             )
         if watermark.key != self.key:
             return Reply(state, (watermark,))
-        stays = self._first_to_stay(state.groups, watermark.value)
-        out = self._evicted(state.groups[:stays], watermark.value)
-        return Reply(Memories(state.groups[stays:], watermark.value), (*out, watermark))
-
-    def _first_to_stay(self, groups: tuple[Remembered, ...], watermark: int) -> int:
-        if self.ttl is None:
-            return 0
-        oldest = watermark - self.ttl
-        return next((number for number, one in enumerate(groups) if one.touched >= oldest), len(groups))
+        oldest = MIN if self.ttl is None else watermark.value - self.ttl
+        stays = tuple(dropwhile(lambda entry: entry.touched < oldest, state.groups))
+        out = self._evicted(state.groups[: len(state.groups) - len(stays)], watermark.value)
+        return Reply(Memories(stays, watermark.value), (*out, watermark))
 
     def _evicted(self, groups: tuple[Remembered, ...], watermark: int) -> tuple[Event, ...]:
         if self.on_evict is None:
             return ()
-        return tuple(Event(row) for one in groups for row in self.on_evict(one.memory, one.group, watermark))
+        return tuple(Event(row) for entry in groups for row in self.on_evict(entry.memory, entry.group, watermark))
 
     def size(self, state: Memories) -> int:
         """The groups."""
@@ -229,6 +198,4 @@ class StatefulMap(Processor[Memories]):
 
     def restore(self, snapshots: Sequence[Memories]) -> Memories:
         """Its own groups, and the lowest watermark of all instances."""
-        if not snapshots:
-            return self.start()
         return Memories(snapshots[0].groups, min(snapshot.watermark for snapshot in snapshots))

@@ -1,29 +1,48 @@
-"""Tumbling and sliding windows, aggregated by group and driven by the watermarks of one key, in one stage or in two.
+"""Window aggregations: tumbling, sliding and session windows by group, driven by the watermarks of one key.
 
-    row              late if its frame ends before the next window does: dropped, also from windows still open
-    watermark        of its key: results of all windows that end at or before it, then the watermark itself
+    row              late: dropped
+    watermark        of its key: results of all windows that it closes, then the watermark itself
                      of another key: nothing, since the output has no column for it
     end of inputs    results of all windows that hold anything, without a watermark
 
-A row below the watermark is accepted while its frame is open. A result is the row (start, end, group, aggregates...);
-windows without rows give none. The watermark on the output is that on the window end.
+A result is the row (start, end, group, aggregates...); windows without rows give none. The watermark on the output is
+that on the window end.
+
+Tumbling and sliding windows keep frames. A frame is one slide of time, named by its exclusive end; the frame of a time
+is the lowest boundary above it. A window of n frames is named by its end too, which is that of its last frame. `next`
+is the first end that has not been emitted, the lowest boundary above the last watermark; MIN before the first one. A
+row is late if its frame ends before `next`, also for windows still open; a row below the watermark is accepted while
+its frame is open.
+
+    watermark w     every window that ends from `next` to w and holds anything is emitted, in order; a frame goes with
+                    the last window that it belongs to; `next` is the lowest boundary above w
+    first of all    the ends begin at the lowest frame
+    lower w         nothing is emitted and `next` goes back: after a restart windows open again
 
 With two stages, the first aggregates into frames and sends each one on when a watermark has passed it: less travels
 than rows. The second combines frames into windows. Between them go rows (frame end, group..., accumulators...). A
 partial result belongs to the frame that ends at or after its own end, so stages of different slides still work
 together. The results are those of one stage.
 
-Source: "Keyed watermark support", Changes to window aggregation processors; upstream classes `SlidingWindowP` and
-`Processors` (accumulateByFrameP, combineToSlidingWindowP).
+In a session window rows of a group belong together as long as no gap of `timeout` lies between them. A row at t is the
+interval [t, t + timeout). Intervals of a group that overlap are one session; those that only touch are two. One row can
+join two sessions. A row below the last watermark is late. A session that ends exactly at the watermark stays, other
+than a sliding window, which would close: the row that would extend it is late, the one that would touch it is not.
+
+Source: "Keyed watermark support", Changes to window aggregation processors; upstream classes `SlidingWindowPolicy`,
+`SlidingWindowP`, `Processors` (accumulateByFrameP, combineToSlidingWindowP), `SessionWindowP`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from typing import Any, TypeVar
 
+from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import (
+    Accumulators,
     Aggregate,
     accumulated,
     combined,
@@ -32,38 +51,148 @@ from wmlab.dataflow.model.aggregate import (
     group_of,
     group_order,
 )
-from wmlab.dataflow.model.deviations import DESIGN, Deviations
-from wmlab.dataflow.model.frames import FrameStore, WindowShape, restored
-from wmlab.dataflow.model.items import IDLE, Event
+from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, FrozenMap, Watermark
 from wmlab.dataflow.model.processor import (
-    Complete,
+    DESIGN,
+    Deviations,
     Drop,
-    GlobalWatermark,
-    InputIdle,
     JobFailedError,
     Processor,
     Reason,
     Reply,
-    Row,
-    Stimulus,
     Values,
-    by_default,
     time_of,
 )
 
-PartlyLate = Literal["drop", "count"]
+S = TypeVar("S")
+Groups = FrozenMap[Values, Accumulators]
+Combine = Callable[[Accumulators, Accumulators], Accumulators]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowShape:
+    """Windows of `size`, one every `slide`, in the unit of the event times; tumbling if both are equal.
+
+    Raises `ModelError` unless the slide is at least 1 and the size a multiple of it. Source: upstream
+    `SlidingWindowPolicy`.
+    """
+
+    size: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        if self.slide < 1 or self.size < self.slide or self.size % self.slide:
+            raise ModelError(
+                f"No window has size {self.size} and slide {self.slide}.",
+                remedy="Give a slide of at least 1 and a size that is a multiple of it.",
+            )
+
+    @property
+    def frames(self) -> Frames:
+        """The grid of frames."""
+        return Frames(self.slide)
+
+    def last_end(self, frame: int) -> int:
+        """The end of the last window that a frame belongs to."""
+        return frame + self.size - self.slide
+
+    def windows_of(self, time: int) -> tuple[tuple[int, int], ...]:
+        """The [start, end) of every window that holds a time, ascending. Source: upstream class `WindowUtils`."""
+        frame = self.frames.higher(time)
+        return tuple((end - self.size, end) for end in range(frame, self.last_end(frame) + 1, self.slide))
+
+
+@dataclass(frozen=True, slots=True)
+class FrameStore:
+    """Accumulators by frame and group, and the end of the next window."""
+
+    frames: FrozenMap[int, Groups] = field(default_factory=FrozenMap)
+    next: int = MIN
+
+    @property
+    def accumulators(self) -> int:
+        """How many (frame, group) pairs are held."""
+        return sum(map(len, self.frames.values()))
+
+    def find(self, frame: int, group: Values) -> Accumulators | None:
+        """The accumulators of a group in a frame; None if it has none."""
+        groups = self.frames.get(frame)
+        return None if groups is None else groups.get(group)
+
+    def put(self, frame: int, group: Values, accumulators: Accumulators) -> FrameStore:
+        """With new accumulators for a group in a frame."""
+        groups: Groups = self.frames.get(frame, FrozenMap())
+        return replace(self, frames=self.frames.put(frame, groups.put(group, accumulators)))
+
+    def content(self, shape: WindowShape, end: int, combine: Combine) -> list[tuple[Values, Accumulators]]:
+        """What the window that ends at `end` holds, by group in a fixed order."""
+        content: dict[Values, Accumulators] = {}
+        for frame in range(end - shape.size + shape.slide, end + 1, shape.slide):
+            for group, accumulators in self.frames.get(frame, {}).items():
+                content[group] = combine(content[group], accumulators) if group in content else accumulators
+        return sorted(content.items(), key=lambda entry: group_order(entry[0]))
+
+    def ends(self, shape: WindowShape, upto: int, *, every: bool = False) -> Iterator[int]:
+        """The ends of the windows that a watermark at `upto` closes, ascending; empty windows only with `every`.
+
+        Without `every` a gap is crossed in one step, to the first window that holds the next occupied frame.
+        """
+        waiting = sorted(self.frames, reverse=True)
+        if not waiting:
+            return
+        end = self.next if self.next != MIN else waiting[-1]
+        while waiting or every:
+            while waiting and shape.last_end(waiting[-1]) < end:
+                waiting.pop()
+            if waiting and not every:
+                end = max(end, waiting[-1])
+            if end > upto or not (waiting or every):
+                return
+            yield end
+            end += shape.slide
+
+    def closed(self, shape: WindowShape, watermark: int) -> FrameStore:
+        """After all windows that end up to `watermark` were emitted."""
+        kept = {frame: groups for frame, groups in self.frames.items() if shape.last_end(frame) > watermark}
+        return FrameStore(FrozenMap(kept), shape.frames.higher(watermark))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Windowing(Processor[FrameStore]):
-    """What a window and its stages share: rows go into frames, watermarks of `key` close windows.
+class _Aggregation(Processor[S]):
+    """What all windows share: watermarks of `key` close windows, whose rows were aggregated."""
 
-    `limit` is the state limit in (frame, group) pairs, None for none.
-    """
-
-    shape: WindowShape
     aggregates: tuple[Aggregate, ...]
     key: int = 0
+
+    def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
+        """One of its key leaves behind the results of the windows that it closes."""
+        if watermark.key != self.key:
+            return Reply(state)
+        after, out = self._closed(state, watermark.value)
+        return Reply(after, (*out, watermark))
+
+    def complete(self, state: S) -> Reply[S]:
+        """The results of all windows leave."""
+        return Reply(*self._closed(state, None))
+
+    def _closed(self, state: S, watermark: int | None) -> tuple[S, tuple[Event, ...]]:
+        """The state without the windows that a watermark closes (None: without any), and their results."""
+        raise NotImplementedError
+
+    def _single(self, values: Values) -> Accumulators:
+        """The accumulators of one row."""
+        return accumulated(self.aggregates, created(self.aggregates), values)
+
+    def combine(self, one: Accumulators, other: Accumulators) -> Accumulators:
+        """The accumulators of two parts together."""
+        return combined(self.aggregates, one, other)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Windowing(_Aggregation[FrameStore]):
+    """What a window and its stages share. `limit` is the state limit in (frame, group) pairs, None for none."""
+
+    shape: WindowShape
     limit: int | None = None
     deviations: Deviations = DESIGN
 
@@ -71,23 +200,11 @@ class _Windowing(Processor[FrameStore]):
         """No row and no watermark came."""
         return FrameStore()
 
-    def step(self, state: FrameStore, stimulus: Stimulus) -> Reply[FrameStore]:
-        """Raises `JobFailedError` at the state limit, `ModelError` for a row without a time."""
-        match stimulus:
-            case Row(edge, event):
-                return self._row(state, edge, event)
-            case GlobalWatermark(watermark) if watermark.key == self.key:
-                out = self._results(state, watermark.value)
-                return Reply(state.closed(self.shape, watermark.value), (*out, watermark))
-            case GlobalWatermark():
-                return Reply(state)
-            case Complete() if state.frames:
-                out = self._results(state, self.shape.last_end(max(state.frames)))
-                return Reply(replace(state, frames=self.start().frames), out)
-        return by_default(state, stimulus)
-
-    def _row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
-        raise NotImplementedError
+    def _closed(self, state: FrameStore, watermark: int | None) -> tuple[FrameStore, tuple[Event, ...]]:
+        if watermark is not None:
+            return state.closed(self.shape, watermark), self._results(state, watermark)
+        last = self.shape.last_end(max(state.frames, default=MIN))
+        return replace(state, frames=FrozenMap()), self._results(state, last)
 
     def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
         """The rows of the windows that end up to a time: (start, end, group..., results...)."""
@@ -97,25 +214,25 @@ class _Windowing(Processor[FrameStore]):
             for group, accumulators in state.content(self.shape, end, self.combine)
         )
 
-    def combine(self, one: Values, other: Values) -> Values:
-        """The accumulators of two frames together."""
-        return combined(self.aggregates, one, other)
+    def _added(self, state: FrameStore, frame: int, group: Values, accumulators: Accumulators) -> Reply[FrameStore]:
+        """With accumulators added to those of a group in a frame.
 
-    def _require_room(self, state: FrameStore) -> None:
-        """Refuse one more pair: when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
-
+        Refuses one more pair when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
         Source: upstream class `SlidingWindowP` (maxProcessorAccumulatedRecords).
         """
+        before = state.find(frame, group)
         count = state.accumulators + 1
-        if self.limit is not None and count >= self.limit + self.deviations.limit_when_exceeded:
+        limit = self.limit
+        if before is None and limit is not None and count >= limit + self.deviations.limit_when_exceeded:
             raise JobFailedError(
                 Reason.LIMIT_EXCEEDED,
-                f"The window would hold {count} accumulators at a limit of {self.limit}.",
+                f"The window would hold {count} accumulators at a limit of {limit}.",
                 remedy="Raise the limit, or let the watermark come sooner so that windows close.",
             )
+        return Reply(state.put(frame, group, accumulators if before is None else self.combine(before, accumulators)))
 
     def closed_by(self, end: int) -> int:
-        """The lowest watermark that closes the window that ends at `end`. Source: as the module."""
+        """The lowest watermark that closes the window that ends at `end`."""
         return end
 
     def size(self, state: FrameStore) -> int:
@@ -123,58 +240,51 @@ class _Windowing(Processor[FrameStore]):
         return state.accumulators
 
     def restore(self, snapshots: Sequence[FrameStore]) -> FrameStore:
-        """Its own frames, and the lowest next window of all."""
-        if not snapshots:
-            return self.start()
-        return restored(snapshots[0], snapshots[1:], self.shape, self.combine)
+        """Its own frames, also of another window, and the lowest next window of all, moved up to a boundary.
+
+        Frames off the grid are moved up to it and merged; those that no window still to come holds are left out.
+        """
+        higher = self.shape.frames.higher
+        start = min(store.next for store in snapshots)
+        store = FrameStore(next=start if start == MIN else higher(start - 1))
+        for frame, groups in sorted(snapshots[0].frames.items()):
+            moved = higher(frame - 1)
+            if self.shape.last_end(moved) < store.next:
+                continue
+            for group, accumulators in groups.items():
+                before = store.find(moved, group)
+                store = store.put(moved, group, accumulators if before is None else self.combine(before, accumulators))
+        return store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window(_Windowing):
-    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
-
-    `partly_late="count"` takes a row into the windows that are still open when the first of its windows has closed.
-    """
+    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group."""
 
     time: int
     group: tuple[int, ...] = ()
-    partly_late: PartlyLate = "drop"
 
-    def _row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
+    def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
+        """It goes into its frame. Raises `JobFailedError` at the state limit."""
         time = time_of(event.values, self.time)
         frame = self.shape.frames.higher(time)
-        closes = frame if self.partly_late == "drop" else self.shape.last_end(frame)
-        if closes < state.next:
-            limit = state.next - self.shape.slide - (closes - frame)
+        if frame < state.next:
+            limit = state.next - self.shape.slide
             return Reply(state, drops=(Drop(edge, event, "window", self.key, time, limit),))
-        group = group_of(event.values, self.group)
-        before = state.find(frame, group)
-        if before is None:
-            self._require_room(state)
-            before = created(self.aggregates)
-        return Reply(state.put(frame, group, accumulated(self.aggregates, before, event.values)))
+        return self._added(state, frame, group_of(event.values, self.group), self._single(event.values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameStage(Window):
-    """The first stage: a tumbling window of one frame whose accumulators leave unfinished."""
+    """The first stage: a tumbling window of one frame whose accumulators leave unfinished.
 
-    def step(self, state: FrameStore, stimulus: Stimulus) -> Reply[FrameStore]:
-        """As a window; while all inputs are idle nothing is held back."""
-        match stimulus:
-            case InputIdle() if not self.deviations.idle_overtakes:
-                # What is held would come behind watermarks of those that go on, and be late there.
-                flushed = self.flush(state)
-                return Reply(flushed.state, (*flushed.out, IDLE))
-        return Window.step(self, state, stimulus)
+    Rows that come for a frame that was sent make another partial result of it.
+    """
 
-    def flush(self, state: FrameStore) -> Reply[FrameStore]:
-        """Sends on all frames, also open ones, as it does before a snapshot. Source: upstream class `SlidingWindowP`.
-
-        Rows that come later for a frame that was sent make another partial result of it.
-        """
-        out = self._results(state, max(state.frames)) if state.frames else ()
-        return Reply(replace(state, frames=self.start().frames), out)
+    def idle(self, state: FrameStore) -> Reply[FrameStore]:
+        """All frames leave, also open ones: behind watermarks of inputs that go on they would be late downstream."""
+        flushed = self.complete(state)
+        return Reply(flushed.state, (*flushed.out, IDLE))
 
     def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
         """The rows (frame end, group..., accumulators...)."""
@@ -192,36 +302,100 @@ class CombineStage(_Windowing):
 
     groups: int = 0
 
-    def _row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
+    def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
+        """It is combined with its frame. Raises `JobFailedError` at the state limit."""
         sent = time_of(event.values, 0)
         frame = self.shape.frames.higher(sent - 1)
         if frame < state.next:
             drop = Drop(edge, event, "window", self.key, sent, state.next - self.shape.slide + 1)
             return Reply(state, drops=(drop,))
-        group, accumulators = event.values[1 : 1 + self.groups], event.values[1 + self.groups :]
-        before = state.find(frame, group)
-        if before is None:
-            self._require_room(state)
-        return Reply(state.put(frame, group, accumulators if before is None else self.combine(before, accumulators)))
+        return self._added(state, frame, event.values[1 : 1 + self.groups], event.values[1 + self.groups :])
 
 
 def in_two_stages(window: Window) -> tuple[FrameStage, CombineStage]:
     """The two stages that give the results of `window`."""
-    first = FrameStage(
-        shape=WindowShape(window.shape.slide, window.shape.slide),
-        aggregates=window.aggregates,
-        key=window.key,
-        limit=window.limit,
-        deviations=window.deviations,
-        time=window.time,
-        group=window.group,
-    )
-    second = CombineStage(
-        shape=window.shape,
-        aggregates=window.aggregates,
-        key=window.key,
-        limit=window.limit,
-        deviations=window.deviations,
-        groups=len(window.group),
-    )
-    return first, second
+    shared: dict[str, Any] = {entry.name: getattr(window, entry.name) for entry in fields(_Windowing)}
+    frame = {"shape": WindowShape(window.shape.slide, window.shape.slide)}
+    first = FrameStage(**shared | frame, time=window.time, group=window.group)
+    return first, CombineStage(**shared, groups=len(window.group))
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Rows in [start, end), in the unit of the event times."""
+
+    start: int
+    end: int
+    accumulators: Accumulators
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The open sessions of every group by time, and the last watermark."""
+
+    groups: FrozenMap[Values, tuple[Session, ...]] = field(default_factory=FrozenMap)
+    watermark: int = MIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWindow(_Aggregation[Sessions]):
+    """Sessions over the time in column `time`; `group` are the columns of the grouping key, none for one group.
+
+    Raises `ModelError` for a timeout below 1.
+    """
+
+    timeout: int
+    time: int
+    group: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.timeout < 1:
+            raise ModelError(f"No session has a timeout of {self.timeout}.", remedy="Give a timeout of at least 1.")
+
+    def start(self) -> Sessions:
+        """No row and no watermark came."""
+        return Sessions()
+
+    def row(self, state: Sessions, edge: int, event: Event) -> Reply[Sessions]:
+        """It extends a session, joins two or begins one, or is dropped."""
+        time = time_of(event.values, self.time)
+        if time < state.watermark:
+            return Reply(state, drops=(Drop(edge, event, "session", self.key, time, state.watermark),))
+        alone = Session(time, min(MAX, time + self.timeout), self._single(event.values))
+        group = group_of(event.values, self.group)
+        before = state.groups.get(group, ())
+        apart = [session for session in before if session.end <= alone.start or alone.end <= session.start]
+        whole = reduce(self._merged, [*(session for session in before if session not in apart), alone])
+        sessions = tuple(sorted((*apart, whole), key=lambda session: session.start))
+        return Reply(replace(state, groups=state.groups.put(group, sessions)))
+
+    def _merged(self, one: Session, other: Session) -> Session:
+        accumulators = self.combine(one.accumulators, other.accumulators)
+        return Session(min(one.start, other.start), max(one.end, other.end), accumulators)
+
+    def _closed(self, state: Sessions, watermark: int | None) -> tuple[Sessions, tuple[Event, ...]]:
+        ended: list[tuple[Session, Values]] = []
+        kept = {}
+        for group, sessions in state.groups.items():
+            stays = tuple(one for one in sessions if watermark is not None and self.closed_by(one.end) > watermark)
+            ended += [(session, group) for session in sessions if session not in stays]
+            if stays:
+                kept[group] = stays
+        ended.sort(key=lambda entry: (entry[0].end, entry[0].start, group_order(entry[1])))
+        out = tuple(
+            Event((session.start, session.end, *group, *finished(self.aggregates, session.accumulators)))
+            for session, group in ended
+        )
+        return Sessions(FrozenMap(kept), state.watermark if watermark is None else watermark), out
+
+    def closed_by(self, end: int) -> int:
+        """The lowest watermark that closes a session that ends at `end`."""
+        return end + 1
+
+    def size(self, state: Sessions) -> int:
+        """The open sessions."""
+        return sum(map(len, state.groups.values()))
+
+    def restore(self, snapshots: Sequence[Sessions]) -> Sessions:
+        """Its own sessions, and the lowest watermark of all instances."""
+        return Sessions(snapshots[0].groups, min(snapshot.watermark for snapshot in snapshots))

@@ -12,7 +12,7 @@ from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import Period, Problems, plain, value
-from wmlab.dataflow.model import deviations as model
+from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.edges import Edge, Edges
 from wmlab.dataflow.scenario.faults import Fault, problems_across
 from wmlab.dataflow.scenario.parts import Size, is_function, without_functions

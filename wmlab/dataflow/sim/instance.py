@@ -178,9 +178,7 @@ class Instance(Party):
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""
         self._note_size()
-        outstanding = getattr(self.runtime.processor, "outstanding", None)
-        if outstanding is not None:
-            self._call(outstanding(self.state.processor))
+        self._call(self.runtime.processor.outstanding(self.state.processor))
         super().begin()
 
     def turn(self) -> None:
@@ -209,7 +207,7 @@ class Instance(Party):
         self._snapshot_alone()
 
     def _snapshot_alone(self) -> None:
-        if self.barrier is None or self.state.groups or self.state.barrier is not None:
+        if self.barrier is None or self.state.groups or self.state.alignment.barrier is not None:
             return
         if self.finished:
             self._save(self.barrier, self.state.processor)

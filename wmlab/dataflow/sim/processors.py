@@ -14,12 +14,10 @@ from typing import Any
 from wmlab.core.errors import ScenarioError
 from wmlab.dataflow.model import aggregate as model
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.deviations import Deviations
 from wmlab.dataflow.model.expression import compiled
-from wmlab.dataflow.model.frames import Frames, WindowShape
+from wmlab.dataflow.model.items import Frames
 from wmlab.dataflow.model.join import StreamJoin, minimum_spread
-from wmlab.dataflow.model.processor import Processor
-from wmlab.dataflow.model.session import SessionWindow as SessionRule
+from wmlab.dataflow.model.processor import Deviations, Processor
 from wmlab.dataflow.model.source import (
     EventTimeMapper,
     FixedLag,
@@ -31,8 +29,9 @@ from wmlab.dataflow.model.source import (
 from wmlab.dataflow.model.transform import LateDrop as LateDropRule
 from wmlab.dataflow.model.transform import StatefulMap as StatefulRule
 from wmlab.dataflow.model.transform import Transform
+from wmlab.dataflow.model.window import SessionWindow as SessionRule
 from wmlab.dataflow.model.window import Window as WindowRule
-from wmlab.dataflow.model.window import in_two_stages
+from wmlab.dataflow.model.window import WindowShape, in_two_stages
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.join import places_of, rule_of
 from wmlab.dataflow.scenario.parts import aggregate_of, function_name, is_function

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wmlab.dataflow.model.join import StreamJoin
-from wmlab.dataflow.model.session import SessionWindow as SessionRule
+from wmlab.dataflow.model.window import SessionWindow as SessionRule
 from wmlab.dataflow.model.window import Window as WindowRule
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source

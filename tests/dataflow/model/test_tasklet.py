@@ -10,28 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dataflow.model.histories import EVENT, Instance, Stream, inputs, lasting, rising, streams, watermarks
+from tests.dataflow.model.driving import Instance
+from tests.dataflow.model.histories import EVENT, Stream, inputs, lasting, on_time, rising, streams, watermarks
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.deviations import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
+    DESIGN,
+    SHIPPED,
     Answer,
     Complete,
+    Deviations,
     EdgeDone,
     EdgeWatermark,
     GlobalWatermark,
     InputIdle,
     JobFailedError,
+    Processor,
     Reason,
     Reply,
     Row,
     Stimulus,
 )
-from wmlab.dataflow.model.tasklet import InputEdge, Phase, Tasklet
+from wmlab.dataflow.model.tasklet import InputEdge, Phase
 
 
 @dataclass(frozen=True)
-class Recorder:
+class Recorder(Processor[tuple[Stimulus, ...]]):
     """Keeps every stimulus it accepted; `replies` says what to answer to some of them instead of nothing."""
 
     replies: dict[Stimulus, Sequence[Reply[Any]]] = field(default_factory=dict)
@@ -48,9 +52,6 @@ class Recorder:
             return Reply(after, reply.out, reply.accepted)
         return Reply(after)
 
-    def size(self, state: tuple[Stimulus, ...]) -> int:
-        return len(state)
-
     def may_snapshot(self, state: tuple[Stimulus, ...]) -> bool:
         return self.snapshots or any(isinstance(stimulus, Answer) for stimulus in state)
 
@@ -61,12 +62,12 @@ class Recorder:
 REFUSED: Reply[Any] = Reply((), accepted=False)
 
 
-def edge_mark(edge: int, key: int, value: int) -> EdgeWatermark:
-    return EdgeWatermark(edge, Watermark(key, value))
+def edge_mark(edge: int, value: int) -> EdgeWatermark:
+    return EdgeWatermark(edge, Watermark(0, value))
 
 
-def global_mark(key: int, value: int) -> GlobalWatermark:
-    return GlobalWatermark(Watermark(key, value))
+def global_mark(value: int) -> GlobalWatermark:
+    return GlobalWatermark(Watermark(0, value))
 
 
 def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_watermarks() -> None:
@@ -75,19 +76,19 @@ def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_
     instance.run()
     assert instance.state.processor == (
         Row(0, EVENT),
-        edge_mark(1, 0, 4),
-        edge_mark(0, 0, 5),
-        global_mark(0, 4),
+        edge_mark(1, 4),
+        edge_mark(0, 5),
+        global_mark(4),
     )
     instance.push(0, 1, Event((2,)), DONE).run()
-    assert instance.state.processor[4:] == (Row(0, Event((2,))), EdgeDone(0), edge_mark(0, 0, 7))
+    assert instance.state.processor[4:] == (Row(0, Event((2,))), EdgeDone(0), edge_mark(0, 7))
     instance.push(1, 0, DONE).run()
-    assert instance.state.processor[7:] == (EdgeDone(1), global_mark(0, 7), Complete())
+    assert instance.state.processor[7:] == (EdgeDone(1), global_mark(7), Complete())
     assert instance.state.phase is Phase.FINISHED
 
 
 @pytest.mark.parametrize(
-    "refused", [Row(0, EVENT), edge_mark(0, 0, 1), global_mark(0, 1), InputIdle(), EdgeDone(0), Complete()]
+    "refused", [Row(0, EVENT), edge_mark(0, 1), global_mark(1), InputIdle(), EdgeDone(0), Complete()]
 )
 def test_what_is_refused_is_offered_again_before_anything_else(refused: Stimulus) -> None:
     refusing = Instance(1, processor=Recorder({refused: [REFUSED, REFUSED]}))
@@ -106,37 +107,23 @@ def test_a_refusal_that_changes_nothing_is_no_progress() -> None:
     instance = Instance(1, processor=Stubborn())
     instance.push(0, 0, EVENT).run()
     assert len(instance.turns) == 1
-    assert not instance.runtime.step(instance.state).progress
+    assert not instance.tasklet.step(instance.state).progress
 
 
 def test_edges_of_a_lower_priority_number_come_first_and_to_their_end() -> None:
-    edges = (InputEdge(1, priority=1), InputEdge(1, priority=0), InputEdge(1, priority=0))
-    runtime = Tasklet(processor=Recorder(), edges=edges)
-    state = runtime.start()
-    for edge in range(3):
-        state = runtime.push(state, edge=edge, queue=0, items=[EVENT])
-    seen = run(runtime, state)
-    assert seen.processor == (Row(1, EVENT), Row(2, EVENT))
-    assert seen.edges[0].sizes == (1,)
-    for edge in (1, 2):
-        seen = runtime.push(seen, edge=edge, queue=0, items=[DONE])
-    assert run(runtime, seen).processor[2:] == (EdgeDone(1), EdgeDone(2), Row(0, EVENT))
-
-
-def run(runtime: Tasklet[Any], state: Any) -> Any:
-    while (turn := runtime.step(state)).progress:
-        state = turn.state
-    return state
+    instance = Instance(InputEdge(1, priority=1), InputEdge(1), InputEdge(1), processor=Recorder())
+    instance.push(0, 0, EVENT).push(1, 0, EVENT).push(2, 0, EVENT).run()
+    assert instance.state.processor == (Row(1, EVENT), Row(2, EVENT))
+    assert instance.state.edges[0].sizes == (1,)
+    instance.push(1, 0, DONE).push(2, 0, DONE).run()
+    assert instance.state.processor[2:] == (EdgeDone(1), EdgeDone(2), Row(0, EVENT))
 
 
 def test_without_room_nothing_is_offered() -> None:
     instance = Instance(1).push(0, 0, *(Event((n,)) for n in range(5)))
-    assert not instance.runtime.step(instance.state, room=0).progress
-    sizes = []
-    while (turn := instance.runtime.step(instance.state, room=2)).progress:
-        instance.state = turn.state
-        sizes.append([item.values[0] for item in turn.out if isinstance(item, Event)])
-    assert sizes == [[0, 1], [2, 3], [4]]
+    assert not instance.tasklet.step(instance.state, room=0).progress
+    assert len(instance.run(room=2)) == 5
+    assert [len(turn.out) for turn in instance.turns] == [2, 2, 1]
 
 
 def test_rows_can_be_offered_a_few_at_a_time() -> None:
@@ -189,7 +176,10 @@ def test_neither_order_nor_batches_change_where_the_watermarks_end(chosen: list[
 
 @given(inputs(streams(keys=1, idle=False), most=4), st.randoms(use_true_random=False))
 def test_an_event_on_time_on_its_queue_is_on_time_behind_the_instance(chosen: list[Stream], random: Any) -> None:
-    timed = [tuple(on_time(stream, n) for n in range(len(stream))) for stream in chosen]
+    timed = [
+        tuple(Event((on_time(stream, n),)) if item == EVENT else item for n, item in enumerate(stream))
+        for stream in chosen
+    ]
     passed = -1
     for item in left_by(timed, random)[1]:
         if isinstance(item, Event):
@@ -198,18 +188,11 @@ def test_an_event_on_time_on_its_queue_is_on_time_behind_the_instance(chosen: li
             passed = item.value
 
 
-def on_time(stream: Stream, place: int) -> Item:
-    """The item, an event with the time of the last watermark before it."""
-    if not isinstance(stream[place], Event):
-        return stream[place]
-    return Event((max(watermarks(stream[:place], 0), default=0),))
-
-
-def test_every_step_of_both_levels_of_merging_is_told() -> None:
+def test_every_step_of_both_levels_of_merging_is_reported() -> None:
     instance = Instance(2, 1).push(0, 0, Watermark(0, 5)).push(0, 1, Watermark(0, 3)).push(1, 0, IDLE)
     instance.run()
-    told = [(m.level, m.edge, m.place, m.item, m.emitted) for turn in instance.turns for m in turn.merges]
-    assert told == [
+    merges = [(m.level, m.edge, m.place, m.item, m.emitted) for turn in instance.turns for m in turn.merges]
+    assert merges == [
         ("edge", 0, 0, Watermark(0, 5), ()),
         ("edge", 0, 1, Watermark(0, 3), (Watermark(0, 3),)),
         ("global", 0, 0, Watermark(0, 3), ()),
@@ -232,7 +215,7 @@ def test_a_failure_names_the_instance_the_edge_the_queue_the_key_and_both_values
 
 @pytest.mark.parametrize("again", [10, 9])
 def test_a_processor_that_sends_a_watermark_twice_fails_where_it_is_sent_and_in_hz_where_it_comes(again: int) -> None:
-    twice = Recorder({global_mark(0, 10): [Reply((), (Watermark(0, 10), Watermark(0, again)))]})
+    twice = Recorder({global_mark(10): [Reply((), (Watermark(0, 10), Watermark(0, again)))]})
     with pytest.raises(JobFailedError, match=f"window: watermark {again} of key 0 is emitted behind 10") as caught:
         Instance(1, processor=twice, name="window").push(0, 0, Watermark(0, 10)).run()
     assert caught.value.reason is Reason.NON_MONOTONIC
@@ -247,16 +230,15 @@ def test_a_snapshot_waits_for_the_barrier_of_every_edge_and_for_the_processor() 
     assert instance.run() == []
     instance.push(1, 0, Barrier(1), Event((4,)))
     assert instance.run() == []
-    turn = instance.runtime.answer(instance.state, Answer(0, ()))
-    instance.state = turn.state
-    assert instance.run() == [Barrier(1)]
+    assert instance.answer(0) == [Barrier(1)]
     snapshots = [turn.snapshot for turn in instance.turns if turn.snapshot]
     assert len(snapshots) == 1
     assert snapshots[0].processor == (Row(0, EVENT), Row(1, Event((3,))), Answer(0, ()))
     assert instance.state.processor[3:] == (Row(0, Event((2,))), Row(1, Event((4,))))
-    restored = instance.runtime.start([snapshots[0].processor])
+    restored = instance.tasklet.start([snapshots[0].processor])
     assert restored.processor == snapshots[0].processor
     assert restored.edges[0].sizes == (0,)
+    assert instance.tasklet.start([]) == instance.tasklet.start()
 
 
 def test_behind_a_terminal_snapshot_nothing_happens() -> None:
@@ -267,16 +249,15 @@ def test_behind_a_terminal_snapshot_nothing_happens() -> None:
 
 def test_an_instance_without_inputs_takes_its_snapshot_by_itself() -> None:
     instance = Instance(processor=Recorder({Complete(): [REFUSED] * 9}))
-    instance.state = instance.runtime.snapshot(instance.state, Barrier(7))
-    assert instance.runtime.step(instance.state).out == (Barrier(7),)
+    instance.state = instance.tasklet.snapshot(instance.state, Barrier(7))
+    assert instance.tasklet.step(instance.state).out == (Barrier(7),)
     with pytest.raises(ModelError, match="barrier 7 has to come over the inputs"):
-        Instance(1).runtime.snapshot(Instance(1).state, Barrier(7))
+        Instance(1).tasklet.snapshot(Instance(1).state, Barrier(7))
 
 
 def test_a_retried_row_is_offered_again_only_to_who_counts_it() -> None:
     class Counting(Recorder):
-        def counts_retries(self) -> bool:
-            return True
+        counts_retries = True
 
     out = (EVENT, EVENT, EVENT)
     for processor, deviations, offers in (
@@ -291,6 +272,6 @@ def test_a_retried_row_is_offered_again_only_to_who_counts_it() -> None:
 
 def test_edges_and_queues_have_to_exist() -> None:
     with pytest.raises(ModelError, match="input edge 0 has 0 queues"):
-        Tasklet(processor=Recorder(), edges=(InputEdge(0),)).start()
+        Instance(0)
     with pytest.raises(ModelError, match="no input edge 2, only 1"):
         Instance(1).push(2, 0, EVENT)

@@ -1,0 +1,352 @@
+"""Merging: one key against its definition; all keys, that do not touch each other while idleness is that of the input
+and order does not matter in `design`; and the queues of an edge, of which no item is lost or reordered.
+
+The generator finds histories where order matters, and where jobs fail for nothing, in `hz`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from tests.dataflow.model.driving import drained_out
+from tests.dataflow.model.histories import (
+    EVENT,
+    Stream,
+    Updates,
+    inputs,
+    interleaved,
+    interleavings,
+    lasting,
+    on_time,
+    play,
+    rising,
+    streams,
+    watermarks,
+)
+from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.coalescer import Coalescer, Drained, EdgeStream, Guarantee, Keyed, Progress, drain
+from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, JobFailedError, Reason
+
+BARRIER = Barrier(1)
+HISTORIES = interleaved(streams())
+SMALL = inputs(lasting(length=2), most=3).filter(lambda chosen: sum(map(len, chosen)) <= 7)
+SEARCH = settings(
+    max_examples=3_000, phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck), database=None
+)
+MODE = pytest.mark.parametrize("deviations", [DESIGN, SHIPPED], ids=["design", "hz"])
+
+
+def by_definition(count: int, updates: Updates) -> list[int | None]:
+    """The highest of: the lowest last watermark over active inputs, or of any input once none is active."""
+    mark = [MIN] * count
+    status = ["active"] * count
+    highest, merged = MIN, []
+    for index, item in updates:
+        status[index] = "idle" if item == IDLE else "done" if item == DONE else "active"
+        mark[index] = item.value if isinstance(item, Watermark) else mark[index]
+        active = [m for m, s in zip(mark, status, strict=True) if s == "active"]
+        now = MIN if isinstance(item, Event) else min(active) if active else max(mark)
+        merged.append(now if now > highest else None)
+        highest = max(highest, now)
+    return merged
+
+
+@given(interleaved(streams(keys=1)))
+def test_one_key_is_merged_as_the_definition_says(history: tuple[int, Updates]) -> None:
+    count, updates = history
+    state, merged = Coalescer.start(count).run(updates)
+    assert merged == by_definition(count, updates)
+    assert state.coalesced == max((value for value in merged if value is not None), default=None)
+    assert state.top_observed == max((item.value for _, item in updates if isinstance(item, Watermark)), default=None)
+    last = list(dict(updates).values())
+    assert state.idle_pending == (IDLE in last and last.count(IDLE) + last.count(DONE) == count)
+
+
+def failure(updates: Updates) -> JobFailedError:
+    with pytest.raises(JobFailedError) as caught:
+        Coalescer.start(2).run(updates)
+    return caught.value
+
+
+@pytest.mark.parametrize("value", [10, 9, -(2**63) + 1])
+def test_a_watermark_that_does_not_rise_says_where_it_came_and_which_two_values(value: int) -> None:
+    error = failure([(1, Watermark(3, 10)), (1, Watermark(3, value))])
+    assert error.reason is Reason.NON_MONOTONIC
+    assert error.problem.startswith(f"watermark {value} of key 3 on input 1 is not above 10")
+    assert error.remedy
+
+
+@pytest.mark.parametrize(
+    ("item", "reason", "says"),
+    [
+        (Watermark(3, 11), Reason.NON_MONOTONIC, "input 0 brings watermark 11 of key 3 after its end"),
+        (IDLE, Reason.NON_MONOTONIC, "input 0 is idle after its end"),
+        (DONE, Reason.DUPLICATE_DONE, "input 0 ends again after its end"),
+    ],
+)
+def test_nothing_but_events_comes_after_the_end(item: Item, reason: Reason, says: str) -> None:
+    error = failure([(0, Watermark(3, 10)), (0, DONE), (0, EVENT), (0, item)])
+    assert (error.reason, error.problem) == (reason, says)
+
+
+@pytest.mark.parametrize(
+    ("count", "index", "item", "says"),
+    [
+        (2, -1, EVENT, "no input -1, only 2"),
+        (2, 2, EVENT, "no input 2, only 2"),
+        (0, 0, IDLE, "no input 0"),
+        (1, 0, Barrier(1), "takes no part"),
+    ],
+)
+def test_what_cannot_be_merged_is_refused(count: int, index: int, item: Item, says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        Coalescer.start(count).run([(index, item)])
+
+
+def test_the_ends_of_time_are_kept_apart_from_what_watermarks_say() -> None:
+    _, merged = Coalescer.start(2).run([(0, Watermark(0, MIN + 1)), (1, Watermark(0, MAX - 1)), (0, IDLE)])
+    assert merged == [None, MIN + 1, MAX - 1]
+
+
+@MODE
+@given(history=HISTORIES)
+def test_no_key_ever_goes_back(history: tuple[int, Updates], deviations: Deviations) -> None:
+    count, updates = history
+    state, out = Keyed(count), []
+    for index, item in updates:
+        try:
+            state, emitted = state.step(index, item, deviations)
+        except JobFailedError:
+            assert deviations == SHIPPED
+            return
+        out += emitted
+    for key, merged in state.keys:
+        assert rising(watermarks(out, key))
+        assert merged.coalesced == max(watermarks(out, key), default=None)
+
+
+@given(HISTORIES)
+def test_each_key_is_merged_as_if_it_were_alone(history: tuple[int, Updates]) -> None:
+    count, updates = history
+    _, steps = play(count, updates, DESIGN)
+    for key in (0, 1):
+        # To any other key a watermark is what an event is: a sign of life.
+        alone = [(index, EVENT if isinstance(item, Watermark) and item.key != key else item) for index, item in updates]
+        _, merged = Coalescer.start(count).run(alone)
+        expected = [[] if value is None else [value] for value in merged]
+        assert [watermarks(emitted, key) for emitted in steps] == expected
+
+
+@given(HISTORIES)
+def test_one_idle_message_leaves_per_episode(history: tuple[int, Updates]) -> None:
+    count, updates = history
+    _, steps = play(count, updates, DESIGN)
+    idle: set[int] = set()
+    open_inputs = set(range(count))
+    announced = False
+    for (index, item), emitted in zip(updates, steps, strict=True):
+        if isinstance(item, Event | Watermark):
+            idle.discard(index)
+            announced = False
+            assert IDLE not in emitted
+            continue
+        (idle.add if item == IDLE else open_inputs.discard)(index)
+        all_idle = bool(open_inputs) and open_inputs <= idle
+        assert emitted.count(IDLE) == (all_idle and not announced)
+        assert not emitted or IDLE not in emitted[:-1]
+        announced = announced or all_idle
+
+
+@given(HISTORIES, st.data())
+def test_a_batch_is_its_steps_one_by_one(history: tuple[int, Updates], data: st.DataObject) -> None:
+    count, updates = history
+    cut = data.draw(st.integers(0, len(updates)))
+    first, steps = Keyed(count).run(updates[:cut])
+    second, more = first.run(updates[cut:])
+    assert (second, steps + more) == play(count, updates, DESIGN)
+
+
+def outcomes(chosen: list[Stream], deviations: Deviations) -> set[object]:
+    """What is left of the streams in every order they can come: merged watermarks and idleness, or a failure."""
+    ends: set[object] = set()
+    for order in interleavings(chosen):
+        try:
+            state, steps = play(len(chosen), order, deviations)
+        except JobFailedError as error:
+            ends.add(error.reason)
+        else:
+            idle = len(state.done) < state.inputs and any(IDLE in emitted for emitted in steps)
+            ends.add((tuple((key, merged.coalesced) for key, merged in state.keys), idle))
+    return ends
+
+
+@settings(max_examples=60)
+@given(SMALL)
+def test_the_order_does_not_matter_while_idleness_lasts(chosen: list[Stream]) -> None:
+    assert len(outcomes(chosen, DESIGN)) == 1
+
+
+def test_the_generator_finds_that_the_order_matters_in_hz() -> None:
+    chosen = find(
+        SMALL, lambda chosen: len({o for o in outcomes(chosen, SHIPPED) if isinstance(o, tuple)}) > 1, settings=SEARCH
+    )
+    assert len(outcomes(chosen, DESIGN)) == 1
+
+
+def test_the_generator_finds_that_jobs_fail_for_nothing_in_hz() -> None:
+    chosen = find(
+        SMALL, lambda chosen: any(not isinstance(o, tuple) for o in outcomes(chosen, SHIPPED)), settings=SEARCH
+    )
+    assert len(outcomes(chosen, DESIGN)) == 1
+    only = Deviations(late_key_replays_idle=True)
+    assert outcomes(chosen, only) != outcomes(chosen, DESIGN)
+
+
+@pytest.mark.parametrize(
+    "option", ["watermark_wakes_one_key", "idle_repeated", "done_hides_idle", "late_key_replays_idle"]
+)
+def test_the_generator_finds_a_history_for_each_defect(option: str) -> None:
+    def differs(history: tuple[int, Updates]) -> bool:
+        try:
+            return play(*history, Deviations(**{option: True}))[1] != play(*history, DESIGN)[1]
+        except JobFailedError:
+            return True
+
+    assert find(HISTORIES, differs, settings=SEARCH)
+
+
+def test_a_key_that_never_came_is_unknown() -> None:
+    state, _ = play(3, [(0, Watermark(1, 5)), (2, DONE)], DESIGN)
+    assert (state.coalesced(7), state.coalesced(1), dict(state.keys)[1].top_observed) == (None, None, 5)
+    assert state.active == {0, 1}
+
+
+def numbered(stream: Stream, queue: int) -> Stream:
+    """The stream with distinct events: (queue, index, last watermark of key 0 before)."""
+    return tuple(
+        Event((queue, index, on_time(stream, index))) if isinstance(item, Event) else item
+        for index, item in enumerate(stream)
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn, *, idle: bool = True) -> tuple[list[Stream], list[tuple[int, Stream]]]:
+    """Streams, and the batches in which they are pushed."""
+    chosen = [numbered(stream, queue) for queue, stream in enumerate(draw(inputs(streams(idle=idle))))]
+    left = {queue: stream for queue, stream in enumerate(chosen) if stream}
+    batches = []
+    while left:
+        queue = draw(st.sampled_from(sorted(left)))
+        size = draw(st.integers(1, len(left[queue])))
+        stream = left.pop(queue)
+        batches.append((queue, stream[:size]))
+        left |= {queue: stream[size:]} if stream[size:] else {}
+    return chosen, batches
+
+
+Run = tuple[list[Stream], list[tuple[int, Stream]]]
+
+
+def all_drains(run: Run, deviations: Deviations = DESIGN) -> list[Drained]:
+    """A drain after every push, and drains until nothing comes any more."""
+    chosen, batches = run
+    edge, drains = EdgeStream.start(len(chosen)), []
+    for queue, items in batches:
+        drains.append(drain(edge.push(queue, items), deviations))
+        edge = drains[-1].edge
+    while drains and drains[-1].progress is Progress.MADE_PROGRESS:
+        drains.append(drain(edge, deviations))
+        edge = drains[-1].edge
+    return drains
+
+
+@MODE
+@given(run=runs())
+def test_events_and_specials_are_never_mixed_and_no_event_is_lost(run: Run, deviations: Deviations) -> None:
+    try:
+        drains = all_drains(run, deviations)
+    except JobFailedError:
+        assert deviations == SHIPPED
+        return
+    assert all(len({isinstance(item, Event) for item in drained.out}) <= 1 for drained in drains)
+    events = [item for drained in drains for item in drained.out if isinstance(item, Event)]
+    for stream in run[0]:
+        own = [item for item in stream if isinstance(item, Event)]
+        assert [item for item in events if item in own] == own
+
+
+@given(runs())
+def test_what_was_taken_is_what_was_pushed(run: Run) -> None:
+    drains = all_drains(run)
+    taken = [taken for drained in drains for taken in drained.taken]
+    assert [sum(t.count for t in taken if t.queue == n) for n in range(len(run[0]))] == [len(s) for s in run[0]]
+    if drains and all(stream and stream[-1] == DONE for stream in run[0]):
+        assert [drained.progress for drained in drains].count(Progress.DONE) == 1
+        assert drains[-1].progress is Progress.DONE
+        assert drains[-1].edge.ended
+
+
+@given(runs())
+def test_the_merged_watermarks_rise_and_are_those_of_the_merges(run: Run) -> None:
+    drains = all_drains(run)
+    out = [item for drained in drains for item in drained.out]
+    merged = [item for drained in drains for merge in drained.merges for item in merge.emitted]
+    assert [item for item in out if not isinstance(item, Event)] == merged
+    assert all(rising(watermarks(out, key)) for key in (0, 1))
+
+
+@given(runs(idle=False))
+def test_an_event_on_time_on_its_queue_is_on_time_behind_the_edge(run: Run) -> None:
+    passed = 0
+    for drained in all_drains(run):
+        for item in drained.out:
+            if isinstance(item, Event):
+                assert item.values[2] >= passed
+            elif isinstance(item, Watermark) and item.key == 0:
+                passed = item.value
+
+
+@pytest.mark.parametrize(
+    ("terminal", "guarantee", "overtaken"),
+    [
+        (False, "exactly_once", False),
+        (True, "at_least_once", False),
+        (True, "none", False),
+        (False, "at_least_once", True),
+    ],
+)
+def test_only_at_least_once_do_items_overtake_a_barrier(terminal: bool, guarantee: Guarantee, overtaken: bool) -> None:
+    barrier = Barrier(1, terminal)
+    edge = EdgeStream.start(2, guarantee)
+    edge = edge.push(0, [Event(("before", 0)), barrier, Event(("behind", 0)), Watermark(0, 9)])
+    edge = edge.push(1, [Event(("before", 1)), Watermark(0, 3)])
+    edge, first = drained_out(edge)
+    _, second = drained_out(edge.push(1, [Event(("before", 1)), barrier, Event(("behind", 1))]))
+    items = first + second
+    assert sum(isinstance(item, Event) for item in items) == 5
+    at = items.index(barrier)
+    sides = [{item.values[0] for item in part if isinstance(item, Event)} for part in (items[:at], items[at:])]
+    assert sides == [{"before", "behind"} if overtaken else {"before"}, {"behind"}]
+
+
+def test_an_ended_queue_needs_no_barrier() -> None:
+    edge = EdgeStream.start(2, "exactly_once").push(0, [BARRIER]).push(1, [DONE])
+    assert drain(edge).out == (BARRIER,)
+
+
+def test_another_barrier_while_one_is_under_way_is_refused() -> None:
+    edge = drain(EdgeStream.start(2).push(0, [BARRIER])).edge
+    with pytest.raises(ModelError, match="brings barrier 2 while 1 is under way"):
+        drain(edge.push(1, [Barrier(2)]))
+
+
+def test_nothing_can_be_pushed_where_there_is_no_queue() -> None:
+    edge = drain(EdgeStream.start(2).push(0, [DONE])).edge
+    with pytest.raises(ModelError, match="queue 0 has ended"):
+        edge.push(0, [EVENT])
+    with pytest.raises(ModelError, match="no queue 2, only 2"):
+        edge.push(2, [EVENT])
+    assert edge.sizes == (0, 0)
