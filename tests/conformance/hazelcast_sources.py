@@ -16,18 +16,12 @@ from wmlab.dataflow.model.transform import LateDrop
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(LagPolicy):
     """A policy that always says the same."""
 
     mark: int
 
-    def start(self) -> None:
-        return None
-
-    def report(self, state: None, time: int) -> None:
-        return None
-
-    def current(self, state: None, now_ms: int) -> int:
+    def current(self, state: int | None, now_ms: int) -> int:
         return self.mark
 
 
@@ -35,7 +29,7 @@ def run_mapper(case: Fields, deviations: Deviations) -> None:
     """Events, silence and changes of the partitions of one source."""
     with Fields(case.take("config"), "config") as config:
         mapper = mapper_of(config, deviations)
-    state: SourceState[Any] = mapper.start()
+    state: SourceState = mapper.start()
     for step in steps_of(case):
         with step:
             op, now = step.take("op"), step.take("now_ms", 0)
@@ -56,8 +50,8 @@ def run_mapper(case: Fields, deviations: Deviations) -> None:
                     raise UnknownFormatError(f"unknown operation {op!r}")
 
 
-def mapper_of(config: Fields, deviations: Deviations) -> EventTimeMapper[Any]:
-    policy: LagPolicy[Any] = (
+def mapper_of(config: Fields, deviations: Deviations) -> EventTimeMapper:
+    policy: LagPolicy = (
         Constant(number(config.take("const_wm"))) if "const_wm" in config else FixedLag(config.take("lag"))
     )
     return EventTimeMapper(
@@ -73,7 +67,7 @@ def frames_of(size: int, offset: int = 0) -> Frames | None:
     return Frames(size, offset) if size else None
 
 
-def moved(step: Fields, found: tuple[SourceState[Any], tuple[Item, ...]]) -> SourceState[Any]:
+def moved(step: Fields, found: tuple[SourceState, tuple[Item, ...]]) -> SourceState:
     state, items = found
     check(step, lambda: all_written(items))
     return state
@@ -127,7 +121,7 @@ def run_pipeline(case: Fields, deviations: Deviations) -> None:
     expect("view", marks if view == "wms" else events, case.take("expect"))
 
 
-def source_items(mapper: EventTimeMapper[Any], rows: Iterable[Sequence[Any]], column: int = 0) -> list[Item]:
+def source_items(mapper: EventTimeMapper, rows: Iterable[Sequence[Any]], column: int = 0) -> list[Item]:
     """What leaves a source of one partition, whose rows have their time in a column."""
     state, out = mapper.start(1), []
     for row in rows:

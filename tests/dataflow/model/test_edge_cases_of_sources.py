@@ -8,30 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.dataflow.model.driving import RULES
 from tests.dataflow.model.histories import rising, watermarks
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
-from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations, Mode
+from wmlab.dataflow.model.processor import Mode
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag, SourceState
-
-MODES: dict[Mode, Deviations] = {"design": DESIGN, "hz": SHIPPED}
-
-
-@pytest.fixture(params=["design", "hz"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
 
 
 class Source:
     """A source and what left it."""
 
     def __init__(self, mode: Mode, partitions: int = 1, *, lag: int = 0, policy: Any = None, **options: Any) -> None:
-        self.mapper: EventTimeMapper[Any] = EventTimeMapper(
-            policy=policy or FixedLag(lag), deviations=MODES[mode], **options
+        self.mapper: EventTimeMapper = EventTimeMapper(
+            policy=policy or FixedLag(lag), deviations=RULES[mode], **options
         )
-        self.state: SourceState[Any] = self.mapper.start(partitions)
+        self.state: SourceState = self.mapper.start(partitions)
 
-    def take(self, moved: tuple[SourceState[Any], tuple[Item, ...]]) -> list[Item]:
+    def take(self, moved: tuple[SourceState, tuple[Item, ...]]) -> list[Item]:
         self.state, items = moved
         return list(items)
 

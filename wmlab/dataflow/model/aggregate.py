@@ -1,26 +1,18 @@
 """Aggregations as values: count, sum, min, max, avg, list.
 
-An accumulator is itself a value of a row, so that partial results can travel between two stages. It is made by
-`create`, grown by `accumulate`, merged by `combine` and turned into the result by `finish`. Nulls are left out, as SQL
-does, except that a count without a column counts rows and a list keeps them. Without any value the result is null, of
-a count 0, and of a list the empty one.
-
-    function   accumulator
-    count      the number
-    sum        the sum, null before the first value
-    min, max   the extreme, null before the first value
-    avg        (sum, count)
-    list       the values in the order in which they came
-    distinct   the distinct values in the order in which they first came, whatever the function
+An accumulator is itself a value of a row, so that partial results can travel between two stages. Nulls are left out, as
+SQL does, except that a count without a column counts rows and a list keeps them. Without any value the result is null,
+of a count 0, and of a list the empty one.
 
 Source: "Keyed watermark support", Changes to window aggregation processors; upstream class `AggregateOperations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast, get_args
+from operator import add
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Value
@@ -30,12 +22,43 @@ FUNCTIONS: Final[tuple[str, ...]] = get_args(Function)
 Accumulators = tuple[Value, ...]
 
 
+class _Rule(NamedTuple):
+    """The accumulator without a value and of one value, and how two are merged that are not null."""
+
+    empty: Value
+    single: Callable[[Any], Value]
+    merge: Callable[[Any, Any], Value]
+
+
+def _of_both(merge: Callable[[Any, Any], Value], one: Value, other: Value) -> Value:
+    return other if one is None else one if other is None else merge(one, other)
+
+
+def _distinct(one: Accumulators, other: Accumulators) -> Value:
+    return tuple(dict.fromkeys(one + other))
+
+
+def _sums(one: Accumulators, other: Accumulators) -> Value:
+    (total, count), (more, again) = one, other
+    return _of_both(add, total, more), add(count, again)
+
+
+_RULES: Final[dict[str, _Rule]] = {
+    "count": _Rule(0, lambda _: 1, add),
+    "sum": _Rule(None, lambda value: value, add),
+    "min": _Rule(None, lambda value: value, min),
+    "max": _Rule(None, lambda value: value, max),
+    "avg": _Rule((None, 0), lambda value: (value, 1), _sums),
+    "list": _Rule((), lambda value: (value,), add),
+    "distinct": _Rule((), lambda value: (value,), _distinct),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """One aggregation of a column; `distinct` counts equal values once.
 
     Raises `ModelError` for an unknown function, and for one that needs a column and has none.
-    Source: upstream class `AggregateOperations`.
     """
 
     function: Function
@@ -51,59 +74,37 @@ class Aggregate:
             what = f"distinct {self.function}" if self.distinct else self.function
             raise ModelError(f"The aggregation {what} has no column.", remedy="Name the column it aggregates.")
 
+    @property
+    def _rule(self) -> _Rule:
+        return _RULES["distinct" if self.distinct else self.function]
+
     def create(self) -> Value:
         """The accumulator of no row."""
-        if self.distinct or self.function == "list":
-            return ()
-        return 0 if self.function == "count" else (None, 0) if self.function == "avg" else None
+        return self._rule.empty
 
     def accumulate(self, accumulator: Value, values: tuple[Value, ...]) -> Value:
         """The accumulator after one more row."""
         value: Value = 1 if self.column is None else values[self.column]
         if value is None and (self.distinct or self.function != "list"):
             return accumulator
-        return self.combine(accumulator, self._single(value))
+        return self.combine(accumulator, self._rule.single(value))
 
     def combine(self, one: Value, other: Value) -> Value:
         """The accumulator of the rows of both, those of `one` first."""
-        if self.distinct:
-            return tuple(dict.fromkeys((*_parts(one), *_parts(other))))
-        if self.function == "list":
-            return (*_parts(one), *_parts(other))
-        if self.function == "avg":
-            (total, count), (more, again) = _parts(one), _parts(other)
-            return (_merge("sum", total, more), cast(int, count) + cast(int, again))
-        return _merge(self.function, one, other)
+        return _of_both(self._rule.merge, one, other)
 
     def finish(self, accumulator: Value) -> Value:
         """The result."""
         if self.distinct:
             plain = Aggregate(self.function, 0)
-            found: Value = plain.create()
-            for value in _parts(accumulator):
-                found = plain.accumulate(found, (value,))
-            return plain.finish(found)
+            accumulator, values = plain.create(), cast(Accumulators, accumulator)
+            for value in values:
+                accumulator = plain.accumulate(accumulator, (value,))
+            return plain.finish(accumulator)
         if self.function == "avg":
             total, count = cast(Any, accumulator)
             return None if count == 0 else total / count
         return accumulator
-
-    def _single(self, value: Value) -> Value:
-        if self.distinct or self.function == "list":
-            return (value,)
-        return 1 if self.function == "count" else (value, 1) if self.function == "avg" else value
-
-
-def _parts(accumulator: Value) -> tuple[Value, ...]:
-    return cast(tuple[Value, ...], accumulator)
-
-
-def _merge(function: str, one: Any, other: Any) -> Value:
-    if one is None or other is None:
-        return cast(Value, other if one is None else one)
-    if function in ("min", "max"):
-        return cast(Value, (min if function == "min" else max)(one, other))
-    return cast(Value, one + other)
 
 
 def created(aggregates: Sequence[Aggregate]) -> Accumulators:
@@ -113,20 +114,17 @@ def created(aggregates: Sequence[Aggregate]) -> Accumulators:
 
 def accumulated(aggregates: Sequence[Aggregate], accumulators: Accumulators, values: tuple[Value, ...]) -> Accumulators:
     """The accumulators after one more row."""
-    pairs = zip(aggregates, accumulators, strict=True)
-    return tuple(aggregate.accumulate(accumulator, values) for aggregate, accumulator in pairs)
+    return tuple(each.accumulate(part, values) for each, part in zip(aggregates, accumulators, strict=True))
 
 
 def combined(aggregates: Sequence[Aggregate], one: Accumulators, other: Accumulators) -> Accumulators:
     """The accumulators of the rows of both."""
-    triples = zip(aggregates, one, other, strict=True)
-    return tuple(aggregate.combine(first, second) for aggregate, first, second in triples)
+    return tuple(each.combine(*parts) for each, *parts in zip(aggregates, one, other, strict=True))
 
 
 def finished(aggregates: Sequence[Aggregate], accumulators: Accumulators) -> Accumulators:
     """The results."""
-    pairs = zip(aggregates, accumulators, strict=True)
-    return tuple(aggregate.finish(accumulator) for aggregate, accumulator in pairs)
+    return tuple(each.finish(part) for each, part in zip(aggregates, accumulators, strict=True))
 
 
 def group_of(values: tuple[Value, ...], columns: Sequence[int]) -> tuple[Value, ...]:

@@ -66,7 +66,15 @@ class _AsyncMap(Processor[S]):
         return self._flushed(self.put(state, IDLE))
 
     def answer(self, state: S, call: int, results: Results | None) -> Reply[S]:
-        """What has waited for it leaves. Raises `JobFailedError` when the call failed."""
+        """What has waited for it leaves. Raises `JobFailedError` when it failed, `ModelError` for an unknown call."""
+        if call not in {waiting.number for waiting in self.outstanding(state)}:
+            raise ModelError(f"No answer to call {call} is expected.", remedy="Answer every call once.")
+        if results is None:
+            raise JobFailedError(
+                Reason.CALL_FAILED,
+                f"The asynchronous call {call} failed.",
+                remedy="Catch failures in the function that is called, and return what stands for them.",
+            )
         return self._flushed(Reply(self.answered(state, call, results)))
 
     def complete(self, state: S) -> Reply[S]:
@@ -85,8 +93,8 @@ class _AsyncMap(Processor[S]):
         """A watermark or an idle message waits for the calls before it."""
         raise NotImplementedError
 
-    def answered(self, state: S, call: int, results: Results | None) -> S:
-        """With the results of a call; None: it failed."""
+    def answered(self, state: S, call: int, results: Results) -> S:
+        """With the results of a call."""
         raise NotImplementedError
 
     def flush(self, state: S) -> Reply[S]:
@@ -94,42 +102,20 @@ class _AsyncMap(Processor[S]):
         raise NotImplementedError
 
 
-def _require_answer(call: int, results: Results | None, waiting: set[int]) -> Results:
-    """The results of an answer. Raises `JobFailedError` if the call failed, `ModelError` if nobody waits for it."""
-    if call not in waiting:
-        raise ModelError(f"No answer to call {call} is expected.", remedy="Answer every call once.")
-    if results is None:
-        raise JobFailedError(
-            Reason.CALL_FAILED,
-            f"The asynchronous call {call} failed.",
-            remedy="Catch failures in the function that is called, and return what stands for them.",
-        )
-    return results
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A call on the queue; `results` is None until it answers."""
 
-    call: int
-    event: Event
+    call: Call
     results: Results | None = None
-
-
-Place = Waiting | Watermark | Idle
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedCalls:
     """The queue from its head on, and how many calls were made so far."""
 
-    queue: tuple[Place, ...] = ()
+    queue: tuple[Waiting | Watermark | Idle, ...] = ()
     made: int = 0
-
-    @property
-    def in_flight(self) -> int:
-        """The calls on the queue, answered or not."""
-        return sum(isinstance(place, Waiting) for place in self.queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +128,12 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
 
     def take(self, state: OrderedCalls, event: Event) -> Reply[OrderedCalls]:
         """Makes the call for a row. When full, what is finished leaves first; the row is refused if nothing is."""
-        out: tuple[Item, ...] = ()
-        if state.in_flight >= self.capacity:
-            flushed = self.flush(state)
-            state, out = flushed.state, flushed.out
-        if state.in_flight >= self.capacity:
-            return Reply(state, out, accepted=False)
+        reply = self.flush(state) if self.size(state) >= self.capacity else Reply(state)
+        if self.size(reply.state) >= self.capacity:
+            return replace(reply, accepted=False)
         call = Call(state.made, event)
-        queue = (*state.queue, Waiting(call.number, event))
-        return Reply(OrderedCalls(queue, state.made + 1), out, calls=(call,))
+        after = OrderedCalls((*reply.state.queue, Waiting(call)), state.made + 1)
+        return Reply(after, reply.out, calls=(call,))
 
     def put(self, state: OrderedCalls, item: Watermark | Idle) -> Reply[OrderedCalls]:
         """The queue with a watermark or idle message at its end, in place of one that it makes superfluous."""
@@ -162,36 +145,36 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
                 kept = kept[:-1]
         return Reply(replace(state, queue=(*kept, item)))
 
-    def answered(self, state: OrderedCalls, call: int, results: Results | None) -> OrderedCalls:
-        """The queue with the results of a call. Raises `JobFailedError` if it failed."""
-        waiting = {place.call for place in state.queue if isinstance(place, Waiting) and place.results is None}
-        found = _require_answer(call, results, waiting)
-        return replace(
-            state,
-            queue=tuple(
-                replace(place, results=found) if isinstance(place, Waiting) and place.call == call else place
-                for place in state.queue
-            ),
+    def answered(self, state: OrderedCalls, call: int, results: Results) -> OrderedCalls:
+        """The queue with the results of a call."""
+        queue = tuple(
+            replace(entry, results=results) if isinstance(entry, Waiting) and entry.call.number == call else entry
+            for entry in state.queue
         )
+        return replace(state, queue=queue)
 
     def flush(self, state: OrderedCalls) -> Reply[OrderedCalls]:
         """What stands before the first unfinished call leaves."""
         out: list[Item] = []
-        for number, place in enumerate(state.queue):
-            if not isinstance(place, Waiting):
-                out.append(place)
-            elif place.results is None:
+        for number, entry in enumerate(state.queue):
+            if not isinstance(entry, Waiting):
+                out.append(entry)
+            elif entry.results is None:
                 return Reply(replace(state, queue=state.queue[number:]), tuple(out))
             else:
-                out += map(Event, place.results)
+                out += map(Event, entry.results)
         return Reply(replace(state, queue=()), tuple(out))
 
     def size(self, state: OrderedCalls) -> int:
-        """The calls in flight."""
-        return state.in_flight
+        """The calls on the queue, answered or not."""
+        return sum(isinstance(entry, Waiting) for entry in state.queue)
+
+    def outstanding(self, state: OrderedCalls) -> tuple[Call, ...]:
+        """The calls that wait for an answer."""
+        return tuple(entry.call for entry in state.queue if isinstance(entry, Waiting) and entry.results is None)
 
     def may_snapshot(self, state: OrderedCalls) -> bool:
-        """Once nothing is in flight: everything stops for a snapshot."""
+        """Once nothing is in flight."""
         return not state.queue
 
 
@@ -234,7 +217,7 @@ class KeyProgress:
 class UnorderedCalls:
     """What is in flight by call number, answers that have not left, and the keys seen so far.
 
-    `idle`: all inputs are idle, which is said once nothing is in flight.
+    `idle`: all inputs are idle; the message leaves once nothing is in flight.
     """
 
     in_flight: FrozenMap[int, Flight] = field(default_factory=FrozenMap)
@@ -295,10 +278,9 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
             )
         return KeyProgress(counts=FrozenMap([(MIN, len(state.in_flight))] if state.in_flight else []))
 
-    def answered(self, state: UnorderedCalls, call: int, results: Results | None) -> UnorderedCalls:
-        """With the results of a call. Raises `JobFailedError` if it failed."""
-        waiting = set(state.in_flight) - {number for number, _ in state.answers}
-        return replace(state, answers=(*state.answers, (call, _require_answer(call, results, waiting))))
+    def answered(self, state: UnorderedCalls, call: int, results: Results) -> UnorderedCalls:
+        """With the results of a call."""
+        return replace(state, answers=(*state.answers, (call, results)))
 
     def flush(self, state: UnorderedCalls) -> Reply[UnorderedCalls]:
         """Results leave in the order of the answers, each followed by the watermarks that it held back."""

@@ -19,8 +19,8 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.errors import ScenarioError
@@ -45,6 +45,7 @@ _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+_SIGNS: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {ast.Not: operator.not_, ast.USub: operator.neg}
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": abs,
     "float": float,
@@ -66,9 +67,7 @@ def parse(text: str) -> ast.expr:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"is not an expression: {error.msg}") from None
-    for _ in _names(tree):
-        pass
-    _compiled(tree, _AnyColumn())
+    _compiled(tree, defaultdict(int))
     return tree
 
 
@@ -155,13 +154,6 @@ def _added(
     return one
 
 
-class _AnyColumn(dict[str, int]):
-    """Every column exists: for a check of everything else."""
-
-    def __missing__(self, key: str) -> int:
-        return 0
-
-
 def _names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name):
         yield node.id
@@ -194,47 +186,40 @@ def _column(node: Any, places: Mapping[str, int]) -> Evaluate:
     return operator.itemgetter(places[name])
 
 
-def _binary(node: Any, places: Mapping[str, int]) -> Evaluate:
-    apply = _ARITHMETIC.get(type(node.op))
-    if apply is None:
-        raise ValueError(f"may not use the operator of {ast.unparse(node)!r}")
-    left, right = _compiled(node.left, places), _compiled(node.right, places)
+def _strict(apply: Callable[..., Any], parts: Iterable[ast.expr], places: Mapping[str, int]) -> Evaluate:
+    """The function of the values of all parts; None if one of them is None."""
+    compiled_parts = [_compiled(part, places) for part in parts]
 
     def evaluate(row: Row) -> Any:
-        a, b = left(row), right(row)
-        return None if a is None or b is None else apply(a, b)
+        values = [part(row) for part in compiled_parts]
+        return None if any(value is None for value in values) else apply(*values)
 
     return evaluate
+
+
+def _binary(node: Any, places: Mapping[str, int]) -> Evaluate:
+    return _strict(_operator(_ARITHMETIC, node.op, node), (node.left, node.right), places)
 
 
 def _unary(node: Any, places: Mapping[str, int]) -> Evaluate:
-    inner = _compiled(node.operand, places)
-    if not isinstance(node.op, ast.Not | ast.USub):
-        raise ValueError(f"may not use the operator of {ast.unparse(node)!r}")
-    apply = operator.not_ if isinstance(node.op, ast.Not) else operator.neg
+    return _strict(_operator(_SIGNS, node.op, node), (node.operand,), places)
 
-    def evaluate(row: Row) -> Any:
-        value = inner(row)
-        return None if value is None else apply(value)
 
-    return evaluate
+def _operator(known: Mapping[Any, Callable[..., Any]], op: ast.AST, node: ast.expr, name: str = "operator") -> Any:
+    if type(op) not in known:
+        raise ValueError(f"may not use the {name} of {ast.unparse(node)!r}")
+    return known[type(op)]
 
 
 def _comparison(node: Any, places: Mapping[str, int]) -> Evaluate:
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
         return _missing(node, places)
-    tests = [_COMPARISONS.get(type(op)) for op in node.ops]
-    if None in tests:
-        raise ValueError(f"may not use the comparison of {ast.unparse(node)!r}")
-    parts = [_compiled(part, places) for part in (node.left, *node.comparators)]
+    tests = [_operator(_COMPARISONS, op, node, "comparison") for op in node.ops]
 
-    def evaluate(row: Row) -> Any:
-        values = [part(row) for part in parts]
-        if any(value is None for value in values):
-            return None
-        return all(test(a, b) for test, a, b in zip(tests, values, values[1:], strict=False) if test is not None)
+    def compare(*values: Any) -> bool:
+        return all(test(a, b) for test, a, b in zip(tests, values, values[1:], strict=False))
 
-    return evaluate
+    return _strict(compare, (node.left, *node.comparators), places)
 
 
 def _missing(node: Any, places: Mapping[str, int]) -> Evaluate:
@@ -271,13 +256,7 @@ def _call(node: Any, places: Mapping[str, int]) -> Evaluate:
     function = FUNCTIONS.get(name)
     if function is None or node.keywords:
         raise ValueError(f"may call {', '.join(FUNCTIONS)}, but not {ast.unparse(node)!r}")
-    parts = [_compiled(part, places) for part in node.args]
-
-    def evaluate(row: Row) -> Any:
-        values = [part(row) for part in parts]
-        return None if any(value is None for value in values) else function(*values)
-
-    return evaluate
+    return _strict(function, node.args, places)
 
 
 _BUILDERS: Final[dict[type[ast.expr], Callable[[Any, Mapping[str, int]], Evaluate]]] = {

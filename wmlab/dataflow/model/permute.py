@@ -15,18 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import comb
+from itertools import accumulate
+from math import comb, prod
 from typing import Generic, TypeVar
 
 from wmlab.dataflow.model.coalescer import Emitted, Keyed
 from wmlab.dataflow.model.items import IDLE, MIN, Done, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 
+K = TypeVar("K", bound=Hashable)
 S = TypeVar("S", bound=Hashable)
 T = TypeVar("T")
 Inputs = Sequence[Sequence[Item]]
 Order = tuple[int, ...]
 """Which input each item is taken from, one after the other."""
+_Counts = dict[K, tuple[int, Order]]
+"""In how many orders something comes about, and the first of them."""
+_End = tuple[Emitted, str | None]
 Choose = Callable[[Sequence[str]], int]
 Draw = Callable[[int], int]
 """A number from 0 up to the given one, exclusive, each with the same chance."""
@@ -65,58 +70,62 @@ class Outcome:
 
 def merging(inputs: int, deviations: Deviations = DESIGN) -> Rule[Keyed]:
     """The coalescer of all keys. Source: upstream class `KeyedWatermarkCoalescer`."""
-    return Rule(Keyed(inputs), lambda state, place, item: state.step(place, item, deviations))
+    return Rule(Keyed(inputs), lambda state, index, item: state.step(index, item, deviations))
 
 
 def orders(inputs: Inputs) -> int:
     """In how many ways the inputs can be merged."""
-    found, together = 1, 0
-    for items in inputs:
-        together += len(items)
-        found *= comb(together, len(items))
-    return found
+    lengths = [len(items) for items in inputs]
+    return prod(map(comb, accumulate(lengths), lengths))
 
 
 def explore(rule: Rule[S], inputs: Inputs, *, limit: int) -> tuple[Outcome, ...] | None:
     """All distinct outputs, the most frequent first; None if more than `limit` states stand side by side."""
-    ended: dict[tuple[Emitted, str | None], tuple[int, Order]] = {}
-    standing: dict[tuple[Order, S, Emitted], tuple[int, Order]] = {((0,) * len(inputs), rule.start, ()): (1, ())}
+    ended: _Counts[_End] = {}
+    reached: _Counts[tuple[Order, S, Emitted]] = {((0,) * len(inputs), rule.start, ()): (1, ())}
     for _ in range(sum(map(len, inputs))):
-        following: dict[tuple[Order, S, Emitted], tuple[int, Order]] = {}
-        for (taken, state, output), (count, order) in standing.items():
-            for place, items in enumerate(inputs):
-                if taken[place] == len(items):
+        following: _Counts[tuple[Order, S, Emitted]] = {}
+        for (taken, state, output), (count, order) in reached.items():
+            for index, items in enumerate(inputs):
+                if taken[index] == len(items):
                     continue
-                after = (*taken[:place], taken[place] + 1, *taken[place + 1 :])
+                after = (*taken[:index], taken[index] + 1, *taken[index + 1 :])
                 try:
-                    moved, left = rule.step(state, place, items[taken[place]])
+                    moved, left = rule.step(state, index, items[taken[index]])
                 except JobFailedError as failed:
                     rest = orders([items[n:] for items, n in zip(inputs, after, strict=True)])
-                    _add(ended, (output, failed.problem), count * rest, (*order, place))
+                    _add(ended, (output, failed.problem), count * rest, (*order, index))
                     continue
-                _add(following, (after, moved, output + left), count, (*order, place))
+                _add(following, (after, moved, output + left), count, (*order, index))
         if len(following) > limit:
             return None
-        standing = following
-    for (_, _, output), (count, order) in standing.items():
+        reached = following
+    for (_, _, output), (count, order) in reached.items():
         _add(ended, (output, None), count, order)
     return _outcomes(ended)
 
 
 def sample(rule: Rule[S], inputs: Inputs, *, samples: int, draw: Draw) -> tuple[Outcome, ...]:
     """The distinct outputs of `samples` orders, each drawn with the same chance."""
-    found: dict[tuple[Emitted, str | None], tuple[int, Order]] = {}
+    ended: _Counts[_End] = {}
     for _ in range(samples):
-        order = _drawn([len(items) for items in inputs], draw)
-        output, failure, taken = _followed(rule, inputs, order)
-        _add(found, (output, failure), 1, order[:taken])
-    return _outcomes(found)
+        outcome = follow(rule, inputs, _drawn([len(items) for items in inputs], draw))
+        _add(ended, (outcome.output, outcome.failure), 1, outcome.example)
+    return _outcomes(ended)
 
 
 def follow(rule: Rule[S], inputs: Inputs, order: Order) -> Outcome:
     """What one order leads to."""
-    output, failure, taken = _followed(rule, inputs, order)
-    return Outcome(output, failure, 1, order[:taken])
+    queues = [iter(items) for items in inputs]
+    state = rule.start
+    output: Emitted = ()
+    for number, index in enumerate(order):
+        try:
+            state, left = rule.step(state, index, next(queues[index]))
+        except JobFailedError as failed:
+            return Outcome(output, failed.problem, 1, order[: number + 1])
+        output += left
+    return Outcome(output, None, 1, order)
 
 
 def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
@@ -127,7 +136,15 @@ def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
     wanted: list[int] = []
     while True:
         made: list[tuple[int, int]] = []
-        result = run(_answering(wanted, made))
+
+        def choose(
+            names: Sequence[str], made: list[tuple[int, int]] = made, wanted: Sequence[int] = tuple(wanted)
+        ) -> int:
+            pick = wanted[len(made)] if len(made) < len(wanted) else 0
+            made.append((pick, len(names)))
+            return pick
+
+        result = run(choose)
         yield result, tuple(pick for pick, _ in made)
         while made and made[-1][0] + 1 == made[-1][1]:
             made.pop()
@@ -136,26 +153,14 @@ def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
         wanted = [pick for pick, _ in made[:-1]] + [made[-1][0] + 1]
 
 
-def _answering(wanted: Sequence[int], made: list[tuple[int, int]]) -> Choose:
-    def choose(names: Sequence[str]) -> int:
-        pick = wanted[len(made)] if len(made) < len(wanted) else 0
-        made.append((pick, len(names)))
-        return pick
-
-    return choose
+def _add(counts: _Counts[K], key: K, count: int, order: Order) -> None:
+    before, example = counts.get(key, (0, order))
+    counts[key] = before + count, example
 
 
-K = TypeVar("K", bound=Hashable)
-
-
-def _add(found: dict[K, tuple[int, Order]], key: K, count: int, order: Order) -> None:
-    before, example = found.get(key, (0, order))
-    found[key] = before + count, example
-
-
-def _outcomes(found: dict[tuple[Emitted, str | None], tuple[int, Order]]) -> tuple[Outcome, ...]:
-    outcomes = [Outcome(output, failure, count, order) for (output, failure), (count, order) in found.items()]
-    return tuple(sorted(outcomes, key=lambda one: (-one.count, one.example)))
+def _outcomes(ended: _Counts[_End]) -> tuple[Outcome, ...]:
+    outcomes = [Outcome(output, failure, count, order) for (output, failure), (count, order) in ended.items()]
+    return tuple(sorted(outcomes, key=lambda outcome: (-outcome.count, outcome.example)))
 
 
 def _drawn(left: list[int], draw: Draw) -> Order:
@@ -163,28 +168,13 @@ def _drawn(left: list[int], draw: Draw) -> Order:
     order = []
     for together in range(sum(left), 0, -1):
         pick = draw(together)
-        place = 0
-        while pick >= left[place]:
-            pick -= left[place]
-            place += 1
-        left[place] -= 1
-        order.append(place)
+        index = 0
+        while pick >= left[index]:
+            pick -= left[index]
+            index += 1
+        left[index] -= 1
+        order.append(index)
     return tuple(order)
-
-
-def _followed(rule: Rule[S], inputs: Inputs, order: Order) -> tuple[Emitted, str | None, int]:
-    taken = [0] * len(inputs)
-    state = rule.start
-    output: Emitted = ()
-    for number, place in enumerate(order):
-        item = inputs[place][taken[place]]
-        taken[place] += 1
-        try:
-            state, left = rule.step(state, place, item)
-        except JobFailedError as failed:
-            return output, failed.problem, number + 1
-        output = (*output, *left)
-    return output, None, len(order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +193,7 @@ class Unflushed:
     @property
     def active(self) -> tuple[int, ...]:
         """The inputs that count."""
-        return tuple(place for place in range(self.inputs) if place not in self.idle | self.done)
+        return tuple(index for index in range(self.inputs) if index not in self.idle | self.done)
 
 
 def unflushed(inputs: int) -> Rule[Unflushed]:
@@ -214,13 +204,13 @@ def unflushed(inputs: int) -> Rule[Unflushed]:
     return Rule(Unflushed(inputs), _unflushed_step)
 
 
-def _unflushed_step(state: Unflushed, place: int, item: Item) -> tuple[Unflushed, Emitted]:
+def _unflushed_step(state: Unflushed, index: int, item: Item) -> tuple[Unflushed, Emitted]:
     marks = dict(state.marks)
     if isinstance(item, Watermark):
         known = marks.get(item.key, (MIN,) * state.inputs)
-        marks[item.key] = (*known[:place], item.value, *known[place + 1 :])
-    idle = state.idle | {place} if isinstance(item, Idle) else state.idle - {place}
-    done = state.done | {place} if isinstance(item, Done) else state.done
+        marks[item.key] = (*known[:index], item.value, *known[index + 1 :])
+    idle = state.idle | {index} if isinstance(item, Idle) else state.idle - {index}
+    done = state.done | {index} if isinstance(item, Done) else state.done
     after = replace(state, marks=tuple(sorted(marks.items())), idle=idle - done, done=done)
     last = dict(state.last)
     out: list[Watermark | Idle] = []

@@ -21,30 +21,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 
-T = TypeVar("T")
 
+class LagPolicy:
+    """A rule for the watermark of one partition, whose state is a time; here it is what others set the state to."""
 
-class LagPolicy(Protocol[T]):
-    """A rule for the watermark of one partition. `T` is its frozen state."""
-
-    def start(self) -> T:
+    def start(self) -> int | None:
         """The state before any event."""
+        return None
 
-    def report(self, state: T, time: int) -> T:
+    def report(self, state: int | None, time: int) -> int | None:  # noqa: ARG002
         """The state after an event of this time."""
+        return state
 
-    def current(self, state: T, now_ms: int) -> int | None:
+    def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
         """The watermark at clock time `now_ms`; None: none yet."""
+        return state
 
 
 @dataclass(frozen=True, slots=True)
-class FixedLag:
+class FixedLag(LagPolicy):
     """The highest time seen minus `lag`, in the unit of the times. Source: upstream `limitingLag`.
 
     A time so low that subtracting the lag would leave the 64 bits is not counted. Raises `ModelError` for a negative
@@ -56,10 +57,6 @@ class FixedLag:
     def __post_init__(self) -> None:
         _require_lag(self.lag)
 
-    def start(self) -> int | None:
-        """No time seen."""
-        return None
-
     def report(self, state: int | None, time: int) -> int | None:
         """The watermark after an event of this time."""
         if time <= MIN + self.lag:
@@ -67,13 +64,9 @@ class FixedLag:
         mark = time - self.lag
         return mark if state is None or mark > state else state
 
-    def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
-        """The watermark; the clock plays no part."""
-        return state
-
 
 @dataclass(frozen=True, slots=True)
-class RealTimeLag:
+class RealTimeLag(LagPolicy):
     """The clock minus `lag_ms`; events do not matter, their times being clock times. Source: upstream
     `limitingRealTimeLag`.
 
@@ -85,13 +78,7 @@ class RealTimeLag:
     def __post_init__(self) -> None:
         _require_lag(self.lag_ms)
 
-    def start(self) -> None:
-        """There is no state."""
-
-    def report(self, state: None, time: int) -> None:
-        """Nothing to remember."""
-
-    def current(self, state: None, now_ms: int) -> int | None:  # noqa: ARG002
+    def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
         """The clock time minus the lag."""
         return now_ms - self.lag_ms
 
@@ -134,10 +121,10 @@ EVERY_TIME = Frames(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Partition(Generic[T]):
+class Partition:
     """One partition: the state of its policy, its watermark (`MIN`: none yet), and when it is idle (None: never)."""
 
-    policy: T
+    policy: int | None
     mark: int
     deadline_ms: int | None
 
@@ -147,13 +134,13 @@ class Partition(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceState(Generic[T]):
+class SourceState:
     """A source between two events: `last` is the watermark sent, `top` the highest of any partition, `MIN` at first.
 
     `announced`: the idle message was sent since the last event.
     """
 
-    partitions: tuple[Partition[T], ...] = ()
+    partitions: tuple[Partition, ...] = ()
     last: int = MIN
     top: int = MIN
     announced: bool = False
@@ -167,15 +154,19 @@ class SourceState(Generic[T]):
         return tuple(None if p.mark == MIN else p.mark for p in self.partitions)
 
 
+Moved = tuple[SourceState, tuple[Item, ...]]
+"""The next state of a source, and what leaves."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventTimeMapper(Generic[T]):
+class EventTimeMapper:
     """The rules of one source instance. It holds no state: `start` gives one, every other method the next one.
 
     `key` is that of its watermarks. `frames` are the times a watermark may have (None: no watermark is sent at all).
     `idle_timeout_ms` is clock time (None: a partition is never idle).
     """
 
-    policy: LagPolicy[T]
+    policy: LagPolicy
     key: int = 0
     frames: Frames | None = EVERY_TIME
     idle_timeout_ms: int | None = IDLE_TIMEOUT_MS
@@ -188,41 +179,35 @@ class EventTimeMapper(Generic[T]):
                 remedy="Use a positive timeout, or None for partitions that are never idle.",
             )
 
-    def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState[T]:
+    def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState:
         """A source of so many partitions that have brought nothing."""
         return self.add(SourceState(), partitions, now_ms=now_ms)
 
-    def add(self, state: SourceState[T], partitions: int = 1, *, now_ms: int) -> SourceState[T]:
+    def add(self, state: SourceState, partitions: int = 1, *, now_ms: int) -> SourceState:
         """New partitions, which hold the watermark until they have data or turn idle."""
         fresh = Partition(self.policy.start(), MIN, self.deadline_ms(now_ms))
         return replace(state, partitions=state.partitions + (fresh,) * partitions)
 
-    def remove(self, state: SourceState[T], partition: int, *, now_ms: int) -> tuple[SourceState[T], tuple[Item, ...]]:
+    def remove(self, state: SourceState, partition: int, *, now_ms: int) -> Moved:
         """Without one partition; those behind it move down by one. What it held back is released."""
         self._require(state, partition)
         left = state.partitions[:partition] + state.partitions[partition + 1 :]
         return self._tick(replace(state, partitions=left), now_ms, MAX)
 
-    def event(
-        self, state: SourceState[T], event: Event, *, partition: int, time: int, now_ms: int
-    ) -> tuple[SourceState[T], tuple[Item, ...]]:
+    def event(self, state: SourceState, event: Event, *, partition: int, time: int, now_ms: int) -> Moved:
         """An event of this event time; what leaves ends with it."""
         after, items = self._reported(state, partition, time, now_ms)
         return after, (*items, event)
 
-    def rejected(
-        self, state: SourceState[T], *, partition: int, time: int, now_ms: int
-    ) -> tuple[SourceState[T], tuple[Item, ...]]:
+    def rejected(self, state: SourceState, *, partition: int, time: int, now_ms: int) -> Moved:
         """An event that a filter within the source swallows; it counts as any other, unless `rejected_rows_silent`."""
-        if self.deviations.rejected_rows_silent:
-            return state, ()
-        return self._reported(state, partition, time, now_ms)
+        return (state, ()) if self.deviations.rejected_rows_silent else self._reported(state, partition, time, now_ms)
 
-    def tick(self, state: SourceState[T], *, now_ms: int) -> tuple[SourceState[T], tuple[Item, ...]]:
+    def tick(self, state: SourceState, *, now_ms: int) -> Moved:
         """No event came up to this clock time."""
         return self._tick(state, now_ms, MAX)
 
-    def restore(self, state: SourceState[T], marks: Mapping[int, int | None]) -> SourceState[T]:
+    def restore(self, state: SourceState, marks: Mapping[int, int | None]) -> SourceState:
         """The source with the watermarks that a snapshot stored for some of its partitions.
 
         The first watermark sent is above the lowest one of all partitions.
@@ -237,42 +222,37 @@ class EventTimeMapper(Generic[T]):
         """When a partition that had an event, or began, at `now_ms` is idle if nothing comes; None: never."""
         return None if self.idle_timeout_ms is None else now_ms + self.idle_timeout_ms
 
-    def _require(self, state: SourceState[T], partition: int) -> None:
+    def _require(self, state: SourceState, partition: int) -> None:
         if not 0 <= partition < len(state.partitions):
             raise ModelError(
                 f"there is no partition {partition}, only {len(state.partitions)} of them",
                 remedy="Add the partition, and count from 0.",
             )
 
-    def _reported(
-        self, state: SourceState[T], partition: int, time: int, now_ms: int
-    ) -> tuple[SourceState[T], tuple[Item, ...]]:
+    def _reported(self, state: SourceState, partition: int, time: int, now_ms: int) -> Moved:
         self._require(state, partition)
         before = state.partitions[partition]
         after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
         partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
         return self._tick(SourceState(partitions, state.last, state.top, announced=False), now_ms, time)
 
-    def _tick(self, state: SourceState[T], now_ms: int, cap: int) -> tuple[SourceState[T], tuple[Item, ...]]:
+    def _tick(self, state: SourceState, now_ms: int, cap: int) -> Moved:
         """Ask the policies of all partitions that are not idle; `cap` is as far as the watermark may get by it."""
         partitions, active = list(state.partitions), []
         for number, partition in enumerate(partitions):
             if not partition.idle(now_ms):
-                mark = self._mark(partition, now_ms, cap)
+                current = self.policy.current(partition.policy, now_ms)
+                mark = partition.mark if current is None else max(partition.mark, min(current, cap))
                 active.append(mark)
                 if mark != partition.mark:
                     partitions[number] = Partition(partition.policy, mark, partition.deadline_ms)
         if not active and state.announced:
             return state, ()
-        top = max(state.top, *active) if active else state.top
-        sent = self._sent(min(active) if active else top, state.last)
+        top = max([state.top, *active])
+        sent = self._sent(min(active, default=top), state.last)
         items: tuple[Item, ...] = () if sent is None else (Watermark(self.key, sent),)
         after = SourceState(tuple(partitions), state.last if sent is None else sent, top, state.announced or not active)
         return after, items if active else (*items, IDLE)
-
-    def _mark(self, partition: Partition[T], now_ms: int, cap: int) -> int:
-        current = self.policy.current(partition.policy, now_ms)
-        return partition.mark if current is None else max(partition.mark, min(current, cap))
 
     def _sent(self, mark: int, last: int) -> int | None:
         """The watermark to send, on the grid; None: not above the last one, or beyond what a watermark can carry."""

@@ -59,27 +59,10 @@ class Clocked:
     """
 
     place: int
-    mapper: EventTimeMapper[Any]
+    mapper: EventTimeMapper
     promised: bool = False
     by_clock: bool = False
     lag: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Promised:
-    """A policy whose state is the lower bound promised last; rows do not matter."""
-
-    def start(self) -> int | None:
-        """Nothing was promised."""
-        return None
-
-    def report(self, state: int | None, time: int) -> int | None:  # noqa: ARG002
-        """Rows do not matter."""
-        return state
-
-    def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
-        """The lower bound."""
-        return state
 
 
 def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
@@ -122,10 +105,10 @@ def spread_ms(dataflow: DataflowScenario, join: Join) -> int:
     return minimum_spread(rule_of(join, left, right).bounds, [key for key, _ in left.keys])
 
 
-def _policy(time: EventTime) -> LagPolicy[Any]:
+def _policy(time: EventTime) -> LagPolicy:
     if time.policy == "real_time":
         return RealTimeLag(time.lag_ms)
-    return Promised() if time.policy == "lower_bound" else FixedLag(time.lag_ms)
+    return LagPolicy() if time.policy == "lower_bound" else FixedLag(time.lag_ms)
 
 
 Values = tuple[Any, ...]

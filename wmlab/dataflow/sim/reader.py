@@ -361,7 +361,7 @@ class Reader(Party):
         )
 
     def _moved(
-        self, number: int, after: SourceState[Any], items: Sequence[Item], stimulus: str, partition: int | None
+        self, number: int, after: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
     ) -> None:
         """Note a step of merging the partitions, if it moved anything."""
         before, time = self.states[number], self.times[number]
@@ -401,7 +401,7 @@ def _once(items: Sequence[Item]) -> tuple[Item, ...]:
     return (*marks, IDLE) if len(marks) < len(items) else marks
 
 
-def _promised(state: SourceState[Any], places: Sequence[int], bound: int) -> SourceState[Any]:
+def _promised(state: SourceState, places: Sequence[int], bound: int) -> SourceState:
     partitions = tuple(
         replace(partition, policy=bound) if place in places else partition
         for place, partition in enumerate(state.partitions)
