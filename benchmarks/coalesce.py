@@ -58,7 +58,7 @@ def _one_key(updates: list[Update], inputs: int) -> Answer:
 
 def _keyed(updates: list[Update], inputs: int) -> Answer:
     state, found = Keyed(inputs).run(updates)
-    return {"merged": state.coalesced(0) or MIN, "emitted": len(found) - found.count(())}
+    return {"merged": dict(state.keys)[0].last, "emitted": len(found) - found.count(())}
 
 
 def _two_keys(count: int, inputs: int) -> Contender:

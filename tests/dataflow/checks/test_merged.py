@@ -15,7 +15,7 @@ from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.model.coalescer import Keyed
-from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE, MIN, Event, Idle, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
@@ -47,7 +47,7 @@ def folded(steps: list[Row], inputs: int, rules: Deviations) -> list[Row]:
     for step in sorted(steps, key=lambda row: int(row["place"])):
         item = ITEMS.get(step["stimulus"]) or Watermark(step["key"], step["value"])
         state, out = state.step(step["input"], item, rules)
-        merged = {key: one.coalesced for key, one in state.keys if one.coalesced is not None}
+        merged = {key: one.last for key, one in state.keys if one.last != MIN}
         marks = {mark.key: mark.value for mark in out if isinstance(mark, Watermark)}
         found.append(
             step

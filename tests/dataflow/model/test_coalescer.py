@@ -59,10 +59,8 @@ def test_one_key_is_merged_as_the_definition_says(history: tuple[int, Updates]) 
     count, updates = history
     state, merged = Coalescer.start(count).run(updates)
     assert merged == by_definition(count, updates)
-    assert state.coalesced == max((value for value in merged if value is not None), default=None)
-    assert state.top_observed == max((item.value for _, item in updates if isinstance(item, Watermark)), default=None)
-    last = list(dict(updates).values())
-    assert state.idle_pending == (IDLE in last and last.count(IDLE) + last.count(DONE) == count)
+    assert state.last == max((value for value in merged if value is not None), default=MIN)
+    assert state.top == max((item.value for _, item in updates if isinstance(item, Watermark)), default=MIN)
 
 
 def failure(updates: Updates) -> JobFailedError:
@@ -125,7 +123,7 @@ def test_no_key_ever_goes_back(history: tuple[int, Updates], deviations: Deviati
         out += emitted
     for key, merged in state.keys:
         assert rising(watermarks(out, key))
-        assert merged.coalesced == max(watermarks(out, key), default=None)
+        assert merged.last == max(watermarks(out, key), default=MIN)
 
 
 @given(HISTORIES)
@@ -179,7 +177,7 @@ def outcomes(chosen: list[Stream], deviations: Deviations) -> set[object]:
             ends.add(error.reason)
         else:
             idle = len(state.done) < state.inputs and any(IDLE in emitted for emitted in steps)
-            ends.add((tuple((key, merged.coalesced) for key, merged in state.keys), idle))
+            ends.add((tuple((key, merged.last) for key, merged in state.keys), idle))
     return ends
 
 
@@ -218,9 +216,8 @@ def test_the_generator_finds_a_history_for_each_defect(option: str) -> None:
     assert find(HISTORIES, differs, settings=SEARCH)
 
 
-def test_a_key_that_never_came_is_unknown() -> None:
+def test_an_input_that_has_ended_does_not_take_part() -> None:
     state, _ = play(3, [(0, Watermark(1, 5)), (2, DONE)], DESIGN)
-    assert (state.coalesced(7), state.coalesced(1), dict(state.keys)[1].top_observed) == (None, None, 5)
     assert state.active == {0, 1}
 
 
@@ -349,4 +346,4 @@ def test_nothing_can_be_pushed_where_there_is_no_queue() -> None:
         edge.push(0, [EVENT])
     with pytest.raises(ModelError, match="no queue 2, only 2"):
         edge.push(2, [EVENT])
-    assert edge.sizes == (0, 0)
+    assert edge.queues == (None, ())

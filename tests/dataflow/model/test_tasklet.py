@@ -114,7 +114,7 @@ def test_edges_of_a_lower_priority_number_come_first_and_to_their_end() -> None:
     instance = Instance(InputEdge(1, priority=1), InputEdge(1), InputEdge(1), processor=Recorder())
     instance.push(0, 0, EVENT).push(1, 0, EVENT).push(2, 0, EVENT).run()
     assert instance.state.processor == (Row(1, EVENT), Row(2, EVENT))
-    assert instance.state.edges[0].sizes == (1,)
+    assert instance.state.edges[0].queues == ((EVENT,),)
     instance.push(1, 0, DONE).push(2, 0, DONE).run()
     assert instance.state.processor[2:] == (EdgeDone(1), EdgeDone(2), Row(0, EVENT))
 
@@ -237,7 +237,7 @@ def test_a_snapshot_waits_for_the_barrier_of_every_edge_and_for_the_processor() 
     assert instance.state.processor[3:] == (Row(0, Event((2,))), Row(1, Event((4,))))
     restored = instance.tasklet.start([snapshots[0].processor])
     assert restored.processor == snapshots[0].processor
-    assert restored.edges[0].sizes == (0,)
+    assert restored.edges[0].queues == ((),)
     assert instance.tasklet.start([]) == instance.tasklet.start()
 
 

@@ -25,17 +25,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import IDLE, MIN, Event, FrozenMap, Idle, Item, Watermark
-from wmlab.dataflow.model.processor import (
-    DESIGN,
-    Call,
-    Deviations,
-    JobFailedError,
-    Processor,
-    Reason,
-    Reply,
-    Values,
-)
+from wmlab.dataflow.model.items import IDLE, MIN, Event, FrozenMap, Idle, Item, Values, Watermark
+from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason, Reply
 
 S = TypeVar("S")
 Results = tuple[Values, ...]

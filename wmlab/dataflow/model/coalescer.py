@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Done, Event, Idle, Item, Watermark
@@ -33,48 +33,6 @@ Update = tuple[int, Item]
 """An input, counted from 0, and what came on it: an event, a watermark, an idle message or the end."""
 Emitted = tuple[Watermark | Idle, ...]
 NOTHING: Emitted = ()
-State = TypeVar("State")
-Merged = TypeVar("Merged")
-
-
-class _Fold(Generic[State, Merged]):
-    """A state of merging as a working copy that its updates change in place."""
-
-    __slots__ = ()
-
-    def run(self, inputs: int, updates: Iterable[Update], nothing: Merged) -> tuple[State, list[Merged]]:
-        """The state after all updates, and what each of them lets through; `nothing` for an event."""
-        watermark, event = self.watermark, self.event
-        merged: list[Merged] = []
-        add = merged.append
-        for index, item in updates:
-            if not 0 <= index < inputs:
-                raise ModelError(f"there is no input {index}, only {inputs} of them", remedy="Count inputs from 0.")
-            kind = type(item)
-            if kind is Watermark:
-                add(watermark(index, item))  # type: ignore[arg-type]
-            elif kind is Event:
-                event(index)
-                add(nothing)
-            else:
-                add(self.other(index, item))
-        return self.frozen(), merged
-
-    def watermark(self, index: int, watermark: Watermark) -> Merged:
-        """A watermark came; returns what it lets through."""
-        raise NotImplementedError
-
-    def event(self, index: int) -> None:
-        """The input is active."""
-        raise NotImplementedError
-
-    def other(self, index: int, item: Item) -> Merged:
-        """An idle message or the end came; returns what it lets through."""
-        raise NotImplementedError
-
-    def frozen(self) -> State:
-        """The state that it has become."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +55,6 @@ class Coalescer:
         """No input has brought anything."""
         return cls((MIN,) * inputs)
 
-    @property
-    def idle_pending(self) -> bool:
-        """Whether all inputs that have not ended are idle, which is to be announced downstream."""
-        return self.settled and any(mark < MAX for mark in self.marks)
-
-    @property
-    def coalesced(self) -> int | None:
-        """The merged watermark; None: none yet."""
-        return None if self.last == MIN else self.last
-
-    @property
-    def top_observed(self) -> int | None:
-        """The highest watermark of any input; None: none yet."""
-        return None if self.top == MIN else self.top
-
     def run(self, updates: Iterable[Update]) -> tuple[Coalescer, list[int | None]]:
         """Fold a batch of updates; for each of them the new merged watermark, None if it does not move.
 
@@ -119,11 +62,11 @@ class Coalescer:
         before on its input, for anything but an event after the end, and for a second end; `ModelError` for an input
         that is not there.
         """
-        return _KeyFold(self).run(len(self.marks), updates, None)
+        return _run(_KeyFold(self), len(self.marks), updates, None)
 
 
-class _KeyFold(_Fold[Coalescer, int | None]):
-    """The rule for one key.
+class _KeyFold:
+    """The rule for one key, as a working copy that updates change in place.
 
     `held` is the time that each input holds the result at: its mark, or `MAX` while it is idle. `low` is the lowest of
     these, `holders` how many inputs are at it, so that an update looks at the others only when the last of these moves.
@@ -141,9 +84,11 @@ class _KeyFold(_Fold[Coalescer, int | None]):
         self._lowest()
 
     def frozen(self) -> Coalescer:
+        """The state that it has become."""
         return Coalescer(tuple(self.marks), frozenset(self.idle), self.last, self.top, self.settled)
 
     def watermark(self, index: int, watermark: Watermark) -> int | None:
+        """A watermark came; returns the new merged one, if it moves."""
         value = watermark.value
         before = self.marks[index]
         if value <= before:
@@ -171,6 +116,7 @@ class _KeyFold(_Fold[Coalescer, int | None]):
         return self._moved()
 
     def event(self, index: int) -> None:
+        """The input is active."""
         if index in self.idle:
             self.idle.discard(index)
             self.settled = False
@@ -178,6 +124,7 @@ class _KeyFold(_Fold[Coalescer, int | None]):
             self._lowest()
 
     def other(self, index: int, item: Item) -> int | None:
+        """An idle message or the end came; returns the new merged watermark, if it moves."""
         ended = self.marks[index] == MAX
         if isinstance(item, Idle):
             if ended:
@@ -233,17 +180,13 @@ class Keyed:
         """The inputs that take part in merging."""
         return frozenset(range(self.inputs)) - self.idle - self.done
 
-    def coalesced(self, key: int) -> int | None:
-        """The merged watermark of one key; None: none yet."""
-        return next((coalescer.coalesced for known, coalescer in self.keys if known == key), None)
-
     def run(self, updates: Iterable[Update], deviations: Deviations = DESIGN) -> tuple[Keyed, list[Emitted]]:
         """Fold a batch of updates; for each of them what it lets through, watermarks by ascending key before idle.
 
         Raises `JobFailedError` for a watermark that is not above the one before of its key on its input, for an idle
         message or a watermark after the end, and for a second end; `ModelError` for an input that is not there.
         """
-        return _KeyedFold(self, deviations).run(self.inputs, updates, NOTHING)
+        return _run(_KeyedFold(self, deviations), self.inputs, updates, NOTHING)
 
     def step(self, index: int, item: Item, deviations: Deviations = DESIGN) -> tuple[Keyed, Emitted]:
         """One update, as in `run`."""
@@ -255,8 +198,8 @@ class Keyed:
         return after, merged[0]
 
 
-class _KeyedFold(_Fold[Keyed, Emitted]):
-    """The rule for all keys."""
+class _KeyedFold:
+    """The rule for all keys, as `_KeyFold` for one."""
 
     def __init__(self, state: Keyed, deviations: Deviations) -> None:
         self.inputs = state.inputs
@@ -336,6 +279,25 @@ class _KeyedFold(_Fold[Keyed, Emitted]):
         for index in sorted(self.done | self.idle):
             coalescer.other(index, DONE if index in self.done else IDLE)
         return coalescer
+
+
+def _run(fold: _KeyFold | _KeyedFold, inputs: int, updates: Iterable[Update], nothing: object) -> tuple[Any, list[Any]]:
+    """The state after all updates, and what each of them lets through; `nothing` for an event."""
+    watermark, event = fold.watermark, fold.event
+    merged: list[Any] = []
+    add = merged.append
+    for index, item in updates:
+        if not 0 <= index < inputs:
+            raise ModelError(f"there is no input {index}, only {inputs} of them", remedy="Count inputs from 0.")
+        kind = type(item)
+        if kind is Watermark:
+            add(watermark(index, item))  # type: ignore[arg-type]
+        elif kind is Event:
+            event(index)
+            add(nothing)
+        else:
+            add(fold.other(index, item))
+    return fold.frozen(), merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,11 +391,6 @@ class EdgeStream:
     def start(cls, queues: int, guarantee: Guarantee = "at_least_once", number: int = 0) -> EdgeStream:
         """An edge of empty queues."""
         return cls(((),) * queues, Keyed(queues), Alignment(guarantee == "exactly_once"), number)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """How many items lie on each queue; 0 for one that has ended."""
-        return tuple(len(queue or ()) for queue in self.queues)
 
     @property
     def exhausted(self) -> bool:

@@ -1,8 +1,7 @@
 """Expressions over the columns of a row: the conditions of filters and joins, and the columns of maps.
 
 The notation is Python's, the meaning is SQL's where a value is missing: arithmetic and comparisons with None give None,
-which counts as false. There are columns, numbers, texts, `+ - * / // %`, comparisons, `and or not`, `is None`,
-`a if c else b`, and a few functions. An expression is read by the parser and never executed as code.
+which counts as false. An expression is read by the parser and never executed as code.
 
 The condition of a join says how far the times of two joined rows can lie apart. `bounds[a][b] = amount` says that in
 every match the time of b is at least the time of a minus `amount`, which may be negative. So once no row with a time of
@@ -112,10 +111,9 @@ def time_bounds(
     """The bounds that a condition sets between the time columns of both sides, by place in the joined row."""
     bounds: dict[int, dict[int, int]] = {}
     for one, comparison, other in required_comparisons(condition):
-        terms, subtracted = _sum(one, places), _sum(other, places)
-        if terms is None or subtracted is None:
+        terms: Counter[int | None] = Counter()
+        if not (_added(terms, one, 1, places) and _added(terms, other, -1, places)):
             continue
-        terms.subtract(subtracted)
         constant = terms.pop(None, 0)
         columns = {factor: column for column, factor in terms.items() if factor and column is not None}
         if sum(map(bool, terms.values())) != 2 or columns.keys() != {1, -1}:
@@ -131,27 +129,21 @@ def time_bounds(
     return bounds
 
 
-def _sum(node: ast.expr, places: Mapping[str, int]) -> Counter[int | None] | None:
-    """A sum or difference as the factor of each column, and the constant under None; None for anything else."""
+def _added(terms: Counter[int | None], node: ast.expr, sign: int, places: Mapping[str, int]) -> bool:
+    """Adds a sum or difference to the factor of each column and the constant under None; false for anything else."""
     match node:
         case ast.Name() | ast.Attribute():
-            return Counter({places[ast.unparse(node)]: 1})
+            terms[places[ast.unparse(node)]] += sign
         case ast.Constant(value=number) if type(number) is int:
-            return Counter({None: number})
+            terms[None] += sign * number
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _added(Counter(), _sum(operand, places), subtract=True)
+            return _added(terms, operand, -sign, places)
         case ast.BinOp(left=one, op=ast.Add() | ast.Sub(), right=other):
-            return _added(_sum(one, places), _sum(other, places), subtract=isinstance(node.op, ast.Sub))
-    return None
-
-
-def _added(
-    one: Counter[int | None] | None, other: Counter[int | None] | None, *, subtract: bool
-) -> Counter[int | None] | None:
-    if one is None or other is None:
-        return None
-    (one.subtract if subtract else one.update)(other)
-    return one
+            opposite = -sign if isinstance(node.op, ast.Sub) else sign
+            return _added(terms, one, sign, places) and _added(terms, other, opposite, places)
+        case _:
+            return False
+    return True
 
 
 def _names(node: ast.AST) -> Iterator[str]:

@@ -26,11 +26,14 @@ Value = int | float | str | bool | None | tuple["Value", ...]
 """One field of an event; a tuple is a list of values or a partial result on its way between two stages."""
 
 
+Values = tuple[Value, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One row; the dataflow says which column is which, and which of them carry a watermark key."""
 
-    values: tuple[Value, ...]
+    values: Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,17 @@ def require_watermark(key: int, value: int) -> Watermark:
             remedy="Use a time above -2^63 and below 2^63 - 1; to say that a stream is idle, send an idle message.",
         )
     return Watermark(key, value)
+
+
+def time_of(values: Values, column: int) -> int:
+    """The event time of a row. Raises `ModelError` unless it is an integer of 64 bits."""
+    time = values[column] if 0 <= column < len(values) else None
+    if type(time) is not int or not MIN <= time <= MAX:
+        raise ModelError(
+            f"Column {column} of the row {values} is no time: {time!r}.",
+            remedy="Name a column that holds an integer time in every row; filter the rows padded by an outer join.",
+        )
+    return time
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,18 +30,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, get_args
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Watermark
-from wmlab.dataflow.model.processor import (
-    DESIGN,
-    Deviations,
-    Drop,
-    JobFailedError,
-    Processor,
-    Reason,
-    Reply,
-    Values,
-    time_of,
-)
+from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Values, Watermark, time_of
+from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 START: Final = MIN + 1
 """Below every watermark."""

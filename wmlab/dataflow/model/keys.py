@@ -9,10 +9,8 @@
     window        the key of its time column, on the end of the window; it ends all other keys
     other         as its input
 
-The upstream planner of SQL, class `WatermarkKeysAssigner`, gives keys itself, makes those of a union one, and follows
-only columns. Here whoever writes the dataflow chooses the keys, as in upstream's Core API, and every vertex forwards
-the watermarks it receives: so a merge has the keys of all inputs, not only those that all of them have. A column that
-is taken twice keeps its key on the first of its copies.
+A column that is taken twice keeps its key on the first of its copies. The author of a dataflow chooses the keys, as in
+upstream's Core API; in its SQL the planner does (class `WatermarkKeysAssigner`).
 
 Source: "Keyed watermark support", Extending the behavior for multiple keys, Changes to union/merge processor and to
 window aggregation processors.

@@ -14,13 +14,13 @@ inputs become idle); upstream class `WatermarkCoalescer`, and as it was before i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import comb, prod
 from typing import Generic, TypeVar
 
 from wmlab.dataflow.model.coalescer import Emitted, Keyed
-from wmlab.dataflow.model.items import IDLE, MIN, Done, Idle, Item, Watermark
+from wmlab.dataflow.model.items import IDLE, MIN, Done, FrozenMap, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 
 K = TypeVar("K", bound=Hashable)
@@ -185,8 +185,8 @@ class Unflushed:
     """
 
     inputs: int
-    marks: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    last: tuple[tuple[int, int], ...] = ()
+    marks: FrozenMap[int, tuple[int, ...]] = field(default_factory=FrozenMap)
+    last: FrozenMap[int, int] = field(default_factory=FrozenMap)
     idle: frozenset[int] = frozenset()
     done: frozenset[int] = frozenset()
 
@@ -205,20 +205,19 @@ def unflushed(inputs: int) -> Rule[Unflushed]:
 
 
 def _unflushed_step(state: Unflushed, index: int, item: Item) -> tuple[Unflushed, Emitted]:
-    marks = dict(state.marks)
+    marks, last = state.marks, state.last
     if isinstance(item, Watermark):
         known = marks.get(item.key, (MIN,) * state.inputs)
-        marks[item.key] = (*known[:index], item.value, *known[index + 1 :])
+        marks = marks.put(item.key, (*known[:index], item.value, *known[index + 1 :]))
     idle = state.idle | {index} if isinstance(item, Idle) else state.idle - {index}
     done = state.done | {index} if isinstance(item, Done) else state.done
-    after = replace(state, marks=tuple(sorted(marks.items())), idle=idle - done, done=done)
-    last = dict(state.last)
+    after = replace(state, marks=marks, idle=idle - done, done=done)
     out: list[Watermark | Idle] = []
-    for key, values in after.marks:
+    for key, values in sorted(marks.items()):
         low = min((values[active] for active in after.active), default=MIN)
         if low > last.get(key, MIN):
-            last[key] = low
+            last = last.put(key, low)
             out.append(Watermark(key, low))
     if not after.active and state.active and after.idle:
         out.append(IDLE)
-    return replace(after, last=tuple(sorted(last.items()))), tuple(out)
+    return replace(after, last=last), tuple(out)

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Item, Value, Watermark
+from wmlab.dataflow.model.items import IDLE, Event, Item, Values, Watermark
 
 Mode = Literal["design", "hz"]
 
@@ -135,9 +135,6 @@ class EdgeDone:
 @dataclass(frozen=True, slots=True)
 class Complete:
     """Stimulus: all inputs have ended. A reply with `accepted=False` asks for it again (calls are in flight)."""
-
-
-Values = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +265,3 @@ class Processor(Generic[S]):
         What belongs to rows comes from its own; of the others only the watermarks count, the lowest of which applies.
         """
         return self.start()
-
-
-def time_of(values: Values, column: int) -> int:
-    """The event time of a row. Raises `ModelError` unless it is an integer of 64 bits."""
-    time = values[column] if 0 <= column < len(values) else None
-    if type(time) is not int or not MIN <= time <= MAX:
-        raise ModelError(
-            f"Column {column} of the row {values} is no time: {time!r}.",
-            remedy="Name a column that holds an integer time in every row; filter the rows padded by an outer join.",
-        )
-    return time

@@ -6,8 +6,7 @@ idle messages among them; then a snapshot, if its barrier has come on every edge
 have ended; then the next edge is drained. A callback that the processor refuses is offered again first of all in the
 next round. Every watermark that gets through both levels of merging so arrives twice: per edge and globally.
 
-States and turns are values: a state can be kept, compared and gone back to, and the turn holds everything that a
-simulation has to carry out or to write down.
+States and turns are values; the turn holds everything that a simulation has to carry out or to write down.
 
 Source: "Keyed watermark support", Processor API and Coalescing of WMs with different keys; upstream class
 `ProcessorTasklet`.

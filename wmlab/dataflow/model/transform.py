@@ -1,9 +1,7 @@
 """Steps that take rows one by one: map, filter, flat-map and merge; late drop; and the stateful map.
 
-Map, filter, flat-map and merge have no memory. They forward watermarks at once, since what they say of the inputs holds
-for the output: rows leave when they come and keep their times. A merge is the identity with several edges; a key that
-only some of them carry never gets through while the others are active. So the same field needs the same key on all
-inputs, and different fields different keys.
+Map, filter, flat-map and merge have no memory and forward watermarks at once. A merge is the identity with several
+edges; a key that only some of them carry never gets through while the others are active.
 
 Late drop leaves out rows below the last watermark of one key; a row exactly at it is on time. All watermarks of all
 keys are forwarded.
@@ -31,18 +29,8 @@ from itertools import dropwhile
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import group_of
-from wmlab.dataflow.model.items import MAX, MIN, Event, Watermark
-from wmlab.dataflow.model.processor import (
-    DESIGN,
-    Deviations,
-    Drop,
-    JobFailedError,
-    Processor,
-    Reason,
-    Reply,
-    Values,
-    time_of,
-)
+from wmlab.dataflow.model.items import MAX, MIN, Event, Values, Watermark, time_of
+from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +39,6 @@ class Transform(Processor[None]):
 
     function: Callable[[Values], Iterable[Values]] = field(repr=False)
     name: str = "flat map"
-
-    @classmethod
-    def map(cls, function: Callable[[Values], Values | None]) -> Transform:
-        """One row for one row; a None is left out."""
-
-        def apply(values: Values) -> tuple[Values, ...]:
-            result = function(values)
-            return () if result is None else (result,)
-
-        return cls(apply, "map")
 
     @classmethod
     def filter(cls, keeps: Callable[[Values], bool]) -> Transform:

@@ -9,20 +9,18 @@ A result is the row (start, end, group, aggregates...); windows without rows giv
 that on the window end.
 
 Tumbling and sliding windows keep frames. A frame is one slide of time, named by its exclusive end; the frame of a time
-is the lowest boundary above it. A window of n frames is named by its end too, which is that of its last frame. `next`
-is the first end that has not been emitted, the lowest boundary above the last watermark; MIN before the first one. A
-row is late if its frame ends before `next`, also for windows still open; a row below the watermark is accepted while
-its frame is open.
+is the lowest boundary above it. A window of n frames is named by the end of its last frame. `next` is the first end
+that has not been emitted; MIN before the first watermark. A row is late if its frame ends before `next`, also for
+windows still open; a row below the watermark is accepted while its frame is open.
 
     watermark w     every window that ends from `next` to w and holds anything is emitted, in order; a frame goes with
                     the last window that it belongs to; `next` is the lowest boundary above w
     first of all    the ends begin at the lowest frame
     lower w         nothing is emitted and `next` goes back: after a restart windows open again
 
-With two stages, the first aggregates into frames and sends each one on when a watermark has passed it: less travels
-than rows. The second combines frames into windows. Between them go rows (frame end, group..., accumulators...). A
-partial result belongs to the frame that ends at or after its own end, so stages of different slides still work
-together. The results are those of one stage.
+With two stages, the first sends each frame on when a watermark has passed it, and the second combines frames into
+windows. Between them go rows (frame end, group..., accumulators...). A partial result belongs to the frame that ends at
+or after its own end, so stages of different slides still work together. The results are those of one stage.
 
 In a session window rows of a group belong together as long as no gap of `timeout` lies between them. A row at t is the
 interval [t, t + timeout). Intervals of a group that overlap are one session; those that only touch are two. One row can
@@ -51,18 +49,8 @@ from wmlab.dataflow.model.aggregate import (
     group_of,
     group_order,
 )
-from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, FrozenMap, Watermark
-from wmlab.dataflow.model.processor import (
-    DESIGN,
-    Deviations,
-    Drop,
-    JobFailedError,
-    Processor,
-    Reason,
-    Reply,
-    Values,
-    time_of,
-)
+from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, FrozenMap, Values, Watermark, time_of
+from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 S = TypeVar("S")
 Groups = FrozenMap[Values, Accumulators]
@@ -73,8 +61,7 @@ Combine = Callable[[Accumulators, Accumulators], Accumulators]
 class WindowShape:
     """Windows of `size`, one every `slide`, in the unit of the event times; tumbling if both are equal.
 
-    Raises `ModelError` unless the slide is at least 1 and the size a multiple of it. Source: upstream
-    `SlidingWindowPolicy`.
+    Raises `ModelError` unless the slide is at least 1 and the size a multiple of it.
     """
 
     size: int
@@ -114,15 +101,11 @@ class FrameStore:
         """How many (frame, group) pairs are held."""
         return sum(map(len, self.frames.values()))
 
-    def find(self, frame: int, group: Values) -> Accumulators | None:
-        """The accumulators of a group in a frame; None if it has none."""
-        groups = self.frames.get(frame)
-        return None if groups is None else groups.get(group)
-
-    def put(self, frame: int, group: Values, accumulators: Accumulators) -> FrameStore:
-        """With new accumulators for a group in a frame."""
+    def added(self, frame: int, group: Values, accumulators: Accumulators, combine: Combine) -> FrameStore:
+        """With accumulators added to those of a group in a frame."""
         groups: Groups = self.frames.get(frame, FrozenMap())
-        return replace(self, frames=self.frames.put(frame, groups.put(group, accumulators)))
+        sums = combine(groups[group], accumulators) if group in groups else accumulators
+        return replace(self, frames=self.frames.put(frame, groups.put(group, sums)))
 
     def content(self, shape: WindowShape, end: int, combine: Combine) -> list[tuple[Values, Accumulators]]:
         """What the window that ends at `end` holds, by group in a fixed order."""
@@ -220,16 +203,15 @@ class _Windowing(_Aggregation[FrameStore]):
         Refuses one more pair when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
         Source: upstream class `SlidingWindowP` (maxProcessorAccumulatedRecords).
         """
-        before = state.find(frame, group)
-        count = state.accumulators + 1
-        limit = self.limit
-        if before is None and limit is not None and count >= limit + self.deviations.limit_when_exceeded:
+        limit, count = self.limit, state.accumulators + 1
+        is_new = group not in state.frames.get(frame, ())
+        if is_new and limit is not None and count >= limit + self.deviations.limit_when_exceeded:
             raise JobFailedError(
                 Reason.LIMIT_EXCEEDED,
                 f"The window would hold {count} accumulators at a limit of {limit}.",
                 remedy="Raise the limit, or let the watermark come sooner so that windows close.",
             )
-        return Reply(state.put(frame, group, accumulators if before is None else self.combine(before, accumulators)))
+        return Reply(state.added(frame, group, accumulators, self.combine))
 
     def closed_by(self, end: int) -> int:
         """The lowest watermark that closes the window that ends at `end`."""
@@ -252,8 +234,7 @@ class _Windowing(_Aggregation[FrameStore]):
             if self.shape.last_end(moved) < store.next:
                 continue
             for group, accumulators in groups.items():
-                before = store.find(moved, group)
-                store = store.put(moved, group, accumulators if before is None else self.combine(before, accumulators))
+                store = store.added(moved, group, accumulators, self.combine)
         return store
 
 
