@@ -6,6 +6,8 @@ The generator finds histories where order matters, and where jobs fail for nothi
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,6 @@ from tests.dataflow.model.histories import (
     interleaved,
     interleavings,
     lasting,
-    on_time,
     play,
     rising,
     streams,
@@ -222,29 +223,20 @@ def test_an_input_that_has_ended_does_not_take_part() -> None:
 
 
 def numbered(stream: Stream, queue: int) -> Stream:
-    """The stream with distinct events: (queue, index, last watermark of key 0 before)."""
-    return tuple(
-        Event((queue, index, on_time(stream, index))) if isinstance(item, Event) else item
-        for index, item in enumerate(stream)
-    )
-
-
-@st.composite
-def runs(draw: st.DrawFn, *, idle: bool = True) -> tuple[list[Stream], list[tuple[int, Stream]]]:
-    """Streams, and the batches in which they are pushed."""
-    chosen = [numbered(stream, queue) for queue, stream in enumerate(draw(inputs(streams(idle=idle))))]
-    left = {queue: stream for queue, stream in enumerate(chosen) if stream}
-    batches = []
-    while left:
-        queue = draw(st.sampled_from(sorted(left)))
-        size = draw(st.integers(1, len(left[queue])))
-        stream = left.pop(queue)
-        batches.append((queue, stream[:size]))
-        left |= {queue: stream[size:]} if stream[size:] else {}
-    return chosen, batches
+    """The stream with distinct events."""
+    return tuple(Event((queue, n)) if isinstance(item, Event) else item for n, item in enumerate(stream))
 
 
 Run = tuple[list[Stream], list[tuple[int, Stream]]]
+"""Streams, and the batches in which they are pushed."""
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    chosen = [numbered(stream, queue) for queue, stream in enumerate(draw(inputs(streams())))]
+    order = draw(st.permutations([queue for queue, stream in enumerate(chosen) for _ in stream]))
+    iterators = [iter(stream) for stream in chosen]
+    return chosen, [(queue, tuple(next(iterators[queue]) for _ in batch)) for queue, batch in groupby(order)]
 
 
 def all_drains(run: Run, deviations: Deviations = DESIGN) -> list[Drained]:
@@ -293,17 +285,6 @@ def test_the_merged_watermarks_rise_and_are_those_of_the_merges(run: Run) -> Non
     merged = [item for drained in drains for merge in drained.merges for item in merge.emitted]
     assert [item for item in out if not isinstance(item, Event)] == merged
     assert all(rising(watermarks(out, key)) for key in (0, 1))
-
-
-@given(runs(idle=False))
-def test_an_event_on_time_on_its_queue_is_on_time_behind_the_edge(run: Run) -> None:
-    passed = 0
-    for drained in all_drains(run):
-        for item in drained.out:
-            if isinstance(item, Event):
-                assert item.values[2] >= passed
-            elif isinstance(item, Watermark) and item.key == 0:
-                passed = item.value
 
 
 @pytest.mark.parametrize(

@@ -50,17 +50,13 @@ def test_edge_case_16_a_partition_without_data_blocks_until_the_timeout(mode: Mo
     assert source.state.next_deadline_ms(now_ms=10) is None
 
 
-def test_edge_case_16_without_a_timeout_it_blocks_for_ever(mode: Mode) -> None:
+def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a_millisecond(mode: Mode) -> None:
     source = Source(mode, 2, lag=3, idle_timeout_ms=None)
     assert source.event(10) == [Event((10,))]
     assert source.tick(10**12) == []
     assert source.state.next_deadline_ms(now_ms=0) is None
-
-
-def test_edge_case_16_the_shortest_timeout_is_a_millisecond(mode: Mode) -> None:
-    source = Source(mode, 1, idle_timeout_ms=1)
-    assert source.tick(0) == []
-    assert source.tick(1) == [IDLE]
+    shortest = Source(mode, 1, idle_timeout_ms=1)
+    assert (shortest.tick(0), shortest.tick(1)) == ([], [IDLE])
 
 
 def test_edge_case_17_no_partitions_is_idle_once(mode: Mode) -> None:
@@ -106,6 +102,8 @@ def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) ->
     assert sent(frames=Frames(10)) == [0, 10, 20, 30]
     assert sent(frames=Frames(10, offset=3)) == [3, 13, 23, 33]
     assert sent(frames=None) == []
+    silent = Source(mode, frames=None, idle_timeout_ms=5)
+    assert silent.event(10) + silent.tick(5) == [Event((10,)), IDLE]
 
 
 def test_edge_case_20_the_accepted_lateness_is_the_lag_and_a_frame_less_one(mode: Mode) -> None:
@@ -116,12 +114,6 @@ def test_edge_case_20_the_accepted_lateness_is_the_lag_and_a_frame_less_one(mode
         assert lag <= behind <= lag + size - 1
         if newest % size == lag - 1:
             assert behind == lag + size - 1
-
-
-def test_edge_case_20_without_frames_only_idle_messages_leave(mode: Mode) -> None:
-    source = Source(mode, frames=None, idle_timeout_ms=5)
-    source.event(10)
-    assert source.tick(5) == [IDLE]
 
 
 def test_edge_case_21_records_that_a_filter_rejects(mode: Mode) -> None:

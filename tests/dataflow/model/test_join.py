@@ -15,7 +15,7 @@ from tests.dataflow.model.driving import RULES, Driven, Instance, plain, rows
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
 from wmlab.dataflow.model.join import START, StreamJoin
-from wmlab.dataflow.model.processor import SHIPPED, Deviations, Drop, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.processor import Deviations, Drop, JobFailedError, Mode, Reason
 from wmlab.dataflow.model.window import Window, WindowShape
 
 
@@ -262,34 +262,30 @@ def numbered(back: int, ahead: int, **options: Any) -> Driven:
 def batch(sides: Sides, kind: str, back: int, ahead: int) -> Counter:
     left, right = ([item[1:] for item in side if item[0] == "row"] for side in sides)
     pairs = [(one, other) for one in left for other in right if one[0] - back <= other[0] <= one[0] + ahead]
-    found = Counter((*one, *other) for one, other in pairs)
     if kind == "left outer":
-        found.update((*one, None, None) for one in left if one not in [pair[0] for pair in pairs])
+        pairs += [(one, (None, None)) for one in left if one not in [pair[0] for pair in pairs]]
     if kind == "right outer":
-        found.update((None, None, *other) for other in right if other not in [pair[1] for pair in pairs])
-    return found
+        pairs += [((None, None), other) for other in right if other not in [pair[1] for pair in pairs]]
+    return Counter((*one, *other) for one, other in pairs)
 
 
 KINDS = st.sampled_from(["inner", "left outer", "right outer"])
+KINDS_AND_MODES = st.one_of(st.tuples(KINDS, st.just("design")), st.just(("inner", "hz")))
 AMOUNTS = st.integers(-3, 5)
 OUTPUTS = st.sampled_from(["state", "buffer"])
 
 
-@given(interleaved(), KINDS, AMOUNTS, AMOUNTS, OUTPUTS)
-def test_edge_case_46_rows_on_time_are_joined_as_in_a_batch(
-    drawn: Drawn, kind: str, back: int, ahead: int, output: str
+@given(
+    interleaved(), st.one_of(st.tuples(KINDS, st.just("design")), st.just(("inner", "hz"))), AMOUNTS, AMOUNTS, OUTPUTS
+)
+def test_edge_case_46_rows_on_time_are_joined_as_in_a_batch_and_as_shipped_in_inner_joins(
+    drawn: Drawn, kind_and_mode: tuple[str, Mode], back: int, ahead: int, output: str
 ) -> None:
-    driven = play(numbered(back, ahead, kind=kind, output=output), *drawn)
+    kind, mode = kind_and_mode
+    driven = play(numbered(back, ahead, kind=kind, output=output, mode=mode), *drawn)
     driven.complete()
     assert driven.drops == []
     assert Counter(rows(driven.out)) == batch(drawn[0], kind, back, ahead)
-
-
-@given(interleaved(), AMOUNTS, AMOUNTS)
-def test_edge_case_46_inner_joins_do_so_as_shipped(drawn: Drawn, back: int, ahead: int) -> None:
-    driven = play(numbered(back, ahead, deviations=SHIPPED), *drawn)
-    driven.complete()
-    assert Counter(rows(driven.out)) == batch(drawn[0], "inner", back, ahead)
 
 
 @given(interleaved(), KINDS, AMOUNTS, AMOUNTS, OUTPUTS)
