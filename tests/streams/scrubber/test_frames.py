@@ -177,13 +177,10 @@ def test_the_perfect_watermark_is_that_of_the_bounds() -> None:
     assert shown == {999: [], 1_000: [700], 2_500: [1_700], 3_000: []}
 
 
-def test_bounds_of_another_group_are_refused() -> None:
+def test_bounds_of_another_group_and_a_group_that_did_not_read_are_refused() -> None:
     bounds = pd.DataFrame({"stream": "orders", "group": "audit", "at_ms": [1], "lower": [0], "upper": [5]})
     with pytest.raises(ChartError, match="'audit'"):
         frames_of(everything(), stream="orders", bounds=bounds)
-
-
-def test_a_group_that_did_not_read_is_refused() -> None:
     with pytest.raises(ChartError, match=r"(?s)No reader group 'audit'.*billing"):
         frames_of(everything(), stream="orders", group="audit")
 

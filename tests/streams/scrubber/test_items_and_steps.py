@@ -77,12 +77,6 @@ def test_a_step_goes_to_the_next_or_previous_change(at_ms: int, count: int) -> N
     assert frames().step(at_ms, -count) == (earlier[count - 1] if count <= len(earlier) else CHANGES[0])
 
 
-@given(st.sampled_from(CHANGES[1:-1]))
-def test_a_step_on_and_one_back_cancel(at_ms: int) -> None:
-    assert frames().step(frames().step(at_ms, 1), -1) == at_ms
-    assert frames().step(frames().step(at_ms, -1), 1) == at_ms
-
-
 @pytest.mark.parametrize(
     ("at_ms", "kind", "backwards", "found"),
     [

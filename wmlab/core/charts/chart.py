@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import resvg_py
 
@@ -17,6 +17,8 @@ from wmlab.core.errors import ChartError
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
+
+T = TypeVar("T")
 
 _PNG_ZOOM = 2.0
 _CONFIG = {"displaylogo": False, "responsive": True}
@@ -73,15 +75,7 @@ class Chart:
         colours at twice its size; `.json`: sentence and data; `.txt`: the sentence. Raises `ChartError` for any other
         suffix.
         """
-        target = Path(path)
-        write = _WRITERS.get(target.suffix.lower())
-        if write is None:
-            raise ChartError(
-                f"A chart cannot be saved as {target.name!r}: its suffix is {target.suffix!r}.",
-                remedy=f"Choose one of {', '.join(_WRITERS)}.",
-            )
-        target.write_bytes(write(self))
-        return target
+        return save_as(path, "chart", self, _WRITERS)
 
 
 def template() -> go.layout.Template:
@@ -96,13 +90,13 @@ def _html(chart: Chart) -> bytes:
     return page.encode()
 
 
+def _png(chart: Chart) -> bytes:
+    return bytes(resvg_py.svg_to_bytes(svg_string=chart.svg, zoom=_PNG_ZOOM, background=ROLES["paper"].light))
+
+
 def _json(chart: Chart) -> bytes:
     text = json.dumps({"sentence": chart.sentence, "data": chart.data}, ensure_ascii=False, indent=1)
     return f"{text}\n".encode()
-
-
-def _png(chart: Chart) -> bytes:
-    return bytes(resvg_py.svg_to_bytes(svg_string=chart.svg, zoom=_PNG_ZOOM, background=ROLES["paper"].light))
 
 
 _WRITERS: dict[str, Callable[[Chart], bytes]] = {
@@ -112,6 +106,19 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
     ".json": _json,
     ".txt": lambda chart: f"{chart.sentence}\n".encode(),
 }
+
+
+def save_as(path: str | Path, noun: str, value: T, writers: Mapping[str, Callable[[T], bytes]]) -> Path:
+    """Write what the writer of the path's suffix makes of the value; raises `ChartError` if there is none."""
+    target = Path(path)
+    write = writers.get(target.suffix.lower())
+    if write is None:
+        raise ChartError(
+            f"A {noun} cannot be saved as {target.name!r}: its suffix is {target.suffix!r}.",
+            remedy=f"Choose one of {', '.join(writers)}.",
+        )
+    target.write_bytes(write(value))
+    return target
 
 
 def display_forms(

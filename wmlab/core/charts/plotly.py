@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
-from wmlab.core.charts.axis import Axis, Number, Numbers
+from wmlab.core.charts.axis import Axis, Number, Numbers, Scale
 from wmlab.core.charts.layout import Placed, spread
 from wmlab.core.charts.scene import Blocks, Dots, Layer, Panel, Path, Scene, Steps
 from wmlab.core.charts.steps import Value, bands, hold
@@ -83,11 +83,10 @@ def _arrange(scene: Scene) -> _Frame:
     width = _READABLE_WIDTH - scene.left - scene.right
     levels, labels = scene.rule_labels(width, size=12, gap=12, limit=width + scene.right - _EDGE)
     panels: list[tuple[float, float]] = []
-    top = 0.0
+    top = -_GAP
     for panel in reversed(scene.panels):
-        panels.insert(0, (top, top + panel.height))
-        top += panel.height + _GAP
-    top -= _GAP
+        panels.insert(0, (top + _GAP, top + _GAP + panel.height))
+        top += _GAP + panel.height
     lane = top + 6
     return _Frame(
         panels=panels,
@@ -133,7 +132,7 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         "hovermode": "x unified" if scene.together else "closest",
         "xaxis": _across(scene),
         "shapes": _rules(scene, frame),
-        "annotations": [*_end_labels(scene), *_notes(scene)],
+        "annotations": _texts(scene),
     }
     if scene.together:
         layout["hoversubplots"] = "axis"
@@ -149,16 +148,18 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
     return layout
 
 
-def _across(scene: Scene) -> dict[str, Any]:
-    axis = scene.across
-    shown: dict[str, Any] = {
+def _axis(axis: Scale) -> dict[str, Any]:
+    return {
         "title": {"text": axis.title, "standoff": 8},
         "range": axis.plotted([axis.low, axis.high]),
         "type": "date" if axis.instants else "linear",
         "exponentformat": "none",
-        "anchor": "free",
-        "position": 0,
     }
+
+
+def _across(scene: Scene) -> dict[str, Any]:
+    axis = scene.across
+    shown = _axis(axis) | {"anchor": "free", "position": 0}
     if axis.instants:
         shown["hoverformat"] = _INSTANT_FORMAT
     if scene.together:
@@ -170,13 +171,7 @@ def _across(scene: Scene) -> dict[str, Any]:
 
 def _up(panel: Panel) -> dict[str, Any]:
     axis = panel.up
-    shown: dict[str, Any] = {
-        "title": {"text": axis.title, "standoff": 8},
-        "range": axis.plotted([axis.low, axis.high]),
-        "automargin": True,
-        "type": "date" if axis.instants else "linear",
-        "exponentformat": "none",
-    }
+    shown = _axis(axis) | {"automargin": True}
     if isinstance(axis, Numbers) and axis.marked is not None:
         shown["tickvals"] = [tick.value for tick in axis.marked]
         shown["ticktext"] = [escape(tick.label) for tick in axis.marked]
@@ -307,36 +302,18 @@ def _rule_labels(scene: Scene, frame: _Frame) -> go.Scatter:
     )
 
 
-def _end_labels(scene: Scene) -> list[dict[str, Any]]:
-    """The names beside the ends of curves."""
-    notes = []
+def _texts(scene: Scene) -> list[dict[str, Any]]:
+    """The names beside the ends of curves, and what is written into panels that have nothing to show."""
+    names, notes = [], []
     for number, panel in enumerate(scene.panels, start=1):
+        domain = {"showarrow": False, "xref": "paper", "yref": f"y{number if number > 1 else ''} domain"}
         scale = panel.height / (panel.up.high - panel.up.low)
         wanted = [(value - panel.up.low) * scale for _, value in panel.ends]
         heights = spread(wanted, gap=16, low=6, high=panel.height - 6)
         for (layer, _), height in zip(panel.ends, heights, strict=True):
-            notes.append(
-                {
-                    "text": f"<b>{escape(layer.name)}</b>",
-                    "font": {"size": 12, "color": ROLES[layer.role].both},
-                    "showarrow": False,
-                    "xref": "paper",
-                    "x": 1,
-                    "xanchor": "left",
-                    "xshift": 6,
-                    "yref": f"y{number if number > 1 else ''} domain",
-                    "y": round(height / panel.height, 6),
-                    "yanchor": "middle",
-                }
-            )
-    return notes
-
-
-def _notes(scene: Scene) -> list[dict[str, Any]]:
-    """What is written into panels that have nothing to show."""
-    look = {"showarrow": False, "xref": "paper", "x": 0.5, "y": 0.5, "font": {"size": 15}}
-    return [
-        look | {"text": escape(panel.note), "yref": f"y{number if number > 1 else ''} domain"}
-        for number, panel in enumerate(scene.panels, start=1)
-        if panel.note
-    ]
+            look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": 12, "color": ROLES[layer.role].both}}
+            beside = {"x": 1, "xanchor": "left", "xshift": 6, "y": round(height / panel.height, 6), "yanchor": "middle"}
+            names.append(domain | look | beside)
+        if panel.note:
+            notes.append(domain | {"text": escape(panel.note), "x": 0.5, "y": 0.5, "font": {"size": 15}})
+    return [*names, *notes]

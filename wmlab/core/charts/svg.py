@@ -29,46 +29,32 @@ _BOLD: Final = 1.22
 
 
 def draw_svg(scene: Scene) -> str:
-    """The scene as SVG text."""
-    frame = _arrange(scene)
+    """The scene as SVG text: title and subtitle, the legend, the labels of the rules, the panels."""
+    width = _WIDTH - scene.left - scene.right
+    levels, labels = scene.rule_labels(width, size=_SMALL, gap=9, limit=_WIDTH - _MARGIN - scene.left)
+    head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
+    legend, legend_top = _legend_rows(scene), 46.0 + 19 * len(head)
+    lane_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
+    areas = _areas(scene, lane_bottom + 10, width)
     fitting = (_WIDTH - 2 * _MARGIN) / (_BOLD * text_width(scene.title, 1))
     parts = [text(_MARGIN, 30, scene.title, "title", size=min(17, fitting), bold=True)]
-    parts += [text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(frame.head)]
-    parts += [*_legend(scene, frame), *_axes(scene, frame), *_rules(scene, frame)]
-    for panel, area in zip(scene.panels, frame.areas, strict=True):
+    parts += [text(_MARGIN, 51 + 19 * n, line, "text", size=13) for n, line in enumerate(head)]
+    parts += [*_legend(legend, legend_top), *_axes(scene, areas), *_rules(scene, labels, lane_bottom, areas)]
+    for panel, area in zip(scene.panels, areas, strict=True):
         for layer in panel.layers:
             parts += _layer(layer, area)
         parts += _end_labels(panel, area)
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
-    bottom = frame.areas[-1].bottom + _AXIS
-    return document(_WIDTH, bottom, title=scene.title, desc=scene.subtitle, parts=parts)
+    return document(_WIDTH, areas[-1].bottom + _AXIS, title=scene.title, desc=scene.subtitle, parts=parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Frame:
-    """Where everything stands, in pixels."""
-
-    head: list[str]
-    legend_top: float
-    labels: list[Placed | None]
-    lane_bottom: float
-    areas: list[PlotArea]
-
-
-def _arrange(scene: Scene) -> _Frame:
-    left = scene.left
-    width = _WIDTH - left - scene.right
-    levels, labels = scene.rule_labels(width, size=_SMALL, gap=9, limit=_WIDTH - _MARGIN - left)
-    head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
-    legend_top = 46.0 + 19 * len(head)
-    lane_bottom = legend_top + _LEGEND * len(_legend_rows(scene)) + (levels + (None in labels)) * _LEVEL
-    top = lane_bottom + 10
+def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     areas = []
     for panel in scene.panels:
         area = PlotArea(
-            left=left,
+            left=scene.left,
             top=top,
             width=width,
             height=panel.height,
@@ -79,7 +65,7 @@ def _arrange(scene: Scene) -> _Frame:
         )
         areas.append(area)
         top = area.bottom + _GAP
-    return _Frame(head=head, legend_top=legend_top, labels=labels, lane_bottom=lane_bottom, areas=areas)
+    return areas
 
 
 def _legend_rows(scene: Scene) -> list[list[tuple[float, Named]]]:
@@ -96,10 +82,10 @@ def _legend_rows(scene: Scene) -> list[list[tuple[float, Named]]]:
     return rows
 
 
-def _legend(scene: Scene, frame: _Frame) -> list[str]:
+def _legend(rows: list[list[tuple[float, Named]]], top: float) -> list[str]:
     parts = []
-    for number, row in enumerate(_legend_rows(scene)):
-        y = frame.legend_top + _LEGEND * number + 14
+    for number, row in enumerate(rows):
+        y = top + _LEGEND * number + 14
         for x, layer in row:
             parts += [*_swatch(layer, x, y - 4), text(x + _SWATCH + 6, y, layer.name, "text")]
     return parts
@@ -118,23 +104,23 @@ def _rectangle(layer: Blocks, left: float, right: float, top: float, bottom: flo
     return [polygon(corners, layer.role, opacity=layer.opacity), line([*corners, corners[0]], layer.role)]
 
 
-def _axes(scene: Scene, frame: _Frame) -> list[str]:
+def _axes(scene: Scene, areas: list[PlotArea]) -> list[str]:
     columns = scene.across.ticks(6 if scene.across.instants else 8)
     parts = []
-    for panel, area in zip(scene.panels, frame.areas, strict=True):
-        below = area.bottom if area is frame.areas[-1] else None
+    for panel, area in zip(scene.panels, areas, strict=True):
+        below = area.bottom if area is areas[-1] else None
         rows = [] if panel.note else panel.up.ticks(panel.tick_count)
         parts += x_axis(area, columns, title=scene.across.title, below=below)
         parts += y_axis(area, rows, title=panel.up.title, offset=area.left - _MARGIN - 6)
     return parts
 
 
-def _rules(scene: Scene, frame: _Frame) -> list[str]:
+def _rules(scene: Scene, labels: list[Placed | None], lane_bottom: float, areas: list[PlotArea]) -> list[str]:
     parts = []
-    for rule, label in zip(scene.rules, frame.labels, strict=True):
-        x = frame.areas[0].x(rule.x)
-        top = frame.lane_bottom - (label.level + 0.5) * _LEVEL if label else frame.lane_bottom + 4
-        parts.append(line([(x, frame.areas[-1].bottom), (x, top)], "mark"))
+    for rule, label in zip(scene.rules, labels, strict=True):
+        x = areas[0].x(rule.x)
+        top = lane_bottom - (label.level + 0.5) * _LEVEL if label else lane_bottom + 4
+        parts.append(line([(x, areas[-1].bottom), (x, top)], "mark"))
         parts.append(point(x, top, rule.shape, "text", size=4))
         if label:
             side, anchor = (-8, "end") if label.before else (8, "start")

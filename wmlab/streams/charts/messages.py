@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from wmlab.core.charts.axis import Axis, Number, duration_unit, format_duration, format_instant
@@ -50,20 +49,8 @@ class Message(NamedTuple):
         return f"{'an' if self.kind[:1] in 'aeiou' else 'a'} {self.kind} from {self.sender} to {self.receiver}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """The messages between two times, ascending; `near` are those drawn, the nearest to the middle.
-
-    They are those of one stream and those about none; without a stream it is None.
-    """
-
-    stream: str | None
-    around_ms: int
-    from_ms: int
-    to_ms: int
-    messages: list[Message]
-    near: list[Message]
-    parties: list[str]
+Course = tuple[Message, Number, Number, Number, Number]
+"""A message with its line: from when and which lane, counted from the top, to when and which lane."""
 
 
 def message_diagram(
@@ -75,86 +62,6 @@ def message_diagram(
     sender, receiver, kind and content; `around_ms` is the moment and `span_ms` how much clock is shown. `parties`
     chooses the lanes and their order. A message that did not arrive ends in a cross. Raises `ChartError` for a missing
     column, several streams, or when no message was on its way.
-    """
-    moment = _read_moment(table, around_ms, span_ms, parties)
-    sentence = _describe(moment)
-    fewer = f" Drawn are the {len(moment.near)} nearest." if len(moment.near) < len(moment.messages) else ""
-    within = "" if moment.stream is None else f" in {moment.stream}"
-    instants = is_instant([moment.from_ms, moment.to_ms])
-    scene = Scene(
-        title=title or f"What was said{within} around {_clock_words(moment.around_ms, span_ms)}?",
-        subtitle=sentence + fewer,
-        across=Axis("clock", moment.from_ms, moment.to_ms, instants, duration_unit(moment.to_ms - moment.from_ms)),
-        panels=[lanes(moment.parties, _layers(moment), height=_LANE)],
-    )
-    data = dict(zip(Message._fields, map(list, zip(*moment.messages, strict=True)), strict=True))
-    return Chart(sentence=sentence, data=data, scene=scene)
-
-
-def _layers(moment: Moment) -> list[Layer]:
-    """The moment itself, the courses by kind, and where they end."""
-    edges = (-0.5, len(moment.parties) - 0.5)
-    layers: list[Layer] = [
-        Path(name="moment", role="mark", xs=[moment.around_ms] * 2, ys=edges, legend=False),
-        *(_courses(moment, *entry) for entry in _looks(moment)),
-    ]
-    arrived = [m for m in moment.near if m.received_ms is not None and m.received_ms <= moment.to_ms]
-    lost = [m for m in moment.near if m.received_ms is None]
-    return [*layers, _ends(moment, "arrived", arrived), _ends(moment, "did not arrive", lost)]
-
-
-def _looks(moment: Moment) -> list[tuple[str, str, list[str]]]:
-    """What the legend has: a name, its role, and the kinds that it stands for."""
-    counts = Counter(message.kind for message in moment.near)
-    kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
-    entries = [(kind, role, [kind]) for kind, role in zip(kinds, _LOOKS, strict=False)]
-    others = kinds[len(_LOOKS) :]
-    name = others[0] if len(others) == 1 else f"{len(others)} other kinds"
-    return [*entries, (name, _OTHER, others)] if others else entries
-
-
-def _course(moment: Moment, message: Message) -> tuple[tuple[Number, Number], tuple[Number, Number]]:
-    """From where to where a message is drawn, as (clock, lane counted from the top); a lost one breaks off half-way."""
-    begin, end = moment.parties.index(message.sender), moment.parties.index(message.receiver)
-    if message.received_ms is not None:
-        return (message.sent_ms, begin), (message.received_ms, end)
-    stub_ms = round((moment.to_ms - moment.from_ms) * _STUB_SHARE)
-    return (message.sent_ms, begin), (message.sent_ms + stub_ms, (begin + end) / 2)
-
-
-def _courses(moment: Moment, name: str, role: str, kinds: Sequence[str]) -> Path:
-    """The messages of some kinds, cut off where the shown clock begins and ends."""
-    xs: list[Number | None] = []
-    ys: list[Number | None] = []
-    for message in (m for m in moment.near if m.kind in kinds):
-        (sent, begin), (arrived, end) = _course(moment, message)
-        slope = (end - begin) / (arrived - sent) if arrived > sent else 0
-        first, last = max(sent, moment.from_ms), min(arrived, moment.to_ms)
-        xs += [*([None] if xs else []), first, last]
-        ys += [*([None] if ys else []), begin + slope * (first - sent), end - slope * (arrived - last)]
-    return Path(name=name, role=role, xs=xs, ys=ys)
-
-
-def _ends(moment: Moment, name: str, shown: Sequence[Message]) -> Dots:
-    """The points at which messages arrived, or broke off; they carry what the messages say."""
-    ends = [_course(moment, message)[1] for message in shown]
-    is_loss = name != "arrived"
-    return Dots(
-        name=name,
-        role="alarm" if is_loss else "text",
-        shape="cross" if is_loss else "circle",
-        xs=[at for at, _ in ends],
-        ys=[lane for _, lane in ends],
-        hover=[f"{m.kind}: {m.sender} → {m.receiver} {m.content}".strip() for m in shown],
-        size=4.5 if is_loss else 3.0,
-        legend=is_loss,
-    )
-
-
-def _read_moment(table: Any, around_ms: int, span_ms: int, parties: Sequence[str] | None) -> Moment:
-    """The messages that were on their way within `span_ms` / 2 of `around_ms`, between `parties` if given.
-
-    Raises `ChartError` for a missing column, several streams, a span that is not positive, or when there is nothing.
     """
     if span_ms <= 0:
         raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")
@@ -183,14 +90,71 @@ def _read_moment(table: Any, around_ms: int, span_ms: int, parties: Sequence[str
     messages.sort(key=lambda m: (m.sent_ms, m.end_ms, *m[3:]))
     nearest = sorted(range(len(messages)), key=lambda i: abs(messages[i].sent_ms - around_ms))[:_MOST]
     near = [messages[i] for i in sorted(nearest)]
-    return Moment(
-        stream=next(iter(streams), None),
-        around_ms=around_ms,
-        from_ms=from_ms,
-        to_ms=to_ms,
-        messages=messages,
-        near=near,
-        parties=list(dict.fromkeys(parties or _lanes(near))),
+    lanes_of = list(dict.fromkeys(parties or _lanes(near)))
+    clock = Axis("clock", from_ms, to_ms, is_instant([from_ms, to_ms]), duration_unit(span_ms))
+    moment = Path(name="moment", role="mark", xs=[around_ms] * 2, ys=(-0.5, len(lanes_of) - 0.5), legend=False)
+    sentence = _describe(messages, "".join(streams) or "no stream", clock)
+    fewer = f" Drawn are the {len(near)} nearest." if len(near) < len(messages) else ""
+    within = f" in {streams[0]}" if streams else ""
+    scene = Scene(
+        title=title or f"What was said{within} around {_clock_words(around_ms, span_ms)}?",
+        subtitle=sentence + fewer,
+        across=clock,
+        panels=[
+            lanes(lanes_of, [moment, *_layers([_course(m, lanes_of, span_ms) for m in near], clock)], height=_LANE)
+        ],
+    )
+    data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
+    return Chart(sentence=sentence, data=data, scene=scene)
+
+
+def _course(message: Message, parties: Sequence[str], span_ms: int) -> Course:
+    """From where to where a message is drawn; a lost one breaks off half-way."""
+    begin, end = parties.index(message.sender), parties.index(message.receiver)
+    if message.received_ms is not None:
+        return message, message.sent_ms, begin, message.received_ms, end
+    return message, message.sent_ms, begin, message.sent_ms + round(span_ms * _STUB_SHARE), (begin + end) / 2
+
+
+def _layers(courses: Sequence[Course], clock: Axis) -> list[Layer]:
+    """The courses by kind, and where they end; the three most frequent kinds have roles of their own."""
+    counts = Counter(message.kind for message, *_ in courses)
+    kinds = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    own, others = kinds[: len(_LOOKS)], kinds[len(_LOOKS) :]
+    layers: list[Layer] = [_lines(kind, role, courses, [kind], clock) for kind, role in zip(own, _LOOKS, strict=False)]
+    if others:
+        name = others[0] if len(others) == 1 else f"{len(others)} other kinds"
+        layers.append(_lines(name, _OTHER, courses, others, clock))
+    arrived = [course for course in courses if course[0].received_ms is not None and course[3] <= clock.high]
+    lost = [course for course in courses if course[0].received_ms is None]
+    return [*layers, _ends("arrived", arrived), _ends("did not arrive", lost)]
+
+
+def _lines(name: str, role: str, courses: Sequence[Course], kinds: Sequence[str], clock: Axis) -> Path:
+    """The messages of some kinds, cut off where the shown clock begins and ends."""
+    xs: list[Number | None] = []
+    ys: list[Number | None] = []
+    for message, sent, begin, arrived, end in courses:
+        if message.kind in kinds:
+            slope = (end - begin) / (arrived - sent) if arrived > sent else 0
+            first, last = max(sent, clock.low), min(arrived, clock.high)
+            xs += [*([None] if xs else []), first, last]
+            ys += [*([None] if ys else []), begin + slope * (first - sent), end - slope * (arrived - last)]
+    return Path(name=name, role=role, xs=xs, ys=ys)
+
+
+def _ends(name: str, courses: Sequence[Course]) -> Dots:
+    """The points at which messages arrived, or broke off; they carry what the messages say."""
+    is_loss = name != "arrived"
+    return Dots(
+        name=name,
+        role="alarm" if is_loss else "text",
+        shape="cross" if is_loss else "circle",
+        xs=[arrived for *_, arrived, _ in courses],
+        ys=[end for *_, end in courses],
+        hover=[f"{m.kind}: {m.sender} → {m.receiver} {m.content}".strip() for m, *_ in courses],
+        size=4.5 if is_loss else 3.0,
+        legend=is_loss,
     )
 
 
@@ -210,15 +174,20 @@ def _clock_words(at_ms: int, span_ms: int) -> str:
     return format_instant(at_ms, span_ms=span_ms) if is_instant([at_ms]) else f"{grouped(at_ms)} ms"
 
 
-def _describe(moment: Moment) -> str:
-    """The answer in one or two sentences."""
-    messages = moment.messages
+def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
+    """The answer in one to three sentences."""
     parties = {party for message in messages for party in (message.sender, message.receiver)}
     number = f"{len(messages):,} message{'' if len(messages) == 1 else 's'}"
-    begin, end = (_clock_words(at_ms, moment.to_ms - moment.from_ms) for at_ms in (moment.from_ms, moment.to_ms))
+    begin, end = (_clock_words(at_ms, clock.high - clock.low) for at_ms in (clock.low, clock.high))
     where = f"passed between {len(parties)} parties from {begin} to {end}"
-    first = f"{number} of {moment.stream or 'no stream'} {where}: {_kinds(messages)}."
-    return " ".join(part for part in (first, _slowest(messages), _lost(messages)) if part)
+    sentences = [f"{number} of {subject} {where}: {_kinds(messages)}."]
+    if arrived := [message for message in messages if message.received_ms is not None]:
+        slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
+        sentences.append(f"The slowest, {slow.phrase}, took {format_duration(slow.end_ms - slow.sent_ms)}.")
+    if lost := [message for message in messages if message.received_ms is None]:
+        first = "first " if len(lost) > 1 else ""
+        sentences.append(f"{len(lost)} did not arrive, {first}{lost[0].phrase}.")
+    return " ".join(sentences)
 
 
 def _kinds(messages: Sequence[Message]) -> str:
@@ -228,18 +197,3 @@ def _kinds(messages: Sequence[Message]) -> str:
     listed = ", ".join(f"{n} {kind}" for kind, n in named)
     rest = counts[len(named) :]
     return f"{listed} and {sum(n for _, n in rest)} more of {len(rest)} other kinds" if rest else listed
-
-
-def _slowest(messages: Sequence[Message]) -> str:
-    arrived = [message for message in messages if message.received_ms is not None]
-    if not arrived:
-        return ""
-    slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
-    return f"The slowest, {slow.phrase}, took {format_duration(slow.end_ms - slow.sent_ms)}."
-
-
-def _lost(messages: Sequence[Message]) -> str:
-    lost = [message for message in messages if message.received_ms is None]
-    if not lost:
-        return ""
-    return f"{len(lost)} did not arrive, {'first ' if len(lost) > 1 else ''}{lost[0].phrase}."

@@ -11,6 +11,7 @@ import anywidget
 import traitlets
 
 from wmlab.core.answers.verdicts import Verdicts
+from wmlab.core.charts.chart import save_as
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import sentences, violations
@@ -83,15 +84,7 @@ class Scrubber(anywidget.AnyWidget):
         `.html`: all of it, to step through in any browser without a kernel; `.svg` and `.txt`: picture and words of the
         moment. Raises `ChartError` for any other suffix.
         """
-        target = Path(path)
-        write = _WRITERS.get(target.suffix.lower())
-        if write is None:
-            raise ChartError(
-                f"A scrubber cannot be saved as {target.name!r}: its suffix is {target.suffix!r}.",
-                remedy=f"Choose one of {', '.join(_WRITERS)}.",
-            )
-        target.write_text(write(self), encoding="utf-8")
-        return target
+        return save_as(path, "scrubber", self, _WRITERS)
 
     def __repr__(self) -> str:
         text = self.frames.text(self.at_ms)
@@ -104,10 +97,10 @@ class Scrubber(anywidget.AnyWidget):
         return live | still, metadata
 
 
-_WRITERS: Final[dict[str, Callable[[Scrubber], str]]] = {
-    ".html": lambda scrubber: page(scrubber.frames, scrubber.at_ms),
-    ".svg": lambda scrubber: still_picture(scrubber.frames, scrubber.at_ms, scrubber.notice),
-    ".txt": lambda scrubber: repr(scrubber) + "\n",
+_WRITERS: Final[dict[str, Callable[[Scrubber], bytes]]] = {
+    ".html": lambda scrubber: page(scrubber.frames, scrubber.at_ms).encode(),
+    ".svg": lambda scrubber: still_picture(scrubber.frames, scrubber.at_ms, scrubber.notice).encode(),
+    ".txt": lambda scrubber: f"{scrubber!r}\n".encode(),
 }
 
 
