@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -38,19 +39,20 @@ def test_what_was_changed_is_the_only_difference_and_its_effect_is_told(runs: tu
 
 
 def test_a_notebook_shows_picture_and_tables(runs: tuple[Recording, Recording]) -> None:
-    bundle = compare(*runs, labels=["15 s", "4 s"])._repr_mimebundle_()
-    page = ET.fromstring(f"<div>{bundle['text/html']}</div>")
+    found = compare(*runs, labels=["15 s", "4 s"])
+    page = ET.fromstring(f"<div>{found._repr_html_()}</div>")
     assert len(page.findall("table")) == 2
     assert {"15 s", "4 s"} <= {node.text for node in page.iter("th")}
-    assert bundle["text/plain"].splitlines()[1].split() == ["15", "s", "4", "s"]
-    assert compare(*runs, labels=["15 s", "4 s"])._repr_mimebundle_() == bundle
+    assert repr(found).splitlines()[1].split() == ["15", "s", "4", "s"]
+    assert compare(*runs, labels=["15 s", "4 s"])._repr_html_() == found._repr_html_()
+    assert json.loads(found.to_json())["differs"] == {"stream.timestamp_aggregation_timeout_ms": [15_000, 4_000]}
 
 
 def test_equal_names_are_numbered_and_equal_runs_differ_in_nothing(runs: tuple[Recording, Recording]) -> None:
     found = compare(runs[1], runs[1])
     assert found.labels == ("hasty (1)", "hasty (2)")
     assert (found.differs, found.results) == ((), ())
-    assert "Nothing differs in the scenario" in found._repr_mimebundle_()["text/html"]
+    assert "Nothing differs in the scenario" in found._repr_html_()
     assert "lag equally" in found.sentence
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Number, time_axis
-from wmlab.core.charts.chart import Chart, display_forms
-from wmlab.core.charts.rows import SERIES
+import pyarrow as pa
+
+from wmlab.core.answers.answer import Answer, html_table, text_table
+from wmlab.core.charts.axis import time_axis
+from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.rows import SERIES, columns
 from wmlab.core.charts.scene import Panel, Path, Scene, Steps
-from wmlab.core.charts.steps import Value, thin
+from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import late_events, of_stream, the_stream
@@ -43,7 +45,7 @@ MOST_CURVES: Final = len(SERIES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Comparison:
+class Comparison(Answer):
     """Two or more runs. `differs` has a row per value of the scenarios that is not the same, `results` one per measure.
 
     Each row is a name and one value per run, in the order of `labels`; None is unknown or absent. `chart` shows the
@@ -60,30 +62,27 @@ class Comparison:
         """What the comparison says in one sentence."""
         return self.chart.sentence
 
+    def to_dict(self) -> dict[str, Any]:
+        """The sentence and both tables as dicts, lists and scalars."""
+        tables = {"differs": dict(self.differs), "results": dict(self.results)}
+        return {"sentence": self.sentence, "labels": self.labels} | tables
+
     def to_pandas(self) -> Any:
         """Both tables as one pandas DataFrame: part (scenario or result), name, and a column per run, as text."""
-        import pyarrow as pa
-
-        rows = [("scenario", *row) for row in self.differs] + [("result", *row) for row in self.results]
-        columns = {"part": [part for part, _, _ in rows], "name": [name for _, name, _ in rows]}
-        columns |= {label: [_shown(values[n]) for _, _, values in rows] for n, label in enumerate(self.labels)}
-        return pa.table(columns).to_pandas()
+        rows = [("scenario", *row) for row in _shown(self.differs)] + [("result", *row) for row in _shown(self.results)]
+        return pa.table(columns(rows, "part", "name", *self.labels)).to_pandas()
 
     def __repr__(self) -> str:
-        rows = [("", self.labels), *self.differs, *self.results]
-        shown = [[name, *(str(_shown(value)) for value in values)] for name, values in rows]
-        widths = [max(len(row[column]) for row in shown) for column in range(len(self.labels) + 1)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
-        return "\n".join([self.sentence, *(line.rstrip() for line in lines)])
+        rows = _shown([("", self.labels), *self.differs, *self.results])
+        return "\n".join([self.sentence, *text_table(rows)])
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
-        """Tables and still picture as one page, and the text."""
-        page = f"{self.chart.svg}{_table('differs in the scenario', self.labels, self.differs)}"
-        page += _table("differs in the result", self.labels, self.results)
-        bundle = {"text/html": page, "text/plain": repr(self)}
-        return display_forms(bundle, include, exclude)
+    def _repr_html_(self) -> str:
+        """The still picture and both tables."""
+        page = self.chart.svg
+        for part, rows in (("scenario", self.differs), ("result", self.results)):
+            caption = f"differs in the {part}"
+            page += html_table(caption, ("", *self.labels), _shown(rows)) if rows else f"<p>Nothing {caption}.</p>"
+        return page
 
 
 def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream: str | None = None) -> Comparison:
@@ -149,17 +148,17 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
 
 def _lags(bounds: Bounds) -> Measures:
     """Averages over time: between two rows the lower bound stands still and the clock goes on."""
-    area = width = 0.0
-    worst: int | None = None
-    for (at_ms, lower, upper), (until_ms, _, _) in pairwise(bounds):
-        length = until_ms - at_ms
-        area += length * ((at_ms + until_ms) / 2 - lower)
-        width += length * (upper - lower)
-        worst = max(until_ms - lower, worst if worst is not None else until_ms - lower)
     run_ms = bounds[-1][0] - bounds[0][0] if bounds else 0
     if not run_ms:
         return {"mean_lag_ms": None, "worst_lag_ms": None, "mean_width_ms": None}
-    return {"mean_lag_ms": round(area / run_ms, 1), "worst_lag_ms": worst, "mean_width_ms": round(width / run_ms, 1)}
+    steps = [(until_ms - at_ms, at_ms, until_ms, *rest) for (at_ms, *rest), (until_ms, _, _) in pairwise(bounds)]
+    area = sum(length * ((at_ms + until_ms) / 2 - lower) for length, at_ms, until_ms, lower, _ in steps)
+    width = sum(length * (upper - lower) for length, _, _, lower, upper in steps)
+    return {
+        "mean_lag_ms": round(area / run_ms, 1),
+        "worst_lag_ms": max(until_ms - lower for _, _, until_ms, lower, _ in steps),
+        "mean_width_ms": round(width / run_ms, 1),
+    }
 
 
 def differences(recordings: Sequence[Recording]) -> tuple[Row, ...]:
@@ -208,8 +207,13 @@ def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | 
     sentence = _sentence(lags_ms)
     left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     short = all(len(label) <= _SHORT for label in shown)
-    lower = [_lower(label, role, bounds[label], labelled=short) for label, role in zip(shown, SERIES, strict=False)]
-    behind = [_behind(label, role, bounds[label]) for label, role in zip(shown, SERIES, strict=False)]
+    lower: list[Steps] = []
+    behind: list[Path] = []
+    for label, role in zip(shown, SERIES, strict=False):
+        rows = bounds[label]
+        xs, ys = thinned([at_ms for at_ms, _, _ in rows], [bound for _, bound, _ in rows], _MOST_ROWS)
+        lower.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=short))
+        behind.append(_behind(label, role, rows))
     lags = [round(lag) for curve in behind for lag in curve.ys if lag is not None]
     scene = Scene(
         title="How do the lower bounds of the runs differ?",
@@ -220,28 +224,17 @@ def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | 
             Panel(up=time_axis("clock − lower", [0, *lags], pad_percent=4), layers=behind, height=130.0),
         ],
     )
-    rows = [(label, *row) for label in bounds for row in bounds[label]]
-    data = {name: [row[column] for row in rows] for column, name in enumerate(("run", "at_ms", "lower", "upper"))}
+    data = columns([(label, *row) for label in bounds for row in bounds[label]], "run", "at_ms", "lower", "upper")
     return Chart(sentence=sentence, data=data, scene=scene)
-
-
-def _lower(label: str, role: str, rows: Bounds, *, labelled: bool) -> Steps:
-    values: list[Value] = [lower for _, lower, _ in rows]
-    kept = thin([values], _MOST_ROWS)
-    return Steps(name=label, role=role, xs=[rows[i][0] for i in kept], ys=[values[i] for i in kept], labelled=labelled)
 
 
 def _behind(label: str, role: str, rows: Bounds) -> Path:
     """The lag: it grows with the clock while the bound stands still, and falls when it moves."""
     moved = [row for n, row in enumerate(rows) if n == 0 or row[1] != rows[n - 1][1]]
-    step = -(-len(moved) // _MOST_ROWS)
-    kept = moved[::step]
-    xs: list[Number | None] = []
-    ys: list[Number | None] = []
-    for (at_ms, lower, _), until_ms in zip(kept, [*(row[0] for row in kept[1:]), rows[-1][0]], strict=True):
-        xs += [at_ms, until_ms]
-        ys += [at_ms - lower, until_ms - lower]
-    return Path(name=label, role=role, xs=xs, ys=ys)
+    kept = moved[:: -(-len(moved) // _MOST_ROWS)]
+    ends = [*(at_ms for at_ms, _, _ in kept[1:]), rows[-1][0]]
+    points = [(x, x - lower) for (at_ms, lower, _), end_ms in zip(kept, ends, strict=True) for x in (at_ms, end_ms)]
+    return Path(name=label, role=role, xs=[x for x, _ in points], ys=[y for _, y in points])
 
 
 def _sentence(lags_ms: Mapping[str, float | None]) -> str:
@@ -257,22 +250,13 @@ def _sentence(lags_ms: Mapping[str, float | None]) -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def _shown(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    return [(name, *map(_text, values)) for name, values in rows]
+
+
+def _text(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-def _table(caption: str, labels: Sequence[str], rows: Sequence[Row]) -> str:
-    if not rows:
-        return f"<p>Nothing {caption}.</p>"
-    head = "".join(f"<th>{escape(label)}</th>" for label in ("", *labels))
-    body = "".join(
-        f"<tr><td style='text-align:left'>{escape(name)}</td>"
-        + "".join(f"<td>{escape(_shown(value))}</td>" for value in values)
-        + "</tr>"
-        for name, values in rows
-    )
-    return f"<table><caption>{caption}</caption><tr>{head}</tr>{body}</table>"

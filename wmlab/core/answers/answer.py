@@ -53,7 +53,7 @@ Entry = TypeVar("Entry")
 
 
 class TableAnswer(Answer, Generic[Entry]):
-    """Base of the answers with several entries (`_entries`), over which it iterates.
+    """Base of the answers with several entries, over which it iterates; `entries` names the field that has them.
 
     A subclass gives the `heads` of its HTML table and the cells of each row (`_rows`); `left` are the columns whose
     cells stand on the left, `left_heads` those whose heads do. `schema` has the columns of the pandas DataFrame, which
@@ -62,13 +62,11 @@ class TableAnswer(Answer, Generic[Entry]):
 
     __slots__ = ()
 
+    entries: ClassVar[str]
     heads: ClassVar[tuple[str, ...]]
     left: ClassVar[tuple[int, ...]] = (0,)
     left_heads: ClassVar[tuple[int, ...]] = ()
     schema: ClassVar[pa.Schema]
-
-    def _entries(self) -> Sequence[Entry]:
-        raise NotImplementedError
 
     def _rows(self) -> Iterable[Sequence[Cell]]:
         raise NotImplementedError
@@ -78,25 +76,44 @@ class TableAnswer(Answer, Generic[Entry]):
         return escape(self.sentence)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries())
+        return iter(getattr(self, self.entries))
 
     def __len__(self) -> int:
-        return len(self._entries())
+        return len(getattr(self, self.entries))
 
     def to_pandas(self) -> Any:
         """One row per entry as a pandas DataFrame."""
-        entries = self._entries()
         columns = {
-            name: [getattr(entry if hasattr(entry, name) else self, name) for entry in entries]
+            name: [getattr(entry if hasattr(entry, name) else self, name) for entry in self]
             for name in self.schema.names
         }
         return pandas_frame(pa.table(columns, self.schema))
 
     def _repr_html_(self) -> str:
-        heads = [_tag("th", escape(head), left=n in self.left_heads) for n, head in enumerate(self.heads)]
-        rows = [[_tag("td", _html(cell), left=n in self.left) for n, cell in enumerate(row)] for row in self._rows()]
-        body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [heads, *rows])
-        return f"<table><caption>{self._caption()}</caption>{body}</table>"
+        return html_table(self._caption(), self.heads, self._rows(), left=self.left, left_heads=self.left_heads)
+
+
+def html_table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    left: Sequence[int] = (0,),
+    left_heads: Sequence[int] = (),
+) -> str:
+    """A table as HTML; the caption is HTML already. `left` and `left_heads` are as those of `TableAnswer`."""
+    head = [_tag("th", escape(text), left=n in left_heads) for n, text in enumerate(heads)]
+    body = [[_tag("td", _html(cell), left=n in left) for n, cell in enumerate(row)] for row in rows]
+    lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body])
+    return f"<table><caption>{caption}</caption>{lines}</table>"
+
+
+def text_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
+    """The rows as lines, in columns two spaces apart; `right` are the columns whose cells stand on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.rjust if column in right else str.ljust for column in range(len(widths))]
+    lines = ("  ".join(side(cell, n) for side, cell, n in zip(sides, row, widths, strict=True)) for row in rows)
+    return [line.rstrip() for line in lines]
 
 
 def pandas_frame(table: pa.Table) -> Any:

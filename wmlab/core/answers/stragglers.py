@@ -43,6 +43,7 @@ class Stragglers(TableAnswer[Straggler]):
     stragglers: tuple[Straggler, ...]
     bound: str = "lower bound"
 
+    entries = "stragglers"
     heads = ("holder", "cause", "stretches", "held (ms)", "at worst (ms)", "cost (ms of mean lag)")
     schema = pa.schema(
         [
@@ -55,9 +56,6 @@ class Stragglers(TableAnswer[Straggler]):
             ("cost_ms", pa.float64()),
         ]
     )
-
-    def _entries(self) -> tuple[Straggler, ...]:
-        return self.stragglers
 
     @property
     def sentence(self) -> str:
@@ -104,16 +102,21 @@ class Stretch:
 
 
 def stragglers_from(
-    stretches: Iterable[Stretch], *, stream: str, run_ms: int, bound: str = "lower bound"
+    stretches: Iterable[Stretch],
+    *,
+    stream: str,
+    run_ms: int,
+    bound: str = "lower bound",
+    kind: type[Stragglers] = Stragglers,
 ) -> Stragglers:
-    """The stragglers that stretches of a run tell, the most expensive first."""
+    """The stragglers of the stretches of a run, the most expensive first; `kind` words the answer."""
     found: dict[tuple[str, str], list[Stretch]] = {}
     for stretch in stretches:
         for who in stretch.who:
             found.setdefault((who, stretch.why), []).append(stretch)
     stragglers = [_straggler(who, why, mine, run_ms) for (who, why), mine in found.items()]
     stragglers.sort(key=lambda h: (-(h.cost_ms or 0), -h.held_ms, h.who, h.why))
-    return Stragglers(stream=stream, run_ms=run_ms, stragglers=tuple(stragglers), bound=bound)
+    return kind(stream=stream, run_ms=run_ms, stragglers=tuple(stragglers), bound=bound)
 
 
 def _straggler(who: str, why: str, stretches: list[Stretch], run_ms: int) -> Straggler:

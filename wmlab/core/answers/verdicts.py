@@ -70,6 +70,7 @@ class Verdicts(TableAnswer[Verdict]):
     name: str
     verdicts: tuple[Verdict, ...]
 
+    entries = "verdicts"
     heads = ("", "verdict", "judged", "what")
     left = left_heads = (3,)
     schema = pa.schema(
@@ -86,7 +87,11 @@ class Verdicts(TableAnswer[Verdict]):
     @classmethod
     def of(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Verdicts:
         """From the rows of `wmlab.streams.checks.checks.verdict` for the recording called `name`."""
-        return cls(name, tuple(_verdict(row) for row in rows))
+        verdicts = []
+        for row in rows:
+            proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
+            verdicts.append(Verdict(**{column: row[column] for column in cls.schema.names}, evidence=proofs))
+        return cls(name, tuple(verdicts))
 
     @property
     def violated(self) -> tuple[str, ...]:
@@ -106,9 +111,6 @@ class Verdicts(TableAnswer[Verdict]):
             f"There is no invariant {invariant!r}.",
             remedy=f"Ask for one of {', '.join(v.invariant for v in self.verdicts)}.",
         )
-
-    def _entries(self) -> tuple[Verdict, ...]:
-        return self.verdicts
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as dicts, lists and scalars."""
@@ -134,12 +136,6 @@ class Verdicts(TableAnswer[Verdict]):
             what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
             lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
             yield verdict.invariant, verdict.verdict, verdict._count(), Markup("<br>".join(lines))
-
-
-def _verdict(row: Mapping[str, Any]) -> Verdict:
-    plain = {name: row[name] for name in ("invariant", "statement", "verdict", "judged", "violations", "what")}
-    proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
-    return Verdict(**plain, evidence=proofs)
 
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,11 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[
     return {name: [row[name] for row in rows] for name in names}
 
 
+def columns(rows: Sequence[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
+    """Rows as the data of a chart: one list for each column, by its name."""
+    return {name: [row[number] for row in rows] for number, name in enumerate(names)}
+
+
 def when(at_ms: int, *, span_ms: int) -> str:
     """A clock time in words: milliseconds, or a moment in UTC if it reads as such; `span_ms` decides how exact."""
     return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else f"{at_ms:,} ms"

@@ -124,6 +124,12 @@ def thin(columns: Sequence[Sequence[Value]], cap: int) -> list[int]:
     return kept
 
 
+def thinned(xs: Sequence[int], ys: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
+    """The points of one curve that `thin` keeps."""
+    kept = thin([ys], cap)
+    return [xs[i] for i in kept], [ys[i] for i in kept]
+
+
 def _thin_evenly(columns: Sequence[Sequence[Value]], rows: Sequence[int], stretches: int) -> list[int]:
     kept: set[int] = set()
     for number in range(stretches):

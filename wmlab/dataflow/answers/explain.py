@@ -1,25 +1,42 @@
-"""The questions "why?" and "why dropped?" about a dataflow: of a vertex at a moment, of a window, of a row.
+"""The questions "why?" and "why dropped?" about a dataflow: of a vertex at a moment or over a run, a window, a row.
 
 What an answer says comes from the tables up to that moment; only what would release it is a prediction, by the rules.
 
-Source: "Keyed watermark support", Description of current behavior; "Stream-to-stream join".
+State that shrinks each time its watermark moves is bounded. State that has grown for longer than it ever did between
+two falls, or has never shrunk, grows on at the rate since the last fall, up to its limit if it has one. Of state that
+has not changed for long nothing is said.
+
+Source: "Keyed watermark support", Description of current behavior; "Stream-to-stream join", Implementation of multiple
+watermarks, memory management.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
 
-from wmlab.core.answers.stragglers import Stragglers
+from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.answers.explanation import Drops, FlowExplanation
+from wmlab.core.words import counted, moment, span
+from wmlab.dataflow.answers.explanation import Drops, Explanation, Holder, StateForecast, waiting
 from wmlab.dataflow.answers.row import dropped_rows, explain_row
-from wmlab.dataflow.answers.run import WAITING, Run
-from wmlab.dataflow.answers.vertex import explain_vertex, stragglers_at
-from wmlab.dataflow.answers.windows import explain_window
-from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
-from wmlab.dataflow.sim.rules import DataflowRules, rules_of
+from wmlab.dataflow.answers.run import Row, Run
+from wmlab.dataflow.answers.search import START, Search
+from wmlab.dataflow.answers.windows import Open, Windows, the_window
+
+_WAITING: Final = ("window", "session window", "join", "stateful map")
+"""The kinds of vertices that hold something until a watermark comes."""
+_ENDED: Final = {"failed": "failed", "completed": "was complete"}
+_MOMENTS: Final = 200
+"""The most moments at which a run is looked at; between two of them what held at the first is taken to hold."""
+_FEWEST: Final = 2
+"""Changes of size without a fall from which on a rate is given."""
+_LONGER: Final = 2
+"""So many times the longest stretch without a fall has state to grow until that is called unbounded; and so many times
+the longest stretch without a change has it to stay until it is said to grow no more."""
 
 
 def explain(
@@ -33,7 +50,7 @@ def explain(
     row: Mapping[str, Any] | None = None,
     reader: str | None = None,
     stream: str | None = None,
-) -> FlowExplanation | Stragglers:
+) -> Explanation | Stragglers:
     """Why a vertex, a window or a row of a dataflow waits; without all of these and `at_ms`, who held it over the run.
 
     `vertex` is by default the last one that waits for watermarks, or else the sink; `key` its own, or else the one
@@ -49,18 +66,20 @@ def explain(
         raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
     if window is not None and row is not None:
         raise RecordingError("a window and a row are asked for at once.", remedy="ask for one of them.")
-    rules = DataflowRules()
-    if recording.scenario is not None:
-        rules = rules_of(dataflow_of(recording, DataflowScenario, stand_ins=True))
-    moment = _end_ms(run, rules) if at_ms is None else at_ms
+    until_ms = run.end_ms if at_ms is None else at_ms
     if window is not None:
-        return explain_window(run, rules, window, vertex=vertex, at_ms=moment)
+        start, end = window if isinstance(window, tuple) else (None, window)
+        name = the_window(run, vertex)
+        return Windows(Search(run, until_ms), name).explanation(start, end)
     if row is not None:
-        return explain_row(run, rules, row, at_ms=moment, vertex=vertex)
-    name = _the_vertex(run, vertex)
+        return explain_row(run, row, at_ms=until_ms, vertex=vertex)
+    last = [name for name, known in run.vertices.items() if known["kind"] in _WAITING]
+    name = vertex if vertex is not None else [*run.vertices, *last][-1]
+    run.vertex(name)
     if at_ms is None:
-        return stragglers_at(run, rules, vertex=name, key=key, instance=instance)
-    return explain_vertex(run, rules, vertex=name, key=key, instance=instance, at_ms=at_ms)
+        return stragglers_at(run, name, key, instance)
+    began = run.executions[0]["started_ms"] if run.executions else None
+    return explain_vertex(Search(run, at_ms, f"ask from {began} ms on."), name, key, instance)
 
 
 def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, vertex: str | None = None) -> Drops:
@@ -74,15 +93,195 @@ def why_dropped(recording: Recording, row: Mapping[str, Any] | None = None, *, v
     return Drops(stream=run.stream, rows=tuple(dropped_rows(run, row or {}, vertex=vertex)))
 
 
-def _end_ms(run: Run, rules: DataflowRules) -> int:
-    """The end of the run: of its duration, if it was running then, otherwise the last moment recorded."""
-    running = bool(run.executions) and run.executions[-1]["ended_ms"] is None
-    return max(run.end_ms, rules.end_ms) if running and rules.end_ms is not None else run.end_ms
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A key at an instance: the last watermark (value, since when), what is wanted, who keeps it from there."""
+
+    instance: int
+    key: int
+    mark: tuple[int, int] | None
+    needed: int
+    window: Open | None
+    holders: tuple[Holder, ...]
 
 
-def _the_vertex(run: Run, vertex: str | None) -> str:
-    """The vertex asked for, or the last one that waits for watermarks, or the last one at all."""
-    if vertex is not None:
-        return str(run.vertex(vertex)["vertex"])
-    waiting = [name for name, row in run.vertices.items() if row["kind"] in WAITING]
-    return waiting[-1] if waiting else list(run.vertices)[-1]
+def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:
+    """Why nothing comes out of `vertex`; raises `RecordingError` if no watermark can reach it."""
+    execution, at_ms = search.execution, search.at_ms
+    standing = standing_of(search, vertex, key, instance)
+    state = forecast(search, vertex, standing.instance)
+    cause = _cause(execution, standing.holders, at_ms)
+    held, idles = standing.holders, cause in {"held", "idle"}
+    free = "nothing holds it back"
+    text, release_ms = waiting(search.run, _stands(standing), held, at_ms, free=free, idles=idles)
+    if cause in _ENDED:
+        reason = f": {execution['reason']}" if execution["reason"] else ""
+        text = f"the job {_ENDED[cause]} at {moment(execution['ended_ms'])}{reason}"
+    growth = f"; {state.sentence}" if state is not None and state.bounded is False and cause != "completed" else ""
+    mark, since_ms = standing.mark or (None, None)
+    return search.explanation(
+        "watermark",
+        cause,
+        vertex,
+        f"{vertex} at {moment(at_ms)}: {text}{growth}",
+        instance=standing.instance,
+        key=standing.key,
+        watermark=mark,
+        since_ms=since_ms,
+        needed=None if standing.needed == START else standing.needed,
+        holders=standing.holders if cause not in _ENDED else (),
+        release_ms=release_ms,
+        state=state,
+    )
+
+
+def standing_of(search: Search, vertex: str, key: int | None, instance: int | None) -> Standing:
+    """The instance and the key that are held most, of those asked for."""
+    known = search.run.keys(vertex)
+    if not known:
+        raise RecordingError(
+            f"no watermark reaches {vertex!r}.", remedy="ask for a vertex behind a source that has times=."
+        )
+    if key is not None and key not in known:
+        raise RecordingError(
+            f"{vertex!r} has no watermarks of key {key}.", remedy=f"ask for one of: {', '.join(map(str, known))}."
+        )
+    copies = range(search.run.vertex(vertex)["parallelism"])
+    if instance is not None and instance not in copies:
+        raise RecordingError(
+            f"{vertex!r} has no instance {instance}.", remedy=f"give a number from 0 to {copies[-1]}, or leave it out."
+        )
+    opened: list[Open] = []
+    if vertex in search.windows:
+        windows = Windows(search, vertex)
+        known, opened = (windows.key,), windows.open()
+    standings = [
+        _standing(search, vertex, number, wanted, opened)
+        for wanted in (known if key is None else (key,))
+        for number in (copies if instance is None else (instance,))
+    ]
+
+    def weight(standing: Standing) -> tuple[bool, int, int, int]:
+        """The lower, the more it is held: held at all, then the key, the lowest watermark, the lowest instance."""
+        number = 0 if vertex in search.joins else standing.key
+        return not standing.holders, number, START if standing.mark is None else standing.mark[0], standing.instance
+
+    return min(standings, key=weight)
+
+
+def _standing(search: Search, vertex: str, instance: int, key: int, opened: Sequence[Open]) -> Standing:
+    outwards = vertex in search.joins or search.run.vertex(vertex)["kind"] == "source"
+    merged = None if outwards else search.level(vertex, instance, "global")
+    mark = search.sent(vertex, instance, key) if merged is None else merged.emitted.get(key)
+    needed = START if mark is None else mark[0] + 1
+    window = next((window for window in opened if instance in window.instances), None)
+    if window is not None:
+        needed = max(needed, window.needed)
+    holders = search.holders(vertex, instance, key, needed, at="output" if outwards else "inputs")
+    return Standing(instance=instance, key=key, mark=mark, needed=needed, window=window, holders=holders)
+
+
+def _cause(execution: Row, holders: tuple[Holder, ...], at_ms: int) -> str:
+    if execution["ended_ms"] is not None and execution["ended_ms"] <= at_ms and execution["outcome"] != "running":
+        return str(execution["outcome"])
+    kinds = {holder.kind for holder in holders}
+    if kinds & {"no key", "no bound"}:
+        return "stuck"
+    if not kinds:
+        return "moving"
+    if kinds <= {"idle"}:
+        return "idle"
+    return "ended" if kinds <= {"ended"} else "held"
+
+
+def _stands(standing: Standing) -> str:
+    text = f"no watermark of key {standing.key} has come"
+    if standing.mark is not None:
+        value, since_ms = standing.mark
+        text = f"the watermark of key {standing.key} stands at {moment(value)} since {moment(since_ms)}"
+    if standing.window is None:
+        return text
+    window = standing.window
+    return (
+        f"{text}, and the window from {moment(window.start)} to {moment(window.end)} with "
+        f"{counted(window.rows, 'row')} waits for {moment(standing.needed)}"
+    )
+
+
+def forecast(search: Search, vertex: str, instance: int) -> StateForecast | None:
+    """The forecast for one instance; None if it has held nothing by then."""
+    begun, at_ms = search.execution["started_ms"], search.at_ms
+    result = search.run.rules.results.get(vertex)
+    limit = None if result is None else result.limit
+    points = [(row["at_ms"], row["size"]) for row in search.rows("state", vertex, instance) if row["buffer"] == "all"]
+    if not points:
+        return None
+    falls = [at for (_, before), (at, after) in pairwise([(begun, 0), *points]) if after < before]
+    since_ms = falls[-1] if falls else points[0][0]
+    size = points[-1][1]
+    rises = [point for point in points if point[0] >= since_ms]
+    changed_ms = rises[-1][0]
+    grown = size - rises[0][1]
+    rate = 1_000 * grown / (changed_ms - since_ms) if changed_ms > since_ms else 0.0
+    still = at_ms - changed_ms > _LONGER * max([later - at for (at, _), (later, _) in pairwise(rises)], default=at_ms)
+    growing = grown > 0 and len(rises) > _FEWEST
+    bounded = False if growing else None
+    if falls:
+        longest = max(later - earlier for earlier, later in pairwise([begun, *falls]))
+        bounded = not (growing and at_ms - falls[-1] > _LONGER * longest)
+    if still:
+        bounded = None
+    full_ms = None
+    if bounded is False and limit is not None and rate > 0 and size < limit:
+        full_ms = at_ms + round(1_000 * (limit - size) / rate)
+    return StateForecast(
+        vertex=vertex,
+        instance=instance,
+        at_ms=at_ms,
+        size=size,
+        peak=max(after for _, after in points),
+        since_ms=since_ms,
+        changed_ms=changed_ms,
+        rate_per_s=round(rate, 3),
+        shrank=bool(falls),
+        limit=limit,
+        limit_at_ms=full_ms,
+        bounded=bounded,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class VertexStragglers(Stragglers):
+    """The holders of the watermark at a vertex over a run. Until every input has one, what it costs is unknown."""
+
+    @property
+    def sentence(self) -> str:
+        """Who held it longest, in one sentence."""
+        if not self.stragglers:
+            return f"Over {span(self.run_ms)} nobody held the {self.bound} in {self.stream}."
+        # Those that still could go on come before those that were all idle.
+        first = min(self.stragglers, key=lambda entry: (entry.why == "idle", -entry.held_ms, entry.who))
+        cost = "" if not first.cost_ms else f", which cost {self._ms(first.cost_ms)} of mean lag"
+        return (
+            f"Over {span(self.run_ms)} the {self.bound} in {self.stream} was held longest by {first.who} "
+            f"({first.why}): for {self._ms(first.held_ms)}{cost}."
+        )
+
+
+def stragglers_at(run: Run, vertex: str, key: int | None, instance: int | None) -> Stragglers:
+    """The holders of the watermark of `vertex` from the first execution to the end, the most expensive first."""
+    begun = end_ms = 0
+    stretches: list[Stretch] = []
+    if run.executions:
+        begun, ended = run.executions[0]["started_ms"], run.executions[-1]["ended_ms"]
+        end_ms = run.end_ms if ended is None else ended
+        moments = sorted({row["at_ms"] for row in run.rows("coalescing") if begun < row["at_ms"] < end_ms})
+        if len(moments) > _MOMENTS:
+            moments = [moments[(n + 1) * len(moments) // _MOMENTS - 1] for n in range(_MOMENTS)]
+        for from_ms, to_ms in pairwise([begun, *moments, end_ms]):
+            search = Search(run, from_ms)
+            held = standing_of(search, vertex, key, instance).holders
+            stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(held)) for h in held]
+    run_ms = max(end_ms - begun, 1)
+    bound = f"watermark at {vertex}"
+    return stragglers_from(stretches, stream=run.stream, run_ms=run_ms, bound=bound, kind=VertexStragglers)

@@ -6,17 +6,19 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from html import escape
 from itertools import islice
+from operator import and_
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from wmlab.core.answers.answer import TableAnswer
+from wmlab.core.answers.answer import TableAnswer, text_table
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute
-from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Item, Watermark, require_watermark
+from wmlab.dataflow.model.items import DONE, IDLE, Event, Idle, Item, require_watermark
 from wmlab.dataflow.model.permute import Outcome
 from wmlab.dataflow.model.processor import Deviations, Mode
 from wmlab.dataflow.model.processor import deviations as of_mode
@@ -57,6 +59,7 @@ class Permutations(TableAnswer[Permuted]):
     exact: bool
     ends: str = "final value"
 
+    entries = "outcomes"
     left = (1, 2, 3)
     schema = pa.schema(
         [
@@ -71,78 +74,62 @@ class Permutations(TableAnswer[Permuted]):
     @property
     def finals(self) -> tuple[str, ...]:
         """The distinct ends of the outputs, the most frequent first."""
-        found: Counter[str] = Counter()
-        for one in self.outcomes:
-            found[one.final] += one.count
-        return tuple(final for final, _ in found.most_common())
-
-    @property
-    def sentence(self) -> str:
-        """What the orders say in one sentence."""
-        which = "all" if self.exact else "drawn" if self.total is None else f"drawn of {grouped(self.total)}"
-        kinds = f"{counted(len(self.outcomes), 'distinct output')} and {counted(len(self.finals), self.ends)}"
-        failed = sum(one.count for one in self.outcomes if one.failure is not None)
-        fails = f"; {grouped(failed)} of them fail" if failed else ""
-        depends = self._verdict()
-        return f"{self.of}: {counted(self.tried, 'interleaving')} ({which}) give {kinds}{fails}. {depends}"
-
-    def _verdict(self) -> str:
-        if len(self.finals) > 1:
-            return f"What comes out depends on the order: {' or '.join(self.finals[:4])}."
-        so_far = "" if self.exact else " in what was drawn"
-        if len(self.outcomes) > 1:
-            return f"The steps differ, the end does not{so_far}: {self.finals[0]}."
-        return f"The order does not matter{so_far}."
-
-    def _entries(self) -> tuple[Permuted, ...]:
-        return self.outcomes
-
-    def to_dict(self) -> dict[str, Any]:
-        """The outputs as dicts, lists and scalars."""
-        return asdict(self) | {"sentence": self.sentence}
-
-    def __repr__(self) -> str:
-        rows = [("orders", "output", self.ends, "for example"), *self._rows()]
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        lines = [
-            f"  {row[0]:>{widths[0]}}  {row[1]:{widths[1]}}  {row[2]:{widths[2]}}  {row[3]}".rstrip() for row in rows
-        ]
-        return "\n".join([self.sentence, *lines, *self._more()])
+        counts: Counter[str] = Counter()
+        for outcome in self.outcomes:
+            counts[outcome.final] += outcome.count
+        return tuple(final for final, _ in counts.most_common())
 
     @property
     def heads(self) -> tuple[str, ...]:  # type: ignore[override]
         """The heads of the table."""
         return ("orders", "output", self.ends, "for example")
 
-    def _repr_html_(self) -> str:
-        more = "".join(f"<p>{escape(line.strip())}</p>" for line in self._more())
-        return TableAnswer._repr_html_(self) + more
+    @property
+    def sentence(self) -> str:
+        """What the orders show, in one sentence."""
+        which = "all" if self.exact else "drawn" if self.total is None else f"drawn of {grouped(self.total)}"
+        kinds = f"{counted(len(self.outcomes), 'distinct output')} and {counted(len(self.finals), self.ends)}"
+        failed = sum(outcome.count for outcome in self.outcomes if outcome.failure is not None)
+        fails = f"; {grouped(failed)} of them fail" if failed else ""
+        so_far = "" if self.exact else " in what was drawn"
+        if len(self.finals) > 1:
+            depends = f"What comes out depends on the order: {' or '.join(self.finals[:4])}."
+        elif len(self.outcomes) > 1:
+            depends = f"The steps differ, the end does not{so_far}: {self.finals[0]}."
+        else:
+            depends = f"The order does not matter{so_far}."
+        return f"{self.of}: {counted(self.tried, 'interleaving')} ({which}) give {kinds}{fails}. {depends}"
 
-    def shown(self, one: Permuted) -> str:
+    def to_dict(self) -> dict[str, Any]:
+        """The outputs as dicts, lists and scalars."""
+        return asdict(self) | {"sentence": self.sentence}
+
+    def shown(self, outcome: Permuted) -> str:
         """The output in one line; what all outputs have in common is left out of rows, which have no order."""
-        failed = f"fails: {one.failure}" if one.failure is not None else ""
+        failed = f"fails: {outcome.failure}" if outcome.failure is not None else ""
         if self.total is not None:
-            told = ", ".join(one.output) or _NOTHING
-            return f"{told}, then {failed}" if failed else told
-        common = Counter(self.outcomes[0].output)
-        for other in self.outcomes[1:]:
-            common &= Counter(other.output)
-        own = sorted((Counter(one.output) - common).elements())
+            text = ", ".join(outcome.output) or _NOTHING
+            return f"{text}, then {failed}" if failed else text
+        common = reduce(and_, (Counter(other.output) for other in self.outcomes))
+        own = sorted((Counter(outcome.output) - common).elements())
         shared = f"{counted(common.total(), 'row')} that all have" if common else ""
-        return "; ".join(part for part in (shared, *own[:3], _rest(len(own) - 3), failed) if part) or _NOTHING
+        more = f"{grouped(len(own) - 3)} more" if len(own) > 3 else ""
+        return "; ".join(part for part in (shared, *own[:3], more, failed) if part) or _NOTHING
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        return [
-            (grouped(one.count), self.shown(one), one.final, " ".join(one.example)) for one in self.outcomes[:_MOST]
-        ]
+    def __repr__(self) -> str:
+        lines = text_table([self.heads, *self._rows()], right=(0,))
+        return "\n".join([self.sentence, *(f"  {line}" for line in [*lines, *self._more()])])
+
+    def _repr_html_(self) -> str:
+        return TableAnswer._repr_html_(self) + "".join(f"<p>{escape(line)}</p>" for line in self._more())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        shown = self.outcomes[:_MOST]
+        return [(grouped(entry.count), self.shown(entry), entry.final, " ".join(entry.example)) for entry in shown]
 
     def _more(self) -> list[str]:
         left = len(self.outcomes) - _MOST
-        return [f"  {grouped(left)} more, less frequent"] if left > 0 else []
-
-
-def _rest(count: int) -> str:
-    return f"{grouped(count)} more" if count > 0 else ""
+        return [f"{grouped(left)} more, less frequent"] if left > 0 else []
 
 
 def permutations(
@@ -167,34 +154,27 @@ def permutations(
     named = dict(inputs) if isinstance(inputs, Mapping) else {chr(97 + n): items for n, items in enumerate(inputs)}
     items = [[_item(offered) for offered in offers] for offers in named.values()]
     rules = _deviations(mode, deviations)
-    merge: permute.Rule[Any] = (
-        permute.unflushed(len(items)) if rule == "no flush" else permute.merging(len(items), rules)
-    )
-    found = permute.explore(merge, items, limit=limit)
+    merge: permute.Rule[Any] = permute.merging(len(items), rules)
+    words = mode if deviations is None else str(rules)
+    if rule == "no flush":
+        merge, words = permute.unflushed(len(items)), "without letting the highest through when all are idle"
     total = permute.orders(items)
+    found = permute.explore(merge, items, limit=limit)
     exact = found is not None
     if found is None:
         found = permute.sample(merge, items, samples=samples, draw=random.Random(seed).randrange)
     return Permutations(
-        of=f"merging {len(items)} inputs ({_merge_words(mode, deviations, rule, rules)})",
-        outcomes=tuple(permuted(outcome, tuple(named)) for outcome in found),
+        of=f"merging {len(items)} inputs ({words})",
+        outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in found),
         tried=total if exact else samples,
         total=total,
         exact=exact,
     )
 
 
-def _merge_words(mode: Mode, deviations: object, rule: MergeRule, rules: Deviations) -> str:
-    if rule == "no flush":
-        return "without letting the highest through when all are idle"
-    return mode if deviations is None else str(rules)
-
-
 def _deviations(mode: Mode, offered: Deviations | Sequence[str] | None) -> Deviations:
-    if offered is None:
-        return of_mode(mode)
-    if isinstance(offered, Deviations):
-        return offered
+    if offered is None or isinstance(offered, Deviations):
+        return offered or of_mode(mode)
     for name in offered:
         if name not in OPTIONS:
             raise ModelError(f"{name!r} is no deviation.", remedy=f"name some of: {', '.join(OPTIONS)}.")
@@ -216,86 +196,80 @@ def _item(offered: Any) -> Item:
     )
 
 
-def permuted(outcome: Outcome, names: Sequence[str]) -> Permuted:
+def _permuted(outcome: Outcome, names: Sequence[str]) -> Permuted:
     """An outcome of merging in words; `names` are those of the inputs."""
-    final = ", ".join(_mark(key, value, len(outcome.final) > 1 or key != 0) for key, value in outcome.final)
+    keyed = any(key != 0 for key, _ in outcome.final)
+
+    def mark(key: int, value: int) -> str:
+        return f"{key}:{grouped(value)}" if keyed else grouped(value)
+
+    final = ", ".join(mark(key, value) for key, value in outcome.final)
     end = (final or "no watermark") + (", idle" if outcome.idle else "")
-    keyed = any(isinstance(item, Watermark) and item.key != 0 for item in outcome.output)
-    told = tuple("idle" if isinstance(item, Idle) else _mark(item.key, item.value, keyed) for item in outcome.output)
     return Permuted(
-        output=told,
+        output=tuple("idle" if isinstance(item, Idle) else mark(item.key, item.value) for item in outcome.output),
         final="fails" if outcome.failure is not None else end,
         count=outcome.count,
-        example=tuple(names[place] for place in outcome.example),
+        example=tuple(names[number] for number in outcome.example),
         failure=outcome.failure,
     )
-
-
-def _mark(key: int, value: int, keyed: bool) -> str:
-    return f"{key}:{grouped(value)}" if keyed else grouped(value)
 
 
 def results(dataflow: DataflowScenario, runs: int = 100, *, exhaustive: bool = False, seed: int = 0) -> Permutations:
     """The distinct results of a dataflow over many orders; see `DataflowScenario.permutations`."""
     if runs < 1:
         raise ScenarioError(f"{runs} runs show nothing.", remedy="give at least one.")
-    found: dict[tuple[tuple[str, ...], str | None], list[Permuted]] = {}
-    tried, exact = 0, exhaustive
-    for one in islice(_runs(dataflow, exhaustive, seed), runs + 1):
-        if tried == runs:
-            exact = False
-            break
-        tried += 1
-        found.setdefault((one.output, one.failure), []).append(one)
-    outcomes = [replace(same[0], count=len(same)) for same in found.values()]
-    outcomes.sort(key=lambda one: -one.count)
-    finals = {one.output: f"result {number}" for number, one in enumerate(outcomes, start=1)}
-    outcomes = [one if one.failure is not None else replace(one, final=finals[one.output]) for one in outcomes]
-    how = "every order of turns" if exhaustive else f"seeds {seed} to {seed + tried - 1}"
+    if exhaustive:
+        ran = list(islice(_in_every_order(dataflow), runs + 1))
+    else:
+        seeds = range(seed, seed + runs)
+        ran = [_result(simulate(dataflow.replace(seed=number)), (f"seed={number}",)) for number in seeds]
+    tried = min(len(ran), runs)
+    same: dict[tuple[tuple[str, ...], str | None], list[Permuted]] = {}
+    for result in ran[:runs]:
+        same.setdefault((result.output, result.failure), []).append(result)
+    outcomes = sorted(same.values(), key=len, reverse=True)
+    finals = {equal[0].output: f"result {number}" for number, equal in enumerate(outcomes, start=1)}
     return Permutations(
-        of=f"{dataflow.name} ({how})",
-        outcomes=tuple(outcomes),
+        of=f"{dataflow.name} ({'every order of turns' if exhaustive else f'seeds {seed} to {seed + tried - 1}'})",
+        outcomes=tuple(
+            replace(first, count=len(equal), final=first.final if first.failure is not None else finals[first.output])
+            for equal in outcomes
+            for first in equal[:1]
+        ),
         tried=tried,
         total=None,
-        exact=exact and exhaustive,
+        exact=exhaustive and len(ran) == tried,
         ends="result",
     )
 
 
-def _runs(dataflow: DataflowScenario, exhaustive: bool, seed: int) -> Iterator[Permuted]:
-    if not exhaustive:
-        number = seed
-        while True:
-            yield _result(simulate(dataflow.replace(seed=number)), (f"seed={number}",))
-            number += 1
+def _in_every_order(dataflow: DataflowScenario) -> Iterator[Permuted]:
     still = dataflow.replace(jitter_ms=0.0)
 
     def run(choose: Choose) -> Permuted:
         names: list[str] = []
 
         def noted(due: Sequence[str]) -> int:
-            place = choose(due)
-            names.append(due[place])
-            return place
+            index = choose(due)
+            names.append(due[index])
+            return index
 
         return _result(simulate(still, choose=noted), tuple(names))
 
-    yield from (result for result, _ in permute.every_choice(run))
+    return (result for result, _ in permute.every_choice(run))
 
 
 def _result(tables: Mapping[str, pa.Table], example: tuple[str, ...]) -> Permuted:
     """The rows of all sinks, sorted, and why the job failed."""
     rows = tables["sunk"].to_pylist()
-    sinks = {row["vertex"] for row in rows}
+    several = len({row["vertex"] for row in rows}) > 1
     last = tables["executions"].to_pylist()[-1]
+    failed = last["outcome"] == "failed"
+    named = (f"{row['vertex']}: {row['row']}" if several else str(row["row"]) for row in rows if row["committed"])
     return Permuted(
-        output=tuple(sorted(_told(row, len(sinks)) for row in rows if row["committed"])),
-        final="fails" if last["outcome"] == "failed" else "result",
+        output=tuple(sorted(named)),
+        final="fails" if failed else "result",
         count=1,
         example=example,
-        failure=last["reason"] if last["outcome"] == "failed" else None,
+        failure=last["reason"] if failed else None,
     )
-
-
-def _told(row: Mapping[str, Any], sinks: int) -> str:
-    return str(row["row"]) if sinks < 2 else f"{row['vertex']}: {row['row']}"

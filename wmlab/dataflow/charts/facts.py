@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Literal
 
-from wmlab.core.charts.rows import one_stream, stream_rows
+from wmlab.core.charts.rows import one_stream
+from wmlab.core.charts.steps import Value
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.dataflow.answers.run import Row, Run
 
-Row = Mapping[str, Any]
 State = Literal["active", "idle", "done"]
-_FIRST: Final[State] = "active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,6 @@ class Level:
     `begun_ms` and `end_ms` are the clock of the execution that is shown, `drops` the rows left out there.
     """
 
-    stream: str
     vertex: str
     names: Mapping[int, str]
     steps: Sequence[Row]
@@ -35,50 +34,41 @@ class Level:
         """The keys whose watermarks came in."""
         return tuple(sorted({row["key"] for row in self.steps if row["key"] is not None}))
 
-    def marks(self, place: int, key: int) -> tuple[list[int], list[int | None]]:
+    def marks(self, number: int, key: int) -> tuple[list[int], list[Value]]:
         """The watermark of an input over the clock, from the beginning to the end; None before the first."""
-        points = [
-            (row["at_ms"], row["value"])
-            for row in self.steps
-            if row["input"] == place and row["key"] == key and row["value"] is not None
-        ]
-        return self._curve(points)
+        mine = (row for row in self.steps if row["input"] == number and row["key"] == key)
+        return self._curve((row["at_ms"], row["value"]) for row in mine if row["value"] is not None)
 
-    def merged(self, key: int) -> tuple[list[int], list[int | None]]:
+    def merged(self, key: int) -> tuple[list[int], list[Value]]:
         """What came out over the clock."""
-        found = [(row["at_ms"], dict(row["emitted"])[key]) for row in self.steps if key in dict(row["emitted"])]
-        return self._curve(found)
+        emitted = ((row["at_ms"], dict(row["emitted"])) for row in self.steps)
+        return self._curve((at_ms, marks[key]) for at_ms, marks in emitted if key in marks)
 
-    def _curve(self, points: Sequence[tuple[int, int]]) -> tuple[list[int], list[int | None]]:
+    def _curve(self, points: Iterable[tuple[int, int]]) -> tuple[list[int], list[Value]]:
         """One value for each moment, the last one that it had there."""
-        xs, ys = [self.begun_ms], list[int | None]([None])
-        for at_ms, value in points:
-            if at_ms == xs[-1]:
-                ys[-1] = value
-            else:
-                xs.append(at_ms)
-                ys.append(value)
-        if xs[-1] < self.end_ms:
-            xs.append(self.end_ms)
-            ys.append(ys[-1])
-        return xs, ys
+        values: dict[int, Value] = {self.begun_ms: None} | dict(points)
+        last_ms = list(values)[-1]
+        if last_ms < self.end_ms:
+            values[self.end_ms] = values[last_ms]
+        return list(values), list(values.values())
 
-    def stretches(self, place: int) -> list[tuple[int, int, State]]:
+    def stretches(self, number: int) -> list[tuple[int, int, State]]:
         """What an input was from when to when."""
-        found: list[tuple[int, int, State]] = []
-        since, state = self.begun_ms, _FIRST
+        result: list[tuple[int, int, State]] = []
+        states: tuple[State, ...] = ("done", "idle", "active")
+        since, state = self.begun_ms, states[-1]
         for row in self.steps:
-            now: State = "done" if place in row["done"] else "idle" if place in row["idle"] else "active"
-            if now != state and (place in row["active"] or now != "active"):
-                found.append((since, row["at_ms"], state))
+            now = next((name for name in states if number in row[name]), state)
+            if now != state:
+                result.append((since, row["at_ms"], state))
                 since, state = row["at_ms"], now
-        found.append((since, self.end_ms, state))
-        return [one for one in found if one[0] < one[1]]
+        return [stretch for stretch in [*result, (since, self.end_ms, state)] if stretch[0] < stretch[1]]
 
 
-def the_dataflow(recording: Recording) -> str:
-    """The name of the recorded dataflow; raises `ChartError` if there is none."""
-    return one_stream(recording, None, "vertices")
+def run_of(recording: Recording) -> Run:
+    """The recorded dataflow; raises `ChartError` if there is not exactly one."""
+    one_stream(recording, None, "vertices")
+    return Run(recording)
 
 
 def level_of(recording: Recording, vertex: str | None, instance: int) -> Level:
@@ -87,71 +77,58 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> Level:
     Without `vertex` it is the first one that merges several inputs. The last execution is shown. Raises `ChartError`
     for a vertex or instance that is not there, or that merged nothing.
     """
-    stream = the_dataflow(recording)
-    vertices = {row["vertex"]: row for row in stream_rows(recording, "vertices", stream)}
-    queues = stream_rows(recording, "queues", stream)
-    steps = stream_rows(recording, "coalescing", stream)
-    name = chosen(vertices, vertex if vertex is not None else _merging(vertices, steps))
-    if not 0 <= instance < vertices[name]["parallelism"]:
+    run = run_of(recording)
+    name = chosen(run, vertex if vertex is not None else _merging(run))
+    if not 0 <= instance < run.vertices[name]["parallelism"]:
         raise ChartError(
-            f"{name!r} has no instance {instance}.", remedy=f"Choose one below {vertices[name]['parallelism']}."
+            f"{name!r} has no instance {instance}.", remedy=f"Choose one below {run.vertices[name]['parallelism']}."
         )
-    execution = max((row["execution"] for row in stream_rows(recording, "executions", stream)), default=1)
-    mine = [row for row in steps if (row["vertex"], row["instance"], row["execution"]) == (name, instance, execution)]
-    into = [row for row in queues if row["target"] == name and row["target_instance"] == instance]
-    names, level = _inputs(into, mine)
-    drops = [
-        row
-        for row in stream_rows(recording, "drops", stream)
-        if (row["vertex"], row["instance"], row["execution"]) == (name, instance, execution)
-    ]
-    shown = [row for row in mine if row["level"] == level]
+    execution = max((row["execution"] for row in run.executions), default=1)
+    steps, drops = (
+        [row for row in run.indexed(table).get((name, instance), ()) if row["execution"] == execution]
+        for table in ("coalescing", "drops")
+    )
+    names, level = _inputs(run.into(name, instance), steps)
+    shown = [row for row in steps if row["level"] == level]
     if not shown:
         raise ChartError(f"{name!r} has merged nothing.", remedy="Choose a vertex that watermarks have reached.")
-    begun_ms, end_ms = clock_of(recording, stream, execution)
-    return Level(stream=stream, vertex=name, names=names, steps=shown, drops=drops, begun_ms=begun_ms, end_ms=end_ms)
+    begun_ms, end_ms = clock_of(run, execution)
+    return Level(vertex=name, names=names, steps=shown, drops=drops, begun_ms=begun_ms, end_ms=end_ms)
 
 
-def chosen(vertices: Mapping[str, Row], vertex: str | None) -> str:
+def chosen(run: Run, vertex: str | None) -> str:
     """The vertex, if there is one of that name."""
-    if vertex in vertices:
+    if vertex in run.vertices:
         return str(vertex)
-    raise ChartError(f"There is no vertex {vertex!r}.", remedy=f"Choose one of {', '.join(vertices)}.")
+    raise ChartError(f"There is no vertex {vertex!r}.", remedy=f"Choose one of {', '.join(run.vertices)}.")
 
 
-def _merging(vertices: Mapping[str, Row], steps: Sequence[Row]) -> str | None:
+def _merging(run: Run) -> str | None:
     """The first vertex that merges several inputs, or the first that merges at all."""
-    several = {row["vertex"] for row in steps if len(row["active"]) + len(row["idle"]) + len(row["done"]) > 1}
-    some = {row["vertex"] for row in steps}
-    return next((name for name in vertices if name in several), next((name for name in vertices if name in some), None))
+    most: dict[str, int] = {}
+    for row in run.rows("coalescing"):
+        inputs = len(row["active"]) + len(row["idle"]) + len(row["done"])
+        most[row["vertex"]] = max(most.get(row["vertex"], 0), inputs)
+    merging = [name for name in run.vertices if name in most]
+    return next((name for name in merging if most[name] > 1), next(iter(merging), None))
 
 
 def _inputs(queues: Sequence[Row], steps: Sequence[Row]) -> tuple[dict[int, str], str]:
     """The inputs of the level to show, by number, and the level."""
     if not queues:
-        places = sorted({place for row in steps for place in (*row["active"], *row["idle"])})
-        return {place: f"partition {place}" for place in places}, "partition"
+        partitions = sorted({number for row in steps for number in (*row["active"], *row["idle"])})
+        return {number: f"partition {number}" for number in partitions}, "partition"
     edges = {row["edge"]: row["source"] for row in queues}
     if len(edges) > 1:
         return edges, "global"
-    return {row["input"]: _queue_name(row, queues) for row in queues}, "edge"
+    if len(queues) == 1:
+        return {queues[0]["input"]: queues[0]["source"]}, "edge"
+    return {row["input"]: f"{row['source']}[{row['source_instance']}]" for row in queues}, "edge"
 
 
-def _queue_name(queue: Row, queues: Sequence[Row]) -> str:
-    return str(queue["source"]) if len(queues) == 1 else f"{queue['source']}[{queue['source_instance']}]"
-
-
-def clock_of(recording: Recording, stream: str, execution: int | None = None) -> tuple[int, int]:
+def clock_of(run: Run, execution: int | None = None) -> tuple[int, int]:
     """When an execution began and ended (None: all of them); one that was running ends with the run."""
-    rows = [row for row in stream_rows(recording, "executions", stream) if execution in {None, row["execution"]}]
-    told = recording.scenario or {}
-    planned = told.get("start_ms", 0) + told["duration_ms"] if "duration_ms" in told else None
-    last = rows[-1]["ended_ms"] if rows else None
-    seen = [
-        row["at_ms"]
-        for table in ("coalescing", "source_rows", "sunk", "state")
-        for row in stream_rows(recording, table, stream, ("at_ms",))
-    ]
-    end_ms = last if last is not None else planned if planned is not None else max(seen, default=0)
-    begun_ms = rows[0]["started_ms"] if rows else min(seen, default=0)
-    return begun_ms, max(end_ms, begun_ms + 1)
+    rows = [row for row in run.executions if execution in {None, row["execution"]}]
+    begun_ms = rows[0]["started_ms"] if rows else 0
+    ended_ms = rows[-1]["ended_ms"] if rows else None
+    return begun_ms, max(run.end_ms if ended_ms is None else ended_ms, begun_ms + 1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from itertools import cycle
 from typing import Any, Final
 
 from wmlab.core.charts.axis import format_duration, time_axis
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.rows import columns
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, lanes
-from wmlab.core.charts.steps import Value, thin
+from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import Level, State, level_of
 
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
@@ -41,27 +43,28 @@ def coalescing(
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys)) or "none"
         raise ChartError(f"No watermark of key {key} came to {level.vertex!r}.", remedy=f"Choose one of: {known}.")
-    curves = [_curve(level, place, name, chosen) for place, name in level.names.items()]
+    curves, rows = list[Steps](), list[tuple[Any, ...]]()
+    for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
+        points = level.marks(number, chosen)
+        xs, ys = thinned(*points, _MOST_ROWS)
+        curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
+        rows += [(name, at, y) for at, y in zip(*points, strict=True)]
     xs, ys = level.merged(chosen)
-    merged = Steps(name="merged", role="lower", xs=xs, ys=ys)
+    curves.append(Steps(name="merged", role="lower", xs=xs, ys=ys))
+    rows += [("merged", at, y) for at, y in zip(xs, ys, strict=True)]
     late = [row for row in level.drops if row["key"] == chosen]
-    values = [y for curve in (*curves, merged) for y in curve.ys] + [row["time"] for row in late]
+    values = [y for curve in curves for y in curve.ys] + [row["time"] for row in late]
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.vertex}?",
         subtitle=sentence,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
-            Panel(up=time_axis("watermark", values, pad_percent=5), layers=[*curves, merged, _dropped(late)]),
+            Panel(up=time_axis("watermark", values, pad_percent=5), layers=[*curves, _dropped(late)]),
             lanes(level.names.values(), _activity(level)),
         ],
     )
-    rows = [
-        (name, at, y) for place, name in level.names.items() for at, y in zip(*level.marks(place, chosen), strict=True)
-    ]
-    rows += [("merged", at, y) for at, y in zip(xs, ys, strict=True)]
-    data: dict[str, list[Any]] = {n: [row[i] for row in rows] for i, n in enumerate(("input", "at_ms", "watermark"))}
-    return Chart(sentence=sentence, data=data, scene=scene)
+    return Chart(sentence=sentence, data=columns(rows, "input", "at_ms", "watermark"), scene=scene)
 
 
 def input_activity(
@@ -80,46 +83,28 @@ def input_activity(
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[lanes(level.names.values(), [*_activity(level), released])],
     )
-    rows = [(name, *stretch) for place, name in level.names.items() for stretch in level.stretches(place)]
-    data: dict[str, list[Any]] = {
-        n: [row[i] for row in rows] for i, n in enumerate(("input", "from_ms", "to_ms", "state"))
-    }
-    return Chart(sentence=sentence, data=data, scene=scene)
+    rows = [(name, *stretch) for number, name in level.names.items() for stretch in level.stretches(number)]
+    return Chart(sentence=sentence, data=columns(rows, "input", "from_ms", "to_ms", "state"), scene=scene)
 
 
-def _curve(level: Level, place: int, name: str, key: int) -> Steps:
-    xs, ys = level.marks(place, key)
-    kept = thin([ys], _MOST_ROWS)
-    return Steps(
-        name=name,
-        role=_ROLES[list(level.names).index(place) % len(_ROLES)],
-        xs=[xs[i] for i in kept],
-        ys=[ys[i] for i in kept],
-    )
-
-
-def _dropped(late: list[Any]) -> Dots:
+def _dropped(late: list[Row]) -> Dots:
     return Dots(
         name="dropped row",
         role="alarm",
         shape="cross",
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
-        hover=[f"{row['rule']}: {_row(row['row'])}, {row['margin']:,} below {row['limit']:,}" for row in late],
+        hover=[f"{row['rule']}: {listing(read(row['row']))}, {row['margin']:,} below {row['limit']:,}" for row in late],
     )
-
-
-def _row(text: str) -> str:
-    return ", ".join(f"{name} {value}" for name, value in json.loads(text).items())
 
 
 def _activity(level: Level) -> list[Layer]:
     """A block for every stretch of an input, by what it was."""
-    boxes: dict[State, list[Box]] = {"active": [], "idle": [], "done": []}
-    for lane, (place, name) in enumerate(level.names.items()):
-        for from_ms, to_ms, state in level.stretches(place):
-            told = f"{name}: {_LOOKS[state][0]} from {from_ms:,} to {to_ms:,} ms"
-            boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, state, told))
+    boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
+    for lane, (number, name) in enumerate(level.names.items()):
+        for from_ms, to_ms, state in level.stretches(number):
+            hover = f"{name}: {_LOOKS[state][0]} from {from_ms:,} to {to_ms:,} ms"
+            boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, state, hover))
     return [
         Blocks(name=name, role=role, boxes=boxes[state], opacity=opacity)
         for state, (name, role, opacity) in _LOOKS.items()
@@ -129,7 +114,7 @@ def _activity(level: Level) -> list[Layer]:
 def _released(level: Level) -> Dots:
     """The steps at which an input that became idle or ended let a watermark through."""
     steps = [row for row in level.steps if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"]]
-    lane = {place: number for number, place in enumerate(level.names)}
+    lane = {number: index for index, number in enumerate(level.names)}
     return Dots(
         name="let a watermark through",
         role="upper",
@@ -149,8 +134,11 @@ def held_ms(level: Level, key: int) -> dict[int, int]:
     since = level.begun_ms
     for row in [*level.steps, None]:
         until = level.end_ms if row is None else row["at_ms"]
-        for place in _holding({place: marks[place] for place in active if place in marks}):
-            held[place] += until - since
+        counting = {number: mark for number, mark in marks.items() if number in active}
+        if len(set(counting.values())) > 1:
+            low = None if None in counting.values() else min(mark for mark in counting.values() if mark is not None)
+            for number, mark in counting.items():
+                held[number] += until - since if mark == low else 0
         since = until
         if row is not None:
             active = set(row["active"])
@@ -159,19 +147,9 @@ def held_ms(level: Level, key: int) -> dict[int, int]:
     return held
 
 
-def _holding(marks: dict[int, Value]) -> list[int]:
-    if len(set(marks.values())) < 2:
-        return []
-    if None in marks.values():
-        return [place for place, mark in marks.items() if mark is None]
-    low = min(mark for mark in marks.values() if mark is not None)
-    return [place for place, mark in marks.items() if mark == low]
-
-
 def _sentence(level: Level, key: int, late: int) -> str:
-    run_ms = level.end_ms - level.begun_ms
     held = held_ms(level, key)
-    most = max(held, key=lambda place: held[place])
+    most = max(held, key=lambda number: held[number])
     last = level.merged(key)[1][-1]
     where = "has no watermark" if last is None else f"ended at {last:,} ms"
     dropped = (
@@ -181,24 +159,23 @@ def _sentence(level: Level, key: int, late: int) -> str:
         return f"No input of {level.vertex} held the others back; the merged watermark of key {key} {where}{dropped}."
     return (
         f"{level.names[most]} held the watermark of key {key} at {level.vertex} longest, {format_duration(held[most])} "
-        f"of {format_duration(run_ms)}; the merged one {where}{dropped}."
+        f"of {format_duration(level.end_ms - level.begun_ms)}; the merged one {where}{dropped}."
     )
 
 
 def _activity_sentence(level: Level, released: int) -> str:
     idle = {
-        place: sum(to - begin for begin, to, state in level.stretches(place) if state == "idle")
-        for place in level.names
+        number: sum(to - begin for begin, to, state in level.stretches(number) if state == "idle")
+        for number in level.names
     }
-    most = max(idle, key=lambda place: idle[place])
+    most = max(idle, key=lambda number: idle[number])
     if not idle[most]:
         return f"No input of {level.vertex} was ever left out as idle."
-    count = sum(1 for length in idle.values() if length)
-    let = {0: "that let no watermark through", 1: "that let a watermark through once"}.get(
-        released, f"that let a watermark through {released} times"
+    count = sum(length > 0 for length in idle.values())
+    times = {0: "no watermark through", 1: "a watermark through once"}.get(
+        released, f"a watermark through {released} times"
     )
     return (
         f"{count} of {len(level.names)} inputs of {level.vertex} {'was' if count == 1 else 'were'} idle at some time, "
-        f"{level.names[most]} longest "
-        f"({format_duration(idle[most])}); {let}."
+        f"{level.names[most]} longest ({format_duration(idle[most])}); that let {times}."
     )

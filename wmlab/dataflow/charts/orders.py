@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Numbers
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SERIES
-from wmlab.core.charts.scene import Blocks, Box, Layer, Panel, Scene, lanes
+from wmlab.core.charts.rows import SERIES, columns
+from wmlab.core.charts.scene import Blocks, Box, Layer, Scene, lanes
 from wmlab.core.errors import ChartError
 
 _MOST: Final = 16
@@ -30,21 +30,15 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
     outcomes = list(permutations)
     shown = outcomes[:_MOST]
     left_out = f" Drawn are the {_MOST} most frequent of {len(outcomes):,} outputs." if len(outcomes) > _MOST else ""
-    panel: Panel = lanes([_short(permutations.shown(one)) for one in shown], _bars(permutations, shown))
-    most = max(one.count for one in shown)
+    most = max(outcome.count for outcome in shown)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
         subtitle=permutations.sentence + left_out,
         across=Numbers("orders that give it", 0, most + max(most // 20, 1)),
-        panels=[panel],
+        panels=[lanes([_short(permutations.shown(outcome)) for outcome in shown], _bars(permutations, shown))],
     )
-    data: dict[str, list[Any]] = {
-        "count": [one.count for one in outcomes],
-        "output": [list(one.output) for one in outcomes],
-        "final": [one.final for one in outcomes],
-        "failure": [one.failure for one in outcomes],
-        "example": [list(one.example) for one in outcomes],
-    }
+    rows = [(entry.count, list(entry.output), entry.final, entry.failure, list(entry.example)) for entry in outcomes]
+    data = columns(rows, "count", "output", "final", "failure", "example")
     return Chart(sentence=permutations.sentence, data=data, scene=scene)
 
 
@@ -52,20 +46,16 @@ def _bars(permutations: Any, shown: list[Any]) -> list[Layer]:
     ends = [final for final in permutations.finals if final != _FAILS]
     roles = dict(zip(ends, SERIES, strict=False)) | {_FAILS: "alarm"}
     boxes: dict[str, list[Box]] = {}
-    for lane, one in enumerate(shown):
-        name = one.final if one.final in roles else _OTHERS
-        example = " ".join(one.example)
-        told = f"{one.count:,} orders: {permutations.shown(one)}; for example {_short(example, 120)}"
-        box = Box(0, one.count, lane - 0.34, lane + 0.34, f"{one.count:,} · {_short(example)}", told)
-        boxes.setdefault(name, []).append(box)
+    for lane, outcome in enumerate(shown):
+        example = " ".join(outcome.example)
+        hover = f"{outcome.count:,} orders: {permutations.shown(outcome)}; for example {_short(example, 120)}"
+        box = Box(0, outcome.count, lane - 0.34, lane + 0.34, f"{outcome.count:,} · {_short(example)}", hover)
+        boxes.setdefault(outcome.final if outcome.final in roles else _OTHERS, []).append(box)
+    legend = {name: name if permutations.ends == "result" else f"ends with {name}" for name in ends}
     return [
-        Blocks(name=_legend(permutations, name), role=roles.get(name, "unknown"), boxes=found, opacity=0.3)
-        for name, found in boxes.items()
+        Blocks(name=legend.get(name, name), role=roles.get(name, "unknown"), boxes=bars, opacity=0.3)
+        for name, bars in boxes.items()
     ]
-
-
-def _legend(permutations: Any, name: str) -> str:
-    return name if name in {_FAILS, _OTHERS} or permutations.ends == "result" else f"ends with {name}"
 
 
 def _short(text: str, longest: int = _LONGEST) -> str:

@@ -3,23 +3,24 @@ were taken."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Number, format_duration, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import stream_rows
+from wmlab.core.charts.rows import columns_of
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.charts.facts import chosen, clock_of, the_dataflow
+from wmlab.dataflow.answers.run import Row, listing, read
+from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
 
-Row = Mapping[str, Any]
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
 _ROLES: Final = {"event": "perfect", "watermark": "lower", "idle": "third", "barrier": "upper", "done": "fourth"}
 _NAMES: Final = {"event": "row", "done": "end", "idle": "idle message"}
+Ends = Mapping[int, tuple[int, int]]
+"""The lanes that each queue goes from and to."""
 
 
 def queue_diagram(
@@ -36,18 +37,15 @@ def queue_diagram(
     it, in a cross where nobody has by then. Of more than 400 items the first are drawn. Raises `ChartError` for a
     vertex that is not there, or when nothing was on a queue.
     """
-    stream = the_dataflow(recording)
-    known = {row["vertex"]: row for row in stream_rows(recording, "vertices", stream)}
-    wanted = [chosen(known, name) for name in vertices] if vertices is not None else list(known)
-    begun, ended = clock_of(recording, stream)
+    run = run_of(recording)
+    wanted = [chosen(run, name) for name in vertices] if vertices is not None else list(run.vertices)
+    begun, ended = clock_of(run)
     low, high = begun if from_ms is None else from_ms, ended if to_ms is None else to_ms
-    routes = {
-        row["queue"]: row
-        for row in stream_rows(recording, "queues", stream)
-        if row["source"] in wanted and row["target"] in wanted
-    }
+    routes = {row["queue"]: row for row in run.queues if row["source"] in wanted and row["target"] in wanted}
     items = [
-        row for row in stream_rows(recording, "items", stream) if row["queue"] in routes and _within(row, low, high)
+        row
+        for row in run.rows("items")
+        if row["queue"] in routes and row["put_ms"] <= high and (row["taken_ms"] is None or row["taken_ms"] >= low)
     ]
     if not items:
         raise ChartError(
@@ -55,41 +53,28 @@ def queue_diagram(
             remedy="Choose another stretch, or more vertices.",
         )
     shown = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_MOST]
-    sentence = _sentence(items, routes, _overtaking(items, routes))
+    sentence = _sentence(items, routes)
     less = f" Drawn are the first {_MOST} of {len(items):,} items." if len(items) > _MOST else ""
-    names = _lanes(wanted, known)
     if to_ms is None or len(items) > _MOST:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in shown)
+    span = low, max(high, low + 1)
+    instances = [(name, number) for name in wanted for number in range(run.vertices[name]["parallelism"])]
+    lane = {instance: index for index, instance in enumerate(instances)}
+    ends = {
+        queue: (lane[row["source"], row["source_instance"]], lane[row["target"], row["target_instance"]])
+        for queue, row in routes.items()
+    }
+    names = [name if run.vertices[name]["parallelism"] == 1 else f"{name}[{number}]" for name, number in instances]
     scene = Scene(
-        title=title or f"What was on the queues of {stream}?",
+        title=title or f"What was on the queues of {run.stream}?",
         subtitle=sentence + less,
-        across=time_axis("clock", [low, max(high, low + 1)]),
-        panels=[lanes(names, _layers(shown, routes, names, known, (low, max(high, low + 1))))],
+        across=time_axis("clock", span),
+        panels=[lanes(names, _layers(shown, ends, span))],
     )
-    data: dict[str, list[Any]] = {name: [row[name] for row in items] for name in _COLUMNS}
-    return Chart(sentence=sentence, data=data, scene=scene)
+    return Chart(sentence=sentence, data=columns_of(items, _COLUMNS), scene=scene)
 
 
-def _within(row: Row, low: int, high: int) -> bool:
-    return bool(row["put_ms"] <= high and (row["taken_ms"] is None or row["taken_ms"] >= low))
-
-
-def _lane(name: str, number: int, parallelism: int) -> str:
-    return name if parallelism == 1 else f"{name}[{number}]"
-
-
-def _lanes(wanted: Sequence[str], known: Mapping[str, Row]) -> list[str]:
-    copies = {name: int(known[name]["parallelism"]) for name in wanted}
-    return [_lane(name, number, copies[name]) for name in wanted for number in range(copies[name])]
-
-
-def _layers(
-    items: Sequence[Row],
-    routes: Mapping[int, Row],
-    names: Sequence[str],
-    known: Mapping[str, Row],
-    span: tuple[int, int],
-) -> list[Layer]:
+def _layers(items: Sequence[Row], ends: Ends, span: tuple[int, int]) -> list[Layer]:
     """Lines by kind, the points where items were taken, and crosses for those that were not; all within `span`."""
     layers: list[Layer] = []
     for kind, role in _ROLES.items():
@@ -97,71 +82,55 @@ def _layers(
         xs: list[Number | None] = []
         ys: list[Number | None] = []
         for row in mine:
-            (x_from, y_from), (x_to, y_to) = _course(row, _ends(routes[row["queue"]], names, known), span)
+            (x_from, y_from), (x_to, y_to) = _course(row, *ends[row["queue"]], span)
             xs += [x_from, x_to, None]
             ys += [y_from, y_to, None]
-        taken = [row for row in mine if row["taken_ms"] is not None and row["taken_ms"] <= span[1]]
         if mine:
             layers.append(Path(name=_NAMES.get(kind, kind), role=role, xs=xs, ys=ys))
-        layers.append(_points(taken, routes, names, known, role))
-    return [*layers, _waiting([row for row in items if row["taken_ms"] is None], routes, names, known, span[1])]
+        taken = [row for row in mine if row["taken_ms"] is not None and row["taken_ms"] <= span[1]]
+        layers.append(
+            Dots(
+                name="taken",
+                role=role,
+                shape="circle",
+                xs=[row["taken_ms"] for row in taken],
+                ys=[ends[row["queue"]][1] for row in taken],
+                hover=[_hover(row) for row in taken],
+                size=2.5,
+                legend=False,
+            )
+        )
+    left = [row for row in items if row["taken_ms"] is None]
+    crosses = Dots(
+        name="not taken",
+        role="alarm",
+        shape="cross",
+        xs=[span[1] for _ in left],
+        ys=[sum(ends[row["queue"]]) / 2 for row in left],
+        hover=[_hover(row) for row in left],
+    )
+    return [*layers, crosses]
 
 
 def _course(
-    row: Row, lanes_: tuple[int, int], span: tuple[int, int]
-) -> tuple[tuple[float, float], tuple[float, float]]:
+    row: Row, begin: int, end: int, span: tuple[int, int]
+) -> tuple[tuple[Number, Number], tuple[Number, Number]]:
     """The part of an item's line within `span`; of one that was not taken, half of the way."""
-    begin, end = lanes_
-    if row["taken_ms"] is None:
-        return (max(row["put_ms"], span[0]), begin), (span[1], begin + (end - begin) / 2)
     put, taken = row["put_ms"], row["taken_ms"]
+    if taken is None:
+        return (max(put, span[0]), begin), (span[1], begin + (end - begin) / 2)
 
-    def at(x: float, lane: int) -> tuple[float, float]:
+    def at(x: int, lane: int) -> tuple[Number, Number]:
         inside = min(max(x, span[0]), span[1])
         return (x, lane) if inside == x else (inside, begin + (end - begin) * (inside - put) / (taken - put))
 
     return at(put, begin), at(taken, end)
 
 
-def _ends(route: Row, names: Sequence[str], known: Mapping[str, Row]) -> tuple[int, int]:
-    source = _lane(route["source"], route["source_instance"], known[route["source"]]["parallelism"])
-    target = _lane(route["target"], route["target_instance"], known[route["target"]]["parallelism"])
-    return names.index(source), names.index(target)
-
-
-def _points(
-    taken: Sequence[Row], routes: Mapping[int, Row], names: Sequence[str], known: Mapping[str, Row], role: str
-) -> Dots:
-    return Dots(
-        name="taken",
-        role=role,
-        shape="circle",
-        xs=[row["taken_ms"] for row in taken],
-        ys=[_ends(routes[row["queue"]], names, known)[1] for row in taken],
-        hover=[_told(row) for row in taken],
-        size=2.5,
-        legend=False,
-    )
-
-
-def _waiting(
-    left: Sequence[Row], routes: Mapping[int, Row], names: Sequence[str], known: Mapping[str, Row], high: int
-) -> Dots:
-    ends = [_ends(routes[row["queue"]], names, known) for row in left]
-    return Dots(
-        name="not taken",
-        role="alarm",
-        shape="cross",
-        xs=[high for _ in left],
-        ys=[begin + (end - begin) * 0.5 for begin, end in ends],
-        hover=[_told(row) for row in left],
-    )
-
-
-def _told(row: Row) -> str:
+def _hover(row: Row) -> str:
     waited = "" if row["taken_ms"] is None else f", {row['taken_ms'] - row['put_ms']:,} ms on the queue"
     if row["kind"] == "event":
-        return ", ".join(f"{name} {value}" for name, value in json.loads(row["row"]).items()) + waited
+        return listing(read(row["row"])) + waited
     what = {"watermark": f"watermark {row['key']}:{row['value']}", "barrier": f"barrier {row['value']}"}
     return what.get(row["kind"], _NAMES.get(row["kind"], str(row["kind"]))) + waited
 
@@ -169,29 +138,27 @@ def _told(row: Row) -> str:
 def _overtaking(items: Sequence[Row], routes: Mapping[int, Row]) -> int:
     """How many items were taken from behind a barrier while an instance still waited for it on another queue."""
     complete: dict[tuple[Any, ...], int] = {}
-    behind: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    behind: dict[tuple[int, int], list[tuple[int, tuple[Any, ...]]]] = {}
     for row in items:
         if row["kind"] == "barrier" and row["taken"] is not None:
             route = routes[row["queue"]]
-            place = (row["execution"], route["target"], route["target_instance"], row["value"])
-            complete[place] = max(complete.get(place, 0), row["taken"])
-            behind.setdefault((row["execution"], row["queue"]), []).append((row["sequence"], row["value"]))
-    count = 0
-    for row in items:
-        for sequence, number in behind.get((row["execution"], row["queue"]), ()):
-            route = routes[row["queue"]]
-            place = (row["execution"], route["target"], route["target_instance"], number)
-            count += row["taken"] is not None and row["sequence"] > sequence and row["taken"] < complete[place]
-    return count
+            barrier = (row["execution"], route["target"], route["target_instance"], row["value"])
+            complete[barrier] = max(complete.get(barrier, 0), row["taken"])
+            behind.setdefault((row["execution"], row["queue"]), []).append((row["sequence"], barrier))
+    return sum(
+        row["taken"] is not None and row["sequence"] > sequence and row["taken"] < complete[barrier]
+        for row in items
+        for sequence, barrier in behind.get((row["execution"], row["queue"]), ())
+    )
 
 
-def _sentence(items: Sequence[Row], routes: Mapping[int, Row], overtook: int) -> str:
+def _sentence(items: Sequence[Row], routes: Mapping[int, Row]) -> str:
     counts = {kind: sum(row["kind"] == kind for row in items) for kind in _ROLES}
     parts = [
         f"{count:,} {_NAMES.get(kind, kind)}{'' if count == 1 else 's'}" for kind, count in counts.items() if count
     ]
     taken = [row for row in items if row["taken_ms"] is not None]
-    left = len(items) - len(taken)
+    left, overtook = len(items) - len(taken), _overtaking(items, routes)
     text = f"{', '.join(parts)} were on the queues"
     if taken:
         slow = max(taken, key=lambda row: row["taken_ms"] - row["put_ms"])

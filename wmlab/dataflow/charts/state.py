@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from wmlab.core.charts.axis import Numbers, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SERIES, stream_rows
+from wmlab.core.charts.rows import SERIES, columns
 from wmlab.core.charts.scene import Layer, Panel, Path, Rule, Scene, Steps
-from wmlab.core.charts.steps import Value, thin
+from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.answers.explain import explain
-from wmlab.dataflow.answers.explanation import FlowExplanation, StateForecast
-from wmlab.dataflow.charts.facts import chosen, clock_of, the_dataflow
+from wmlab.dataflow.answers.explain import forecast, standing_of
+from wmlab.dataflow.answers.explanation import StateForecast
+from wmlab.dataflow.answers.run import Run
+from wmlab.dataflow.answers.search import Search
+from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
 
 _MOST_ROWS: Final = 400
 _AHEAD: Final = 2
@@ -35,44 +36,48 @@ def state_size(
     without bound, its forecast goes on from the end of the run. Raises `ChartError` for more runs, a vertex that is not
     there, one that held nothing in any run, or as many labels as there are not runs.
     """
-    runs = (recording, *others)
-    if len(runs) > len(SERIES):
-        raise ChartError(f"{len(runs)} runs are too many for one chart.", remedy=f"Draw at most {len(SERIES)}.")
-    names = _labels(runs, labels)
+    recordings = (recording, *others)
+    if len(recordings) > len(SERIES):
+        raise ChartError(f"{len(recordings)} runs are too many for one chart.", remedy=f"Draw at most {len(SERIES)}.")
+    names = _labels(recordings, labels)
+    runs = [run_of(entry) for entry in recordings]
     name = _the_vertex(runs, vertex)
-    curves = [_curve(run, name, label, role) for run, label, role in zip(runs, names, SERIES, strict=False)]
-    ends = [clock_of(run, the_dataflow(run)) for run in runs]
-    told = [_state_at(run, end_ms, name) for run, (_, end_ms) in zip(runs, ends, strict=True)]
+    ends = [clock_of(run) for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
-    found = [_ahead(state, begin, end, label) for state, label in zip(told, names, strict=True)]
-    ahead = [one for one in found if one is not None]
-    limit = next((state.limit for state in told if state is not None and state.limit is not None), None)
-    last = max([end, *(one.until_ms for one in ahead)])
-    sentence = _sentence(name, names, told)
-    layers: list[Layer] = [*curves, *(one.path for one in ahead)]
+    curves, layers, ahead = list[tuple[list[int], list[int]]](), list[Layer](), list[Layer]()
+    states, rules = list[StateForecast | None](), list[Rule]()
+    last, most = end, 1
+    for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
+        curves.append(_sizes(run, name, begun_ms, end_ms))
+        xs, ys = thinned(*curves[-1], _MOST_ROWS)
+        layers.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=len(label) <= 16))
+        search = Search(run, end_ms)
+        state = forecast(search, name, standing_of(search, name, None, None).instance)
+        states.append(state)
+        most = max([most, *curves[-1][1]])
+        if state is not None and (grown := _ahead(state, begin, end)) is not None:
+            until, size = grown
+            last, most = max(last, until), max(most, size)
+            ahead.append(
+                Path(name=f"forecast for {label}", role="perfect", xs=[state.at_ms, until], ys=[state.size, size])
+            )
+        fails = f"{label} fails" if others else "the job fails"
+        rules += [Rule(row["ended_ms"], fails, "cross") for row in run.executions if row["outcome"] == "failed"]
+    limit = next((state.limit for state in states if state is not None and state.limit is not None), None)
+    layers += ahead
     if limit is not None:
         layers.append(Path(name=f"limit {limit:,}", role="alarm", xs=[begin, last], ys=[limit, limit]))
-    sizes = [y for curve in curves for y in curve.ys if y is not None]
-    most = max([limit or 1, *sizes, *(one.size for one in ahead)])
+        most = max(most, limit)
+    sentence = _sentence(name, names, states)
     scene = Scene(
         title=title or f"Does what {name} holds stay bounded?",
         subtitle=sentence,
         across=time_axis("clock", [begin, last]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
-        rules=_failures(runs, names),
+        rules=sorted(rules, key=lambda rule: rule.x),
     )
-    rows = [
-        (label, at, y)
-        for label, curve in zip(names, curves, strict=True)
-        for at, y in zip(curve.xs, curve.ys, strict=True)
-    ]
-    data: dict[str, list[Any]] = {n: [row[i] for row in rows] for i, n in enumerate(("run", "at_ms", "size"))}
-    return Chart(sentence=sentence, data=data, scene=scene)
-
-
-def _state_at(run: Recording, at_ms: int, vertex: str) -> StateForecast | None:
-    explained = explain(run, at_ms=at_ms, vertex=vertex)
-    return explained.state if isinstance(explained, FlowExplanation) else None
+    rows = [(label, at, y) for label, curve in zip(names, curves, strict=True) for at, y in zip(*curve, strict=True)]
+    return Chart(sentence=sentence, data=columns(rows, "run", "at_ms", "size"), scene=scene)
 
 
 def _labels(runs: Sequence[Recording], labels: Sequence[str] | None) -> list[str]:
@@ -84,84 +89,46 @@ def _labels(runs: Sequence[Recording], labels: Sequence[str] | None) -> list[str
     return list(labels)
 
 
-def _the_vertex(runs: Sequence[Recording], vertex: str | None) -> str:
+def _the_vertex(runs: Sequence[Run], vertex: str | None) -> str:
     """The vertex asked for, or the one that held most in any of the runs."""
-    stream = the_dataflow(runs[0])
-    vertices = {row["vertex"]: row for row in stream_rows(runs[0], "vertices", stream)}
     if vertex is not None:
-        return chosen(vertices, vertex)
+        return chosen(runs[0], vertex)
     peaks: dict[str, int] = {}
-    for run in runs:
-        for row in stream_rows(run, "state", the_dataflow(run)):
-            if row["buffer"] == "all":
-                peaks[row["vertex"]] = max(peaks.get(row["vertex"], 0), row["size"])
+    for row in (row for run in runs for row in run.rows("state") if row["buffer"] == "all"):
+        peaks[row["vertex"]] = max(peaks.get(row["vertex"], 0), row["size"])
     if not peaks:
         raise ChartError("No vertex of the dataflow held anything.", remedy="Choose one with windows, joins or calls.")
     return max(peaks, key=lambda name: peaks[name])
 
 
-def _curve(run: Recording, vertex: str, label: str, role: str) -> Steps:
-    """The size of all instances together; a restart begins from what it finds."""
-    stream = the_dataflow(run)
-    begun_ms, end_ms = clock_of(run, stream)
-    sizes: dict[int, int] = {}
-    xs, ys = [begun_ms], list[Value]([0])
-    execution = None
-    for row in stream_rows(run, "state", stream):
-        if row["vertex"] != vertex or row["buffer"] != "all":
-            continue
-        if row["execution"] != execution:
-            execution, sizes = row["execution"], {}
-        sizes[row["instance"]] = row["size"]
-        if row["at_ms"] == xs[-1]:
-            ys[-1] = sum(sizes.values())
-        else:
-            xs.append(row["at_ms"])
-            ys.append(sum(sizes.values()))
-    xs.append(end_ms)
-    ys.append(ys[-1])
-    kept = thin([ys], _MOST_ROWS)
-    return Steps(name=label, role=role, xs=[xs[i] for i in kept], ys=[ys[i] for i in kept], labelled=len(label) <= 16)
+def _sizes(run: Run, vertex: str, begun_ms: int, end_ms: int) -> tuple[list[int], list[int]]:
+    """The size of all instances together over the clock; a restart begins from what it finds."""
+    totals: dict[int, int] = {begun_ms: 0}
+    sizes: dict[tuple[int, int], int] = {}
+    for row in run.rows("state"):
+        if row["vertex"] == vertex and row["buffer"] == "all":
+            sizes[row["execution"], row["instance"]] = row["size"]
+            totals[row["at_ms"]] = sum(size for (number, _), size in sizes.items() if number == row["execution"])
+    return [*totals, end_ms], [*totals.values(), list(totals.values())[-1]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ahead:
-    """A forecast: from the end of the run on to the moment `until_ms`, when the size is `size`."""
+def _ahead(state: StateForecast, begin: int, end: int) -> tuple[int, int] | None:
+    """Until when a forecast is drawn, to the limit or as far as the chart goes, and the size by then.
 
-    path: Path
-    until_ms: int
-    size: int
-
-
-def _ahead(state: Any, begin: int, end: int, label: str) -> _Ahead | None:
-    """From the size at the end to the limit, or as far as the chart goes; None where nothing grows."""
-    if state is None or state.bounded is not False or state.rate_per_s <= 0:
-        return None
-    if state.limit is not None and state.size >= state.limit:
+    None where nothing grows.
+    """
+    full = state.limit is not None and state.size >= state.limit
+    if full or state.bounded is not False or state.rate_per_s <= 0:
         return None
     furthest = begin + _AHEAD * (end - begin)
     until = furthest if state.limit_at_ms is None else min(state.limit_at_ms, furthest)
-    size = round(state.size + state.rate_per_s * (until - state.at_ms) / 1_000)
-    path = Path(name=f"forecast for {label}", role="perfect", xs=[state.at_ms, until], ys=[state.size, size])
-    return _Ahead(path, until, size)
+    return until, round(state.size + state.rate_per_s * (until - state.at_ms) / 1_000)
 
 
-def _failures(runs: Sequence[Recording], names: Sequence[str]) -> list[Rule]:
-    found = []
-    for run, label in zip(runs, names, strict=True):
-        for row in stream_rows(run, "executions", the_dataflow(run)):
-            if row["outcome"] == "failed":
-                found.append(Rule(row["ended_ms"], f"{label} fails" if len(runs) > 1 else "the job fails", "cross"))
-    return sorted(found, key=lambda rule: rule.x)
-
-
-def _sentence(vertex: str, names: Sequence[str], told: Sequence[Any]) -> str:
-    if all(state is None for state in told):
+def _sentence(vertex: str, names: Sequence[str], states: Sequence[StateForecast | None]) -> str:
+    sentences = ["nothing was held" if state is None else state.sentence for state in states]
+    if not any(states):
         return f"{vertex} held nothing."
     if len(names) == 1:
-        return f"{told[0].sentence}."
-    parts = [
-        f"{label}: {'nothing was held' if state is None else state.sentence}"
-        for label, state in zip(names, told, strict=True)
-    ]
-    return f"{'; '.join(parts)}."
+        return f"{sentences[0]}."
+    return f"{'; '.join(f'{label}: {text}' for label, text in zip(names, sentences, strict=True))}."

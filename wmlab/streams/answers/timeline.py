@@ -212,6 +212,7 @@ class Timeline(TableAnswer[Moment]):
     stream: str
     moments: tuple[Moment, ...]
 
+    entries = "moments"
     heads = ("at (ms)", "who", "what", "effect")
     left = left_heads = (1, 2, 3)
     schema = pa.schema(
@@ -235,9 +236,6 @@ class Timeline(TableAnswer[Moment]):
     def about(self, *parties: str) -> Timeline:
         """The moments that concern any of these parties, groups, transactions ("t1-1") or segments ("0@0")."""
         return replace(self, moments=tuple(m for m in self.moments if set(parties) & set(m.parties)))
-
-    def _entries(self) -> tuple[Moment, ...]:
-        return self.moments
 
     @property
     def sentence(self) -> str:
