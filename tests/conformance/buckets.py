@@ -7,30 +7,28 @@ from collections.abc import Mapping
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.coordination import bucket_of, distribute, take
+from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute
 from wmlab.streams.model.cut import CutAlgorithm
 
 ONCE = re.compile(r"every bucket 0\.\.(\d+) exactly once")
 LOAD = re.compile(r"max - min load <= (\d+)")
 
 
-def run_hash(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_hash(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """The bucket of each name for each count."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        counts = inputs.take("counts")
-        for name in inputs.take("names"):
-            found = {str(count): bucket_of(name, count) for count in counts}
-            expect(name, found, expected.take(name))
+    counts = inputs.take("counts")
+    for name in inputs.take("names"):
+        found = {str(count): bucket_of(name, count) for count in counts}
+        expect(name, found, expected.take(name))
 
 
-def run_distribution(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_distribution(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Buckets over controllers that come and go, or the ownership of single buckets."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        if "take" in inputs:
-            count = inputs.take("bucket_count")
-            expect("results", taken(inputs.take("take"), count), expected.take("results"))
-        else:
-            run_controllers(inputs, expected)
+    if "take" in inputs:
+        count = inputs.take("bucket_count")
+        expect("results", taken(inputs.take("take"), count), expected.take("results"))
+    else:
+        run_controllers(inputs, expected)
 
 
 def run_controllers(inputs: Fields, expected: Fields) -> None:
@@ -65,14 +63,15 @@ def holds(text: str, controllers: list[str], count: int, buckets: Mapping[str, f
 
 
 def taken(buckets: list[int], count: int) -> list[bool | str]:
-    """The answers to one controller that takes buckets in turn, and then all it owns again."""
-    owners: Mapping[int, str] = {}
+    """The answers to one controller that takes buckets in turn, and each that it owns again."""
+    session = Session("c", 1)
+    service = Coordination(count).open(session)
     answers: list[bool | str] = []
     for bucket in buckets:
         try:
-            owners, owned = take(owners, bucket, "c", count)
+            service, owned = service.take(bucket, session)
         except ModelError:
             answers.append("ILLEGAL_ARGUMENT")
         else:
-            answers.append(owned and take(owners, bucket, "c", count)[1])
+            answers.append(owned and service.take(bucket, session)[1])
     return answers

@@ -61,11 +61,6 @@ def expect(what: str, found: object, expected: object) -> None:
     assert found == expected, message
 
 
-def expect_in_steps(case: Fields) -> None:
-    """Take the field that says where the expectations are."""
-    expect("place of the expectations", case.take("expected"), "in steps[].expect")
-
-
 def segment_of(record: Mapping[str, Any]) -> Segment:
     """{"id": "n@e", "low": , "high": } with doubles taken exactly."""
     with Fields(record, "segment") as fields:

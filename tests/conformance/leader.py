@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_in_steps, position_of
+from tests.conformance.fields import Fields, UnknownFormatError, expect, position_of
+from tests.streams.model.leaders import Led, emit
 from wmlab.streams.model import cycle
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.log import MarksLog, NoSuchLogError, Watermark, emit, open_view
+from wmlab.streams.model.log import MarksLog, NoSuchLogError, Watermark, open_view
 from wmlab.streams.model.marks import MarkTable, WriterMark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
@@ -20,23 +21,18 @@ RECREATE = re.compile(
 )
 
 
-def run_barrier(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_barrier(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """One leader over many iterations: what it reads, whom it counts, what it emits."""
-    expect_in_steps(case)
-    with Fields(case.take("inputs"), "inputs") as inputs:
-        inputs.take("note")
-        leader = Leader()
-        for record in inputs.take("iterations"):
-            leader.iterate(record)
+    inputs.take("note")
+    leader = Leader(StreamHistory.create(1), cycle.CycleRules())
+    for record in inputs.take("iterations"):
+        leader.iterate(record)
 
 
-class Leader:
+class Leader(Led):
     """A leader with one writer, its clock, its memory and the log."""
 
-    def __init__(self) -> None:
-        self.log: MarksLog[Watermark] = MarksLog()
-        self.state = cycle.CycleState()
-        self.now_ms = 0
+    state = cycle.CycleState()
 
     def iterate(self, record: dict[str, Any]) -> None:
         with Fields(record, "iteration") as fields:
@@ -64,40 +60,32 @@ class Leader:
             found = cycle.classify(mark, previous_lower, 0, 0) is cycle.WriterStatus.PARTICIPATING
             expect("participating", found, query.take("expect"))
         else:
-            mark = WriterMark(query.take("active"), Position())
-            rules = cycle.CycleRules(timeout_ms=query.take("timeout"))
-            self.state, status = cycle.track(
-                self.state, "writer", mark, previous_lower=previous_lower, now_ms=self.now_ms, rules=rules
-            )
-            active = status in (cycle.WriterStatus.PARTICIPATING, cycle.WriterStatus.LAGGING)
-            expect("active", active, query.take("expect"))
+            self.rules = cycle.CycleRules(timeout_ms=query.take("timeout"))
+            self.marks, _ = MarkTable().create("writer", WriterMark(query.take("active"), Position()))
+            self.state, _, effects = self.decide(self.state)
+            (decision,) = (effect for effect in effects if isinstance(effect, cycle.Decision))
+            expect("active", "writer" in (*decision.participating, *decision.lagging), query.take("expect"))
             tracked = "writer" in self.state.behind_since
             expect("tracked", tracked, query.take("tracked_after", tracked))
 
 
-def run_recreate(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_recreate(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """A stream is deleted and created again under a leader that remembers the old marks segment."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        with Fields(inputs.take("create"), "create") as created:
-            count, first = created.take("segments"), created.take("first_segment_number")
-            stream = Recreated(StreamHistory.create(count, first_number=first), algorithm)
-        stream.note(inputs.take("first"))
-        check_cycle(stream.cycle(), expected.take("after_first_cycle"))
-        stream.recreate(inputs.take("then"))
-        stream.note(inputs.take("second"))
-        for number, record in enumerate(expected.take("after_recreate"), start=1):
-            check_cycle(stream.cycle() | {"cycle": number}, record)
+    with Fields(inputs.take("create"), "create") as created:
+        count, first = created.take("segments"), created.take("first_segment_number")
+        stream = Recreated(StreamHistory.create(count, first_number=first), cycle.CycleRules(algorithm=algorithm))
+    stream.note(inputs.take("first"))
+    check_cycle(stream.cycle(), expected.take("after_first_cycle"))
+    stream.recreate(inputs.take("then"))
+    stream.note(inputs.take("second"))
+    for number, record in enumerate(expected.take("after_recreate"), start=1):
+        check_cycle(stream.cycle() | {"cycle": number}, record)
 
 
-class Recreated:
+class Recreated(Led):
     """A stream and a leader that keeps the number of the marks segment it uses."""
 
-    def __init__(self, history: StreamHistory, algorithm: CutAlgorithm) -> None:
-        self.history = history
-        self.rules = cycle.CycleRules(algorithm=algorithm)
-        self.marks = MarkTable()
-        self.log: MarksLog[Watermark] = MarksLog()
-        self.known_number: int | None = None
+    known_number: int | None = None
 
     def note(self, record: dict[str, Any]) -> None:
         with Fields(record, "note") as fields:
@@ -118,20 +106,14 @@ class Recreated:
 
     def cycle(self) -> dict[str, Any]:
         try:
-            self.log, view = open_view(self.log, number=self.known_number)
+            _, view, effects = self.decide(cycle.CycleState(), number=self.known_number)
         except NoSuchLogError:
             self.known_number = None
             return {"emitted": 0, "cached_client_dropped": True, "log_length": len(self.log.entries)}
         self.known_number = self.log.number
-        previous = view.previous[1] if view.previous else None
-        event = cycle.Observe(now_ms=0, marks=self.marks.marks, previous=previous, history=self.history)
-        _, effects = cycle.step(cycle.CycleState(), event, self.rules)
-        found: dict[str, Any] = {"emitted": 0, "cached_client_dropped": False}
-        for watermark in (effect.watermark for effect in effects if isinstance(effect, cycle.Append)):
-            self.log, revision = emit(self.log, view, watermark)
-            if revision is not None:
-                found |= {"emitted": found["emitted"] + 1, "lower": watermark.lower}
-        return found | {"log_length": len(self.log.entries)}
+        emitted = self.emit(view, effects)
+        found = {"emitted": len(emitted), "cached_client_dropped": False, "log_length": len(self.log.entries)}
+        return found | ({"lower": emitted[-1].lower} if emitted else {})
 
 
 def check_cycle(found: dict[str, Any], expected: dict[str, Any]) -> None:

@@ -29,12 +29,11 @@ from wmlab.streams.model.txn import CommittedTxn, marks_of, txn_epoch
 NOTE = re.compile(r"note writer t=(-?\d+) \{(\d+):(\d+)\}")
 
 
-def run_cas(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_cas(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Compare-and-set of one writer's record, step by step."""
     store = Store()
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        found = [store.do(step) for step in inputs.take("steps")]
-        expect("results", found, expected.take("results"))
+    found = [store.do(step) for step in inputs.take("steps")]
+    expect("results", found, expected.take("results"))
 
 
 class Store:
@@ -98,20 +97,19 @@ class Store:
         return f"{outcome.value.upper().replace(' ', '_')} ({stored.value.upper().replace(' ', '_')} is translated)"
 
 
-def run_position(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_position(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """The position that a writer sends with a time, and the automatic mode."""
     position = Position()
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        for name, record in inputs.take("segments").items():
-            position = add_segment(position, parse_segment(name))
-            with Fields(record, name) as fields:
-                position = acknowledge(position, parse_segment(name), fields.take("last_acked_offset"))
-        table, _ = MarkTable().note("w", inputs.take("note_time"), position)
-        mark = table.marks["w"]
-        expect("position", written(mark.position), expected.take("position"))
-        expect("time", mark.time, expected.take("time"))
-        if "auto_mode" in expected:
-            expect("automatic mode", automatic_mode(), expected.take("auto_mode"))
+    for name, record in inputs.take("segments").items():
+        position = add_segment(position, parse_segment(name))
+        with Fields(record, name) as fields:
+            position = acknowledge(position, parse_segment(name), fields.take("last_acked_offset"))
+    table, _ = MarkTable().note("w", inputs.take("note_time"), position)
+    mark = table.marks["w"]
+    expect("position", written(mark.position), expected.take("position"))
+    expect("time", mark.time, expected.take("time"))
+    if "auto_mode" in expected:
+        expect("automatic mode", automatic_mode(), expected.take("auto_mode"))
 
 
 def automatic_mode() -> dict[str, Any]:
@@ -133,18 +131,17 @@ def automatic_mode() -> dict[str, Any]:
     }
 
 
-def run_txn(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_txn(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Marks of committed transactions."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        if "times_generated" in inputs:
-            expect("time after each", times_of_repeats(inputs), expected.take("time_after_each"))
-            return
-        known = history_of(inputs.take("epochs")).segments
-        committed = [committed_txn(record) for record in inputs.take("txns")]
-        assert all(segment in known for txn in committed for segment in txn.position), "a segment is unknown"
-        table = note_batch(MarkTable(), committed)
-        found = {w: {"time": m.time, "position": written(m.position)} for w, m in table.marks.items()}
-        expect("mark", found, expected.take("mark"))
+    if "times_generated" in inputs:
+        expect("time after each", times_of_repeats(inputs), expected.take("time_after_each"))
+        return
+    known = history_of(inputs.take("epochs")).segments
+    committed = [committed_txn(record) for record in inputs.take("txns")]
+    assert all(segment in known for txn in committed for segment in txn.position), "a segment is unknown"
+    table = note_batch(MarkTable(), committed)
+    found = {w: {"time": m.time, "position": written(m.position)} for w, m in table.marks.items()}
+    expect("mark", found, expected.take("mark"))
 
 
 def committed_txn(record: dict[str, Any]) -> CommittedTxn:
@@ -176,25 +173,23 @@ def times_of_repeats(inputs: Fields) -> list[int]:
     return times
 
 
-def run_segment_id(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_segment_id(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Ids of segments, and the epoch in a transaction's id."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        expect("epoch", txn_epoch(UUID(inputs.take("txn_uuid"))), expected.take("txn_epoch"))
-        for name, identifier in expected.take("derived_segment_ids").items():
-            expect(f"id of {name}", parse_segment(name), identifier)
-            expect(f"name of {identifier}", segment_name(identifier), name)
+    expect("epoch", txn_epoch(UUID(inputs.take("txn_uuid"))), expected.take("txn_epoch"))
+    for name, identifier in expected.take("derived_segment_ids").items():
+        expect(f"id of {name}", parse_segment(name), identifier)
+        expect(f"name of {identifier}", segment_name(identifier), name)
 
 
-def run_validation(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_validation(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Which records are refused."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        found = [
-            accepted(lambda i=i, low=low, high=high: (segment_name(i), KeyRange.of(low, high)))
-            for i, low, high in inputs.take("segment_with_range")
-        ]
-        expect("segments with range", found, expected.take("segment_with_range_ok"))
-        bounds = [accepted(lambda pair=pair: Watermark(*pair, Position())) for pair in inputs.take("watermark_bounds")]
-        expect("watermarks", bounds, expected.take("watermark_ok"))
+    found = [
+        accepted(lambda i=i, low=low, high=high: (segment_name(i), KeyRange.of(low, high)))
+        for i, low, high in inputs.take("segment_with_range")
+    ]
+    expect("segments with range", found, expected.take("segment_with_range_ok"))
+    bounds = [accepted(lambda pair=pair: Watermark(*pair, Position())) for pair in inputs.take("watermark_bounds")]
+    expect("watermarks", bounds, expected.take("watermark_ok"))
 
 
 def accepted(make: Callable[[], object]) -> bool:

@@ -22,15 +22,14 @@ PLAIN_VERBS = {"acquires": "acquire", "publishes": "publish", "releases": "relea
 ORDINALS = {"first": 1, "second": 2, "third": 3}
 
 
-def run_group(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_group(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """A reader group goes through its operations."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        if "ops" in inputs:
-            run_operations(inputs, expected)
-        elif "successors" in inputs:
-            run_completions(inputs, expected)
-        else:
-            run_compaction(inputs, expected)
+    if "ops" in inputs:
+        run_operations(inputs, expected)
+    elif "successors" in inputs:
+        run_completions(inputs, expected)
+    else:
+        run_compaction(inputs, expected)
 
 
 def run_operations(inputs: Fields, expected: Fields) -> None:
@@ -167,17 +166,16 @@ def numbered_group(inputs: Fields) -> GroupState:
     return GroupState.create({int(s): offset for s, offset in inputs.take("initial").items()}).add_reader("r")
 
 
-def run_latest(case: Fields, algorithm: CutAlgorithm) -> None:
+def run_latest(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Items that arrive while the first one is worked on."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        worker: LatestItem[str] = LatestItem()
-        for item in inputs.take("updates_while_first_is_running"):
-            worker = worker.offer(item)
-        processed: list[Any] = []
-        while worker.working_on:
-            processed += worker.working_on
-            worker = worker.done()
-        expect("processed", processed, expected.take("processed"))
+    worker: LatestItem[str] = LatestItem()
+    for item in inputs.take("updates_while_first_is_running"):
+        worker = worker.offer(item)
+    processed: list[Any] = []
+    while worker.working_on:
+        processed += worker.working_on
+        worker = worker.done()
+    expect("processed", processed, expected.take("processed"))
 
 
 def named(offsets: Mapping[int, int]) -> dict[str, int]:

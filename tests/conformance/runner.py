@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tests.conformance import buckets, leader, marks, readers, revisions, shapes, streams, workflow
-from tests.conformance.fields import Fields, UnknownFormatError
+from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.streams.model.cut import CutAlgorithm
 
-Adapter = Callable[[Fields, CutAlgorithm], None]
+Adapter = Callable[[Fields, Fields, CutAlgorithm], None]
+"""Runs a case with its inputs and its expectations; the latter are empty for a kind whose steps have them."""
 
 KINDS: Final[Mapping[str, Adapter]] = {
     "workflow": workflow.run,
@@ -34,6 +35,8 @@ KINDS: Final[Mapping[str, Adapter]] = {
     "bucket_hash": buckets.run_hash,
     "bucket_distribution": buckets.run_distribution,
 }
+IN_STEPS: Final = {"workflow", "reader_compare", "reader_window", "writer_mark", "barrier"}
+"""The kinds whose expectations stand in their steps."""
 
 
 def run_case(case: Mapping[str, Any], algorithm: CutAlgorithm) -> None:
@@ -44,4 +47,9 @@ def run_case(case: Mapping[str, Any], algorithm: CutAlgorithm) -> None:
         kind = fields.take("kind")
         if kind not in KINDS:
             raise UnknownFormatError(f"kind {kind!r}")
-        KINDS[kind](fields, algorithm)
+        inputs, expected = fields.take("inputs"), fields.take("expected")
+        if kind in IN_STEPS:
+            expect("place of the expectations", expected, "in steps[].expect")
+            expected = {}
+        with Fields(inputs, "inputs") as given, Fields(expected, "expected") as wanted:
+            KINDS[kind](given, wanted, algorithm)

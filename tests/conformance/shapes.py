@@ -12,12 +12,13 @@ from random import Random
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
+from tests.streams.model.leaders import Led
 from wmlab.streams.model import cycle
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.group import GroupState
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.log import MarksLog, Watermark, emit, open_view
-from wmlab.streams.model.marks import MarkTable, acknowledge, add_segment, remove_segment
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.marks import acknowledge, add_segment, remove_segment
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import KeyRange, key_of
 from wmlab.streams.model.window import TimeWindow, Tracker
@@ -32,35 +33,31 @@ BOUNDED = re.compile(
 )
 
 
-def run(case: Fields, algorithm: CutAlgorithm) -> None:
+def run(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Make the run that the case describes and check every property that it lists."""
-    with Fields(case.take("inputs"), "inputs") as inputs, Fields(case.take("expected"), "expected") as expected:
-        if inputs.take("event_value", None) not in (None, "a shared counter, one per second and writer"):
-            raise UnknownFormatError("event_value")
-        made = Run(
-            segments=inputs.take("initial_segments"),
-            writers=inputs.take("writers", 2),
-            note_every=inputs.take("note_every"),
-            rules=cycle.CycleRules(algorithm=algorithm),
-        )
-        if inputs.take("controllers", 2) != 2:
-            raise UnknownFormatError("number of controllers")
-        made.go(list(inputs.take("scales", [])), inputs.take("kill_after_watermarks", None))
-        for text in expected.take("properties"):
-            assert holds(text, made), f"{text}: {made.watermarks}"
+    if inputs.take("event_value", None) not in (None, "a shared counter, one per second and writer"):
+        raise UnknownFormatError("event_value")
+    made = Run(
+        segments=inputs.take("initial_segments"),
+        writers=inputs.take("writers", 2),
+        note_every=inputs.take("note_every"),
+        rules=cycle.CycleRules(algorithm=algorithm),
+    )
+    if inputs.take("controllers", 2) != 2:
+        raise UnknownFormatError("number of controllers")
+    made.go(list(inputs.take("scales", [])), inputs.take("kill_after_watermarks", None))
+    for text in expected.take("properties"):
+        assert holds(text, made), f"{text}: {made.watermarks}"
 
 
-class Run:
+class Run(Led):
     """One stream; all writers write one event per tick."""
 
     def __init__(self, *, segments: int, writers: int, note_every: int, rules: cycle.CycleRules) -> None:
-        self.history = StreamHistory.create(segments, arithmetic="double")
+        super().__init__(StreamHistory.create(segments, arithmetic="double"), rules)
         self.events: dict[int, list[int]] = {i: [] for i in self.history.active.ids}
         self.positions = {f"w{i}": Position(dict.fromkeys(self.history.active.ids)) for i in range(writers)}
         self.note_every = note_every
-        self.rules = rules
-        self.marks = MarkTable()
-        self.log: MarksLog[Watermark] = MarksLog()
         self.leader = cycle.CycleState()
         self.killed_after: int | None = None
         self.counter = 0
@@ -78,7 +75,9 @@ class Run:
             if scales and tick % SCALE_EVERY == 0:
                 self.scale(scales.pop(0))
             if tick % CYCLE_EVERY == 0:
-                self.cycle(tick)
+                self.now_ms = tick
+                self.leader, view, effects = self.decide(self.leader)
+                self.emit(view, effects)
             if kill_after is not None and self.killed_after is None and len(self.log.entries) >= kill_after:
                 self.leader, self.killed_after = cycle.CycleState(), len(self.log.entries)
         assert not scales, "not all scales were made"
@@ -86,7 +85,7 @@ class Run:
 
     def write(self, writer: str, key: str, *, note: bool) -> None:
         self.counter += 1
-        segment = self.history.at(key_of(key)).id
+        segment = next(s.id for s in self.history.active.segments if s.keys.contains(key_of(key)))
         self.events[segment].append(self.counter)
         length = EVENT_BYTES * len(self.events[segment])
         self.positions[writer] = acknowledge(self.positions[writer], segment, length)
@@ -105,19 +104,10 @@ class Run:
         for segment in set(before) - set(self.history.active.ids):
             self.positions = {writer: remove_segment(position, segment) for writer, position in self.positions.items()}
 
-    def cycle(self, now_ms: int) -> None:
-        self.log, view = open_view(self.log)
-        previous = view.previous[1] if view.previous else None
-        event = cycle.Observe(now_ms=now_ms, marks=self.marks.marks, previous=previous, history=self.history)
-        self.leader, effects = cycle.step(self.leader, event, self.rules)
-        for effect in effects:
-            if isinstance(effect, cycle.Append):
-                self.log, _ = emit(self.log, view, effect.watermark)
-
     def bounded_read(self, first: int, last: int) -> Iterator[tuple[int, TimeWindow]]:
         """The events between two cuts with the window before each; at the end the final window, with no event."""
         group = GroupState.create({s: offset or 0 for s, offset in self.watermarks[first].cut.items()}).add_reader("r")
-        tracker, end = Tracker.start(), self.watermarks[last].cut
+        tracker, end = Tracker(), self.watermarks[last].cut
         reading = True
         while reading:
             reading = False

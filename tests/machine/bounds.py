@@ -54,7 +54,7 @@ class Log:
 
     def at(self, segment: int, offset: int) -> Bounds:
         """The bounds of one place, by a tracker that begins there."""
-        return self.bounds(Tracker.start().advance(ReaderPosition({segment: offset}), self.entries, self.segments))
+        return self.bounds(Tracker().advance(ReaderPosition({segment: offset}), self.entries, self.segments))
 
 
 def of_groups(
@@ -65,7 +65,7 @@ def of_groups(
     for stream, rows in rows_by_stream(tables["positions"]).items():
         log = logs[stream]
         for group, changes in groupby(sorted(rows, key=itemgetter("group", "version")), itemgetter("group")):
-            tracker, offsets = Tracker.start(), {}
+            tracker, offsets = Tracker(), {}
             for (version, at_ms), update in groupby(changes, itemgetter("version", "at_ms")):
                 for row in update:
                     offsets[row["segment_id"]] = None if row["finished"] else row["offset"]

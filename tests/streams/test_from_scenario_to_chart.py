@@ -49,7 +49,7 @@ def reader_model(recording: wm.trace.Recording) -> list[tuple[int | None, int | 
         (row["revision"], Watermark(row["lower"], row["upper"], Position(dict(row["cut"]))))
         for row in recording.table("watermarks").to_pylist()
     ]
-    tracker, reading, windows = Tracker.start(), {}, {}
+    tracker, reading, windows = Tracker(), {}, {}
     for row in recording.table("positions").to_pylist():
         if row["finished"]:
             del reading[row["segment_id"]]

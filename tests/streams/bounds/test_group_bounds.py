@@ -39,7 +39,7 @@ def changes(stream: Stream, group: str, seed: int) -> Iterator[Row]:
 
 
 def expected(stream: Stream, rows: list[Row], visible: str) -> Iterator[tuple[Any, ...]]:
-    tracker, offsets, log = Tracker.start(), {}, list(enumerate(stream.log))
+    tracker, offsets, log = Tracker(), {}, list(enumerate(stream.log))
     for (version, at_ms), update in groupby(rows, key=itemgetter("version", "at_ms")):
         for row in update:
             offsets[row["segment_id"]] = None if row["finished"] else row["offset"]

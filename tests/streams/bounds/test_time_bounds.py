@@ -21,7 +21,7 @@ NOTHING = (None, None, None, None)
 
 
 def expected(stream: Stream, segment: int, offset: int) -> tuple[Any, ...]:
-    tracker = Tracker.start().advance(ReaderPosition({segment: offset}), list(enumerate(stream.log)), stream.segments)
+    tracker = Tracker().advance(ReaderPosition({segment: offset}), list(enumerate(stream.log)), stream.segments)
     lower, upper = (None if place is None else stream.seqs[place] for place in (tracker.lower_seq, tracker.upper_seq))
     return tracker.window.lower, tracker.window.upper, lower, upper
 

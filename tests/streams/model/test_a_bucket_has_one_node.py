@@ -1,5 +1,7 @@
 """Coordination: every bucket once, even shares, and nodes that go with their session."""
 
+from __future__ import annotations
+
 from collections import Counter
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.coordination import Coordination, Session
+from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute
 
 A, B = Session("a", 1), Session("b", 1)
 
@@ -65,5 +67,33 @@ def test_shares_stay_even_and_complete_whoever_comes_and_goes(buckets, changes):
         held = Counter(bucket for share in service.shares.values() for bucket in share)
         assert held == Counter(range(buckets))
         present = {session.controller for session in service.sessions}
+        assert service.shares == before or present != before.keys()
         moved = sum(len(before.get(name, frozenset()) - service.share(name)) for name in present)
         assert moved <= -(-buckets // len(present))
+
+
+CONTROLLERS = st.sets(st.sampled_from("abcdef"), min_size=1)
+
+
+def test_a_stream_has_the_bucket_of_its_name() -> None:
+    assert bucket_of("scope/stream", 100) == 71
+    assert bucket_of("", 7) == 0
+    assert bucket_of("\U0001f30a", 2**31) == (31 * 0xD83C + 0xDF0A) % 2**31
+
+
+@given(CONTROLLERS, st.integers(1, 40))
+def test_no_bucket_moves_between_controllers_that_stay_when_one_leaves(controllers, count: int) -> None:
+    before = distribute(controllers, count)
+    staying = sorted(controllers)[1:]
+    after = distribute(staying, count, before)
+    assert all(before[name] <= after[name] for name in staying)
+
+
+def test_without_controllers_nobody_owns_anything() -> None:
+    assert distribute([], 10) == {}
+
+
+@pytest.mark.parametrize("ask", [lambda: bucket_of("s", 0), lambda: distribute("a", 0)])
+def test_a_bucket_that_cannot_be_is_refused(ask) -> None:
+    with pytest.raises(ModelError):
+        ask()

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from tests.streams.model.leaders import emit
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.log import MarksLog, NoSuchLogError, TruncatedError, Watermark, emit, entry_bytes, open_view
-from wmlab.streams.model.position import Position
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import (
+    LeaderView,
+    MarksLog,
+    NoSuchLogError,
+    TruncatedError,
+    Watermark,
+    entry_bytes,
+    open_view,
+    settle_pointer,
+)
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.window import Tracker
 
 
 def filled(*entries: str) -> tuple[MarksLog[str], dict[str, int]]:
@@ -52,16 +64,6 @@ def test_a_truncated_log_cannot_be_read_from_before_its_start() -> None:
         log.read_after(0)
     with pytest.raises(ModelError, match="not a revision"):
         LOG.truncate(AT["a"] + 1)
-
-
-def test_an_iterator_ends_where_the_log_ended_when_it_was_opened() -> None:
-    cursor = LOG.cursor(AT["b"])
-    longer, _ = LOG.append("d")
-    cursor, found = cursor.next(longer)
-    assert found == (AT["c"], "c")
-    assert cursor.next(longer) == (cursor, None)
-    with pytest.raises(TruncatedError):
-        LOG.cursor(0).next(LOG.truncate(AT["a"]))
 
 
 def test_the_pointer_is_moved_by_compare_and_set_in_any_direction() -> None:
@@ -113,3 +115,40 @@ def test_lower_must_not_exceed_upper() -> None:
     assert Watermark(1, 1, Position()).writers == {}
     with pytest.raises(ModelError, match="lower 2 above upper 1"):
         Watermark(2, 1, Position())
+
+
+HISTORY = StreamHistory.create(1)
+MARKED: MarksLog[Watermark] = MarksLog()
+for time in range(1, 6):
+    MARKED, _ = MARKED.append(Watermark(time, time, Position({0: 10 * time})))
+REVISIONS = [revision for revision, _ in MARKED.entries]
+
+
+def read(tracker: Tracker, log: MarksLog[Watermark], offset: int) -> Tracker:
+    return tracker.skip_truncated(log).advance(ReaderPosition({0: offset}), log, HISTORY.segments)
+
+
+def test_a_reader_behind_the_start_goes_on_there():
+    early = read(Tracker(), MARKED, 10)
+    assert early.window.lower == 1
+    shorter = MARKED.truncate(REVISIONS[3])
+    with pytest.raises(TruncatedError):
+        early.advance(ReaderPosition({0: 50}), shorter, HISTORY.segments)
+    assert read(early, shorter, 50).window.lower == 5
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 5])
+def test_a_reader_at_or_beyond_the_start_notices_nothing(kept):
+    late = read(Tracker(), MARKED, 50)
+    shorter = MARKED.truncate(REVISIONS[4 - kept]) if kept < 5 else MARKED
+    assert read(late, shorter, 50) == late
+    assert read(Tracker(), shorter, 50).window.lower == (5 if kept else None)
+
+
+def test_the_pointer_goes_to_the_entry_before_unless_another_moved_it():
+    log, view = open_view(MARKED)
+    assert view.previous is not None
+    assert settle_pointer(log, view).pointer == view.previous[0]
+    elsewhere, _ = log.move_pointer(log.pointer, REVISIONS[1])
+    assert settle_pointer(elsewhere, view).pointer == REVISIONS[1]
+    assert settle_pointer(log, LeaderView(0, None)) == log

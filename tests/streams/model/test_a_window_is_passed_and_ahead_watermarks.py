@@ -60,7 +60,7 @@ def advanced(tracker: Tracker, log=LOG, **offsets: int) -> Tracker:
 
 
 def test_nothing_is_known_before_the_first_read() -> None:
-    assert Tracker.start().window == TimeWindow(None, None)
+    assert Tracker().window == TimeWindow(None, None)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ def test_nothing_is_known_before_the_first_read() -> None:
     ],
 )
 def test_lower_is_the_last_passed_and_upper_the_first_ahead(left, right, window: TimeWindow, seqs) -> None:
-    tracker = advanced(Tracker.start(), s0=left, s1=right)
+    tracker = advanced(Tracker(), s0=left, s1=right)
     assert tracker.window == window
     assert (tracker.lower_seq, tracker.upper_seq) == seqs
 
 
 def test_it_reads_no_further_than_it_needs_and_goes_on_from_there() -> None:
-    tracker = advanced(Tracker.start(), s0=5, s1=5)
+    tracker = advanced(Tracker(), s0=5, s1=5)
     assert (tracker.fetched, tracker.cursor) == (2, LOG.entries[1][0])
     assert [watermark.lower for _, watermark in tracker.pending] == [20]
     rest = tracker.advance(ReaderPosition({"0@0": 12, "1@0": 12}), LOG.read_after(tracker.cursor), SEGMENTS)
@@ -89,23 +89,23 @@ def test_it_reads_no_further_than_it_needs_and_goes_on_from_there() -> None:
 
 
 def test_it_does_not_move_back_but_a_new_one_starts_again() -> None:
-    tracker = advanced(Tracker.start(), s0=9, s1=9)
+    tracker = advanced(Tracker(), s0=9, s1=9)
     assert advanced(tracker, s0=0, s1=0).window == tracker.window
-    assert advanced(Tracker.start(), s0=0, s1=0).window == TimeWindow(None, 19)
+    assert advanced(Tracker(), s0=0, s1=0).window == TimeWindow(None, 19)
 
 
 def test_watermarks_in_flight_are_passed_in_their_order() -> None:
-    across = advanced(Tracker.start(), s0=10, s1=4)
+    across = advanced(Tracker(), s0=10, s1=4)
     assert [watermark.lower for _, watermark in across.pending] == [10, 20, 30]
     assert advanced(across, s0=9, s1=9).passed == 20
 
 
 def test_a_later_watermark_can_be_passed_while_an_earlier_one_is_in_flight() -> None:
     log = log_of((10, 19, {"0@0": 5, "1@0": 5}), (20, 29, {"0@0": 0, "1@0": 4}))
-    tracker = advanced(Tracker.start(), log, s0=4, s1=6)
+    tracker = advanced(Tracker(), log, s0=4, s1=6)
     assert tracker.window == TimeWindow(20, 19)
 
 
 def test_a_log_truncated_past_the_cursor_cannot_be_followed() -> None:
     with pytest.raises(TruncatedError):
-        advanced(advanced(Tracker.start(), s0=0, s1=0), LOG.truncate(LOG.entries[1][0]), s0=99, s1=99)
+        advanced(advanced(Tracker(), s0=0, s1=0), LOG.truncate(LOG.entries[1][0]), s0=99, s1=99)

@@ -57,7 +57,7 @@ def test_a_place_is_answered_as_a_reader_would(marks: tuple[tuple[int, int], ...
     log = log_of(*marks)
     index = MarksIndex(caught_up(MarksIndex(), log).content[: kept * RECORD_BYTES])
     position = ReaderPosition({0: offset})
-    assert window_at(index, log, position, SEGMENTS) == Tracker.start().advance(position, log, SEGMENTS).window
+    assert window_at(index, log, position, SEGMENTS) == Tracker().advance(position, log, SEGMENTS).window
 
 
 def test_a_record_has_sixteen_bytes_and_holds_negative_times() -> None:
@@ -107,7 +107,7 @@ def test_an_entry_begins_where_the_one_before_it_ends() -> None:
 
 def test_a_tracker_goes_on_where_it_is_told_to() -> None:
     log = log_of((1, 1), (2, 2), (3, 3), (4, 4))
-    whole = Tracker.start().advance(ReaderPosition({0: 3}), log, SEGMENTS)
+    whole = Tracker().advance(ReaderPosition({0: 3}), log, SEGMENTS)
     resumed = Tracker.resume(log, start_of(log, 3))
     assert (resumed.passed, resumed.fetched) == (None, 2)
     assert resumed.advance(ReaderPosition({0: 3}), log, SEGMENTS) == whole

@@ -7,50 +7,40 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.streams.model.leaders import Led
 from tests.streams.model.strategies import histories, positions
 from tests.streams.model.test_a_sound_cut_is_at_or_beyond_every_writer import covers
 from wmlab.streams.model import cycle
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.log import LeaderView, MarksLog, Watermark, emit, open_view
-from wmlab.streams.model.marks import MarkTable
+from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 
-RULES = cycle.CycleRules(timeout_ms=20)
 
-
-class Stream:
+class TwoLeaders(Led):
     """A stream with two leaders, each of which decides and appends in two separate steps."""
 
     def __init__(self, history: StreamHistory) -> None:
-        self.history = history
-        self.marks = MarkTable()
-        self.log: MarksLog[Watermark] = MarksLog()
+        super().__init__(history, cycle.CycleRules(timeout_ms=20))
         self.states = [cycle.CycleState(), cycle.CycleState()]
-        self.decided: list[tuple[LeaderView[Watermark], Watermark] | None] = [None, None]
-        self.now_ms = 0
+        self.decided = [None, None]
 
-    def decide(self, leader: int) -> None:
-        self.log, view = open_view(self.log)
-        previous = view.previous[1] if view.previous else None
-        event = cycle.Observe(now_ms=self.now_ms, marks=self.marks.marks, previous=previous, history=self.history)
-        self.states[leader], effects = cycle.step(self.states[leader], event, RULES)
-        for effect in effects:
+    def decide_as(self, leader: int) -> None:
+        self.states[leader], *self.decided[leader] = self.decide(self.states[leader])
+        for effect in self.decided[leader][1]:
             if isinstance(effect, cycle.RemoveWriter):
                 self.marks, _ = self.marks.remove(effect.writer, effect.mark)
-            if isinstance(effect, cycle.Append):
-                self.decided[leader] = (view, effect.watermark)
 
-    def append(self, leader: int) -> None:
-        if (decided := self.decided[leader]) is not None:
-            self.log, _ = emit(self.log, *decided)
+    def append_as(self, leader: int) -> None:
+        if self.decided[leader] is not None:
+            self.emit(*self.decided[leader])
         self.decided[leader] = None
 
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[StreamHistory, MarksLog[Watermark]]:
     """The log that some writers and two leaders leave."""
-    stream = Stream(draw(histories(max_changes=3)))
+    stream = TwoLeaders(draw(histories(max_changes=3)))
     for _ in range(draw(st.integers(1, 25))):
         stream.now_ms += draw(st.integers(0, 10))
         match draw(st.sampled_from(["note", "note", "decide", "append", "shut down"])):
@@ -58,14 +48,14 @@ def logs(draw: st.DrawFn) -> tuple[StreamHistory, MarksLog[Watermark]]:
                 writer, position = draw(st.sampled_from("abc")), draw(positions(stream.history))
                 stream.marks, _ = stream.marks.note(writer, draw(st.integers(0, 50)), position)
             case "decide":
-                stream.decide(draw(st.integers(0, 1)))
+                stream.decide_as(draw(st.integers(0, 1)))
             case "append":
-                stream.append(draw(st.integers(0, 1)))
+                stream.append_as(draw(st.integers(0, 1)))
             case _:
                 stream.marks, _ = stream.marks.shutdown(draw(st.sampled_from("abc")))
     for leader in (0, 1):
-        stream.decide(leader)
-        stream.append(leader)
+        stream.decide_as(leader)
+        stream.append_as(leader)
     return stream.history, stream.log
 
 
@@ -87,7 +77,7 @@ def test_cuts_never_move_back(made) -> None:
 @given(logs(), st.data())
 def test_the_window_of_a_reader_never_moves_back(made, data: st.DataObject) -> None:
     history, log = made
-    tracker = Tracker.start()
+    tracker = Tracker()
     for _ in range(4):
         read = data.draw(positions(history))
         position = ReaderPosition(

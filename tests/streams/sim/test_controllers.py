@@ -277,7 +277,7 @@ def test_c12_a_new_reader_of_a_long_log_reads_all_of_it():
     assert last["early"] == last["late"]
     stream = world.stream(None)
     end = ReaderPosition(finished=stream.history.active.ids)
-    tracker = Tracker.start().advance(end, stream.log, stream.history.segments)
+    tracker = Tracker().advance(end, stream.log, stream.history.segments)
     assert tracker.fetched == len(stream.log.entries)
 
 

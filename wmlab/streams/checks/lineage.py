@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import Epoch, StreamHistory
-from wmlab.streams.model.marks import behind_at_a_key
-from wmlab.streams.model.position import Position, first_unpassed_ancestor
+from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import KeyRange, Segment, gaps, segment_name, split_id
 
 END: Final = 2**63 - 1

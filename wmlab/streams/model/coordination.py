@@ -6,8 +6,8 @@ one at most, and moves as few as it can. A controller owns a bucket only through
 the node goes with the session, whether the controller knows or not. So two may believe that they own a bucket, but the
 service never does.
 
-Source: PDP-33, Distributing Streams across Controller instances; upstream classes `BucketStore`, `ZKBucketManager`,
-`BucketService`, `ClusterZKImpl` and `UniformBucketDistributor`.
+Source: PDP-33, Distributing Streams across Controller instances; upstream classes `BucketStore` (getBucket),
+`ZKBucketManager`, `BucketService` (takeBucketOwnership), `ClusterZKImpl` and `UniformBucketDistributor`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def bucket_of(stream: str, count: int) -> int:
     """The bucket 0 .. count - 1 of a stream, named "scope/stream".
 
     The hash is the 32-bit polynomial with base 31 over the UTF-16 units of the name, sign bit cleared. Raises
-    `ModelError` for a count below 1. Source: upstream class `BucketStore` (getBucket).
+    `ModelError` for a count below 1.
     """
     _refuse_count(count)
     units = stream.encode("utf-16-be", "surrogatepass")
@@ -60,19 +60,6 @@ def distribute(
     return {name: frozenset(buckets) for name, buckets in kept.items()}
 
 
-def take(owners: Mapping[int, str], bucket: int, controller: str, count: int) -> tuple[Mapping[int, str], bool]:
-    """The owners after a controller has tried to take a bucket, and whether it owns it now.
-
-    Taking one's own bucket again succeeds; taking another's is refused until that lets go. Raises `ModelError` for a
-    bucket outside 0 .. count - 1. Source: upstream class `BucketService` (takeBucketOwnership).
-    """
-    if not 0 <= bucket < count:
-        raise ModelError(f"There is no bucket {bucket}.", remedy=f"Give a bucket between 0 and {count - 1}.")
-    if owners.get(bucket, controller) != controller:
-        return owners, False
-    return {**owners, bucket: controller}, True
-
-
 def _refuse_count(count: int) -> None:
     if count < 1:
         raise ModelError(f"{count} is not a number of buckets.", remedy="Give at least one bucket.")
@@ -102,8 +89,7 @@ class Coordination:
     nodes: Mapping[int, Session] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.buckets < 1:
-            raise ModelError(f"{self.buckets} is not a number of buckets.", remedy="Give at least one bucket.")
+        _refuse_count(self.buckets)
 
     def open(self, session: Session) -> Coordination:
         """The service with one more session. Raises `ModelError` if it is there already."""
@@ -112,17 +98,14 @@ class Coordination:
         return replace(self, sessions=(*self.sessions, session))
 
     def close(self, session: Session) -> Coordination:
-        """The service without a session and its nodes, whoever ended it; the shares stay until the next distribution.
-
-        Source: upstream `ClusterZKImpl` (ephemeral nodes).
-        """
+        """The service without a session and its nodes; the shares stay until the next distribution."""
         sessions = tuple(other for other in self.sessions if other != session)
         nodes = {bucket: owner for bucket, owner in self.nodes.items() if owner != session}
         return replace(self, sessions=sessions, nodes=nodes)
 
     @property
     def distributor(self) -> Session | None:
-        """The session that has lived longest; None while there is none. Source: upstream `ZKBucketManager` (latch)."""
+        """The session that has lived longest; None while there is none."""
         return self.sessions[0] if self.sessions else None
 
     def distribute(self) -> Coordination:
@@ -131,25 +114,22 @@ class Coordination:
         return replace(self, shares=distribute(present, self.buckets, self.shares))
 
     def share(self, controller: str) -> frozenset[int]:
-        """The buckets a controller ought to own. Source: upstream class `ZKBucketManager` (bucket map)."""
+        """The buckets a controller ought to own."""
         return self.shares.get(controller, frozenset())
 
     def take(self, bucket: int, session: Session) -> tuple[Coordination, bool]:
         """Create a bucket's node, and whether the session owns the bucket now: not if another does, or it has ended.
 
-        Raises `ModelError` for a bucket that does not exist. Source: upstream `BucketService` (takeBucketOwnership).
+        Taking one's own bucket again succeeds. Raises `ModelError` for a bucket outside 0 .. `buckets` - 1.
         """
-        if session not in self.sessions:
+        if not 0 <= bucket < self.buckets:
+            raise ModelError(f"There is no bucket {bucket}.", remedy=f"Give a bucket between 0 and {self.buckets - 1}.")
+        if session not in self.sessions or self.nodes.get(bucket, session) != session:
             return self, False
-        owners = {held: str(owner) for held, owner in self.nodes.items()}
-        _, owns = take(owners, bucket, str(session), self.buckets)
-        return (replace(self, nodes={**self.nodes, bucket: session}), True) if owns else (self, False)
+        return replace(self, nodes={**self.nodes, bucket: session}), True
 
     def release(self, bucket: int, session: Session) -> Coordination:
-        """The service after a session has deleted its node of a bucket; another's node stays.
-
-        Source: upstream class `BucketService` (releaseBucketOwnership).
-        """
+        """The service after a session has deleted its node of a bucket; another's node stays."""
         if self.nodes.get(bucket) != session:
             return self
         return replace(self, nodes={held: owner for held, owner in self.nodes.items() if held != bucket})

@@ -1,7 +1,7 @@
 """The stream cut of a watermark: at or beyond every counted writer at every key, and covering the whole key space.
 
 Writers may be at predecessors and successors at the same time, so their positions only partly overlap. The cut is
-their greatest upper bound, never behind the previous watermark's cut, completed with segments at offset 0.
+their least upper bound, never behind the previous watermark's cut, completed with segments at offset 0.
 
 Two algorithms. "pravega" does what the implementation does: it inserts segments in the order in which it meets them,
 superimposes the previous cut afterwards and fills gaps from the newest epoch. It is unsound in three ways: the result
@@ -14,11 +14,12 @@ Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.history import Epoch, StreamHistory
-from wmlab.streams.model.position import Position, first_unpassed_ancestor
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.position import Position, first_unpassed_ancestor, floored, is_less
 from wmlab.streams.model.segment import WHOLE, KeyRange, Segment, gaps, segment_name
 
 CutAlgorithm = Literal["sound", "pravega"]
@@ -34,9 +35,6 @@ class CutError(ModelError):
         self.reason = reason
         super().__init__(f"The stream cut cannot be computed: {reason}.", remedy=remedy)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _cut_error, (self.reason, self.remedy)
-
 
 def stream_cut(
     positions: Sequence[Position],
@@ -51,97 +49,89 @@ def stream_cut(
 
     `visit_order` matters to "pravega" only. A segment without acknowledgement counts as offset 0; with `bug_6510` it
     stays None in the cut, which readers then take for the end of the segment. Raises `CutError`.
-    Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow` (computeStreamCut).
     """
-    given = [_floored(position, keep_unknown=bug_6510) for position in positions]
-    before = _floored(previous, keep_unknown=bug_6510) if previous is not None else Position()
+    given = list(positions) if bug_6510 else [floored(position) for position in positions]
+    before = Position() if previous is None else previous if bug_6510 else floored(previous)
     if not any(given):
         raise CutError("no positions", remedy="Let a counted writer note a position with at least one segment.")
-    _refuse_unknown((*given, before), history)
-    if algorithm == "pravega":
-        return _pravega_cut(given, before, history, visit_order)
-    bound = greatest_upper_bound((*given, before), history, visit_order="oldest_first")
-    return lineage_closure(complete(bound, history), history)
+    for segment in chain(*given, before):
+        if segment not in history.segments:
+            raise CutError(
+                f"unknown segment {segment_name(segment)}",
+                remedy="Let the writer note a position in segments of the stream.",
+            )
+    compute = _pravega_cut if algorithm == "pravega" else _sound_cut
+    return Position(compute(given, before, history, visit_order))
 
 
-def greatest_upper_bound(
-    positions: Sequence[Position], history: StreamHistory, *, visit_order: VisitOrder = "as_noted"
-) -> Position:
-    """The latest segment at each key, with the largest offset any position has in it; may leave gaps.
-
-    A segment is taken unless a later one over some of its keys was taken before; it replaces earlier ones. So the
-    result depends on the order; "oldest_first" gives the upper bound. Raises `CutError` for an unknown segment.
-    Source: PDP-33, Watermark Computation (addToUpperBound); upstream class `WatermarkWorkflow`.
-    """
-    _refuse_unknown(positions, history)
-    bound: _Offsets = {}
-    for segment, offset in visits(positions, visit_order):
-        _insert(bound, segment, offset, history.segments)
-    return Position(bound)
-
-
-def visits(positions: Sequence[Position], visit_order: VisitOrder) -> tuple[tuple[int, int | None], ...]:
-    """All (segment id, offset) pairs in the order in which they are inserted.
-
-    "as_noted" goes from writer to writer in the order given, each in ascending id.
-    Source: upstream class `WatermarkWorkflow`, where the order is that of the store and of a hash map.
-    """
-    pairs = [pair for position in positions for pair in position.items()]
-    if visit_order != "as_noted":
-        pairs.sort(key=lambda pair: pair[0], reverse=visit_order == "newest_first")
-    return tuple(pairs)
-
-
-def complete(bound: Position, history: StreamHistory) -> Position:
-    """The bound with every gap of the key space filled at offset 0.
-
-    Fills from the epoch that created the newest segment of the bound; that may evict older segments and open new
-    gaps, at worst until the whole epoch is in. Raises `CutError` for an empty bound or an unknown segment.
-    Source: PDP-33, Watermark Computation (computeStreamCut).
-    """
-    _refuse_unknown((bound,), history)
-    cut: _Offsets = dict(bound)
-    while missing := gaps(_ranges(cut, history), within=history.space):
-        _fill(cut, missing, _newest_epoch(cut, history), history.segments)
-    return Position(cut)
-
-
-def lineage_closure(cut: Position, history: StreamHistory) -> Position:
-    """The earliest cut at or beyond `cut` that a reader can pass, so that nothing before it is still unread.
+def _sound_cut(positions: Sequence[Position], previous: Position, history: StreamHistory, _: VisitOrder) -> _Offsets:
+    """The least upper bound of all positions, completed, and moved on until a reader can pass it.
 
     As long as an ancestor of the cut is not passed by it, all that replaced the ancestor goes in at offset 0.
-    Raises `CutError` for an unknown segment. Source: wmlab's repair of PDP-33, Watermark Computation.
     """
-    _refuse_unknown((cut,), history)
+    cut = _upper_bound((*positions, previous), history, "oldest_first")
+    _complete(cut, history)
     while (ancestor := first_unpassed_ancestor(cut, history)) is not None:
-        offsets: _Offsets = dict(cut)
         for successor in history.successors(ancestor.id):
-            _insert(offsets, successor.id, 0, history.segments)
-        cut = complete(Position(offsets), history)
+            _insert(cut, successor.id, 0, history.segments)
+        _complete(cut, history)
     return cut
+
+
+def _complete(cut: _Offsets, history: StreamHistory) -> None:
+    """Fill every gap of the key space at offset 0, from the epoch that created the newest segment of the cut.
+
+    That may evict older segments and open new gaps, at worst until the whole epoch is in.
+    """
+    while missing := gaps(_ranges(cut, history), within=history.space):
+        _fill(cut, missing, history)
 
 
 def _pravega_cut(
     positions: Sequence[Position], previous: Position, history: StreamHistory, visit_order: VisitOrder
-) -> Position:
-    cut: _Offsets = dict(greatest_upper_bound(positions, history, visit_order=visit_order))
+) -> _Offsets:
+    cut = _upper_bound(positions, history, visit_order)
     missing = gaps(_ranges(cut, history), within=WHOLE)
-    for segment, offset in visits([previous], visit_order):
+    for segment, offset in _visits([previous], visit_order):
         _insert(cut, segment, offset, history.segments)
     # Every pass that changes something adds a segment that was never in the cut before, so this many are enough.
     for _ in range(len(history.segments) + 2):
-        _fill(cut, missing, _newest_epoch(cut, history), history.segments)
+        _fill(cut, missing, history)
         missing = gaps(_ranges(cut, history), within=WHOLE)
         if not missing:
-            return Position(cut)
+            return cut
     raise CutError(
         "did not terminate", remedy='Use exact key ranges (arithmetic="exact") or the cut algorithm "sound".'
     )
 
 
+def _upper_bound(positions: Sequence[Position], history: StreamHistory, visit_order: VisitOrder) -> _Offsets:
+    """The latest segment at each key, with the largest offset any position has in it; may leave gaps.
+
+    The result depends on the order of the visits; "oldest_first" gives the least upper bound.
+    """
+    bound: _Offsets = {}
+    for segment, offset in _visits(positions, visit_order):
+        _insert(bound, segment, offset, history.segments)
+    return bound
+
+
+def _visits(positions: Sequence[Position], visit_order: VisitOrder) -> list[tuple[int, int | None]]:
+    """All (segment id, offset) pairs in the order in which they are inserted.
+
+    "as_noted" goes from writer to writer in the order given, each in ascending id. Upstream the order is that of the
+    store and of a hash map.
+    """
+    pairs = [pair for position in positions for pair in position.items()]
+    if visit_order != "as_noted":
+        pairs.sort(key=lambda pair: pair[0], reverse=visit_order == "newest_first")
+    return pairs
+
+
 def _insert(cut: _Offsets, segment: int, offset: int | None, segments: Mapping[int, Segment]) -> None:
+    """Take a segment unless a later one over some of its keys was taken before; it replaces earlier ones."""
     if segment in cut:
-        cut[segment] = max(cut[segment], offset, key=lambda o: -1 if o is None else o)
+        cut[segment] = offset if is_less(cut[segment], offset) else cut[segment]
         return
     keys = segments[segment].keys
     rivals = [other for other in cut if segments[other].keys.overlaps(keys)]
@@ -152,38 +142,12 @@ def _insert(cut: _Offsets, segment: int, offset: int | None, segments: Mapping[i
     cut[segment] = offset
 
 
-def _fill(cut: _Offsets, missing: Iterable[KeyRange], epoch: Epoch, segments: Mapping[int, Segment]) -> None:
+def _fill(cut: _Offsets, missing: Iterable[KeyRange], history: StreamHistory) -> None:
+    epoch = history.epoch(max(history.segments[segment].epoch for segment in cut))
     for gap in missing:
-        for segment in epoch.segments:
-            if segment.keys.overlaps(gap):
-                _insert(cut, segment.id, 0, segments)
-
-
-def _newest_epoch(cut: Iterable[int], history: StreamHistory) -> Epoch:
-    if not cut:
-        raise CutError("no positions", remedy="Let a counted writer note a position with at least one segment.")
-    return history.epoch(max(history.segment(segment).epoch for segment in cut))
+        for segment in epoch.overlapping(gap):
+            _insert(cut, segment.id, 0, history.segments)
 
 
 def _ranges(cut: Iterable[int], history: StreamHistory) -> list[KeyRange]:
     return [history.segments[segment].keys for segment in cut]
-
-
-def _floored(position: Position, *, keep_unknown: bool) -> Position:
-    if keep_unknown or None not in position.values():
-        return position
-    return Position({segment: offset or 0 for segment, offset in position.items()})
-
-
-def _refuse_unknown(positions: Iterable[Position], history: StreamHistory) -> None:
-    for position in positions:
-        for segment in position:
-            if segment not in history.segments:
-                raise CutError(
-                    f"unknown segment {segment_name(segment)}",
-                    remedy="Let the writer note a position in segments of the stream.",
-                )
-
-
-def _cut_error(reason: str, remedy: str) -> CutError:
-    return CutError(reason, remedy=remedy)

@@ -11,7 +11,8 @@ Every recorded writer is in one of four states; the previous lower is the lower 
 The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
 (as designed). The leader's only memory is when it first found each writer behind: a new leader starts without.
 
-Source: PDP-33, Periodic Watermark Workflow; upstream classes `PeriodicWatermarking` and `WatermarkClient`.
+Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes (timestampAggregationTimeout); upstream classes
+`PeriodicWatermarking` and `WatermarkClient` (isWriterParticipating, isWriterActive, trackWriterInactivity).
 """
 
 from __future__ import annotations
@@ -37,10 +38,7 @@ MIN_TIME: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleRules:
-    """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`.
-
-    Source: PDP-33, Config Changes (timestampAggregationTimeout); upstream class `PeriodicWatermarking`.
-    """
+    """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`."""
 
     timeout_ms: int = 60_000
     timeout_from: TimeoutFrom = "first_behind"
@@ -55,32 +53,35 @@ class CycleRules:
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """A leader's memory: for each writer behind, the clock time in ms of the first cycle that found it so.
-
-    Source: upstream class `WatermarkClient` (inactive writers).
-    """
+    """A leader's memory: for each writer behind, the clock time in ms of the first cycle that found it so."""
 
     behind_since: Mapping[str, int] = field(default_factory=dict)
 
     def found_behind(self, writer: str, now_ms: int) -> CycleState:
-        """The memory after a cycle at `now_ms` has found a writer behind; the first such cycle stays.
-
-        Source: upstream class `WatermarkClient` (trackWriterInactivity).
-        """
+        """The memory after a cycle at `now_ms` has found a writer behind; the first such cycle stays."""
         return CycleState({**self.behind_since, writer: self.behind_since.get(writer, now_ms)})
 
     def forget(self, writer: str) -> CycleState:
-        """The memory without one writer. Source: upstream class `WatermarkClient` (untrackWriterInactivity)."""
+        """The memory without one writer."""
         return CycleState({name: since for name, since in self.behind_since.items() if name != writer})
 
 
 class WriterStatus(StrEnum):
-    """What a writer is to a cycle. Source: PDP-33, Periodic Watermark Workflow (generation)."""
+    """What a writer is to a cycle, by the table of the module."""
 
     PARTICIPATING = "participating"
     LAGGING = "lagging"
     SHUT_DOWN = "shut down"
     TIMED_OUT = "timed out"
+
+
+_BEHIND: Final = {
+    (True, True): WriterStatus.LAGGING,
+    (True, False): WriterStatus.TIMED_OUT,
+    (False, True): WriterStatus.SHUT_DOWN,
+    (False, False): WriterStatus.SHUT_DOWN,
+}
+"""What a writer behind the previous lower bound is: by being alive, and by an age below the timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,47 +143,21 @@ Effect = RemoveWriter | LeaveBucket | Append | Decision
 
 
 def classify(mark: WriterMark, previous_lower: int | None, age_ms: int, timeout_ms: int) -> WriterStatus:
-    """The writer's state by the table above; `previous_lower` is None before the first watermark.
-
-    Source: upstream class `WatermarkClient` (isWriterParticipating, isWriterActive).
-    """
-    match previous_lower is not None and mark.time <= previous_lower, mark.alive, age_ms < timeout_ms:
-        case False, _, _:
-            return WriterStatus.PARTICIPATING
-        case True, True, True:
-            return WriterStatus.LAGGING
-        case True, False, _:
-            return WriterStatus.SHUT_DOWN
-    return WriterStatus.TIMED_OUT
+    """The writer's state by the table above; `previous_lower` is None before the first watermark."""
+    if not _is_behind(mark, previous_lower):
+        return WriterStatus.PARTICIPATING
+    return _BEHIND[mark.alive, age_ms < timeout_ms]
 
 
-def track(
-    state: CycleState,
-    writer: str,
-    mark: WriterMark,
-    *,
-    previous_lower: int | None,
-    now_ms: int,
-    rules: CycleRules,
-    noted_ms: Mapping[str, int] | None = None,
-) -> tuple[CycleState, WriterStatus]:
-    """The memory and the state of one writer: its clock starts when it is first behind, and is forgotten beyond.
-
-    Raises `ModelError` when the timeout runs from the last note and that is not given.
-    Source: upstream class `WatermarkClient` (isWriterActive).
-    """
-    if classify(mark, previous_lower, 0, 1) is WriterStatus.PARTICIPATING:
-        return state.forget(writer), WriterStatus.PARTICIPATING
-    state = state.found_behind(writer, now_ms)
-    start_ms = inactive_since(state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=noted_ms)
-    return state, classify(mark, previous_lower, now_ms - start_ms, rules.timeout_ms)
+def _is_behind(mark: WriterMark, previous_lower: int | None) -> bool:
+    return previous_lower is not None and mark.time <= previous_lower
 
 
 def inactive_since(
     state: CycleState, writer: str, *, now_ms: int, timeout_from: TimeoutFrom, noted_ms: Mapping[str, int] | None
 ) -> int:
     """From when on a writer behind counts as inactive: the first cycle that found it so, at `now_ms` if none has yet,
-    or its last note. Raises `ModelError` as `track`.
+    or its last note. Raises `ModelError` when the last note counts and is not given.
     """
     if timeout_from == "first_behind":
         return state.behind_since.get(writer, now_ms)
@@ -197,23 +172,23 @@ def inactive_since(
 def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> tuple[CycleState, tuple[Effect, ...]]:
     """The leader's next state and what it wants done; for `Observe` exactly one effect is a `Decision`.
 
-    Raises `ModelError` as `track`.
+    The clock of a writer starts when it is first behind, and is forgotten when it is not. Raises `ModelError` as
+    `inactive_since`.
     """
     if isinstance(event, RemovalDone):
         return (state.forget(event.writer) if event.removed else state), ()
-    previous_lower = None if event.previous is None else event.previous.lower
+    now_ms, previous_lower = event.now_ms, None if event.previous is None else event.previous.lower
     found: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
     for writer, mark in event.marks.items():
-        state, status = track(
-            state,
-            writer,
-            mark,
-            previous_lower=previous_lower,
-            now_ms=event.now_ms,
-            rules=rules,
-            noted_ms=event.noted_ms,
-        )
-        found[status][writer] = mark
+        start_ms = now_ms
+        if _is_behind(mark, previous_lower):
+            state = state.found_behind(writer, now_ms)
+            start_ms = inactive_since(
+                state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=event.noted_ms
+            )
+        else:
+            state = state.forget(writer)
+        found[classify(mark, previous_lower, now_ms - start_ms, rules.timeout_ms)][writer] = mark
     inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
     verdict, reason = _verdict(event, found, rules)
@@ -235,8 +210,10 @@ def _verdict(
     counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
     if not counted and not lagging:
         return LeaveBucket(), "no active writer"
-    if lagging:
-        return None, "waits for " + ", ".join(_held_by(w, m, event.previous) for w, m in lagging.items())
+    if lagging and event.previous is not None:
+        bound = f"previous lower bound {grouped(event.previous.lower)}"
+        waits = [f"{writer} (last noted {grouped(mark.time)}, {bound})" for writer, mark in lagging.items()]
+        return None, f"waits for {', '.join(waits)}"
     times = {writer: mark.time for writer, mark in counted.items()}
     if event.previous is None and min(times.values()) <= MIN_TIME:
         return None, "time not advanced"
@@ -252,8 +229,3 @@ def _verdict(
     except CutError as error:
         return None, f"cut failed: {error.reason}"
     return Append(Watermark(min(times.values()), max(times.values()), cut, times)), ""
-
-
-def _held_by(writer: str, mark: WriterMark, previous: Watermark | None) -> str:
-    bound = "" if previous is None else f", previous lower bound {grouped(previous.lower)}"
-    return f"{writer} (last noted {grouped(mark.time)}{bound})"

@@ -21,8 +21,9 @@ and that of the least loaded reader shrinks by it, and it gives the one with whi
 lightest.
 
 Source: PDP-33, Client Changes (reader group state, getCheckpoint, getStreamCut), and PDP-33, Future Possibilities
-(rebalancing by time instead of bytes); upstream classes `ReaderGroupState`, `ReaderGroupStateManager`,
-`ReaderGroupImpl`, `CheckpointState`, `CheckpointImpl` and `StateSynchronizerImpl`.
+(rebalancing by time instead of bytes); upstream classes `ReaderGroupState` and its updates, `PositionImpl`,
+`ReaderGroupStateManager` (findSegmentToReleaseIfRequired, calculateNumSegmentsToAcquire), `ReaderGroupImpl`
+(resetReaderGroup; issue 4194), `CheckpointState`, `CheckpointImpl` and `StateSynchronizerImpl` (conditionallyWrite).
 """
 
 from __future__ import annotations
@@ -46,10 +47,7 @@ class Shared(Generic[T]):
     revision: int = 0
 
     def replace_if(self, revision: int, value: T) -> tuple[Shared[T], bool]:
-        """The new value if the revision is still the present one; else the same as before, and False.
-
-        Source: upstream class `StateSynchronizerImpl` (conditionallyWrite).
-        """
+        """The new value if the revision is still the present one; else the same as before, and False."""
         return (Shared(value, revision + 1), True) if revision == self.revision else (self, False)
 
 
@@ -77,13 +75,13 @@ class GroupState:
     def create(cls, offsets: Mapping[int, int], *, ends: Mapping[int, int] | None = None) -> GroupState:
         """A group that starts at the given offsets and stops at `ends`, with no reader.
 
-        Raises `ModelError` for a negative offset. Source: upstream class `ReaderGroupState` (ReaderGroupStateInit).
+        Raises `ModelError` for a negative offset.
         """
         known = ReaderPosition(offsets).offsets
         return cls(known, dict.fromkeys(known), resume=known, ends=ReaderPosition(ends or {}).offsets)
 
     def add_reader(self, reader: str) -> GroupState:
-        """The group with one more reader. Raises `ModelError` if it is in already. Source: upstream `AddReader`."""
+        """The group with one more reader. Raises `ModelError` if it is in already."""
         if reader in self.readers:
             raise ModelError(f"Reader {reader} is in the group already.", remedy="Give every reader its own name.")
         return replace(self, readers=self.readers | {reader})
@@ -92,7 +90,7 @@ class GroupState:
         """The group without a reader; its segments are free and keep their last-read offsets.
 
         What it had finished but not completed will be read again by its next owner. Raises `ModelError` for an
-        unknown reader. Source: upstream class `ReaderGroupState` (RemoveReader).
+        unknown reader.
         """
         self._refuse_unknown(reader)
         owned = {segment for segment, owner in self.owners.items() if owner == reader}
@@ -109,7 +107,6 @@ class GroupState:
         """The group after a reader has taken a free segment; its offset does not change.
 
         Raises `ModelError` when the reader is unknown, or the segment is not there or not free.
-        Source: upstream class `ReaderGroupState` (AcquireSegment).
         """
         self._refuse_unknown(reader)
         if self.owners.get(segment, reader) is not None:
@@ -122,7 +119,6 @@ class GroupState:
 
         The next owner begins there, and a reader that loses its last segment leaves the map of times.
         Raises `ModelError` when the reader does not own it or the offset is negative.
-        Source: upstream class `ReaderGroupState` (ReleaseSegment).
         """
         self._refuse_foreign(reader, segment)
         offsets = ReaderPosition({**self.offsets, segment: offset}).offsets
@@ -140,7 +136,6 @@ class GroupState:
         """The group after a reader has published offsets; segments that are not in the state are ignored.
 
         Raises `ModelError` for an unknown reader or a negative offset.
-        Source: upstream class `ReaderGroupState` (UpdatingDistances / position update).
         """
         self._refuse_unknown(reader)
         known = {segment: offset for segment, offset in offsets.items() if segment in self.offsets}
@@ -149,7 +144,7 @@ class GroupState:
     def finish(self, reader: str, segment: int) -> GroupState:
         """The group after a reader has read a sealed segment to its end, before its completion is recorded.
 
-        Raises `ModelError` when the reader does not own it. Source: upstream class `PositionImpl` (offset -1).
+        Raises `ModelError` when the reader does not own it.
         """
         self._refuse_foreign(reader, segment)
         return replace(self, finished=self.finished | {segment})
@@ -159,22 +154,19 @@ class GroupState:
 
         A successor appears at offset 0 when none of its predecessors is left; beyond the end of a bounded group
         there are none. Raises `ModelError` when the reader does not own the segment.
-        Source: upstream class `ReaderGroupState` (SegmentCompleted).
         """
         self._refuse_foreign(reader, segment)
         following = {} if segment in self.ends else successors
         waiting = {future: left - {segment} for future, left in {**following, **self.pending}.items()}
         ready = sorted(future for future, left in waiting.items() if not left)
-        offsets = {s: offset for s, offset in self.offsets.items() if s != segment}
-        resume = {s: offset for s, offset in self.resume.items() if s != segment}
-        owners = {s: owner for s, owner in self.owners.items() if s != segment}
+        starts, owners = dict.fromkeys(ready, 0), _without(self.owners, segment)
         return replace(
             self,
-            offsets=ReaderPosition({**offsets, **dict.fromkeys(ready, 0)}).offsets,
+            offsets=ReaderPosition({**_without(self.offsets, segment), **starts}).offsets,
             owners={**owners, **dict.fromkeys(ready)},
             pending={future: left for future, left in waiting.items() if left},
             finished=self.finished - {segment},
-            resume={**resume, **dict.fromkeys(ready, 0)},
+            resume={**_without(self.resume, segment), **starts},
             times=_times_of_owners(self.times, owners),
         )
 
@@ -194,10 +186,7 @@ class GroupState:
 
     @property
     def time(self) -> int | None:
-        """The minimum of the map of times; None while a reader in it has passed nothing, or nobody is in it.
-
-        Source: PDP-33, Client Changes (getCurrentTimeWindow).
-        """
+        """The minimum of the map of times; None while a reader in it has passed nothing, or nobody is in it."""
         known = [time for time in self.times.values() if time is not None]
         return min(known) if known and len(known) == len(self.times) else None
 
@@ -211,7 +200,7 @@ class GroupState:
         return ReaderPosition({s: o for s, o in position.offsets.items() if s in mine}, position.finished & mine)
 
     def owned(self, reader: str) -> tuple[int, ...]:
-        """The segments of a reader, ascending. Source: upstream class `ReaderGroupState` (getSegments)."""
+        """The segments of a reader, ascending."""
         return tuple(sorted(segment for segment, owner in self.owners.items() if owner == reader))
 
     @property
@@ -239,6 +228,14 @@ def _times_of_owners(times: Mapping[str, int | None], owners: Mapping[int, str |
     return {reader: time for reader, time in times.items() if reader in owning}
 
 
+def _without(offsets: Mapping[int, T], segment: int) -> dict[int, T]:
+    return {other: offset for other, offset in offsets.items() if other != segment}
+
+
+Place = tuple[str, int]
+"""A stream and a segment of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamPlace:
     """Where a group is in one stream: offsets of open segments, and the segments that wait for predecessors.
@@ -251,108 +248,53 @@ class StreamPlace:
     marks_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCheckpoint:
-    """A checkpoint: its name and the place in each stream."""
-
-    name: str
-    places: Mapping[str, StreamPlace]
+Checkpoint = Mapping[str, StreamPlace]
+"""A checkpoint: the place in each stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCheckpoint:
-    """A checkpoint that some readers have not reported for; `offsets` and `writer_marks` are by stream."""
+    """A checkpoint that the readers in `waiting` have not reported for; `offsets` and `marks` are what others have.
+
+    `marks` has for each stream where the reader is that is least far in the marks segment.
+    """
 
     name: str
     waiting: frozenset[str]
-    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    offsets: Mapping[Place, int] = field(default_factory=dict)
     marks: Mapping[str, int] = field(default_factory=dict)
-
-    def report(
-        self, reader: str, offsets: Mapping[str, Mapping[int, int]], marks: Mapping[str, int] | None = None
-    ) -> PendingCheckpoint:
-        """After a reader's report: its offsets, and where it is in the marks segments. A second one changes nothing.
-
-        Source: upstream class `CheckpointState` (readerCheckpointed).
-        """
-        if reader not in self.waiting:
-            return self
-        lowest = dict(self.marks)
-        for stream, offset in (marks or {}).items():
-            lowest[stream] = min(offset, lowest.get(stream, offset))
-        merged = {stream: {**self.offsets.get(stream, {}), **mine} for stream, mine in offsets.items()}
-        return replace(self, waiting=self.waiting - {reader}, offsets={**self.offsets, **merged}, marks=lowest)
-
-    def without(self, reader: str) -> PendingCheckpoint:
-        """After a reader has left: it is not waited for. Source: upstream class `CheckpointState` (removeReader)."""
-        return replace(self, waiting=self.waiting - {reader})
-
-    def complete(self, streams: Mapping[str, GroupState]) -> GroupCheckpoint | None:
-        """The checkpoint, or None while somebody has to report.
-
-        Segments without a report count where their next owner begins.
-        """
-        if self.waiting:
-            return None
-        places = {}
-        for stream, state in streams.items():
-            reported = self.offsets.get(stream, {})
-            offsets = {segment: reported.get(segment, state.resume[segment]) for segment in state.offsets}
-            places[stream] = StreamPlace(offsets, state.pending, self.marks.get(stream))
-        return GroupCheckpoint(self.name, places)
-
-
-def checkpointed(state: GroupState, place: StreamPlace) -> GroupState:
-    """The group after a checkpoint: what a crashed reader leaves is read again from there on.
-
-    Source: upstream class `ReaderGroupState` (CheckpointReader).
-    """
-    return replace(state, resume={**state.resume, **{s: o for s, o in place.offsets.items() if s in state.offsets}})
-
-
-def reset(state: GroupState, place: StreamPlace, *, ranges: bool = True) -> GroupState:
-    """The group back at a checkpoint, with its readers and no owner; without `ranges` no key range is known.
-
-    Source: upstream classes `ReaderGroupImpl` (resetReaderGroup) and issue 4194.
-    """
-    begun = GroupState.create(place.offsets, ends=state.ends)
-    rangeless = frozenset() if ranges else frozenset(begun.offsets)
-    return replace(begun, pending=place.pending, readers=state.readers, rangeless=rangeless)
-
-
-Place = tuple[str, int]
-"""A stream and a segment of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The whole shared state of a reader group; `streams` holds each stream's part."""
+    """The whole shared state of a reader group; `streams` holds each stream's part.
+
+    `origin` is the checkpoint that the group was last taken back to.
+    """
 
     streams: Mapping[str, GroupState]
     readers: frozenset[str] = frozenset()
     generation: int = 0
     pending: PendingCheckpoint | None = None
-    checkpoints: Mapping[str, GroupCheckpoint] = field(default_factory=dict)
-    origin: GroupCheckpoint | None = None
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    origin: Checkpoint | None = None
 
     def add_reader(self, reader: str) -> Membership:
-        """One more reader. Raises `ModelError` if it is in already. Source: upstream class `AddReader`."""
+        """One more reader. Raises `ModelError` if it is in already."""
         return replace(self._all(lambda state: state.add_reader(reader)), readers=self.readers | {reader})
 
     def remove_reader(self, reader: str, at: Mapping[Place, int] | None = None) -> Membership:
         """Without a reader: its segments are free, at the offsets `at` if it says goodbye.
 
         A checkpoint does not wait for it. Raises `ModelError` for an unknown reader.
-        Source: upstream class `ReaderGroupState` (RemoveReader).
         """
         state = self
-        for (stream, segment), offset in (at or {}).items():
-            if self.streams[stream].owners.get(segment) == reader:
-                state = state.release(reader, (stream, segment), offset)
+        for place, offset in self._owned_of(reader, at or {}).items():
+            state = state.release(reader, place, offset)
         state = replace(state._all(lambda part: part.remove_reader(reader)), readers=self.readers - {reader})
         if state.pending is None:
             return state
-        return replace(state, pending=state.pending.without(reader))._completed()
+        return replace(state, pending=replace(state.pending, waiting=state.pending.waiting - {reader}))._completed()
 
     def acquire(self, reader: str, place: Place) -> Membership:
         """After a reader has taken a free segment. Raises `ModelError` as `GroupState.acquire`."""
@@ -363,17 +305,13 @@ class Membership:
         return self._one(place[0], lambda state: state.release(reader, place[1], offset))
 
     def publish(self, reader: str, offsets: Mapping[Place, int]) -> Membership:
-        """After a reader has published offsets, of segments that it owns only.
-
-        Raises `ModelError` for an unknown reader. Source: upstream class `ReaderGroupState` (UpdatingDistances).
-        """
-        state = self
-        for name, part in self.streams.items():
-            mine = {s: o for (stream, s), o in offsets.items() if stream == name and part.owners.get(s) == reader}
-            moved = {segment: offset for segment, offset in mine.items() if part.offsets[segment] != offset}
-            if moved:
-                state = replace(state, streams={**state.streams, name: part.publish(reader, moved)})
-        return state
+        """After a reader has published offsets, of segments that it owns only."""
+        moved: dict[str, dict[int, int]] = {}
+        for (stream, segment), offset in self._owned_of(reader, offsets).items():
+            if self.streams[stream].offsets[segment] != offset:
+                moved.setdefault(stream, {})[segment] = offset
+        parts = {stream: self.streams[stream].publish(reader, mine) for stream, mine in moved.items()}
+        return replace(self, streams={**self.streams, **parts}) if parts else self
 
     def complete(self, reader: str, place: Place, successors: Mapping[int, frozenset[int]]) -> Membership:
         """After a segment is read to its end. Raises `ModelError` as `GroupState.complete`."""
@@ -393,32 +331,40 @@ class Membership:
         return replace(self, pending=PendingCheckpoint(name, self.readers))._completed()
 
     def report(self, reader: str, offsets: Mapping[Place, int], marks: Mapping[str, int] | None = None) -> Membership:
-        """After a reader's report for the checkpoint under way, which publishes its offsets too.
+        """After a reader's report for the checkpoint under way, which publishes its offsets too; only the first counts.
 
-        Raises `ModelError` when none is under way. Source: upstream class `ReaderGroupState` (CheckpointReader).
+        Raises `ModelError` when no checkpoint is under way.
         """
         if self.pending is None:
             raise ModelError("No checkpoint is under way.", remedy="Begin one first.")
-        state = self.publish(reader, offsets)
-        mine = {
-            name: {s: o for (stream, s), o in offsets.items() if stream == name and part.owners.get(s) == reader}
-            for name, part in self.streams.items()
-        }
-        return replace(state, pending=self.pending.report(reader, mine, marks))._completed()
+        state, pending = self.publish(reader, offsets), self.pending
+        if reader not in pending.waiting:
+            return state
+        lowest = {stream: min(offset, pending.marks.get(stream, offset)) for stream, offset in (marks or {}).items()}
+        reported = PendingCheckpoint(
+            pending.name,
+            pending.waiting - {reader},
+            {**pending.offsets, **self._owned_of(reader, offsets)},
+            {**pending.marks, **lowest},
+        )
+        return replace(state, pending=reported)._completed()
 
     def reset(self, name: str, *, ranges: bool = True) -> Membership:
         """Back at a completed checkpoint: nobody owns anything and every reader begins anew.
 
-        Raises `ModelError` for an unknown checkpoint. Source: upstream class `ReaderGroupImpl` (resetReaderGroup).
+        Without `ranges` no key range is known. Raises `ModelError` for an unknown checkpoint.
         """
         if name not in self.checkpoints:
             raise ModelError(f"There is no checkpoint {name}.", remedy="Name one that is complete.")
-        origin = self.checkpoints[name]
-        streams = {stream: reset(state, origin.places[stream], ranges=ranges) for stream, state in self.streams.items()}
+        origin, streams = self.checkpoints[name], {}
+        for stream, state in self.streams.items():
+            begun = GroupState.create(origin[stream].offsets, ends=state.ends)
+            rangeless = frozenset() if ranges else frozenset(begun.offsets)
+            streams[stream] = replace(begun, pending=origin[stream].pending, readers=state.readers, rangeless=rangeless)
         return replace(self, streams=streams, generation=self.generation + 1, pending=None, origin=origin)
 
     def owned(self, reader: str) -> tuple[Place, ...]:
-        """The segments of a reader, stream by stream. Source: upstream class `ReaderGroupState` (getSegments)."""
+        """The segments of a reader, stream by stream."""
         return tuple((name, segment) for name, state in self.streams.items() for segment in state.owned(reader))
 
     @property
@@ -433,16 +379,31 @@ class Membership:
 
     @property
     def size(self) -> int:
-        """The number of segments in the state. Source: upstream class `ReaderGroupState` (getNumberOfSegments)."""
+        """The number of segments in the state."""
         return sum(len(state.offsets) for state in self.streams.values())
 
     def _completed(self) -> Membership:
-        """With the checkpoint under way recorded if nobody has to report any more."""
-        found = self.pending.complete(self.streams) if self.pending is not None else None
-        if found is None:
+        """With the checkpoint under way recorded if nobody has to report any more.
+
+        Segments without a report count where their next owner begins. What a crashed reader leaves is read again from
+        the checkpoint on.
+        """
+        if self.pending is None or self.pending.waiting:
             return self
-        streams = {name: checkpointed(state, found.places[name]) for name, state in self.streams.items()}
-        return replace(self, streams=streams, pending=None, checkpoints={**self.checkpoints, found.name: found})
+        places, streams = {}, {}
+        for stream, state in self.streams.items():
+            offsets = {s: self.pending.offsets.get((stream, s), state.resume[s]) for s in state.offsets}
+            places[stream] = StreamPlace(offsets, state.pending, self.pending.marks.get(stream))
+            streams[stream] = replace(state, resume={**state.resume, **offsets})
+        return replace(self, streams=streams, pending=None, checkpoints={**self.checkpoints, self.pending.name: places})
+
+    def _owned_of(self, reader: str, offsets: Mapping[Place, int]) -> dict[Place, int]:
+        """Of the offsets those of segments that a reader owns."""
+        return {
+            (stream, segment): offset
+            for (stream, segment), offset in offsets.items()
+            if self.streams[stream].owners.get(segment) == reader
+        }
 
     def _one(self, stream: str, change: Callable[[GroupState], GroupState]) -> Membership:
         return replace(self, streams={**self.streams, stream: change(self.streams[stream])})
@@ -459,7 +420,7 @@ def to_release(loads: Loads, reader: str, *, gain: int = 1) -> Place | None:
     """The segment that a reader should give back, or None.
 
     Nothing is given back for less than `gain`, nor the last segment of a reader. Raises `KeyError` for an unknown
-    reader. Source: upstream class `ReaderGroupStateManager` (findSegmentToReleaseIfRequired).
+    reader.
     """
     mine = loads[reader]
     load = sum(mine.values())
@@ -472,16 +433,10 @@ def to_release(loads: Loads, reader: str, *, gain: int = 1) -> Place | None:
 
 
 def is_least_loaded(loads: Loads, reader: str) -> bool:
-    """Whether a free segment is for this reader: the least loaded, of those the one with fewest segments, by name.
-
-    Source: upstream class `ReaderGroupStateManager` (the acquire timer grows with the load).
-    """
+    """Whether a free segment is for this reader: the least loaded, of those the one with fewest segments, by name."""
     return reader == min(loads, key=lambda name: (sum(loads[name].values()), len(loads[name]), name))
 
 
 def fair_share(segments: int, readers: int) -> int:
-    """How many segments a reader may own: its even share, rounded up.
-
-    Source: upstream class `ReaderGroupStateManager` (calculateNumSegmentsToAcquire).
-    """
+    """How many segments a reader may own: its even share, rounded up."""
     return -(-segments // max(1, readers))

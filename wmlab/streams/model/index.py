@@ -9,12 +9,14 @@ The log is written first, so the index may be shorter: after a crash between the
 is about to write. Whoever appends next writes what is missing from the tail of the log, and only if the index still
 ends where it was read to end. The questions look at the tail of the log themselves, so they never miss an entry.
 
-Source: PDP-33, Future Possibilities (index segment); Pravega has no index (issue 4098).
+Source: PDP-33, Future Possibilities (index segment) and Client Changes (the readers' offset in the special segment);
+upstream `WatermarkReaderImpl`. Pravega has no index (issue 4098); recovery is wmlab's.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -87,24 +89,16 @@ class MarksIndex:
         """
         return (self.append(records), True) if len(self.content) == expected_bytes else (self, False)
 
-    def place_of(self, time: int) -> int | None:
-        """The place of the record with the largest time not beyond `time`, or None."""
-        place = _first(0, len(self), lambda p: self[p].time > time)
-        return place - 1 if place else None
-
     def __repr__(self) -> str:
         last = self.last
         return f"MarksIndex({len(self)} records{'' if last is None else f', last {tuple(last)}'})"
 
 
 def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, ...]:
-    """The records of the log's entries that the index does not have yet, oldest first.
-
-    Source: PDP-33, Future Possibilities; recovery is wmlab's.
-    """
-    last = index.last
-    known = last is not None and last.offset >= log.oldest
-    begin = last.offset if last is not None and known else log.oldest
+    """The records of the log's entries that the index does not have yet, oldest first."""
+    begin, known = log.oldest, False
+    if index.last is not None and index.last.offset >= log.oldest:
+        begin, known = index.last.offset, True
     entries = log.read_after(begin)
     starts = (begin, *(revision for revision, _ in entries))
     records = tuple(IndexRecord(mark.lower, start) for start, (_, mark) in zip(starts, entries, strict=False))
@@ -121,11 +115,11 @@ def stream_cut_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> Pos
     """The closest stream cut for a time: that of the last watermark not beyond it, None before the first.
 
     As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
-    Raises `TruncatedError` when the entry was truncated. Source: PDP-33, Future Possibilities; issue 4098.
+    Raises `TruncatedError` when the entry was truncated.
     """
     index = caught_up(index, log)
-    place = index.place_of(time)
-    return None if place is None else log.first_after(index[place].offset)[1].cut
+    later = _first(0, len(index), lambda place: index[place].time > time)
+    return log.first_after(index[later - 1].offset)[1].cut if later else None
 
 
 def window_at(
@@ -135,7 +129,7 @@ def window_at(
 
     `lower` is that of the last watermark passed there, `upper` that of the first one ahead everywhere; None: there is
     no such watermark. The search relies on cuts that never move back, as the sound algorithm makes them; among others
-    it still finds a watermark that is passed. Source: PDP-33, Future Possibilities; upstream `WatermarkReaderImpl`.
+    it still finds a watermark that is passed.
     """
     index = caught_up(index, log)
 
@@ -152,20 +146,11 @@ def window_at(
 
 
 def start_of(log: MarksLog[Watermark], lower: int | None) -> int:
-    """Where the entry with this lower bound begins in the log; its oldest revision when there is none.
-
-    Source: PDP-33, Client Changes (the offset of readers in the special segment).
-    """
+    """Where the entry with this lower bound begins in the log; its oldest revision when there is none."""
     place = 0 if lower is None else _first(0, len(log.entries), lambda p: log.entries[p][1].lower >= lower)
     return log.entries[place - 1][0] if 0 < place < len(log.entries) else log.oldest
 
 
 def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
     """The first place in [low, high) for which a monotone condition holds; `high` if there is none."""
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return low + bisect_left(range(low, high), True, key=holds)

@@ -4,7 +4,8 @@ A revision is the number of bytes up to the END of an entry, so reading "from" a
 A conditional append names the revision it expects at the end. One more revision, the mark pointer, is kept beside the
 log and moved by compare-and-set only; it tells the next cycle where to start reading.
 
-Source: PDP-33, Internal Changes (marks segment); upstream classes `RevisionedStreamClientImpl` and `WatermarkClient`.
+Source: PDP-33, Internal Changes (marks segment); upstream classes `Watermark`, `RevisionedStreamClientImpl`,
+`TruncatedDataException`, `NoSuchSegmentException` and `WatermarkClient` (reinitialize, completeIteration).
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ _BYTES_PER_SEGMENT = 16
 class Watermark:
     """An entry of the log: time bounds, stream cut, and the counted writers with the time each had noted.
 
-    Raises `ModelError` when lower > upper. Pravega stores no writers; the design promises them.
-    Source: PDP-33, Internal Changes; upstream class `Watermark`.
+    Raises `ModelError` when lower > upper. Pravega stores no writers; the design has them.
     """
 
     lower: int
@@ -44,11 +44,11 @@ class Watermark:
 
 
 class TruncatedError(ModelError):
-    """Reading from before the start of a truncated log. Source: upstream class `TruncatedDataException`."""
+    """Reading from before the start of a truncated log."""
 
 
 class NoSuchLogError(ModelError):
-    """Using the marks segment of a stream that was deleted. Source: upstream class `NoSuchSegmentException`."""
+    """Using the marks segment of a stream that was deleted."""
 
 
 # Without slots: on Python 3.11 a frozen generic dataclass with slots cannot be made as MarksLog[Watermark]().
@@ -100,11 +100,6 @@ class MarksLog(Generic[T]):
             raise ModelError(f"Revision {stop} lies before {start}.", remedy="Give the earlier revision first.")
         return self.entries[self._index(start) : self._index(stop)]
 
-    def cursor(self, revision: int) -> LogCursor:
-        """An iterator from a revision to the present end. Raises as `read_after`."""
-        self._index(revision)
-        return LogCursor(revision, self.end)
-
     def truncate(self, revision: int) -> MarksLog[T]:
         """The log without the entries up to a revision; never moves the start back.
 
@@ -132,30 +127,9 @@ class MarksLog(Generic[T]):
         return index
 
 
-@dataclass(frozen=True, slots=True)
-class LogCursor:
-    """An iterator over a log, bounded by the log's end at its creation."""
-
-    revision: int
-    stop: int
-
-    def next(self, log: MarksLog[T]) -> tuple[LogCursor, tuple[int, T] | None]:
-        """The moved cursor and the next (revision, entry), or None when it is exhausted.
-
-        Raises `TruncatedError` when the log was truncated past it.
-        """
-        found = log.read_after(self.revision)
-        if self.revision >= self.stop or not found:
-            return self, None
-        return LogCursor(found[0][0], self.stop), found[0]
-
-
 @dataclass(frozen=True)
 class LeaderView(Generic[T]):
-    """The log as one cycle of a leader sees it: mark pointer, last entry after it, expected end.
-
-    Source: upstream class `WatermarkClient` (reinitialize).
-    """
+    """The log as one cycle of a leader sees it: mark pointer, last entry after it, expected end."""
 
     pointer: int
     previous: tuple[int, T] | None
@@ -170,35 +144,23 @@ def open_view(log: MarksLog[T], *, number: int | None = None) -> tuple[MarksLog[
     """What a cycle reads first: sets an unset mark pointer to the oldest revision, reads the entries after it.
 
     `number` is the marks segment that the leader remembers. Raises `NoSuchLogError` when that was deleted, and
-    `TruncatedError` when the pointer lies before the start. Source: upstream class `WatermarkClient` (reinitialize).
+    `TruncatedError` when the pointer lies before the start.
     """
     if number is not None and number != log.number:
         raise NoSuchLogError(
             f"Marks segment {number} was deleted.", remedy=f"Forget it and start again with segment {log.number}."
         )
-    if log.pointer is None:
-        log, _ = log.move_pointer(None, log.oldest)
     pointer = log.oldest if log.pointer is None else log.pointer
     after = log.read_after(pointer)
-    return log, LeaderView(pointer, after[-1] if after else None)
+    return replace(log, pointer=pointer), LeaderView(pointer, after[-1] if after else None)
 
 
 def settle_pointer(log: MarksLog[T], view: LeaderView[T]) -> MarksLog[T]:
-    """The log after a leader that has appended moved the mark pointer to the entry before; nothing if another did.
+    """The log after a leader that has appended moved the mark pointer to the entry before; the same if another did.
 
-    Source: upstream class `WatermarkClient` (completeIteration).
+    The pointer may be left behind: then the next cycle reads a few more entries.
     """
     return log if view.previous is None else log.move_pointer(view.pointer, view.previous[0])[0]
-
-
-def emit(log: MarksLog[T], view: LeaderView[T], entry: T) -> tuple[MarksLog[T], int | None]:
-    """What a cycle does last: append if nobody else has; then move the pointer to the previous entry.
-
-    Gives the new revision, or None when another leader was first. The pointer may be left behind: then the next cycle
-    reads a few more entries. Source: upstream class `WatermarkClient` (completeIteration).
-    """
-    log, revision = log.append_if(view.expected_end, entry)
-    return log if revision is None else settle_pointer(log, view), revision
 
 
 def entry_bytes(entry: object) -> int:

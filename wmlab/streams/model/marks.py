@@ -7,21 +7,24 @@ because any controller may take the note and two processes may use one writer id
 
 Two rules judge a note. "implementation" is what Pravega does: the time must not be smaller, and no segment common to
 both positions may have a smaller offset. "design" is what the design text asks for: the time must be larger, and the
-position must not lie behind the recorded one at any key, compared as `behind_at_a_key` states.
+position must not lie behind the recorded one at any key, compared as `position.behind_at_a_key` states.
 
-Source: PDP-33, Metadata, PDP-33, Writer Marks, PDP-33, Client Changes, and PDP-33, Event Writer API Changes; upstream
-classes `PersistentStreamBase` (writer marks), `EventStreamWriterImpl` and `SegmentSelector`.
+Source: PDP-33, Metadata, PDP-33, Writer Marks, PDP-33, Client Changes, PDP-33, Config Changes
+(automaticallyNoteTime), and PDP-33, Event Writer API Changes; upstream classes `PersistentStreamBase` (noteWriterMark,
+compareWriterPositions, shutdownWriter, removeWriter), `WriterMark`, `WriterTimestampResult`, `VersionedMetadata`,
+`StoreException`, `EventStreamWriterImpl`, `SegmentOutputStreamImpl` and `SegmentSelector`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, StrEnum
+from enum import StrEnum
+from types import EllipsisType
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.position import Position
+from wmlab.streams.model.position import Position, behind_at_a_key, is_less
 from wmlab.streams.model.segment import Segment
 
 
@@ -34,7 +37,6 @@ def acknowledge(position: Position, segment: int, length: int) -> Position:
     """The position after an acknowledgement that carries the segment's length in bytes; offsets never go back.
 
     Raises `ModelError` when the writer does not hold the segment or the length is negative.
-    Source: PDP-33, Client Changes; upstream class `SegmentOutputStreamImpl`.
     """
     if segment not in position:
         raise ModelError(f"The writer does not hold segment {segment}.", remedy="Let it open the segment first.")
@@ -49,10 +51,7 @@ def remove_segment(position: Position, segment: int) -> Position:
 
 @dataclass(frozen=True, slots=True)
 class AutomaticNotes:
-    """Automatic mode: the wall clock is noted every `period_ms`, for the first time after `first_after_ms`.
-
-    Source: PDP-33, Config Changes (automaticallyNoteTime); upstream class `EventStreamWriterImpl`.
-    """
+    """Automatic mode: the wall clock is noted every `period_ms`, for the first time after `first_after_ms`."""
 
     period_ms: int = 5_000
     first_after_ms: int = 5_000
@@ -63,7 +62,7 @@ class AutomaticNotes:
 
 
 def refuse_explicit_note(automatic: AutomaticNotes | None) -> None:
-    """Nothing, or `ModelError` in automatic mode. Source: upstream class `EventStreamWriterImpl` (noteTime)."""
+    """Nothing, or `ModelError` in automatic mode."""
     if automatic is not None:
         raise ModelError(
             "A writer that notes time automatically cannot note it explicitly.",
@@ -76,10 +75,7 @@ NoteRule = Literal["implementation", "design"]
 
 @dataclass(frozen=True, slots=True)
 class WriterMark:
-    """What a writer last noted: time, position, and whether it is alive (not shut down).
-
-    Source: PDP-33, Metadata; upstream class `WriterMark`.
-    """
+    """What a writer last noted: time, position, and whether it is alive (not shut down)."""
 
     time: int
     position: Position
@@ -87,7 +83,7 @@ class WriterMark:
 
 
 class NoteOutcome(StrEnum):
-    """The answer to a note. Source: upstream classes `WriterTimestampResult` and `StoreException`."""
+    """The answer to a note."""
 
     SUCCESS = "success"
     INVALID_TIME = "invalid time"
@@ -97,21 +93,13 @@ class NoteOutcome(StrEnum):
 
 
 class StoreOutcome(StrEnum):
-    """The answer of the metadata store. Source: upstream class `StoreException`."""
+    """The answer of the metadata store."""
 
     OK = "ok"
     DATA_EXISTS = "data exists"
     WRITE_CONFLICT = "write conflict"
     DATA_NOT_FOUND = "data not found"
     UNKNOWN_WRITER = "unknown writer"
-
-
-class _Unread(Enum):
-    UNREAD = "unread"
-
-
-UNREAD: Final = _Unread.UNREAD
-"""In place of a record read earlier: read it now."""
 
 
 def judge_note(
@@ -133,50 +121,26 @@ def judge_note(
         return NoteOutcome.INVALID_TIME
     if not positions_ordered(stored.position, position):
         return NoteOutcome.INVALID_POSITION
-    if rule == "design" and behind_at_a_key(stored.position, position, _required(segments)):
-        return NoteOutcome.INVALID_POSITION
+    if rule == "design":
+        if segments is None:
+            raise ModelError("The rule 'design' compares positions by key.", remedy="Pass the stream's segments.")
+        if behind_at_a_key(stored.position, position, segments):
+            return NoteOutcome.INVALID_POSITION
     return NoteOutcome.SUCCESS
 
 
 def positions_ordered(first: Position, second: Position) -> bool:
     """Whether `second` is acceptable after `first`: no segment common to both has a smaller offset in `second`.
 
-    None is smaller than every offset. Positions without a common segment are always ordered, even if the second one
-    lies before the first. Source: upstream class `PersistentStreamBase` (compareWriterPositions).
+    Positions without a common segment are always ordered, even if the second one lies before the first.
     """
     recorded = dict(first.items())
-    for segment, offset in second.items():
-        before = recorded.get(segment)
-        if before is not None and (offset is None or offset < before):
-            return False
-    return True
-
-
-def behind_at_a_key(first: Position, second: Position, segments: Mapping[int, Segment]) -> bool:
-    """Whether `second` lies behind `first` at any key that both cover.
-
-    At each key the latest segment of either position counts, together with its offset: an older segment, or the same
-    one with a smaller offset, is behind. Keys that only one position covers are not compared. A segment that the
-    stream never had is behind everything. Source: PDP-33, Metadata ("position greater than or equal").
-    """
-    if any(segment not in segments for segment in second):
-        return True
-    known = [segment for segment in first if segment in segments]
-    for key in {segments[s].keys.low for s in (*known, *second)}:
-        before = max((s for s in known if segments[s].keys.contains(key)), default=None)
-        after = max((s for s in second if segments[s].keys.contains(key)), default=None)
-        if (
-            before is not None
-            and after is not None
-            and (after, _order(second[after])) < (before, _order(first[before]))
-        ):
-            return True
-    return False
+    return not any(is_less(offset, recorded.get(segment)) for segment, offset in second.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """A stored mark with the version that a compare-and-set has to name. Source: upstream `VersionedMetadata`."""
+    """A stored mark with the version that a compare-and-set has to name."""
 
     mark: WriterMark
     version: int
@@ -184,10 +148,7 @@ class Versioned:
 
 @dataclass(frozen=True, slots=True)
 class MarkTable:
-    """The writer marks of one stream: an immutable, versioned store. Versions are never used twice.
-
-    Source: PDP-33, Metadata; upstream class `PersistentStreamBase` (writer marks).
-    """
+    """The writer marks of one stream: an immutable, versioned store. Versions are never used twice."""
 
     records: Mapping[str, Versioned] = field(default_factory=dict)
     next_version: int = 0
@@ -199,16 +160,15 @@ class MarkTable:
         position: Position,
         *,
         rule: NoteRule = "implementation",
-        read: Versioned | Literal[_Unread.UNREAD] | None = UNREAD,
+        read: Versioned | EllipsisType | None = ...,
         segments: Mapping[int, Segment] | None = None,
     ) -> tuple[MarkTable, NoteOutcome]:
         """The table after a note, and its outcome; an accepted note makes the writer alive and replaces its position.
 
         `read` is the record as the controller read it; by default it reads now. If the record has changed since,
         the outcome is WRITE_CONFLICT, if it has gone DATA_NOT_FOUND. Raises `ModelError` as `judge_note`.
-        Source: upstream class `PersistentStreamBase` (noteWriterMark).
         """
-        seen = self.records.get(writer) if read is UNREAD else read
+        seen = self.records.get(writer) if read is ... else read
         outcome = judge_note(seen.mark if seen else None, time, position, rule=rule, segments=segments)
         if outcome is not NoteOutcome.SUCCESS:
             return self, outcome
@@ -236,8 +196,7 @@ class MarkTable:
     def shutdown(self, writer: str, *, version: int | None = None) -> tuple[MarkTable, StoreOutcome]:
         """Mark the writer as no longer alive, keeping time and position: OK or UNKNOWN_WRITER.
 
-        With the `version` that the controller read it may also be WRITE_CONFLICT. Source: PDP-33, Controller Changes
-        (writerShutdown); upstream class `PersistentStreamBase` (shutdownWriter).
+        With the `version` that the controller read it may also be WRITE_CONFLICT.
         """
         record = self.records.get(writer)
         if record is None:
@@ -245,10 +204,7 @@ class MarkTable:
         return self.update(writer, replace(record.mark, alive=False), record.version if version is None else version)
 
     def remove(self, writer: str, mark: WriterMark) -> tuple[MarkTable, StoreOutcome]:
-        """Delete a record if its whole mark still equals `mark`: OK, WRITE_CONFLICT or DATA_NOT_FOUND.
-
-        Source: upstream class `PersistentStreamBase` (removeWriter).
-        """
+        """Delete a record if its whole mark still equals `mark`: OK, WRITE_CONFLICT or DATA_NOT_FOUND."""
         if writer not in self.records:
             return self, StoreOutcome.DATA_NOT_FOUND
         if self.records[writer].mark != mark:
@@ -271,13 +227,3 @@ _NOTE_OUTCOMES: Final = {
     StoreOutcome.WRITE_CONFLICT: NoteOutcome.WRITE_CONFLICT,
     StoreOutcome.DATA_NOT_FOUND: NoteOutcome.DATA_NOT_FOUND,
 }
-
-
-def _order(offset: int | None) -> int:
-    return -1 if offset is None else offset
-
-
-def _required(segments: Mapping[int, Segment] | None) -> Mapping[int, Segment]:
-    if segments is None:
-        raise ModelError("The rule 'design' compares positions by key.", remedy="Pass the segments of the stream.")
-    return segments

@@ -1,31 +1,31 @@
-"""Positions: how far a writer, a reader group or a watermark has come in each segment.
+"""Positions: how far a writer, a reader group or a watermark has come in each segment, and how two of them compare.
 
 A writer's position says what has been acknowledged to it; a stream cut is a position that covers the whole key
 space; a reader group's position may also contain segments that are finished. An offset is a number of bytes. What
 has no number has no number here either: `None` is "nothing acknowledged yet" in a writer's position, and a finished
 segment is a member of `finished`. (Pravega writes -1 for both, and mistakes one for the other: issue 6510.)
 
-Source: PDP-33, Watermark Computation (position against stream cut); upstream classes `WriterPosition`,
-`StreamCutReferenceRecord` and `WatermarkReaderImpl`.
+Source: PDP-33, Controller Changes, Client Changes, Metadata ("position greater than or equal") and Watermark
+Computation; upstream classes `WriterPosition`, `StreamCutReferenceRecord`, `PositionImpl`, `RecordHelper` and
+`PersistentStreamBase`.
 """
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
-from enum import StrEnum
 from heapq import heapify, heappop, heappush
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.segment import Segment, as_segment_id, joined, overlap_free, segment_name
+from wmlab.streams.model.segment import Segment, as_segment_id, same_space, segment_name
 
 
 class Position(Mapping[int, int | None]):
     """Immutable, hashable map from segment id to offset in bytes; None: nothing acknowledged yet.
 
     Segments are given as ids or as "number@epoch" and kept in ascending order. Raises `ModelError` for a negative
-    offset or a name that is not a segment. Source: PDP-33, Controller Changes; upstream class `WriterPosition`.
+    offset or a name that is not a segment.
     """
 
     __slots__ = ("_offsets",)
@@ -74,16 +74,12 @@ class Position(Mapping[int, int | None]):
         return "{" + ", ".join(f"{segment_name(s)}: {'–' if o is None else o}" for s, o in self.items()) + "}"
 
 
-StreamCut = Position
-"""A position used as a stream cut: it covers the whole key space."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReaderPosition:
     """A reader group's position: offsets of open segments, and the segments it finished but has not released.
 
     Segments are given as ids or as "number@epoch"; a segment is in one of the two, never in both. Raises `ModelError`
-    for a negative offset or a segment in both. Source: PDP-33, Client Changes; upstream class `PositionImpl`.
+    for a negative offset or a segment in both.
     """
 
     offsets: Mapping[int, int]
@@ -114,41 +110,44 @@ class ReaderPosition:
         return "{" + ", ".join(f"{segment_name(s)}: {texts[s]}" for s in sorted(texts)) + "}"
 
 
-class Order(StrEnum):
-    """How a first stream cut lies to a second one. Source: upstream class `StreamCutComparison`."""
+def behind_at_a_key(
+    first: Mapping[int, int | None], second: Mapping[int, int | None], segments: Mapping[int, Segment]
+) -> bool:
+    """Whether `second` lies behind `first` at any key that both cover.
 
-    BEFORE = "before"
-    EQUAL_OR_AFTER = "equal or after"
-    OVERLAPS = "overlaps"
-
-
-def compare_cuts(first: Mapping[int, int | None], second: Mapping[int, int | None], history: StreamHistory) -> Order:
-    """Where `first` lies against `second`, compared at every key that both cover.
-
-    At a key the larger segment id is later; in the same segment the larger offset is later, None counting as 0.
-    Nowhere behind is EQUAL_OR_AFTER, nowhere ahead (and somewhere behind) is BEFORE, anything else OVERLAPS.
-    Raises `ModelError` for an unknown segment. Source: upstream class `PersistentStreamBase` (compareStreamCut).
+    At each key the latest segment of either position counts, together with its offset: an older segment, or the same
+    one with a smaller offset, is behind; None is smaller than every offset. Keys that only one position covers are not
+    compared. A segment that the stream never had is behind everything.
     """
-    ahead = behind = False
-    for mine in (history.segment(s) for s in first):
-        for theirs in (history.segment(s) for s in second):
-            if mine.keys.overlaps(theirs.keys):
-                left, right = (mine.id, first[mine.id] or 0), (theirs.id, second[theirs.id] or 0)
-                ahead, behind = ahead or left > right, behind or left < right
-    if not behind:
-        return Order.EQUAL_OR_AFTER
-    return Order.OVERLAPS if ahead else Order.BEFORE
+    if any(segment not in segments for segment in second):
+        return True
+    known = [segment for segment in first if segment in segments]
+    for key in {segments[s].keys.low for s in (*known, *second)}:
+        before = max((s for s in known if segments[s].keys.contains(key)), default=None)
+        after = max((s for s in second if segments[s].keys.contains(key)), default=None)
+        if before is None or after is None:
+            continue
+        if after < before or (after == before and is_less(second[after], first[before])):
+            return True
+    return False
+
+
+def floored(offsets: Mapping[int, int | None]) -> Position:
+    """The position with offset 0 where nothing is acknowledged."""
+    if isinstance(offsets, Position) and None not in offsets.values():
+        return offsets
+    return Position({segment: offset or 0 for segment, offset in offsets.items()})
+
+
+def is_less(offset: int | None, other: int | None) -> bool:
+    """Whether an offset is smaller than another one; None is smaller than every number."""
+    return other is not None and (offset is None or offset < other)
 
 
 def is_valid_cut(cut: Mapping[int, int | None], history: StreamHistory) -> bool:
-    """Whether every segment is known and together they cover the key space once; epochs may be mixed.
-
-    Source: upstream class `RecordHelper` (validateStreamCut).
-    """
-    if any(segment not in history.segments for segment in cut):
-        return False
-    ranges = [history.segment(segment).keys for segment in cut]
-    return overlap_free(ranges) and joined(ranges) == (history.space,)
+    """Whether every segment is known and together they cover the key space once; epochs may be mixed."""
+    known = all(segment in history.segments for segment in cut)
+    return known and same_space((history.segments[segment].keys for segment in cut), [history.space])
 
 
 def is_lineage_valid(cut: Mapping[int, int | None], history: StreamHistory) -> bool:
@@ -156,7 +155,7 @@ def is_lineage_valid(cut: Mapping[int, int | None], history: StreamHistory) -> b
 
     A segment becomes readable when all its predecessors are finished. So every transitive predecessor of a segment
     of the cut has to lie before the cut at each of its keys. Raises `ModelError` for an unknown segment.
-    Source: wmlab's own check (PDP-33, Watermark Computation, promises a well-formed cut and checks key ranges only).
+    Source: wmlab's own check (PDP-33, Watermark Computation, has key ranges checked only).
     """
     return first_unpassed_ancestor(cut, history) is None
 
@@ -183,6 +182,61 @@ def first_unpassed_ancestor(cut: Mapping[int, int | None], history: StreamHistor
         ):
             return history.segment(identifier)
     return None
+
+
+def segments_between(
+    frm: Mapping[int, int | None], to: Mapping[int, int | None], history: StreamHistory
+) -> tuple[Segment, ...]:
+    """The segments from one stream cut to another, both included, ascending; None counts as offset 0.
+
+    Key by key these are the segments from that of the first cut to that of the second. An empty `frm` is the head of
+    epoch 0, an empty `to` the active epoch. Raises `ModelError` when a cut does not cover the key space or `to` lies
+    before `frm` at any key.
+    """
+    start, end = _covering(frm or history.epochs[0].ids, history), _covering(to or history.active.ids, history)
+    if to and behind_at_a_key(floored(frm), floored(to), history.segments):
+        raise ModelError(f"The second cut, {to}, lies before the first, {frm}.", remedy="Give the earlier cut first.")
+    bounds = [(left.id, right.id, left.keys, right.keys) for left in start for right in end]
+    return tuple(
+        segment
+        for segment in sorted(history.segments.values(), key=lambda s: s.id)
+        if any(
+            left <= segment.id <= right
+            and low.overlaps(high)
+            and low.overlaps(segment.keys)
+            and high.overlaps(segment.keys)
+            for left, right, low, high in bounds
+        )
+    )
+
+
+def bytes_between(
+    frm: Mapping[int, int | None],
+    to: Mapping[int, int | None],
+    history: StreamHistory,
+    sealed_bytes: Mapping[int, int],
+) -> int:
+    """Bytes from one stream cut to another; `sealed_bytes` is the length of each segment that `to` does not have.
+
+    Raises `ModelError` as `segments_between`, or when a length is missing.
+    """
+    total = 0
+    for segment in segments_between(frm, to, history):
+        if segment.id not in to and segment.id not in sealed_bytes:
+            raise ModelError(f"The length of {segment.name} is missing.", remedy="Give the length of every segment.")
+        stop = (to[segment.id] or 0) if segment.id in to else sealed_bytes[segment.id]
+        total += stop - (frm.get(segment.id) or 0)
+    return total
+
+
+def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
+    segments = [history.segment(identifier) for identifier in cut]
+    if not same_space((segment.keys for segment in segments), [history.space]):
+        raise ModelError(
+            f"{', '.join(segment.name for segment in segments)} is not a stream cut.",
+            remedy=f"Name segments that cover {history.space.text} once.",
+        )
+    return segments
 
 
 def _refuse_negative(offsets: Mapping[int, int | None]) -> None:

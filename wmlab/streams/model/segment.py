@@ -1,19 +1,17 @@
-"""Segments: what a stream is cut into, how they are named, and the ranges of keys they divide among them.
+"""Segments: what a stream is divided into, how they are named, and the ranges of keys they divide among them.
 
-A segment has a number, the epoch that created it, and a key range. Its 64-bit id is epoch * 2^32 + number, so that
-of two segments over the same key the later one has the larger id. People write it as "number@epoch".
+A segment's 64-bit id is epoch * 2^32 + number, so that of two segments over the same key the later one has the larger
+id. People write it as "number@epoch".
 
-Key ranges are half-open intervals of the key space [0, 1). All bounds are exact rationals, so that "these ranges cover
-that key space" is a yes or no and not a matter of rounding. Pravega computes the ranges of a new stream in doubles; for
-49, 98, 103 and 79 other counts up to 1000 the last range then ends just below 1 and its completeness test can never
-succeed. `even_ranges` offers both arithmetics.
+Key ranges are half-open intervals of the key space [0, 1) with exact rational bounds. Pravega computes the ranges of a
+new stream in doubles; for 49, 98, 103 and 79 other counts up to 1000 the last range then ends just below 1 and its
+completeness test can never succeed. `even_ranges` offers both arithmetics.
 
-The hash of a routing key is stable across processes, machines and Python versions, so that a recording can be made
-twice. It is not Pravega's hash function: only the property that matters to watermarks is kept, that equal keys always
-go to the same key range and different keys spread evenly.
+The hash of a routing key is not Pravega's; it keeps what matters to watermarks: it is stable, equal keys go to the same
+key range, and different keys spread evenly.
 
-Source: PDP-33, Overview and Watermark Computation; upstream classes `NameUtils`, `SegmentWithRange`, `HashHelper`,
-`WatermarkWorkflow` and `CreateStreamTask`.
+Source: PDP-33, Overview and Watermark Computation; upstream classes `NameUtils`, `SegmentWithRange`, `RecordHelper`,
+`StreamSegmentRecord`, `HashHelper`, `WatermarkWorkflow` and `CreateStreamTask`.
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ class KeyRange:
     """Half-open range [low, high) with 0 <= low < high <= 1, as exact rationals.
 
     Raises `ModelError` when the bounds are reversed, equal or outside [0, 1].
-    Source: PDP-33, Watermark Computation; upstream class `SegmentWithRange`.
     """
 
     low: Fraction
@@ -53,16 +50,13 @@ class KeyRange:
     def of(cls, low: Fraction | int | str | float, high: Fraction | int | str | float) -> KeyRange:
         """A range from anything a rational can be made of: 0, "1/3", 0.5; doubles are taken exactly.
 
-        Raises `ModelError` for text that is not a rational. Source: PDP-33, Watermark Computation.
+        Raises `ModelError` for text that is not a rational.
         """
         return cls(_rational(low), _rational(high))
 
     @classmethod
     def parse(cls, text: str) -> KeyRange:
-        """The inverse of `text`: "1/3..2/3".
-
-        Raises `ModelError` for anything else. Source: column `keys` of the segments table; PDP-33 for the meaning.
-        """
+        """The inverse of `text`. Raises `ModelError` for anything else."""
         low, separator, high = text.partition("..")
         if not separator:
             raise ModelError(f"{text!r} is not a key range.", remedy='Write it as "low..high", for example "1/3..2/3".')
@@ -70,7 +64,7 @@ class KeyRange:
 
     @property
     def text(self) -> str:
-        """The exact range in one word, for example "1/3..2/3". Source: PDP-33, Watermark Computation."""
+        """The exact range in one word, for example "1/3..2/3"."""
         return f"{self.low}..{self.high}"
 
     def overlaps(self, other: KeyRange) -> bool:
@@ -78,7 +72,7 @@ class KeyRange:
         return self.low < other.high and other.low < self.high
 
     def contains(self, key: Fraction) -> bool:
-        """Whether the key lies in [low, high). Source: PDP-33, Watermark Computation."""
+        """Whether the key lies in [low, high)."""
         return self.low <= key < self.high
 
     def __repr__(self) -> str:
@@ -97,19 +91,12 @@ def even_ranges(count: int, *, arithmetic: Arithmetic = "exact") -> tuple[KeyRan
     """
     if count < 1:
         raise ModelError(f"A stream cannot have {count} segments.", remedy="Give at least one segment.")
-    if arithmetic == "exact":
-        bounds = [Fraction(i, count) for i in range(count + 1)]
-    else:
-        width = 1.0 / count
-        bounds = [Fraction(i * width) for i in range(count + 1)]
-    return tuple(KeyRange(low, high) for low, high in pairwise(bounds))
+    width = Fraction(1, count) if arithmetic == "exact" else 1.0 / count
+    return tuple(KeyRange(low, high) for low, high in pairwise(Fraction(i * width) for i in range(count + 1)))
 
 
 def gaps(ranges: Iterable[KeyRange], *, within: KeyRange = WHOLE) -> tuple[KeyRange, ...]:
-    """The parts of `within` that no range covers, ascending and as large as possible; overlaps are admitted.
-
-    Source: PDP-33, Watermark Computation (find missing range); upstream class `WatermarkWorkflow`.
-    """
+    """The parts of `within` that no range covers, ascending and as large as possible; overlaps are admitted."""
     missing = []
     reached = within.low
     for keys in sorted(ranges):
@@ -124,13 +111,12 @@ def gaps(ranges: Iterable[KeyRange], *, within: KeyRange = WHOLE) -> tuple[KeyRa
 
 
 def overlap_free(ranges: Iterable[KeyRange]) -> bool:
-    """Whether no two of the ranges share a key. Source: PDP-33, Watermark Computation."""
-    ordered = sorted(ranges)
-    return all(left.high <= right.low for left, right in pairwise(ordered))
+    """Whether no two of the ranges share a key."""
+    return all(left.high <= right.low for left, right in pairwise(sorted(ranges)))
 
 
 def joined(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
-    """The same key space in as few ranges as possible, ascending. Source: PDP-33, Watermark Computation."""
+    """The same key space in as few ranges as possible, ascending."""
     result: list[KeyRange] = []
     for keys in sorted(ranges):
         if result and keys.low <= result[-1].high:
@@ -141,10 +127,7 @@ def joined(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
 
 
 def same_space(a: Iterable[KeyRange], b: Iterable[KeyRange]) -> bool:
-    """Whether both sets are free of overlaps and cover exactly the same keys: the test a scale has to pass.
-
-    Source: upstream class `RecordHelper` (canScaleFor), there on doubles without tolerance.
-    """
+    """Whether both sets are free of overlaps and cover exactly the same keys; Pravega tests that on doubles."""
     first, second = tuple(a), tuple(b)
     return overlap_free(first) and overlap_free(second) and joined(first) == joined(second)
 
@@ -162,10 +145,7 @@ _NAME = re.compile(r"(\d+)@(\d+)")
 
 
 def segment_id(number: int, epoch: int) -> int:
-    """The 64-bit id epoch * 2^32 + number.
-
-    Raises `ModelError` unless both are in 0 .. 2^31 - 1. Source: upstream class `NameUtils` (computeSegmentId).
-    """
+    """The 64-bit id epoch * 2^32 + number. Raises `ModelError` unless both are in 0 .. 2^31 - 1."""
     if not (0 <= number < _LIMIT and 0 <= epoch < _LIMIT):
         raise ModelError(
             f"{number}@{epoch} is not a segment.", remedy="Give a number and an epoch between 0 and 2^31 - 1."
@@ -174,10 +154,7 @@ def segment_id(number: int, epoch: int) -> int:
 
 
 def split_id(identifier: int) -> tuple[int, int]:
-    """(number, epoch) of a 64-bit id.
-
-    Raises `ModelError` for an id that `segment_id` cannot give.
-    """
+    """(number, epoch) of a 64-bit id. Raises `ModelError` for an id that `segment_id` cannot give."""
     number, epoch = identifier & (2**_NUMBER_BITS - 1), identifier >> _NUMBER_BITS
     if segment_id(number, epoch) != identifier:
         raise ModelError(f"{identifier} is not a segment id.", remedy="Give epoch * 2^32 + number.")
@@ -199,10 +176,7 @@ def parse_segment(text: str) -> int:
 
 
 def as_segment_id(segment: int | str) -> int:
-    """The id, given either as such or as "number@epoch".
-
-    Raises `ModelError` when it is neither.
-    """
+    """The id, given either as such or as "number@epoch". Raises `ModelError` when it is neither."""
     if isinstance(segment, str):
         return parse_segment(segment)
     split_id(segment)
@@ -211,10 +185,7 @@ def as_segment_id(segment: int | str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment: number, creation epoch, key range.
-
-    Source: PDP-33, Watermark Computation; upstream class `StreamSegmentRecord`.
-    """
+    """A segment: number, creation epoch, key range."""
 
     number: int
     epoch: int
@@ -237,10 +208,6 @@ class Segment:
         return f"Segment({self.name} {self.keys.text})"
 
 
-_BYTES = 8
-
-
 def key_of(text: str) -> Fraction:
-    """The key in [0, 1) of a routing key, a multiple of 2^-64. Source: upstream class `HashHelper` (hashToRange)."""
-    digest = blake2b(text.encode(), digest_size=_BYTES).digest()
-    return Fraction(int.from_bytes(digest, "big"), 2 ** (8 * _BYTES))
+    """The key in [0, 1) of a routing key, a multiple of 2^-64."""
+    return Fraction(int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big"), 2**64)

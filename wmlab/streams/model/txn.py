@@ -13,7 +13,9 @@ Its position lists every segment of the epoch it was merged into, with the lengt
 the transactions that are committed together only one per writer gives a mark: the one with the largest time, the
 first such one in commit order. A transaction that was committed without a time gives none.
 
-Source: PDP-33, Writer Marks (transaction writers); upstream classes `TxnStatus` and `CommitRequestHandler`.
+Source: PDP-33, Writer Marks (transaction writers) and Event Writer API Changes; upstream classes `TxnStatus`,
+`TransactionImpl`, `TxnFailedException`, `CommitRequestHandler`, `RecordHelper`, `CommittingTransactionsRecord` and
+`PersistentStreamBase` (generateMarksForTransactions).
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ _STEPS: Final = {
 def step(state: TxnState, event: TxnEvent) -> TxnState:
     """The next state by the table above; repeating what was done is no error.
 
-    Raises `ModelError` for what the table refuses. Source: upstream class `TxnFailedException`.
+    Raises `ModelError` for what the table refuses.
     """
     if (state, event) not in _STEPS:
         raise ModelError(f"Cannot {event} a transaction that is {state}.", remedy="Begin a new transaction.")
@@ -79,16 +81,13 @@ def step(state: TxnState, event: TxnEvent) -> TxnState:
 
 
 def refuse_unless_open(state: TxnState, call: str) -> None:
-    """Nothing, or `ModelError`: a client writes, commits and aborts open transactions only.
-
-    Source: PDP-33, Event Writer API Changes (`TxnFailedException`); upstream class `TransactionImpl`.
-    """
+    """Nothing, or `ModelError`: a client writes, commits and aborts open transactions only."""
     if state is not TxnState.OPEN:
         raise ModelError(f"Cannot {call} a transaction that is {state}.", remedy="Begin a new transaction.")
 
 
 class Waiting(Protocol):
-    """A transaction whose commit was requested. Source: upstream class `CommittingTransactionsRecord`."""
+    """A transaction whose commit was requested."""
 
     @property
     def epoch(self) -> int:
@@ -102,11 +101,8 @@ def next_batch(waiting: Sequence[W], limit: int = 100) -> tuple[W, ...]:
     """The transactions that are committed together next: of the lowest epoch that has any, in the order given.
 
     `waiting` is in the order of the commit requests, so non-overlapping transactions of one writer stay in order.
-    Source: PDP-33, Writer Marks (ordering guarantee); upstream class `CommitRequestHandler`.
     """
-    if not waiting:
-        return ()
-    lowest = min(txn.epoch for txn in waiting)
+    lowest = min((txn.epoch for txn in waiting), default=0)
     return tuple(txn for txn in waiting if txn.epoch == lowest)[:limit]
 
 
@@ -130,10 +126,7 @@ def targets(history: StreamHistory, txn_epoch: int, into_epoch: int) -> Mapping[
 
 
 def needs_rolling(history: StreamHistory, txn_epoch: int) -> bool:
-    """Whether the active epoch has other segments than the transaction's, so that two duplicates have to be added.
-
-    Source: upstream class `CommitRequestHandler` (rolling transaction).
-    """
+    """Whether the active epoch has other segments than the transaction's, so that two duplicates have to be added."""
     return history.origin(txn_epoch) != history.origin(history.active.number)
 
 
@@ -158,9 +151,7 @@ def marks_of(committed: Sequence[CommittedTxn], rule: MarksRule = "per_batch") -
     """The marks to note for one batch, each with the index of its transaction in `committed`.
 
     "per_batch": one for each writer, its largest time, the first such, writers in the order of their first time.
-    "per_transaction": one for every transaction that has a time, in commit order.
-    Source: PDP-33, Writer Marks; upstream issue 4357; upstream class `PersistentStreamBase`
-    (generateMarksForTransactions).
+    "per_transaction": one for every transaction that has a time, in commit order (upstream issue 4357).
     """
     chosen: dict[object, tuple[int, WriterMark]] = {}
     for index, txn in enumerate(committed):
@@ -171,5 +162,5 @@ def marks_of(committed: Sequence[CommittedTxn], rule: MarksRule = "per_batch") -
 
 
 def txn_epoch(txn: UUID) -> int:
-    """The epoch in which a transaction began: the top 32 bits of its id. Source: upstream class `RecordHelper`."""
+    """The epoch in which a transaction began: the top 32 bits of its id."""
     return txn.int >> 96

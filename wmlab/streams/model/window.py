@@ -46,16 +46,26 @@ def compare(position: ReaderPosition, cut: Position, segments: Mapping[int, Segm
     Each segment of the position is compared with the same segment of the cut, or else with all segments of the cut
     over some of its keys: by id, and by offset in the same segment, where the end is beyond every offset. A segment
     whose key range is unknown (not in `segments`) is taken to overlap everything. None in a cut is the end of the
-    segment. Nothing to compare gives 1. Source: upstream class `WatermarkReaderImpl` (compare).
+    segment. Nothing to compare gives 1.
     """
     ahead = behind = False
-    for segment, place in _places(position):
+    for segment, offset in (*position.offsets.items(), *((finished, None) for finished in position.finished)):
+        mine = (segment, offset is None, offset or 0)
         for other in (segment,) if segment in cut else _overlapping(segment, cut, segments):
-            theirs = (other, _place(cut[other]))
-            ahead, behind = ahead or (segment, place) > theirs, behind or (segment, place) < theirs
+            end = cut[other]
+            theirs = (other, end is None, end or 0)
+            ahead, behind = ahead or mine > theirs, behind or mine < theirs
     if ahead and behind:
         return 0
     return -1 if behind else 1
+
+
+def _overlapping(segment: int, cut: Position, segments: Mapping[int, Segment]) -> Iterable[int]:
+    mine = segments.get(segment)
+    for other in cut:
+        theirs = segments.get(other)
+        if mine is None or theirs is None or mine.keys.overlaps(theirs.keys):
+            yield other
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +80,9 @@ class TimeWindow:
 class Tracker:
     """A reader's place in the log of watermarks: the last one passed, those in flight, and the read revision.
 
-    It never moves back, even if positions do. `cursor` is None before the first read, `fetched` counts the watermarks
-    read so far, `lower_seq` is the place in the log (from 0) of the last one passed.
+    It never moves back, even if positions do. `cursor` is None before the first read, which begins at the oldest
+    watermark; `fetched` counts the watermarks read so far, `lower_seq` is the place in the log (from 0) of the last one
+    passed.
     """
 
     passed: int | None = None
@@ -81,15 +92,9 @@ class Tracker:
     fetched: int = 0
 
     @classmethod
-    def start(cls) -> Tracker:
-        """A tracker that has read nothing; it will begin at the oldest watermark."""
-        return cls()
-
-    @classmethod
     def resume(cls, log: MarksLog[Watermark], revision: int) -> Tracker:
-        """A tracker that will begin with the entry after a revision. Source: PDP-33, Client Changes (checkpoint)."""
-        before = bisect_right(log.entries, revision, key=lambda entry: entry[0])
-        return cls(cursor=revision, fetched=before)
+        """A tracker that will begin with the entry after a revision, as at a checkpoint."""
+        return cls(cursor=revision, fetched=bisect_right(log.entries, revision, key=lambda entry: entry[0]))
 
     def advance(
         self,
@@ -100,13 +105,15 @@ class Tracker:
         """The tracker after the group has come to `position`.
 
         `log` is the marks log, or the (revision, watermark) pairs after the cursor. Raises `TruncatedError` when the
-        log was truncated past the cursor. Source: upstream class `WatermarkReaderImpl` (advanceTo).
+        log was truncated past the cursor.
         """
         tracker = self
         while tracker.pending and compare(position, tracker.pending[0][1].cut, segments) == 1:
             first, *rest = tracker.pending
             tracker = replace(tracker._passing(*first), pending=tuple(rest))
-        for revision, watermark in self._unread(log):
+        if isinstance(log, MarksLog):
+            log = log.read_after(log.oldest if self.cursor is None else self.cursor)
+        for revision, watermark in log:
             if tracker.pending and compare(position, tracker.pending[-1][1].cut, segments) < 0:
                 break
             seq = tracker.fetched
@@ -118,10 +125,7 @@ class Tracker:
         return tracker
 
     def skip_truncated(self, log: MarksLog[Watermark]) -> Tracker:
-        """The tracker that goes on at the oldest watermark left, if the log was truncated past its cursor.
-
-        Source: upstream class `WatermarkReaderImpl` (fetch after a truncation).
-        """
+        """The tracker that goes on at the oldest watermark left, if the log was truncated past its cursor."""
         if self.cursor is None or self.cursor >= log.oldest:
             return self
         return replace(self, cursor=log.oldest)
@@ -138,29 +142,3 @@ class Tracker:
 
     def _passing(self, seq: int, watermark: Watermark) -> Tracker:
         return replace(self, passed=watermark.lower, lower_seq=seq)
-
-    def _unread(self, log: MarksLog[Watermark] | Sequence[tuple[int, Watermark]]) -> Sequence[tuple[int, Watermark]]:
-        if isinstance(log, MarksLog):
-            return log.read_after(log.oldest if self.cursor is None else self.cursor)
-        return log
-
-
-_END = (1, 0)
-
-
-def _place(offset: int | None) -> tuple[int, int]:
-    """An offset that can be compared with the end of the segment."""
-    return _END if offset is None else (0, offset)
-
-
-def _places(position: ReaderPosition) -> Iterable[tuple[int, tuple[int, int]]]:
-    yield from ((segment, _place(offset)) for segment, offset in position.offsets.items())
-    yield from ((segment, _END) for segment in position.finished)
-
-
-def _overlapping(segment: int, cut: Position, segments: Mapping[int, Segment]) -> Iterable[int]:
-    mine = segments.get(segment)
-    for other in cut:
-        theirs = segments.get(other)
-        if mine is None or theirs is None or mine.keys.overlaps(theirs.keys):
-            yield other

@@ -240,7 +240,7 @@ class Group:
         for name, requested_ms in self.requested.items():
             checkpoint = self.shared.value.checkpoints.get(name)
             for stream, feed in self.feeds.items():
-                place = None if checkpoint is None else checkpoint.places[stream]
+                place = None if checkpoint is None else checkpoint[stream]
                 feed.journal.write(
                     "checkpoints",
                     group=self.part.name,

@@ -171,8 +171,8 @@ class Windows:
         return {segment: known for segment, known in segments.items() if segment not in state.rangeless}
 
     def _tracker(self, stream: str) -> Tracker:
-        offset = None if self._origin is None else self._origin.places[stream].marks_offset
-        return Tracker.start() if offset is None else Tracker.resume(self._group.feeds[stream].log, offset)
+        offset = None if self._origin is None else self._origin[stream].marks_offset
+        return Tracker() if offset is None else Tracker.resume(self._group.feeds[stream].log, offset)
 
 
 Steps = Generator[simpy.Event]

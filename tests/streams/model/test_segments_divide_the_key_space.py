@@ -1,4 +1,4 @@
-"""PDP-33, Watermark Computation; upstream class `SegmentWithRange`: ranges [low, high) of the key space."""
+"""PDP-33, Watermark Computation; upstream `SegmentWithRange`, `NameUtils`, `HashHelper`: ranges, names and keys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.segment import WHOLE, KeyRange, even_ranges, gaps, joined, overlap_free, same_space
+from wmlab.streams.model.segment import (
+    WHOLE,
+    KeyRange,
+    Segment,
+    as_segment_id,
+    even_ranges,
+    gaps,
+    joined,
+    key_of,
+    overlap_free,
+    parse_segment,
+    same_space,
+    segment_id,
+    segment_name,
+    split_id,
+)
 
 
 def ranges(*bounds: str) -> list[KeyRange]:
@@ -35,7 +50,7 @@ def test_other_bounds_are_refused(low, high) -> None:
         KeyRange.of(low, high)
 
 
-def test_other_text_is_refused() -> None:
+def test_other_text_is_no_key_range() -> None:
     with pytest.raises(ModelError, match="not a key range"):
         KeyRange.parse("1/3-2/3")
 
@@ -81,3 +96,54 @@ def test_the_same_space_may_be_divided_differently() -> None:
     assert not same_space([KeyRange.of(0, 0.3)], [KeyRange.of(0, 0.30000000000000004)])
     assert joined(ranges("1/2..1", "0..1/4")) == tuple(ranges("0..1/4", "1/2..1"))
     assert not overlap_free(ranges("0..1/2", "1/3..1"))
+
+
+PARTS = st.integers(0, 2**31 - 1)
+
+
+@given(PARTS, PARTS)
+def test_name_and_id_say_the_same(number: int, epoch: int) -> None:
+    identifier = segment_id(number, epoch)
+    assert split_id(identifier) == (number, epoch)
+    assert parse_segment(segment_name(identifier)) == identifier == as_segment_id(f"{number}@{epoch}")
+
+
+def test_of_two_segments_the_later_has_the_larger_id() -> None:
+    assert parse_segment("0@1") > parse_segment("2147483647@0")
+
+
+def test_a_segment_shows_its_name_and_range() -> None:
+    assert repr(Segment(3, 1, WHOLE)) == "Segment(3@1 0..1)"
+    assert Segment(3, 1, WHOLE).id == 4294967299
+
+
+@pytest.mark.parametrize("text", ["", "1", "@1", "-1@0", "1@-1", "1@2@3", "2147483648@0", "a@b"])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ModelError, match="is not a segment"):
+        parse_segment(text)
+
+
+@pytest.mark.parametrize("identifier", [-1, 2**31, 2**63])
+def test_other_numbers_are_refused(identifier: int) -> None:
+    with pytest.raises(ModelError, match="is not a segment"):
+        as_segment_id(identifier)
+
+
+def test_a_segment_with_a_negative_number_is_refused() -> None:
+    with pytest.raises(ModelError, match="-1@0"):
+        Segment(-1, 0, WHOLE)
+
+
+@given(st.text())
+def test_every_text_has_a_key(text: str) -> None:
+    assert 0 <= key_of(text) < 1
+    assert key_of(text) == key_of(text)
+
+
+def test_the_key_is_the_same_in_every_process() -> None:
+    assert key_of("sensor-1") == Fraction(14916834108620745361, 2**64)
+
+
+def test_keys_spread_over_all_segments() -> None:
+    keys = [key_of(str(i)) for i in range(2_000)]
+    assert all(400 < sum(part.contains(key) for key in keys) < 600 for part in even_ranges(4))

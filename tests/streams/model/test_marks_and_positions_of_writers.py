@@ -1,0 +1,196 @@
+"""PDP-33, Metadata, Client Changes; upstream `PersistentStreamBase`, `EventStreamWriterImpl`: notes and their store."""
+
+from __future__ import annotations
+
+import pytest
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.marks import (
+    AutomaticNotes,
+    MarkTable,
+    NoteOutcome,
+    NoteRule,
+    StoreOutcome,
+    WriterMark,
+    acknowledge,
+    add_segment,
+    judge_note,
+    positions_ordered,
+    refuse_explicit_note,
+    remove_segment,
+)
+from wmlab.streams.model.position import Position, behind_at_a_key
+from wmlab.streams.model.window import LatestItem
+
+HISTORY = StreamHistory.create(2).scale(["0@0", "1@0"], into=1)
+SUCCESS, TIME, POSITION = NoteOutcome.SUCCESS, NoteOutcome.INVALID_TIME, NoteOutcome.INVALID_POSITION
+STORED = WriterMark(10, Position({"0@0": 5, "1@0": 5}))
+
+
+@pytest.mark.parametrize(
+    ("time", "position", "implementation", "design"),
+    [
+        (11, {"0@0": 6, "1@0": 6}, SUCCESS, SUCCESS),
+        (11, {"0@0": 5, "1@0": 5}, SUCCESS, SUCCESS),
+        (10, {"0@0": 6, "1@0": 6}, SUCCESS, TIME),
+        (9, {"0@0": 4, "1@0": 6}, TIME, TIME),
+        (11, {"0@0": 4, "1@0": 6}, POSITION, POSITION),
+        (11, {"0@0": None, "1@0": 6}, POSITION, POSITION),
+        (11, {"0@0": 6}, SUCCESS, SUCCESS),
+        (11, {}, SUCCESS, SUCCESS),
+        (11, {"2@1": 0}, SUCCESS, SUCCESS),
+        (11, {"9@4": 0}, SUCCESS, POSITION),
+    ],
+)
+def test_after_a_stored_mark(time: int, position, implementation: NoteOutcome, design: NoteOutcome) -> None:
+    assert judge_note(STORED, time, Position(position)) is implementation
+    assert judge_note(STORED, time, Position(position), rule="design", segments=HISTORY.segments) is design
+
+
+@pytest.mark.parametrize("rule", ["implementation", "design"])
+def test_a_first_note_is_always_accepted(rule: NoteRule) -> None:
+    assert judge_note(None, -(2**63), Position({"9@4": None}), rule=rule) is SUCCESS
+
+
+def test_only_the_design_compares_across_epochs() -> None:
+    stored, back = WriterMark(10, Position({"2@1": 5})), Position({"0@0": 9, "1@0": 9})
+    assert judge_note(stored, 11, back) is SUCCESS
+    assert judge_note(stored, 11, back, rule="design", segments=HISTORY.segments) is POSITION
+
+
+def test_of_a_predecessor_and_its_successor_only_the_successor_counts() -> None:
+    both = Position({"0@0": 9, "2@1": 5})
+    assert not behind_at_a_key(both, Position({"0@0": 9, "2@1": 6}), HISTORY.segments)
+    assert not behind_at_a_key(both, Position({"2@1": 5}), HISTORY.segments)
+    assert behind_at_a_key(both, Position({"0@0": 9}), HISTORY.segments)
+    assert behind_at_a_key(both, Position({"0@0": 9, "2@1": 4}), HISTORY.segments)
+
+
+def test_the_design_cannot_be_judged_without_key_ranges() -> None:
+    with pytest.raises(ModelError, match="compares positions by key"):
+        judge_note(STORED, 11, Position({"0@0": 9}), rule="design")
+
+
+def test_positions_without_a_common_segment_are_ordered() -> None:
+    assert positions_ordered(Position({"2@1": 100}), Position({"0@0": 1}))
+    assert not positions_ordered(Position({"2@1": 100, "1@0": 1}), Position({"1@0": 0}))
+    assert positions_ordered(Position({"0@0": None}), Position({"0@0": 0}))
+    assert not positions_ordered(Position({"0@0": 0}), Position({"0@0": None}))
+
+
+def test_a_segment_just_opened_has_nothing_acknowledged() -> None:
+    position = add_segment(Position({"0@0": 5}), 1)
+    assert position == Position({"0@0": 5, "1@0": None})
+    assert add_segment(position, 0) is position
+
+
+def test_an_acknowledgement_never_takes_back() -> None:
+    position = acknowledge(Position({"0@0": None}), 0, 8)
+    assert acknowledge(position, 0, 4) == position == Position({"0@0": 8})
+
+
+def test_an_acknowledgement_leaves_the_other_segments_as_they_were() -> None:
+    before = Position({"0@0": 3, "1@0": None, "0@1": 7})
+    after = acknowledge(before, 1, 9)
+    assert after == Position({"0@0": 3, "1@0": 9, "0@1": 7})
+    assert (list(after), hash(after)) == (list(before), hash(Position(dict(after))))
+    assert before == Position({"0@0": 3, "1@0": None, "0@1": 7})
+    with pytest.raises(ModelError, match="negative"):
+        acknowledge(before, 1, -1)
+
+
+def test_a_sealed_segment_goes_when_it_is_dealt_with() -> None:
+    assert remove_segment(Position({"0@0": 5, "1@0": None}), 0) == Position({"1@0": None})
+
+
+def test_a_foreign_acknowledgement_is_refused() -> None:
+    with pytest.raises(ModelError, match="does not hold"):
+        acknowledge(Position(), 0, 4)
+
+
+def test_automatic_notes_come_every_five_seconds() -> None:
+    assert list(AutomaticNotes().times_ms(1_000, 16_000)) == [6_000, 11_000, 16_000]
+    with pytest.raises(ModelError, match="automatically"):
+        refuse_explicit_note(AutomaticNotes())
+    assert refuse_explicit_note(None) is None
+
+
+def test_of_the_positions_that_wait_only_the_newest_is_looked_at() -> None:
+    worker = LatestItem[str]().offer("a").offer("b").offer("c")
+    assert (worker.working_on, worker.waiting) == (("a",), ("c",))
+    assert worker.done() == LatestItem(("c",))
+    assert worker.done().done() == LatestItem()
+
+
+AT_1, AT_2 = Position({"0@0": 1}), Position({"0@0": 2})
+NOTED, _ = MarkTable().note("w", 1, AT_1)
+
+
+def test_an_accepted_note_replaces_the_whole_mark() -> None:
+    table, outcome = NOTED.note("w", 2, Position({"1@0": 7}))
+    assert outcome is NoteOutcome.SUCCESS
+    assert table.marks == {"w": WriterMark(2, Position({"1@0": 7}))}
+
+
+def test_a_refused_note_changes_nothing() -> None:
+    assert NOTED.note("w", 0, AT_2) == (NOTED, NoteOutcome.INVALID_TIME)
+
+
+def test_a_note_on_a_record_that_changed_meanwhile_is_a_conflict() -> None:
+    table, _ = NOTED.note("w", 2, AT_2)
+    assert table.note("w", 3, AT_2, read=NOTED.records["w"]) == (table, NoteOutcome.WRITE_CONFLICT)
+
+
+def test_a_note_that_missed_a_new_record_is_a_conflict() -> None:
+    assert NOTED.note("w", 3, AT_2, read=None) == (NOTED, NoteOutcome.WRITE_CONFLICT)
+
+
+def test_a_note_on_a_record_that_is_gone_finds_nothing() -> None:
+    table, _ = NOTED.remove("w", NOTED.marks["w"])
+    assert table.note("w", 3, AT_2, read=NOTED.records["w"]) == (table, NoteOutcome.DATA_NOT_FOUND)
+
+
+def test_shutdown_keeps_time_and_position_and_a_later_note_revives() -> None:
+    table, outcome = NOTED.shutdown("w")
+    assert (table.marks["w"], outcome) == (WriterMark(1, AT_1, alive=False), StoreOutcome.OK)
+    assert table.note("w", 1, AT_1)[0].marks["w"].alive
+
+
+def test_shutdown_of_an_unknown_writer_changes_nothing() -> None:
+    assert NOTED.shutdown("x") == (NOTED, StoreOutcome.UNKNOWN_WRITER)
+
+
+def test_shutdown_of_a_record_that_changed_is_a_conflict() -> None:
+    table, _ = NOTED.note("w", 2, AT_2)
+    assert table.shutdown("w", version=NOTED.records["w"].version) == (table, StoreOutcome.WRITE_CONFLICT)
+
+
+@pytest.mark.parametrize("mark", [WriterMark(2, AT_1), WriterMark(1, AT_2), WriterMark(1, AT_1, alive=False)])
+def test_removal_needs_the_whole_mark_as_it_was_read(mark: WriterMark) -> None:
+    assert NOTED.remove("w", mark) == (NOTED, StoreOutcome.WRITE_CONFLICT)
+
+
+def test_a_removed_writer_may_come_back_with_an_older_time() -> None:
+    table, outcome = NOTED.remove("w", WriterMark(1, AT_1))
+    assert (table.marks, outcome) == ({}, StoreOutcome.OK)
+    assert table.remove("w", WriterMark(1, AT_1)) == (table, StoreOutcome.DATA_NOT_FOUND)
+    back, outcome = table.note("w", 0, AT_1)
+    assert outcome is NoteOutcome.SUCCESS
+    assert back.records["w"].version not in (NOTED.records["w"].version, None)
+
+
+def test_create_and_update_say_why_they_failed() -> None:
+    mark = WriterMark(5, AT_2)
+    assert NOTED.create("w", mark) == (NOTED, StoreOutcome.DATA_EXISTS)
+    assert NOTED.update("x", mark, 0) == (NOTED, StoreOutcome.DATA_NOT_FOUND)
+    assert NOTED.update("w", mark, 99) == (NOTED, StoreOutcome.WRITE_CONFLICT)
+    table, outcome = NOTED.update("w", mark, NOTED.records["w"].version)
+    assert (table.marks["w"], outcome) == (mark, StoreOutcome.OK)
+
+
+def test_marks_are_listed_in_the_order_of_first_notes() -> None:
+    table = MarkTable()
+    for writer in ("b", "a", "b", "c"):
+        table, _ = table.note(writer, 1, AT_1)
+    assert list(table.marks) == ["b", "a", "c"]

@@ -1,0 +1,129 @@
+"""PDP-33, Controller Changes; upstream `PersistentStreamBase`: positions, cuts, and what lies between two of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.streams.model.strategies import histories, positions
+from wmlab.core.errors import ModelError
+from wmlab.streams.model.cut import stream_cut
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.position import (
+    Position,
+    ReaderPosition,
+    bytes_between,
+    is_lineage_valid,
+    is_valid_cut,
+    segments_between,
+)
+from wmlab.streams.model.segment import parse_segment, segment_name
+
+HISTORY = StreamHistory.create(2).scale(["1@0"], into=2).scale(["0@0", "2@1"], into=1)
+HEAD, TAIL = Position(), Position()
+
+
+def names(segments) -> str:
+    return " ".join(segment.name for segment in segments)
+
+
+def test_both_ends_are_included() -> None:
+    found = segments_between(Position({"0@0": 3, "1@0": 1}), Position({"0@0": 5, "2@1": 1, "3@1": 0}), HISTORY)
+    assert names(found) == "0@0 1@0 2@1 3@1"
+
+
+def test_an_empty_cut_is_the_head_or_the_tail() -> None:
+    assert names(segments_between(HEAD, TAIL, HISTORY)) == "0@0 1@0 2@1 3@1 4@2"
+    assert names(segments_between(Position({"3@1": 1, "4@2": 9}), TAIL, HISTORY)) == "3@1 4@2"
+    assert names(segments_between(HEAD, Position({"0@0": None, "1@0": None}), HISTORY)) == "0@0 1@0"
+
+
+@pytest.mark.parametrize("end", [{"0@0": 5, "1@0": 5}, {"0@0": 3, "2@1": 0, "3@1": 0}])
+def test_the_second_cut_must_not_lie_before_the_first(end) -> None:
+    with pytest.raises(ModelError, match="lies before the first"):
+        segments_between(Position({"0@0": 4, "2@1": 1, "3@1": 1}), Position(end), HISTORY)
+
+
+@pytest.mark.parametrize("cut", [{"0@0": 1}, {"0@0": 1, "4@2": 1, "3@1": 1}])
+def test_a_position_that_does_not_cover_the_key_space_once_is_refused(cut) -> None:
+    with pytest.raises(ModelError, match="is not a stream cut"):
+        segments_between(Position(cut), TAIL, HISTORY)
+
+
+def test_bytes_are_counted_from_offset_to_offset() -> None:
+    start, end = Position({"0@0": 10, "1@0": 20}), Position({"4@2": 5, "3@1": None})
+    lengths = {parse_segment(name): 100 for name in ("0@0", "1@0", "2@1")}
+    assert bytes_between(start, end, HISTORY, lengths) == 90 + 80 + 100 + 5
+    assert bytes_between(end, TAIL, HISTORY, {parse_segment("3@1"): 7, parse_segment("4@2"): 8}) == 7 + 3
+    with pytest.raises(ModelError, match="length of 0@0 is missing"):
+        bytes_between(start, end, HISTORY, {})
+
+
+def test_a_cut_spans_the_last_epochs_that_its_newest_segment_admits() -> None:
+    spans = HISTORY.spans(Position({"0@0": 0, "2@1": 0, "3@1": 0}))
+    assert {segment_name(segment): epoch for segment, epoch in spans.items()} == {"0@0": 1, "2@1": 1, "3@1": 1}
+
+
+@given(st.data())
+def test_between_successive_cuts_are_only_segments_of_either_or_in_between(data: st.DataObject) -> None:
+    history = data.draw(histories())
+    first = stream_cut([data.draw(positions(history))], None, history)
+    second = stream_cut([data.draw(positions(history))], first, history)
+    found = {segment.id for segment in segments_between(first, second, history)}
+    assert set(first) | set(second) <= found
+    assert found == {s.id for s in segments_between(first, TAIL, history)} & {
+        s.id for s in segments_between(HEAD, second, history)
+    }
+
+
+def test_unknown_is_none_and_order_does_not_matter() -> None:
+    position = Position({"1@0": None, "0@0": 10})
+    assert position == Position({0: 10, 1: None}) == {0: 10, 1: None}
+    assert hash(position) == hash(Position({0: 10, 1: None}))
+    assert list(position) == [0, 1]
+    assert repr(position) == "{0@0: 10, 1@0: –}"
+    assert pickle.loads(pickle.dumps(position)) == position
+
+
+def test_a_finished_segment_has_no_offset() -> None:
+    position = ReaderPosition({"1@0": 5}, ["0@0"])
+    assert repr(position) == "{0@0: end, 1@0: 5}"
+    assert pickle.loads(pickle.dumps(position)) == position != ReaderPosition({"1@0": 5})
+    assert len({position, ReaderPosition({1: 5}, [0])}) == 1
+    with pytest.raises(ModelError, match="0@0 is finished and has an offset"):
+        ReaderPosition({"0@0": 5}, ["0@0"])
+    with pytest.raises(AttributeError):
+        position.offsets = {}
+
+
+@pytest.mark.parametrize("make", [Position, ReaderPosition])
+def test_a_negative_offset_is_refused(make) -> None:
+    with pytest.raises(ModelError, match="Offset -1 of segment 0@0 is negative"):
+        make({"0@0": -1})
+
+
+MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)
+
+
+@pytest.mark.parametrize(
+    ("cut", "valid", "readable"),
+    [
+        ({"0@0": 1, "1@0": 1}, True, True),
+        ({"2@1": 1}, True, True),
+        ({"3@2": 1, "1@0": 1}, True, False),
+        ({"3@2": 1, "4@2": 1}, True, True),
+        ({"3@2": 1}, False, True),
+        ({"2@1": 1, "3@2": 1, "4@2": 1}, False, False),
+        ({"9@9": 1}, False, None),
+    ],
+)
+def test_a_cut_covers_each_key_once_and_nothing_before_it_is_unread(cut, valid: bool, readable: bool | None) -> None:
+    assert is_valid_cut(Position(cut), MERGED_AND_SPLIT) is valid
+    if readable is None:
+        with pytest.raises(ModelError, match="never had"):
+            is_lineage_valid(Position(cut), MERGED_AND_SPLIT)
+    else:
+        assert is_lineage_valid(Position(cut), MERGED_AND_SPLIT) is readable
