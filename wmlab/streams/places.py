@@ -13,12 +13,12 @@ from typing import Any
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import of_stream, the_stream
+from wmlab.streams.answers.history import rows_of, segments_of, the_stream
 from wmlab.streams.model import index as watermark_index
 from wmlab.streams.model.index import IndexRecord, MarksIndex
 from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import KeyRange, Segment, joined, overlap_free, segment_name
+from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
 from wmlab.streams.model.window import TimeWindow
 
 
@@ -48,28 +48,20 @@ def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, M
     """The index, the log and the segments of one stream of a recording."""
     name = the_stream(recording, stream)
 
-    def rows(table: str, order: str) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = of_stream(recording.table(table), name, order).sort_by(order).to_pylist()
-        return listed
-
     entries = tuple(
-        (row["revision"], Watermark(row["lower"], row["upper"], Position(dict(row["cut"])), dict(row["writers"])))
-        for row in rows("watermarks", "seq")
+        (row["revision"], Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"]))
+        for row in sorted(rows_of(recording, "watermarks", name), key=lambda row: int(row["seq"]))
     )
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
-    records = (IndexRecord(row["time"], row["offset"]) for row in rows("watermark_index", "place"))
-    segments = {
-        row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
-        for row in rows("segments", "segment_id")
-    }
-    return MarksIndex().append(records), log, segments
+    index = sorted(rows_of(recording, "watermark_index", name), key=lambda row: int(row["place"]))
+    records = (IndexRecord(row["time"], row["offset"]) for row in index)
+    return MarksIndex().append(records), log, segments_of(recording, name)
 
 
 def _refuse_partial(position: ReaderPosition, segments: Mapping[int, Segment]) -> None:
-    unknown = [segment_name(segment) for segment in position.offsets if segment not in segments]
-    ranges = [segments[segment].keys for segment in position.offsets if segment in segments]
-    first = joined(segment.keys for segment in segments.values() if segment.epoch == 0)
-    if unknown or not overlap_free(ranges) or joined(ranges) != first:
+    known = [segments[segment].keys for segment in position.offsets if segment in segments]
+    space = joined(segment.keys for segment in segments.values() if segment.epoch == 0)
+    if len(known) < len(position.offsets) or not same_space(known, space):
         given = ", ".join(map(segment_name, position.offsets)) or "nothing"
         raise ModelError(
             f"{given} is not a stream cut of the stream.",

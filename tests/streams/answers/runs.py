@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.rules import Rules
+from wmlab.streams.answers.history import Rules
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream

@@ -10,7 +10,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
-from wmlab.streams.answers.rules import Rules
+from wmlab.streams.answers.history import Rules
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import pytest
 
 from tests.streams.answers.runs import crash, cycle, mark, segment, written
 from wmlab.core.recording import Recording
-from wmlab.streams.answers import timeline
-from wmlab.streams.answers.timeline import Timeline
+from wmlab.streams.answers.timeline import Timeline, timeline
 
 
 @pytest.fixture(scope="module")

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from wmlab.core.answers.stragglers import Straggler, Stragglers
-from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.explain import Explanation, HoldingSegment, HoldingWriter, explain_log
+from wmlab.streams.answers.explain import Explanation, explain_log, stragglers_of
+from wmlab.streams.answers.history import Rules
 from wmlab.streams.answers.reader import explain_reader
-from wmlab.streams.answers.rules import Rules
-from wmlab.streams.answers.stragglers import stragglers_of
-from wmlab.streams.answers.timeline import Moment, Timeline, timeline
-
-__all__ = [
-    "Explanation",
-    "HoldingSegment",
-    "HoldingWriter",
-    "Moment",
-    "Proof",
-    "Rules",
-    "Straggler",
-    "Stragglers",
-    "Timeline",
-    "Verdict",
-    "Verdicts",
-    "explain",
-    "timeline",
-]
 
 
 def explain(

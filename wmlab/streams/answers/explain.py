@@ -17,18 +17,22 @@ Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarkin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from typing import Final
 
+import pyarrow.compute as pc
+
 from wmlab.core.answers.answer import Answer
+from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed, moment, span
-from wmlab.streams.answers.history import RunHistory, history_at, of_stream, the_stream, walk
-from wmlab.streams.answers.rules import Rules
+from wmlab.streams.answers.history import Rules, RunHistory, history_at, of_stream, the_stream, walk
+
+_NOT_APPENDED: Final = "the watermark was not appended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,19 +120,17 @@ def cause_of(history: RunHistory) -> Cause:
             return Cause(kind=CauseKind.NO_MARK)
         return Cause(kind=CauseKind.FIRST_CYCLE, since_ms=history.woken_ms)
     if cycle["lagging"]:
-        writers = tuple(sorted(cycle["lagging"]))
-        return Cause(
-            kind=CauseKind.LAGGING, writers=writers, since_ms=history.held_since, by_ms=_excess(history, writers)
-        )
-    if cycle["reason"] == "no active writer":
+        kind, writers, since_ms = CauseKind.LAGGING, sorted(cycle["lagging"]), history.held_since
+    elif cycle["reason"] == "no active writer":
         return Cause(kind=CauseKind.NOBODY_LEFT, since_ms=history.held_since)
-    if cycle["outcome"] != "emitted" or history.bound is None:
+    elif cycle["outcome"] != "emitted" or history.bound is None:
         return Cause(kind=CauseKind.FAILED, since_ms=history.held_since)
-    times = history.bound["writers"]
-    writers = tuple(sorted(name for name, time in times.items() if time == history.lower))
-    return Cause(
-        kind=CauseKind.SLOWEST, writers=writers, since_ms=history.bound["emitted_ms"], by_ms=_excess(history, writers)
-    )
+    else:
+        kind, since_ms = CauseKind.SLOWEST, history.bound["emitted_ms"]
+        writers = sorted(name for name, time in history.bound["writers"].items() if time == history.lower)
+    others = [noted.time for name, noted in history.on_record.items() if name not in writers]
+    by_ms = None if history.lower is None or not others else max(0, min(others) - history.lower)
+    return Cause(kind=kind, writers=tuple(writers), since_ms=since_ms, by_ms=by_ms)
 
 
 def causes(
@@ -145,13 +147,6 @@ def causes(
         before = before if history is None else history
 
 
-def _excess(history: RunHistory, writers: tuple[str, ...]) -> int | None:
-    others = [noted.time for name, noted in history.on_record.items() if name not in writers]
-    if history.lower is None or not others:
-        return None
-    return max(0, min(others) - history.lower)
-
-
 def explain_log(
     recording: Recording, *, at_ms: int, rules: Rules | None = None, stream: str | None = None
 ) -> Explanation:
@@ -161,89 +156,52 @@ def explain_log(
     the recording does not have, or when it has several and none is named.
     """
     name = the_stream(recording, stream)
-    history = history_at(recording, name, at_ms)
-    case = _case(recording, history, name, rules)
-    cause = case.cause
-    kind = cause.kind.value
-    if cause.kind is CauseKind.FAILED and history.cycle is not None:
-        kind = str(history.cycle["reason"])
+    case = _Case(recording, history_at(recording, name, at_ms), name, rules)
     return Explanation(
         at_ms=at_ms,
         stream=name,
-        lower=history.lower,
-        cause=kind,
+        lower=case.history.lower,
+        cause=case.reason if case.cause.kind is CauseKind.FAILED else case.cause.kind.value,
         writers=case.writers,
-        since_ms=cause.since_ms,
-        by_ms=cause.by_ms,
+        since_ms=case.cause.since_ms,
+        by_ms=case.cause.by_ms,
         release_ms=case.release_ms,
-        sentence=sentence_of(case),
+        sentence=_sentence(case),
     )
 
 
-def _case(recording: Recording, history: RunHistory, stream: str, rules: Rules | None) -> Case:
-    cause = cause_of(history)
-    wrote: list[str] = []
-    if cause.kind is CauseKind.NO_MARK:
-        wrote = of_stream(recording.table("events"), stream, "append_ms", history.at_ms)["writer"].unique().to_pylist()
-    return Case(
-        history=history,
-        cause=cause,
-        writers=tuple(_holding_writer(history, writer, rules, cause.kind) for writer in cause.writers),
-        wrote=tuple(sorted(wrote)),
-        rules=rules,
-    )
+class _Case:
+    """What an explanation rests on.
 
+    `behind` are the holding writers, and `awaited` the writers on record, that have noted no time beyond the bound;
+    `wrote` are the writers that have written events, for a stream without marks. `next_cycle_ms` is None if it is
+    unknown or none is planned; `release_ms` is the cycle that moves the bound if nothing else happens, None if none
+    will, or if that is unknown.
+    """
 
-def _holding_writer(history: RunHistory, name: str, rules: Rules | None, cause: CauseKind) -> HoldingWriter:
-    noted = history.on_record.get(name)
-    lagging = cause is CauseKind.LAGGING
-    return HoldingWriter(
-        writer=name,
-        state=history.state_of(name),
-        time=noted.time if noted else None,
-        noted_ms=noted.noted_ms if noted else None,
-        behind_since_ms=history.memory.behind_since.get(name),
-        dropped_ms=rules.drops_at_ms(history, name) if rules and lagging else None,
-        refused=noted.refused if noted else None,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """What an explanation rests on; `wrote` are the writers that have written events, for a stream without marks."""
-
-    history: RunHistory
-    cause: Cause
-    writers: tuple[HoldingWriter, ...]
-    wrote: tuple[str, ...]
-    rules: Rules | None
-
-    @property
-    def next_cycle_ms(self) -> int | None:
-        """When the next cycle runs; None if that is unknown or none is planned."""
-        return None if self.rules is None else self.rules.next_cycle_ms(self.history)
-
-    @property
-    def release_ms(self) -> int | None:
-        """The cycle that moves the bound if nothing else happens; None if none will, or if that is unknown."""
-        if self.cause.kind is CauseKind.LAGGING and self.rules is not None:
-            drops = [writer.dropped_ms for writer in self.behind]
-            if None in drops:
-                return None
-            return max((at for at in drops if at is not None), default=self.next_cycle_ms)
-        if self.cause.kind is CauseKind.FIRST_CYCLE or (self.cause.kind is CauseKind.SLOWEST and not self.awaited):
-            return self.next_cycle_ms
-        return None
-
-    @property
-    def behind(self) -> tuple[HoldingWriter, ...]:
-        """The holding writers that have not noted a time beyond the bound since the last cycle looked."""
-        return tuple(writer for writer in self.writers if not self.caught_up(writer.writer))
-
-    @property
-    def awaited(self) -> list[str]:
-        """The writers on record that have noted nothing beyond the bound."""
-        return [name for name in sorted(self.history.on_record) if not self.caught_up(name)]
+    def __init__(self, recording: Recording, history: RunHistory, stream: str, rules: Rules | None) -> None:
+        self.history = history
+        self.cause = cause_of(history)
+        lagging = self.cause.kind is CauseKind.LAGGING
+        self.writers = tuple(
+            _holding_writer(history, name, rules.drops_at_ms(history, name) if rules and lagging else None)
+            for name in self.cause.writers
+        )
+        self.behind = [writer for writer in self.writers if not self.caught_up(writer.writer)]
+        self.awaited = [name for name in sorted(history.on_record) if not self.caught_up(name)]
+        self.wrote: list[str] = []
+        if self.cause.kind is CauseKind.NO_MARK:
+            events = of_stream(recording.table("events"), stream, "append_ms", history.at_ms)
+            self.wrote = sorted(events["writer"].unique().to_pylist())
+        self.reason = str(history.cycle["reason"]) if history.cycle is not None else ""
+        self.next_cycle_ms = None if rules is None else rules.next_cycle_ms(history)
+        self.release_ms: int | None = None
+        if lagging and rules is not None:
+            drops = [writer.dropped_ms for writer in self.behind if writer.dropped_ms is not None]
+            if len(drops) == len(self.behind):
+                self.release_ms = max(drops, default=self.next_cycle_ms)
+        elif self.cause.kind is CauseKind.FIRST_CYCLE or (self.cause.kind is CauseKind.SLOWEST and not self.awaited):
+            self.release_ms = self.next_cycle_ms
 
     def caught_up(self, writer: str) -> bool:
         """Whether a writer's mark lies beyond the bound."""
@@ -251,45 +209,59 @@ class Case:
         return noted is not None and (lower is None or noted.time > lower)
 
 
-def sentence_of(case: Case) -> str:
+def _holding_writer(history: RunHistory, name: str, dropped_ms: int | None) -> HoldingWriter:
+    noted = history.on_record.get(name)
+    return HoldingWriter(
+        writer=name,
+        state=history.state_of(name),
+        time=noted.time if noted else None,
+        noted_ms=noted.noted_ms if noted else None,
+        behind_since_ms=history.memory.behind_since.get(name),
+        dropped_ms=dropped_ms,
+        refused=noted.refused if noted else None,
+    )
+
+
+def _sentence(case: _Case) -> str:
     """The explanation in one sentence, without a full stop."""
-    return f"{_standing(case)}{_SAID[case.cause.kind](case)}{_release(case)}"
-
-
-def _standing(case: Case) -> str:
     lower, since_ms = case.history.lower, case.cause.since_ms
     if lower is None:
-        return "no lower bound yet: "
-    if case.cause.kind is CauseKind.SLOWEST:
-        return f"lower bound is {moment(lower)} since {moment(since_ms)}, "
-    since = "" if since_ms is None else f" since {moment(since_ms)}"
-    because = "" if case.cause.kind is CauseKind.LAGGING else "because "
-    return f"lower bound held at {moment(lower)}{since} {because}"
+        begin = "no lower bound yet: "
+    elif case.cause.kind is CauseKind.SLOWEST:
+        begin = f"lower bound is {moment(lower)} since {moment(since_ms)}, "
+    else:
+        since = "" if since_ms is None else f" since {moment(since_ms)}"
+        because = "" if case.cause.kind is CauseKind.LAGGING else "because "
+        begin = f"lower bound held at {moment(lower)}{since} {because}"
+    return f"{begin}{_IN_WORDS[case.cause.kind](case)}{_release(case)}"
 
 
-def _no_mark(case: Case) -> str:
+def _no_mark(case: _Case) -> str:
     if case.history.refused:
-        told = listed([f"{name} ({outcome})" for name, outcome in sorted(case.history.refused.items())])
-        return f"no noted time was accepted, those of {told} were refused"
+        writers = listed([f"{name} ({outcome})" for name, outcome in sorted(case.history.refused.items())])
+        return f"no noted time was accepted, those of {writers} were refused"
     if not case.wrote:
         return "no writer has noted a time or written an event"
     return f"no writer has noted a time, though {listed(case.wrote)} {_have(case.wrote)} written"
 
 
-def _first_cycle(case: Case) -> str:
+def _first_cycle(case: _Case) -> str:
     names = sorted(case.history.on_record)
     return f"{listed(names)} {_have(names)} noted a time, but no cycle has run"
 
 
-def _lagging(case: Case) -> str:
+def _have(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"
+
+
+def _lagging(case: _Case) -> str:
     behind = "" if case.cause.by_ms is None else f", {span(case.cause.by_ms)} behind the others"
     if len(case.writers) == 1:
         return f"by writer {case.writers[0].writer}: {_writer(case, case.writers[0])}{behind}"
-    told = [f"{writer.writer} ({_writer(case, writer)})" for writer in case.writers]
-    return f"by writers {listed(told)}{behind}"
+    return f"by writers {listed([f'{writer.writer} ({_writer(case, writer)})' for writer in case.writers])}{behind}"
 
 
-def _writer(case: Case, writer: HoldingWriter) -> str:
+def _writer(case: _Case, writer: HoldingWriter) -> str:
     if writer.time is None:
         return "removed meanwhile"
     parts = [writer.state] if writer.state else []
@@ -299,62 +271,91 @@ def _writer(case: Case, writer: HoldingWriter) -> str:
     return ", ".join(parts)
 
 
-def _slowest(case: Case) -> str:
-    names = listed([writer.writer for writer in case.writers])
+def _slowest(case: _Case) -> str:
     ahead = "" if case.cause.by_ms is None else f", {span(case.cause.by_ms)} behind what the others have noted since"
-    return f"the time that {names} had noted{ahead}"
+    return f"the time that {listed(case.cause.writers)} had noted{ahead}"
 
 
-def _failed(case: Case) -> str:
-    reason = "" if case.history.cycle is None else case.history.cycle["reason"]
-    return f"the cycles end with: {reason or 'the watermark was not appended'}"
-
-
-def _nobody_left(_: Case) -> str:
-    return "no active writer is left"
-
-
-_SAID = {
+_IN_WORDS: Final[Mapping[CauseKind, Callable[[_Case], str]]] = {
     CauseKind.NO_MARK: _no_mark,
     CauseKind.FIRST_CYCLE: _first_cycle,
     CauseKind.LAGGING: _lagging,
     CauseKind.SLOWEST: _slowest,
-    CauseKind.FAILED: _failed,
-    CauseKind.NOBODY_LEFT: _nobody_left,
+    CauseKind.FAILED: lambda case: f"the cycles end with: {case.reason or _NOT_APPENDED}",
+    CauseKind.NOBODY_LEFT: lambda _: "no active writer is left",
 }
-"""How each cause is put in words, after those for where the bound stands."""
+"""How each cause is put in words, after those for where the bound is."""
 
 
-def _release(case: Case) -> str:
+def _release(case: _Case) -> str:
     """What will release the bound, as the last part of the sentence; nothing if that is unknown."""
+    kind = case.cause.kind
     if not case.history.on_record:
         return "; it waits for a noted time"
-    following = case.next_cycle_ms
-    if following is None:
+    if case.next_cycle_ms is None or (kind is CauseKind.LAGGING and case.release_ms is None):
         return ""
-    if case.cause.kind is CauseKind.LAGGING:
-        return _release_of_lagging(case)
-    if case.cause.kind is CauseKind.FIRST_CYCLE:
-        return f"; the first cycle runs at {moment(following)}"
-    if case.cause.kind is not CauseKind.SLOWEST:
-        return f"; the next cycle tries again at {moment(following)}"
-    if case.awaited:
-        return f"; the next cycle, at {moment(following)}, needs a newer mark of {listed(case.awaited)}"
-    raised = min(noted.time for noted in case.history.on_record.values())
-    return f"; the next cycle, at {moment(following)}, raises it to {moment(raised)}"
-
-
-def _release_of_lagging(case: Case) -> str:
-    if case.release_ms is None:
-        return ""
-    if not case.behind:
+    following = moment(case.next_cycle_ms)
+    if kind is CauseKind.LAGGING and not case.behind:
         return f"; the next cycle sees it at {moment(case.release_ms)}"
-    who = "it" if len(case.writers) == 1 else "the last of them"
-    return f"; {who} times out at {moment(case.release_ms)}"
+    if kind is CauseKind.LAGGING:
+        return f"; {'it' if len(case.writers) == 1 else 'the last of them'} times out at {moment(case.release_ms)}"
+    if kind is CauseKind.FIRST_CYCLE:
+        return f"; the first cycle runs at {following}"
+    if kind is not CauseKind.SLOWEST:
+        return f"; the next cycle tries again at {following}"
+    if case.awaited:
+        return f"; the next cycle, at {following}, needs a newer mark of {listed(case.awaited)}"
+    raised = min(noted.time for noted in case.history.on_record.values())
+    return f"; the next cycle, at {following}, raises it to {moment(raised)}"
 
 
-def _have(names: tuple[str, ...] | list[str]) -> str:
-    return "has" if len(names) == 1 else "have"
+_WHO: Final = {
+    CauseKind.NO_MARK: "nobody had noted a time",
+    CauseKind.FIRST_CYCLE: "the first cycle had not run",
+    CauseKind.NOBODY_LEFT: "no active writer was left",
+}
+_TIMED: Final = {
+    "segments": "created_ms",
+    "writer_marks": "received_ms",
+    "cycles": "at_ms",
+    "events": "append_ms",
+    "positions": "at_ms",
+    "windows": "at_ms",
+}
+
+
+def stragglers_of(recording: Recording, *, stream: str | None = None) -> Stragglers:
+    """The stragglers of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
+
+    At every moment one cause holds the bound; what the bound would have been without its writers is taken from the
+    times the others had noted by the last cycle. A run ends when its scenario does; one of the outside world, or one
+    that was stopped, with the last thing recorded. Raises `RecordingError` as `explain_log`.
+    """
+    name = the_stream(recording, stream)
+    start_ms, end_ms = _run(recording, name)
+    stretches = []
+    for from_ms, to_ms, history, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms):
+        who = cause.writers
+        if cause.kind is CauseKind.FAILED and history.cycle is not None:
+            who = (history.cycle["reason"] or _NOT_APPENDED,)
+        elif not who:
+            who = (_WHO[cause.kind],)
+        stretches.append(Stretch(who, cause.kind.value, from_ms, to_ms, cause.by_ms, len(who)))
+    return stragglers_from(stretches, stream=name, run_ms=end_ms - start_ms)
+
+
+def _run(recording: Recording, stream: str) -> tuple[int, int]:
+    """From the creation of the stream to its deletion, the end of its finished scenario, or the last row."""
+    times: list[int] = []
+    for name, when in _TIMED.items():
+        column = of_stream(recording.table(name), stream, when)[when]
+        times += pc.min_max(column).as_py().values() if len(column) else []
+    incidents = of_stream(recording.table("incidents"), stream, "at_ms")
+    end_ms = pc.max(incidents.filter(pc.equal(incidents["kind"], "delete"))["at_ms"]).as_py()
+    scenario = recording.scenario
+    if end_ms is None and scenario is not None and "duration_ms" in scenario and recording.manifest.finished:
+        end_ms = int(scenario.get("start_ms", 0)) + int(scenario["duration_ms"])
+    return min(times, default=0), max(times, default=0) if end_ms is None else end_ms
 
 
 _CLOCK: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
@@ -369,21 +370,15 @@ def sentences(
     A sentence that stays is given once. One walk through the recording, however many moments there are.
     """
     found: list[tuple[int, str]] = []
-    for history in _history_at_each(recording, stream, moments):
-        sentence = sentence_of(_case(recording, history, stream, rules))
-        if not found or found[-1][1] != sentence:
-            found.append((history.at_ms, sentence))
-    return tuple(found)
-
-
-def _history_at_each(recording: Recording, stream: str, moments: Sequence[int]) -> Iterator[RunHistory]:
     steps = chain(walk(recording, stream), [None])
-    following = next(steps)
-    history = RunHistory(at_ms=0)
+    history, following = RunHistory(at_ms=0), next(steps)
     for at_ms in moments:
         while following is not None and following.at_ms <= at_ms:
             history, following = following, next(steps)
-        yield replace(history, at_ms=at_ms)
+        sentence = _sentence(_Case(recording, replace(history, at_ms=at_ms), stream, rules))
+        if not found or found[-1][1] != sentence:
+            found.append((at_ms, sentence))
+    return tuple(found)
 
 
 def violations(verdicts: Verdicts, *, stream: str) -> tuple[tuple[int, str], ...]:

@@ -3,7 +3,9 @@
 `walk` goes through a recording once and gives the history after every moment at which it changed. Rows of one
 millisecond belong together: marks first, then the cycle that read them, then what it appended.
 
-Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarking`.
+`Rules` are those of a recorded scenario from which the next cycle follows.
+
+Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstream class `PeriodicWatermarking`.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.model.cycle import CycleState
+from wmlab.streams.model.cycle import CycleState, TimeoutFrom, inactive_since
+from wmlab.streams.model.segment import KeyRange, Segment
+from wmlab.streams.scenario.scenario import StreamScenario
 
 Row = Mapping[str, Any]
 
@@ -53,8 +58,8 @@ class RunHistory:
 
     `on_record` are the writers that a cycle would read; `memory` is that of the present leader: when it first found
     each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
-    cause; `woken_ms` when the first mark arrived after nobody was on record; `states` what befell writers; `unheard`
-    what explains why a writer has noted nothing since.
+    cause; `woken_ms` when the first mark arrived after nobody was on record; `states` what happened to writers;
+    `unheard` what explains why a writer has noted nothing since.
     """
 
     at_ms: int
@@ -85,7 +90,7 @@ class RunHistory:
         return replace(self, bound=row)
 
     def state_of(self, writer: str) -> str:
-        """What befell a writer and still lasts: "crashed", "silent" and so on; "" for nothing history."""
+        """What happened to a writer and still lasts: "crashed", "silent" and so on; "" for nothing."""
         lasting = self.states.get(writer, ())
         other = lasting[-1] if lasting else self.unheard.get(writer, "")
         return next((state for state in BEGINS.values() if state in lasting), other)
@@ -140,8 +145,7 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
     """The knowledge after every moment at which it changed, up to and including `until_ms`."""
     rows: list[tuple[int, int, str, Row]] = []
     for order, (table, when) in enumerate(_WHEN.items()):
-        found = of_stream(recording.table(table), stream, when, until_ms)
-        rows += [(row[when], order, table, row) for row in found.to_pylist(maps_as_pydicts="strict")]
+        rows += [(row[when], order, table, row) for row in rows_of(recording, table, stream, when, until_ms)]
     rows.sort(key=lambda entry: entry[:2])
     history = RunHistory(at_ms=0)
     for at_ms, together in groupby(rows, key=lambda entry: entry[0]):
@@ -165,23 +169,35 @@ def of_stream(table: pa.Table, stream: str, when: str, until_ms: int | None = No
     return table.filter(wanted)
 
 
+def rows_of(
+    recording: Recording, table: str, stream: str, when: str = "", until_ms: int | None = None
+) -> list[dict[str, Any]]:
+    """The rows that `of_stream` gives of one table, with maps as dicts."""
+    rows: list[dict[str, Any]] = of_stream(recording.table(table), stream, when, until_ms).to_pylist(
+        maps_as_pydicts="strict"
+    )
+    return rows
+
+
+def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:
+    """The segments of one stream, by id."""
+    return {
+        row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
+        for row in rows_of(recording, "segments", stream)
+    }
+
+
 def the_stream(recording: Recording, stream: str | None) -> str:
     """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one."""
-    names: list[str] = sorted(
-        set().union(
-            *(recording.table(name)["stream"].unique().to_pylist() for name in ("segments", "events", "writer_marks"))
-        )
-    )
+    columns = (recording.table(table)["stream"] for table in ("segments", "events", "writer_marks"))
+    names: list[str] = sorted({name for column in columns for name in column.unique().to_pylist()})
     if stream is None and len(names) == 1:
         return names[0]
     if stream is not None and stream in names:
         return stream
-    shown = ", ".join(names) or "none"
-    asked = (
-        "several streams" if stream is None and names else "no stream" if stream is None else f"no stream {stream!r}"
-    )
+    has = f"no stream {stream!r}" if stream is not None else "several streams" if names else "no stream"
     raise RecordingError(
-        f"The recording {recording.name!r} has {asked}; its streams: {shown}.",
+        f"The recording {recording.name!r} has {has}; its streams: {', '.join(names) or 'none'}.",
         remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
     )
 
@@ -208,3 +224,55 @@ def late_events(events: Iterable[Row], watermarks: Sequence[Row]) -> list[Row]:
     lowers = [None, *(row["lower"] for row in watermarks)]
     given = ((event, lowers[bisect_left(emitted, event["append_ms"])]) for event in events)
     return [event for event, lower in given if lower is not None and lower > event["event_time"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Cycle period and start delay, timeout (all ms) and where it is counted from; start delay None: one period.
+
+    `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown.
+    """
+
+    period_ms: int
+    timeout_ms: int
+    timeout_from: TimeoutFrom = "first_behind"
+    start_delay_ms: int | None = None
+    look_every_ms: int | None = None
+
+    def next_cycle_ms(self, history: RunHistory) -> int | None:
+        """When the next cycle runs; None while no writer is on record, for then none is planned."""
+        if not history.on_record or history.woken_ms is None:
+            return None
+        delay_ms = self.period_ms if self.start_delay_ms is None else self.start_delay_ms
+        first_ms = history.woken_ms + delay_ms
+        if history.cycle is None or history.cycle["at_ms"] < history.woken_ms:
+            return first_ms
+        return int(history.cycle["at_ms"]) + self.period_ms
+
+    def drops_at_ms(self, history: RunHistory, writer: str) -> int | None:
+        """The cycle that drops a lagging writer if it notes nothing newer; None if it is not on record."""
+        following = self.next_cycle_ms(history)
+        if following is None or writer not in history.on_record:
+            return None
+        noted_ms = {writer: history.on_record[writer].received_ms}
+        start_ms = inactive_since(
+            history.memory, writer, now_ms=following, timeout_from=self.timeout_from, noted_ms=noted_ms
+        )
+        missing = max(0, start_ms + self.timeout_ms - following)
+        return following + -(-missing // self.period_ms) * self.period_ms
+
+
+def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
+    """The rules of one stream of a recorded scenario, by the name that the tables have for it."""
+    if recording.scenario is None:
+        return None
+    scenario = TypeAdapter(StreamScenario).validate_python(recording.scenario)
+    part = scenario.stream_titled(stream)
+    looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
+    return Rules(
+        period_ms=scenario.controllers.period_ms,
+        timeout_ms=part.rules.timeout_ms,
+        timeout_from=part.rules.timeout_from,
+        start_delay_ms=scenario.controllers.start_delay_ms,
+        look_every_ms=looks.pop() if len(looks) == 1 else None,
+    )

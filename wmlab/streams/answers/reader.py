@@ -6,15 +6,15 @@ Source: PDP-33, Watermarking in the Reader; upstream classes `WatermarkReaderImp
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, span
 from wmlab.streams.answers.explain import Explanation, HoldingSegment, explain_log
-from wmlab.streams.answers.history import Row, group_positions, of_stream, the_stream
-from wmlab.streams.answers.rules import Rules
+from wmlab.streams.answers.history import Row, Rules, group_positions, rows_of, segments_of, the_stream
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.segment import KeyRange, Segment, segment_name, split_id
+from wmlab.streams.model.segment import Segment, segment_name
 from wmlab.streams.model.window import compare
 
 _NAMED = 3
@@ -29,38 +29,47 @@ def explain_reader(
     """
     name = the_stream(recording, stream)
     group = _group_of(recording, name, reader)
-    looks = _rows(recording, "windows", name, "at_ms", at_ms, group=group, reader=reader)
-    log = _rows(recording, "watermarks", name, "emitted_ms", at_ms)
+    looks = rows_of(recording, "windows", name, "at_ms", at_ms)
+    looks = [row for row in looks if (row["group"], row["reader"]) == (group, reader)]
+    explained = partial(Explanation, at_ms=at_ms, stream=name, reader=reader)
     if not looks:
-        cause = "not looked"
         sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
-        return Explanation(at_ms=at_ms, stream=name, reader=reader, lower=None, cause=cause, sentence=sentence)
+        return explained(lower=None, cause="not looked", sentence=sentence)
     lower = looks[-1]["lower"]
-    newer = [row for row in log if lower is None or row["lower"] > lower]
+    marks = rows_of(recording, "watermarks", name, "emitted_ms", at_ms)
+    newer = [row for row in marks if lower is None or row["lower"] > lower]
     if not newer:
-        return _at_the_end(recording, at_ms, name, reader, lower, rules)
-    updates = list(group_positions(_rows(recording, "positions", name, "at_ms", at_ms, group=group)))
-    behind = _behind(updates[-1][1] if updates else {}, newer[0], _segments(recording, name))
+        log = explain_log(recording, at_ms=at_ms, rules=rules, stream=name)
+        sees = f"reader {reader} sees the newest lower bound there is: " if lower is not None else f"reader {reader}: "
+        return explained(
+            lower=lower,
+            cause="no newer mark",
+            since_ms=log.since_ms,
+            by_ms=log.by_ms,
+            release_ms=log.release_ms,
+            sentence=f"{sees}{log.sentence}",
+            log=log,
+        )
+    positions = [row for row in rows_of(recording, "positions", name, "at_ms", at_ms) if row["group"] == group]
+    updates = list(group_positions(positions))
+    behind = _behind(updates[-1][1] if updates else {}, newer[0], segments_of(recording, name))
     since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
-    by_ms = None if lower is None else log[-1]["lower"] - lower
+    by_ms = None if lower is None else marks[-1]["lower"] - lower
     release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules and rules.look_every_ms and not behind else None
-    return Explanation(
-        at_ms=at_ms,
-        stream=name,
-        reader=reader,
+    knows = "knows no lower bound" if lower is None else f"sees lower bound {moment(lower)} since {moment(since_ms)}"
+    return explained(
         lower=lower,
         cause="segment" if behind else "not looked since",
         segments=behind,
         since_ms=since_ms,
         by_ms=by_ms,
         release_ms=release_ms,
-        sentence=_sees(reader, lower, since_ms) + _why(behind, newer[0], looks[-1], by_ms, release_ms),
+        sentence=f"reader {reader} {knows}, {_why(behind, newer[0], looks[-1], by_ms, release_ms)}",
     )
 
 
 def _group_of(recording: Recording, stream: str, reader: str) -> str:
-    rows = recording.table("windows").select(["stream", "reader", "group"]).to_pylist()
-    groups = {row["reader"]: row["group"] for row in rows if row["stream"] == stream}
+    groups = {row["reader"]: row["group"] for row in rows_of(recording, "windows", stream)}
     if reader not in groups:
         known = ", ".join(sorted(groups)) or "none"
         raise RecordingError(
@@ -68,36 +77,6 @@ def _group_of(recording: Recording, stream: str, reader: str) -> str:
             remedy="name one of them, or leave the reader out to explain the stream's own bound.",
         )
     return str(groups[reader])
-
-
-def _rows(recording: Recording, table: str, stream: str, when: str, until_ms: int, **where: str) -> list[Row]:
-    found = of_stream(recording.table(table), stream, when, until_ms).to_pylist(maps_as_pydicts="strict")
-    return [row for row in found if all(row[column] == value for column, value in where.items())]
-
-
-def _at_the_end(
-    recording: Recording, at_ms: int, stream: str, reader: str, lower: int | None, rules: Rules | None
-) -> Explanation:
-    log = explain_log(recording, at_ms=at_ms, rules=rules, stream=stream)
-    sees = f"reader {reader} sees the newest lower bound there is: " if lower is not None else f"reader {reader}: "
-    return Explanation(
-        at_ms=at_ms,
-        stream=stream,
-        reader=reader,
-        lower=lower,
-        cause="no newer mark",
-        since_ms=log.since_ms,
-        by_ms=log.by_ms,
-        release_ms=log.release_ms,
-        sentence=f"{sees}{log.sentence}",
-        log=log,
-    )
-
-
-def _segments(recording: Recording, stream: str) -> Mapping[int, Segment]:
-    rows = recording.table("segments").select(["stream", "segment_id", "keys"]).to_pylist()
-    mine = [row for row in rows if row["stream"] == stream]
-    return {row["segment_id"]: Segment(*split_id(row["segment_id"]), KeyRange.parse(row["keys"])) for row in mine}
 
 
 def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Segment]) -> tuple[HoldingSegment, ...]:
@@ -111,12 +90,6 @@ def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Seg
                 HoldingSegment(segment=segment_name(segment), reader=row["reader"], offset=row["offset"], needed=needed)
             )
     return tuple(found)
-
-
-def _sees(reader: str, lower: int | None, since_ms: int) -> str:
-    if lower is None:
-        return f"reader {reader} knows no lower bound, "
-    return f"reader {reader} sees lower bound {moment(lower)} since {moment(since_ms)}, "
 
 
 def _why(

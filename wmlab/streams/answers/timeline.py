@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from itertools import groupby, pairwise
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, listed, moment
-from wmlab.streams.answers.history import Row, the_stream
+from wmlab.streams.answers.history import Row, rows_of, the_stream
 from wmlab.streams.model.segment import segment_name
 
 
@@ -78,10 +79,12 @@ def _of_ownership(rows: Sequence[Row], stream: str) -> Iterator[Moment]:
 def _of_transactions(rows: Sequence[Row]) -> Iterator[Moment]:
     """The life of every transaction: its beginning, the request to commit it, and how it ended."""
     for row in sorted(rows, key=lambda row: (row["begun_ms"], row["writer"])):
-        asked = "" if row["commit_requested_ms"] is None else f", asks to commit it {_commit(row)}"
+        what = f"begins transaction {row['txn']}"
+        if row["commit_requested_ms"] is not None:
+            with_time = "without a time" if row["time"] is None else f"with the time {moment(row['time'])}"
+            what += f", asks to commit it at {moment(row['commit_requested_ms'])} {with_time}"
         ends = [row[name] for name in ("commit_requested_ms", "committed_ms", "aborted_ms") if row[name] is not None]
-        what, parties = f"begins transaction {row['txn']}{asked}", (row["txn"],)
-        yield _moment(row["begun_ms"], row["writer"], what, _fate(row), *parties, to_ms=max(ends, default=None))
+        yield _moment(row["begun_ms"], row["writer"], what, _fate(row), row["txn"], to_ms=max(ends, default=None))
 
 
 def _of_marks(rows: Sequence[Row], cycles: Sequence[Row]) -> Iterator[Moment]:
@@ -150,11 +153,6 @@ def _segments(ids: Sequence[int]) -> str:
     return ", ".join(segment_name(i) for i in ids)
 
 
-def _commit(txn: Row) -> str:
-    with_time = "without a time" if txn["time"] is None else f"with the time {moment(txn['time'])}"
-    return f"at {moment(txn['commit_requested_ms'])} {with_time}"
-
-
 def _fate(txn: Row) -> str:
     events = counted(txn["events"], "event")
     if txn["committed_ms"] is not None:
@@ -165,11 +163,9 @@ def _fate(txn: Row) -> str:
 
 
 def _refusal(writer: str, outcome: str, run: Sequence[Row]) -> Moment:
-    first, last = run[0], run[-1]
+    first, to_ms = run[0], run[-1]["received_ms"]
     notes = f"notes the time {moment(first['time'])}" if len(run) == 1 else f"notes a time, {grouped(len(run))} times"
-    return _moment(
-        first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=last["received_ms"]
-    )
+    return _moment(first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=to_ms)
 
 
 def _reason(cycle: Row) -> tuple[object, ...]:
@@ -182,11 +178,8 @@ def _held(run: Sequence[Row]) -> Moment:
     waits = sorted(first["lagging"])
     cycles = counted(len(run), "cycle")
     what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
-    bound = (
-        "no lower bound yet"
-        if first["previous_lower"] is None
-        else f"lower bound stays at {moment(first['previous_lower'])}"
-    )
+    lower = first["previous_lower"]
+    bound = "no lower bound yet" if lower is None else f"lower bound stays at {moment(lower)}"
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
 
 
@@ -228,10 +221,8 @@ class Timeline(TableAnswer[Moment]):
 
     def between(self, from_ms: int | None = None, to_ms: int | None = None) -> Timeline:
         """The moments that touch the span, both ends included (clock, ms; None: open)."""
-        kept = (
-            m for m in self.moments if (from_ms is None or m.to_ms >= from_ms) and (to_ms is None or m.at_ms <= to_ms)
-        )
-        return replace(self, moments=tuple(kept))
+        kept = [m for m in self.moments if from_ms is None or m.to_ms >= from_ms]
+        return replace(self, moments=tuple(m for m in kept if to_ms is None or m.at_ms <= to_ms))
 
     def about(self, *parties: str) -> Timeline:
         """The moments that concern any of these parties, groups, transactions ("t1-1") or segments ("0@0")."""
@@ -262,16 +253,11 @@ class Timeline(TableAnswer[Moment]):
 def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     """What happened to the stream: its segments, faults, transactions, marks, cycles and watermarks, completions.
 
-    Also which controllers owned its bucket, and the first lower bound of each reader.
-
-    Raises `RecordingError` for a stream that the recording does not have, or when it has several and none is named.
+    Also which controllers owned its bucket, and the first lower bound of each reader. Raises `RecordingError` for a
+    stream that the recording does not have, or when it has several and none is named.
     """
     name = the_stream(recording, stream)
-
-    def rows(table: str) -> list[Row]:
-        found = recording.table(table).to_pylist(maps_as_pydicts="strict")
-        return [row for row in found if row["stream"] == name]
-
+    rows = partial(rows_of, recording, stream=name)
     cycles = rows("cycles")
     moments = [
         *_of_epochs(rows("epochs")),

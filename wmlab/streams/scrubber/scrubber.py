@@ -15,8 +15,7 @@ from wmlab.core.charts.chart import save_as
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import sentences, violations
-from wmlab.streams.answers.history import the_stream
-from wmlab.streams.answers.rules import recorded_rules
+from wmlab.streams.answers.history import recorded_rules, the_stream
 from wmlab.streams.scrubber.frames import Frames
 from wmlab.streams.scrubber.layout import frames_of
 from wmlab.streams.scrubber.page import frames_json, page, script, still_picture, style_sheet
