@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import Rules
 from wmlab.streams.api import Scenario
@@ -46,88 +48,65 @@ def until(recording: Recording, at_ms: int) -> Recording:
     """What a recording would hold if it had been stopped right after `at_ms`."""
     tables = {}
     for name, table in ((name, recording.table(name)) for name in TABLES):
-        kept = [row for row in table.to_pylist() if row[TIMES.get(name, "at_ms")] <= at_ms] if name in TIMES else []
+        kept = [entry for entry in table.to_pylist() if entry[TIMES[name]] <= at_ms] if name in TIMES else []
         tables[name] = kept
     return Recording.from_tables(tables, name=recording.name)
 
 
+def row(table: str, **columns: Any) -> dict[str, Any]:
+    """A row of the stream "orders"; a column that is not given is null, or empty if it must have a value."""
+    given: dict[str, Any] = {"stream": "orders"} | columns
+    return {field.name: given.pop(field.name, _empty(field)) for field in TABLES[table]} | given
+
+
+def _empty(field: pa.Field) -> Any:
+    if field.nullable:
+        return None
+    return 0 if pa.types.is_integer(field.type) else "" if pa.types.is_string(field.type) else []
+
+
 def mark(writer: str, time: int, at_ms: int, outcome: str = "success") -> dict[str, Any]:
-    return {
-        "stream": "orders",
-        "writer": writer,
-        "process": writer,
-        "time": time,
-        "position": {0: 100},
-        "noted_ms": at_ms - 5,
-        "received_ms": at_ms,
-        "controller": "c1",
-        "txn": None,
-        "outcome": outcome,
-    }
+    times = {"time": time, "noted_ms": at_ms - 5, "received_ms": at_ms}
+    return row(
+        "writer_marks", writer=writer, process=writer, **times, position={0: 100}, controller="c1", outcome=outcome
+    )
 
 
 def cycle(at_ms: int, previous_lower: int | None, *, controller: str = "c1", **columns: Any) -> dict[str, Any]:
-    row = {
-        "stream": "orders",
-        "controller": controller,
-        "at_ms": at_ms,
-        "previous_lower": previous_lower,
-        "participating": [],
-        "lagging": [],
-        "removed": [],
-        "outcome": "held",
-        "reason": "",
-    }
-    return row | columns
+    given = {"outcome": "held"} | columns
+    return row("cycles", at_ms=at_ms, previous_lower=previous_lower, controller=controller, **given)
 
 
 def watermark(seq: int, at_ms: int, **times: int) -> dict[str, Any]:
-    return {
-        "stream": "orders",
-        "seq": seq,
-        "lower": min(times.values()),
-        "upper": max(times.values()),
-        "cut": {0: 100 * (seq + 1)},
-        "writers": times,
-        "controller": "c1",
-        "emitted_ms": at_ms,
-        "revision": 32 * (seq + 1),
-    }
+    return row(
+        "watermarks",
+        seq=seq,
+        lower=min(times.values()),
+        upper=max(times.values()),
+        cut={0: 100 * (seq + 1)},
+        writers=times,
+        controller="c1",
+        emitted_ms=at_ms,
+        revision=32 * (seq + 1),
+    )
 
 
 def fault(kind: str, target: str, at_ms: int, detail: str = "") -> dict[str, Any]:
-    return {"stream": "orders", "at_ms": at_ms, "kind": kind, "target": target, "detail": detail}
+    return row("incidents", at_ms=at_ms, kind=kind, target=target, detail=detail)
 
 
 def segment(number: int = 0, epoch: int = 0, keys: str = "0..1") -> dict[str, Any]:
-    return {
-        "stream": "orders",
-        "segment_id": (epoch << 32) + number,
-        "number": number,
-        "epoch": epoch,
-        "low": 0.0,
-        "high": 1.0,
-        "keys": keys,
-        "created_ms": 0,
-        "sealed_ms": None,
-    }
+    identifier = (epoch << 32) + number
+    return row("segments", segment_id=identifier, number=number, epoch=epoch, low=0.0, high=1.0, keys=keys)
 
 
 def position(offset: int, version: int, at_ms: int, reader: str | None = "r-0", segment_id: int = 0) -> dict[str, Any]:
-    return {
-        "stream": "orders",
-        "group": "r",
-        "version": version,
-        "reader": reader,
-        "segment_id": segment_id,
-        "offset": offset,
-        "finished": False,
-        "at_ms": at_ms,
-    }
+    given = {"offset": offset, "version": version, "at_ms": at_ms, "segment_id": segment_id}
+    return row("positions", group="r", reader=reader, finished=False, **given)
 
 
 def window(lower: int | None, at_ms: int, reader: str = "r-0") -> dict[str, Any]:
-    return {"stream": "orders", "group": "r", "reader": reader, "lower": lower, "upper": None, "at_ms": at_ms}
+    return row("windows", group="r", reader=reader, lower=lower, at_ms=at_ms)
 
 
 def written(**tables: list[dict[str, Any]]) -> Recording:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.streams.answers.runs import crash, cycle, mark, segment, written
+from tests.streams.answers.runs import crash, cycle, mark, row, segment, written
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.timeline import Timeline, timeline
 
@@ -85,22 +85,8 @@ def test_a_cycle_that_lost_its_place_in_the_log_appended_nothing() -> None:
 
 
 def txn(number: int, begun_ms: int, **columns: object) -> dict[str, object]:
-    row = {
-        "stream": "orders",
-        "txn": f"t1-{number}",
-        "writer": "t1",
-        "epoch": 0,
-        "state": "open",
-        "begun_ms": begun_ms,
-        "commit_requested_ms": None,
-        "committed_ms": None,
-        "aborted_ms": None,
-        "time": None,
-        "batch": None,
-        "position": None,
-        "events": 12,
-    }
-    return row | columns
+    given = {"state": "open", "events": 12} | columns
+    return row("transactions", txn=f"t1-{number}", writer="t1", begun_ms=begun_ms, **given)
 
 
 def test_the_life_of_a_transaction_is_one_row() -> None:
@@ -143,8 +129,10 @@ def test_the_owners_of_the_streams_bucket_are_told() -> None:
 
 
 def test_a_stream_that_was_created_again_keeps_its_bucket() -> None:
-    row = {"bucket": 0, "controller": "c1", "streams": ["orders"], "from_ms": 5, "to_ms": None}
-    recording = Recording.from_tables({"segments": [segment() | {"stream": "orders#2"}], "ownership": [row]}, name="x")
+    owned = {"bucket": 0, "controller": "c1", "streams": ["orders"], "from_ms": 5, "to_ms": None}
+    recording = Recording.from_tables(
+        {"segments": [segment() | {"stream": "orders#2"}], "ownership": [owned]}, name="x"
+    )
     assert [m.effect for m in timeline(recording)] == ["it runs the cycles of orders#2 from then on"]
 
 

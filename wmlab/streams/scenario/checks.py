@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.scenario.script import (
     AbortTransaction,
     Action,
@@ -122,14 +122,10 @@ def _group_name(groups: Sequence[ReaderGroup], action: ReaderAction) -> str | No
 
 def _group_problems(index: int, action: ReaderAction, groups: Sequence[ReaderGroup]) -> Iterator[Problem]:
     names = [group.name for group in groups]
-    if hasattr(action, "group"):
-        if action.group is None and len(groups) > 1:
-            yield Problem(("script", index, "group"), f"must say which group; there are: {', '.join(names)}")
-        elif action.group is not None and action.group not in names:
-            yield Problem(
-                ("script", index, "group"), f"no group is called {action.group!r}; there are: {', '.join(names)}"
-            )
-    reader = getattr(action, "reader", None)
+    named, reader = getattr(action, "group", None), getattr(action, "reader", None)
+    if hasattr(action, "group") and named is None and len(groups) > 1:
+        yield Problem(("script", index, "group"), f"must say which group; there are: {', '.join(names)}")
+    yield from _unknown(("script", index, "group"), "group", named, names)
     of = [g for g in groups if g.name == _group_name(groups, action) or reader in g.reader_names()]
     starts_ms = max((group.starts_ms for group in of), default=0)
     if action.at_ms <= starts_ms:
@@ -140,19 +136,20 @@ def _group_problems(index: int, action: ReaderAction, groups: Sequence[ReaderGro
 def _reference_problems(
     index: int, action: ReaderAction, readers: Sequence[str], checkpoints: Sequence[str]
 ) -> Iterator[Problem]:
-    reader = getattr(action, "reader", None)
-    if reader is not None and reader not in readers:
-        message = f"no reader is called {reader!r}; there are: {', '.join(readers)}"
-        yield Problem(("script", index, "reader"), message)
-    if isinstance(action, ResetToCheckpoint) and action.checkpoint not in (None, *checkpoints):
-        known = ", ".join(checkpoints) or "none"
-        message = f"no checkpoint is called {action.checkpoint!r}; there are: {known}"
-        yield Problem(("script", index, "checkpoint"), message)
+    yield from _unknown(("script", index, "reader"), "reader", getattr(action, "reader", None), readers)
+    if isinstance(action, ResetToCheckpoint):
+        yield from _unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, checkpoints)
     if isinstance(action, ReleaseSegment):
         try:
             parse_segment(action.segment)
         except ModelError as error:
             yield Problem(("script", index, "segment"), error.problem)
+
+
+def _unknown(where: tuple[str | int, ...], what: str, named: str | None, names: Sequence[str]) -> Iterator[Problem]:
+    """The problem of a name that nothing has."""
+    if named is not None and named not in names:
+        yield Problem(where, f"no {what} is called {named!r}; there are: {', '.join(names) or 'none'}")
 
 
 ROLES = ("leader", "committer", "distributor")
@@ -162,9 +159,17 @@ ROLES = ("leader", "committer", "distributor")
 def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     """All mistakes across the parts of a scenario."""
     yield from _stream_problems(scenario)
-    yield from _repeated("writers", (writer.name for writer in scenario.writers), "writer")
-    yield from _repeated("streams", (stream.name for stream in scenario.streams), "stream")
-    yield from _repeated("readers", (group.name for group in scenario.groups), "group")
+    parts: dict[str, tuple[AnyWriter | Stream | ReaderGroup, ...]] = {
+        "writer": scenario.writers,
+        "stream": scenario.streams,
+        "group": scenario.groups,
+    }
+    for what, named in parts.items():
+        counts = Counter(part.name for part in named)
+        for index, part in enumerate(named):
+            if counts[part.name] > 1:
+                where = ("readers" if what == "group" else f"{what}s", index, "name")
+                yield Problem(where, f"another {what} is called {part.name!r} too")
     for index, action in enumerate(scenario.script):
         if action.at_ms >= scenario.duration_ms:
             message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
@@ -192,24 +197,14 @@ def _stream_problems(scenario: StreamScenario) -> Iterator[Problem]:
         yield Problem(("streams",), "give either stream or streams, not both")
     names = [stream.name for stream in scenario.all_streams]
     parts: list[tuple[tuple[str | int, ...], str | None]] = []
-    parts += [(("writers", index), writer.stream) for index, writer in enumerate(scenario.writers)]
-    several = isinstance(scenario.readers, tuple)
+    parts += [(("writers", index, "stream"), writer.stream) for index, writer in enumerate(scenario.writers)]
     for index, group in enumerate(scenario.groups):
-        where = ("readers", index) if several else ("readers",)
+        where = ("readers", index, "stream") if isinstance(scenario.readers, tuple) else ("readers", "stream")
         parts += [(where, named) for named in (group.streams or (group.stream,))]
     for location, named in parts:
         if named is None and len(names) > 1:
-            yield Problem((*location, "stream"), f"must say which stream; there are: {', '.join(names)}")
-        elif named is not None and named not in names:
-            yield Problem((*location, "stream"), f"no stream is called {named!r}; there are: {', '.join(names)}")
-
-
-def _repeated(field: str, names: Iterable[str], what: str) -> Iterator[Problem]:
-    given = list(names)
-    counts = Counter(given)
-    for index, name in enumerate(given):
-        if counts[name] > 1:
-            yield Problem((field, index, "name"), f"another {what} is called {name!r} too")
+            yield Problem(location, f"must say which stream; there are: {', '.join(names)}")
+        yield from _unknown(location, "stream", named, names)
 
 
 def _name_problems(scenario: StreamScenario, index: int, action: Action) -> Iterator[Problem]:
@@ -225,10 +220,8 @@ def _name_problems(scenario: StreamScenario, index: int, action: Action) -> Iter
     if isinstance(action, Partition):
         known["a"] = known["b"] = [*EVERY, *SERVICES, *processes, *controllers, *readers_of(scenario)]
     for field, names in known.items():
-        named = getattr(action, field, None)
-        if named is not None and named not in names:
-            what = {"party": "writer or controller", "a": "party", "b": "party"}.get(field, field)
-            yield Problem(("script", index, field), f"no {what} is called {named!r}; there are: {', '.join(names)}")
+        what = {"party": "writer or controller", "a": "party", "b": "party"}.get(field, field)
+        yield from _unknown(("script", index, field), what, getattr(action, field, None), names)
 
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
