@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmlab.streams.bounds.intervals import of_segments
-from wmlab.streams.bounds.seen import Marks, Ranges
+from wmlab.streams.bounds.bounds import of_segments
+from wmlab.streams.bounds.log_by_segment import Marks
 
 STREAM = "s"
 BYTES_PER_POSITION = 100
@@ -83,7 +83,8 @@ def _prepared(marks: pa.Table, segments: pa.Table) -> pa.Table:
     """One row per segment and interval of offsets: segment_id, start, lower, upper."""
     log = Marks.from_arrow(marks.append_column("emitted_ms", marks["seq"]))
     parts = []
-    for segment, found in of_segments(log, Ranges.from_arrow(segments)):
+    ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments.to_pylist()}
+    for segment, found in of_segments(log, ranges):
         columns = {"segment_id": np.full(len(found.starts), segment), "start": found.starts}
         for name, values, place in (("lower", log.lower, found.lower), ("upper", log.upper, found.upper)):
             columns[name] = pa.array(values[place], mask=place < 0)

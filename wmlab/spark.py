@@ -8,8 +8,8 @@ from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
-from wmlab.streams.bounds.happenings import with_happenings
-from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, tightness
+from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, with_slack
+from wmlab.streams.bounds.recorded import with_incidents
 from wmlab.streams.tables import TABLES
 
 __all__ = [
@@ -20,9 +20,9 @@ __all__ = [
     "log_path",
     "perfect_watermark",
     "spark_session",
-    "tightness",
     "time_bounds",
-    "with_happenings",
+    "with_incidents",
+    "with_slack",
 ]
 
 SCHEMAS: Final = {name: spark_schema(schema) for name, schema in TABLES.items()}

@@ -39,7 +39,7 @@ def frame(*, start_ms: int = 0, crowded: bool = False, unsafe: bool = False) -> 
         upper = None if at_ms > 58_000 else at_ms + 1_000
         rows.append({"at_ms": at_ms, "lower": lower, "upper": upper, "perfect_watermark": max(at_ms - 500, 0)})
     times = pd.DataFrame(rows).astype("Int64") + start_ms
-    return times.assign(stream="orders", group="billing", happened=[happened] * len(times))
+    return times.assign(stream="orders", group="billing", incidents=[happened] * len(times))
 
 
 CASES = {
@@ -49,7 +49,7 @@ CASES = {
     "unsafe": frame(unsafe=True),
     "no truth": frame().drop(columns="perfect_watermark"),
     "clock of its own": frame(start_ms=1_388_757_600_000)
-    .drop(columns=["perfect_watermark", "happened"])
+    .drop(columns=["perfect_watermark", "incidents"])
     .assign(at_ms=range(0, 61_000, 1_000)),
     "nothing known": frame().drop(columns="perfect_watermark").assign(lower=pd.NA, upper=pd.NA),
     "one position": frame()[20:21],

@@ -78,7 +78,7 @@ def test_spark_and_the_reader_model_agree_on_every_version(spark: SparkSession, 
 def test_what_happened_is_told_once_beside_the_rows(spark: SparkSession) -> None:
     recording = first_bounds().record()
     rows = recording.time_bounds(spark).collect()
-    told = sorted((entry.at_ms, entry.kind, entry.what) for row in rows for entry in row.happened or ())
+    told = sorted((entry.at_ms, entry.kind, entry.what) for row in rows for entry in row.incidents or ())
     faults = recording.table("incidents").to_pylist()
     assert told == [(row["at_ms"], row["kind"], row["detail"]) for row in faults]
 
@@ -87,8 +87,8 @@ def test_a_recording_on_disk_gives_the_same_bounds(spark: SparkSession, tmp_path
     scenario = first_bounds()
     kept, held = scenario.record(tmp_path / "kept"), scenario.record()
     assert wm.trace.Recording.read(tmp_path / "kept") == held
-    on_disk = kept.time_bounds(spark).orderBy("version").drop("happened").collect()
-    assert on_disk == held.time_bounds(spark).orderBy("version").drop("happened").collect()
+    on_disk = kept.time_bounds(spark).orderBy("version").drop("incidents").collect()
+    assert on_disk == held.time_bounds(spark).orderBy("version").drop("incidents").collect()
 
 
 def test_then_only_what_was_emitted_counts(spark: SparkSession) -> None:

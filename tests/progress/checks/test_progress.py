@@ -10,7 +10,7 @@ import pytest
 
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
-from wmlab.progress.checks.fired import windows_that_fire
+from wmlab.progress.checks.fired_windows import fired_windows
 from wmlab.progress.checks.progress import PROGRESS_COLUMNS, progress
 from wmlab.progress.model.chunks import Completed
 from wmlab.progress.model.identifiers import TupleBuffer
@@ -169,10 +169,10 @@ def recorded(spark, name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_the_windows_that_fire_are_those_of_the_run(spark, name) -> None:
+def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
     world = RECORDED[name]
     window = world.scenario.queries[0].window
-    found = windows_that_fire(
+    found = fired_windows(
         progress(recorded(spark, name), local=world.scenario.local, complete=world.scenario.complete),
         size=window.size_ms,
         slide=window.slide_ms,
@@ -188,7 +188,7 @@ def test_the_windows_that_fire_are_those_of_the_run(spark, name) -> None:
 
 
 def test_what_the_watermark_had_reached_is_told(spark) -> None:
-    found = windows_that_fire(progress(recorded(spark, "plain")), size=1_000)
+    found = fired_windows(progress(recorded(spark, "plain")), size=1_000)
     reached = {row["sequence"]: row["reached"] for row in found.collect() if row["arrival"] is not None}
     wanted = {row["sequence"]: row["reached"] for row in rows(RECORDED["plain"], "windows_fired", cause="watermark")}
     assert reached == wanted
@@ -201,9 +201,9 @@ def test_what_the_watermark_had_reached_is_told(spark) -> None:
         (lambda frame: progress(frame.withColumnRenamed("slices", "prefix")), "already has a column 'prefix'"),
         (lambda frame: progress(frame, local="middle"), "no local watermark 'middle'"),
         (lambda frame: progress(frame, complete="all"), "no rule 'all' for a complete sequence"),
-        (lambda frame: windows_that_fire(progress(frame), size=0), "No window has size 0"),
-        (lambda frame: windows_that_fire(progress(frame), size=5, trigger="soon"), "no trigger 'soon'"),
-        (lambda frame: windows_that_fire(frame, size=5), "no column 'global_watermark'"),
+        (lambda frame: fired_windows(progress(frame), size=0), "No window has size 0"),
+        (lambda frame: fired_windows(progress(frame), size=5, trigger="soon"), "no trigger 'soon'"),
+        (lambda frame: fired_windows(frame, size=5), "no column 'global_watermark'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(spark, ask, message) -> None:

@@ -1,4 +1,4 @@
-"""perfect_watermark and group_perfect_watermark against brute force over generated histories, and tightness by hand."""
+"""perfect_watermark and group_perfect_watermark against brute force over generated histories, and slack by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.streams.bounds.cases import Row, a_history
 from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, rows_of
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds import perfect
-from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, tightness
+from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, with_slack
 from wmlab.streams.model.history import StreamHistory
 
 
@@ -135,19 +135,19 @@ def _changes(told: Told, random: Random) -> list[Row]:
     return rows
 
 
-def test_tightness(spark: SparkSession) -> None:
+def test_slack(spark: SparkSession) -> None:
     rows = [(10, 30, 20), (21, 30, 20), (None, 15, 20), (10, None, 20), (10, 30, None), (20, 20, 20)]
     bounds = spark.createDataFrame(rows, "lower long, upper long, perfect_watermark long")
-    assert [tuple(row[3:]) for row in tightness(bounds).collect()] == [
-        (10, 10, True),
-        (-1, 10, False),
-        (None, -5, True),
-        (10, None, True),
-        (None, None, True),
-        (0, 0, True),
+    assert [tuple(row[3:]) for row in with_slack(bounds).collect()] == [
+        (20, 10, 10, True),
+        (9, -1, 10, False),
+        (None, None, -5, True),
+        (None, 10, None, True),
+        (20, None, None, True),
+        (0, 0, 0, True),
     ]
     with pytest.raises(ModelError, match="bounds has no column 'perfect_watermark'"):
-        tightness(bounds.drop("perfect_watermark"))
+        with_slack(bounds.drop("perfect_watermark"))
 
 
 def test_a_column_that_would_be_overwritten_is_refused(spark: SparkSession) -> None:

@@ -49,8 +49,8 @@ def bounds() -> Bounds:
 
 
 @pytest.fixture
-def happened() -> list[list[dict[str, object]] | None]:
-    """A column `happened` for the 61 rows: a split, and a writer that is down for 25 s; said twice, as joins may."""
+def incidents() -> list[list[dict[str, object]] | None]:
+    """A column `incidents` for the 61 rows: a split, and a writer that is down for 25 s; said twice, as joins may."""
     entries = [
         {"at_ms": 20_000, "kind": "scale", "what": "0@0 → 2@1, 3@1"},
         {"at_ms": 30_000, "kind": "crash", "what": "w2"},
@@ -112,14 +112,14 @@ def test_rows_of_one_moment_are_ordered_by_version_or_else_by_what_they_hold() -
     assert read_bounds(frame) == read_bounds(frame[::-1])
 
 
-def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds, happened: list[Any]) -> None:
+def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds, incidents: list[Any]) -> None:
     expected = [Happening(20_000, "scale", "0@0 → 2@1, 3@1"), Happening(30_000, "crash", "w2")]
     expected.append(Happening(55_000, "restart", "w2"))
-    assert read_bounds(bounds(happened=happened)).happened == expected
+    assert read_bounds(bounds(incidents=incidents)).incidents == expected
     arrays = [
-        None if cell is None else np.array([Struct(**entry) for entry in cell], dtype=object) for cell in happened
+        None if cell is None else np.array([Struct(**entry) for entry in cell], dtype=object) for cell in incidents
     ]
-    assert read_bounds(bounds(happened=arrays)).happened == expected
+    assert read_bounds(bounds(incidents=arrays)).incidents == expected
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_happening_has_a_subject_and_a_label(
     bounds: Bounds, kind: str, what: str | None, subject: str, label: str
 ) -> None:
     cell = [{"at_ms": 7, "kind": kind, "what": what}]
-    (happening,) = read_bounds(bounds(happened=[cell] * 61)).happened
+    (happening,) = read_bounds(bounds(incidents=[cell] * 61)).incidents
     assert (happening.what, happening.label) == (subject, label)
 
 
@@ -167,8 +167,8 @@ def test_a_happening_has_a_subject_and_a_label(
         (lambda _: {"lower": [1]}, "cannot be drawn from a dict", "Pass a table"),
         *(
             (
-                lambda frame, cell=cell: frame.assign(happened=[cell] * 61),
-                "Column 'happened' holds .*scale",
+                lambda frame, cell=cell: frame.assign(incidents=[cell] * 61),
+                "Column 'incidents' holds .*scale",
                 "structs with at_ms, kind and what",
             )
             for cell in ([{"at_ms": 1, "kind": "scale"}], ["scale"])
@@ -210,8 +210,8 @@ def frame(lower: list[int | None], perfect: list[int | None] | None = None) -> p
     return rows if perfect is None else rows.assign(perfect_watermark=pd.array(perfect, dtype="Int64"))
 
 
-def test_the_longest_standstill_is_named_with_who_was_down(bounds: Bounds, happened: list[Any]) -> None:
-    assert sentence(bounds(happened=happened)) == (
+def test_the_longest_standstill_is_named_with_who_was_down(bounds: Bounds, incidents: list[Any]) -> None:
+    assert sentence(bounds(incidents=incidents)) == (
         "The lower bound stood still at 30.0 s for 23.0 s (from 32.0 s to 55.0 s) while w2 was down; it is safe at the "
         "58 positions that can be checked and on average 5.9 s behind the perfect watermark. The lower bound is "
         "unknown at 3 positions, the upper bound at 2."
@@ -233,7 +233,7 @@ def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_i
     bounds: Bounds, happenings: list[tuple[int, str, str]], text: str
 ) -> None:
     cell = [dict(zip(("at_ms", "kind", "what"), happening, strict=True)) for happening in happenings]
-    assert text in sentence(bounds(happened=[cell] * 61))
+    assert text in sentence(bounds(incidents=[cell] * 61))
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def test_a_notebook_gets_figure_svg_and_sentence(bounds: Bounds) -> None:
     assert "image/svg+xml" not in chart._repr_mimebundle_(exclude=["image/svg+xml"])
 
 
-def test_the_bundle_is_the_same_in_every_process(bounds: Bounds, happened: list[Any], tmp_path: Path) -> None:
-    frame = bounds(happened=happened)
+def test_the_bundle_is_the_same_in_every_process(bounds: Bounds, incidents: list[Any], tmp_path: Path) -> None:
+    frame = bounds(incidents=incidents)
     frame.to_json(tmp_path / "bounds.json", orient="table", index=False)
     script = (
         "import hashlib, json, sys, pandas as pd\n"
@@ -334,8 +334,8 @@ def test_the_bundle_is_the_same_in_every_process(bounds: Bounds, happened: list[
     assert runs == {hashlib.sha256(here).hexdigest()}
 
 
-def test_the_figure_holds_plain_lists_only(bounds: Bounds, happened: list[Any]) -> None:
-    drawn = time_bounds(bounds(happened=happened)).figure().to_plotly_json()["data"]
+def test_the_figure_holds_plain_lists_only(bounds: Bounds, incidents: list[Any]) -> None:
+    drawn = time_bounds(bounds(incidents=incidents)).figure().to_plotly_json()["data"]
     assert {type(leaf) for leaf in leaves(drawn)} <= {int, float, str, bool, type(None)}
     assert "bdata" not in json.dumps(drawn)
     assert "uid" not in {key for trace in drawn for key in trace}
@@ -371,8 +371,8 @@ def test_without_perfect_watermark_or_common_clock_there_is_one_panel(bounds: Bo
     assert chart.figure().layout.xaxis.title.text == "reader's clock (s)"
 
 
-def test_happenings_are_marked_and_labelled_at_their_own_time(bounds: Bounds, happened: list[Any]) -> None:
-    chart = time_bounds(bounds(happened=happened))
+def test_happenings_are_marked_and_labelled_at_their_own_time(bounds: Bounds, incidents: list[Any]) -> None:
+    chart = time_bounds(bounds(incidents=incidents))
     marks = traces(chart)["happened"]
     assert marks["x"] == [20, 30, 55]
     assert marks["customdata"] == ["scale 0@0 → 2@1, 3@1", "w2 crashes", "w2 restarts"]
@@ -402,8 +402,8 @@ def test_a_bound_that_is_not_safe_is_marked_where_it_begins(bounds: Bounds) -> N
     assert "not safe" in chart.svg
 
 
-def test_the_svg_is_xml_and_says_question_and_answer(bounds: Bounds, happened: list[Any]) -> None:
-    chart = time_bounds(bounds(stream="a<b & c", happened=happened))
+def test_the_svg_is_xml_and_says_question_and_answer(bounds: Bounds, incidents: list[Any]) -> None:
+    chart = time_bounds(bounds(stream="a<b & c", incidents=incidents))
     root = ET.fromstring(chart.svg)
     space = "{http://www.w3.org/2000/svg}"
     assert root.findtext(f"{space}title") == "What time has reader group “billing” reached in stream “a<b & c”?"
@@ -440,10 +440,10 @@ def test_a_single_position_is_a_point(bounds: Bounds) -> None:
     assert chart.svg.count("<circle") == 5
 
 
-def test_the_data_are_plain_lists(bounds: Bounds, happened: list[Any]) -> None:
-    data = time_bounds(bounds(happened=happened)).data
-    assert list(data) == ["at_ms", "lower", "upper", "perfect_watermark", "happened"]
-    assert data["happened"][1] == {"at_ms": 30_000, "kind": "crash", "what": "w2"}
+def test_the_data_are_plain_lists(bounds: Bounds, incidents: list[Any]) -> None:
+    data = time_bounds(bounds(incidents=incidents)).data
+    assert list(data) == ["at_ms", "lower", "upper", "perfect_watermark", "incidents"]
+    assert data["incidents"][1] == {"at_ms": 30_000, "kind": "crash", "what": "w2"}
     assert json.loads(json.dumps(data)) == data
 
 

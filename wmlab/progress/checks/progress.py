@@ -7,7 +7,7 @@ counts is still to come, it is the final one. As running maxima only grow along 
 smallest local watermark among the later buffers of all origins at once. So three passes of window functions answer for
 all origins together: along the sequences of an origin, back along its arrivals, and back along all arrivals.
 
-The value at the head of the prefix may fall. Then the third pass is another one: `wmlab.progress.checks.falling`.
+The value at the head of the prefix may fall. Then the third pass is another one: `falling_minimum`.
 
 When a sequence is complete is a matter of the rule, and of the arrivals of that sequence alone.
 
@@ -19,12 +19,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, get_args
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.inputs import refuse, require
-from wmlab.progress.checks.falling import smallest_of_all
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.tracker import LocalRule
 
@@ -71,7 +74,7 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
     if local == "running_max":
         found = _over_all_origins(followed, operators)
     else:
-        found = smallest_of_all(followed.drop("before", "after"), operators, bits=_BLOCK_BITS)
+        found = falling_minimum(followed.drop("before", "after"), operators, bits=_BLOCK_BITS)
     return found.select(*buffers.columns, *PROGRESS_COLUMNS)
 
 
@@ -230,3 +233,44 @@ def _low(watermark: str) -> Column:
 
 def _block(arrival: str) -> Column:
     return F.shiftright(arrival, _BLOCK_BITS)
+
+
+def falling_minimum(rows: DataFrame, operators: DataFrame, *, bits: int) -> DataFrame:
+    """Adds `global_watermark`, the smallest of the origins' `local_watermark`, where these may fall.
+
+    It is null while one of the declared origins has none. An origin's value holds until its next arrival. The arrivals
+    are cut into blocks; into each block every origin brings the value it has at its start, and the block is answered on
+    its own: one pass over its arrivals per origin.
+
+    `rows` needs stream, operator, arrival, origins, origin, local_watermark and `next`, the origin's next arrival;
+    `operators` has `end`, the last arrival of each. A block has 2^`bits` arrivals.
+    """
+    block, until = F.shiftright("arrival", bits), F.shiftright(F.coalesce("next", "end"), bits)
+    placed = rows.join(F.broadcast(operators.select("stream", "operator", "end")), ["stream", "operator"])
+    blocked = placed.withColumn("_block", F.explode(F.sequence(block, F.greatest(block, until)))).drop("end")
+    schema = T.StructType([*blocked.schema.fields, T.StructField("global_watermark", T.LongType())])
+
+    def answer(table: pa.Table) -> pa.Table:
+        return _answered(table, bits)
+
+    return blocked.groupBy("_block", "stream", "operator").applyInArrow(answer, schema).drop("_block")
+
+
+def _answered(table: pa.Table, bits: int) -> pa.Table:
+    """The arrivals of one block with the smallest value after each; runs on an executor."""
+    table = table.sort_by("arrival")
+    arrival = table["arrival"].to_numpy()
+    values = pc.fill_null(table["local_watermark"], _UNKNOWN).to_numpy()
+    origins, of = np.unique(table["origin"].to_numpy(), return_inverse=True)
+    smallest = np.full(len(arrival), _UNKNOWN)
+    if len(origins) == table["origins"][0].as_py():
+        smallest[:] = np.iinfo(np.int64).max
+        ends = np.cumsum(np.bincount(of))
+        for mine in np.split(np.argsort(of, kind="stable"), ends[:-1]):
+            begun = mine[0]
+            smallest[:begun] = _UNKNOWN
+            held = np.repeat(values[mine], np.diff(mine, append=len(arrival)))
+            np.minimum(smallest[begun:], held, out=smallest[begun:])
+    answered = table.append_column("global_watermark", pa.array(smallest, mask=smallest == _UNKNOWN))
+    # What an origin brought into the block belongs to an earlier one.
+    return answered.filter(pa.array(arrival >> bits == table["_block"][0].as_py()))

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.findings import findings, ms, row_of, say, unjudged
-from wmlab.progress.checks.falling import smallest_of_all
+from wmlab.progress.checks.progress import falling_minimum
 
 _PLACE: Final = ("stream", "operator", "arrival")
 _LANE: Final = ("stream", "operator", "origin")
@@ -90,7 +90,7 @@ def smallest_of_the_origins(progress: DataFrame) -> DataFrame:
         {"local_watermark": F.col("reached_local"), "next": F.lead("arrival").over(order)}
     )
     operators = progress.groupBy("stream", "operator").agg(F.max("arrival").alias("end"))
-    found = smallest_of_all(told, operators, bits=_BLOCK_BITS)
+    found = falling_minimum(told, operators, bits=_BLOCK_BITS)
     what = say(
         _after(), "the global watermark is ", ms(F.col("reached")), "; the smallest local one is ",
         ms(F.col("global_watermark")),

@@ -2,28 +2,45 @@
 
 A fresh tracker (`wmlab.streams.model.window.Tracker`) that is given one position and the complete log gives both. Per
 segment the answer is constant on intervals of offsets, so the question is a lookup, and the whole lookup is one
-broadcast join on one long key. The table has one row per segment, which holds all of its intervals
-(`wmlab.streams.bounds.intervals`): a position hashes its segment, shifts its offset to a cell of the segment's grid,
-and reads the record of its interval; where a cell holds several, a binary search in that cell decides. No position is
-sorted, shuffled or sent to Python.
+broadcast join on one long key. The table has one row per segment, which holds all of its intervals: a position hashes
+its segment, shifts its offset to a cell of the segment's grid, and reads the record of its interval; where a cell holds
+several, a binary search in that cell decides. No position is sorted, shuffled or sent to Python.
+
+A fresh tracker stops at the first watermark that is ahead of the position. Seen from one segment, only a watermark
+that reaches further than all before it can be that first one, so each such step begins a new interval of offsets.
+This holds for cuts that move back too (Pravega's own algorithm can make them).
 
 Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.inputs import refuse, require
-from wmlab.streams.bounds.intervals import Lookup, bounds_of, of_gaps, of_segments
-from wmlab.streams.bounds.log import extremes_of, log_of, parts
-from wmlab.streams.bounds.seen import Extremes
+from wmlab.streams.bounds.log_by_segment import (
+    ALWAYS,
+    BELOW,
+    NEVER,
+    Extremes,
+    Flags,
+    Longs,
+    Marks,
+    Ranges,
+    Runs,
+    bounds_of,
+    extremes_of,
+    log_of,
+    parts,
+)
 
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
@@ -128,22 +145,16 @@ def _ddl(schema: pa.Schema) -> str:
 def _segment_rows(rows: pa.Table) -> pa.Table:
     """The lookup table of one stream; runs on an executor."""
     marks, ranges = parts(rows)
-    if not len(marks.seq):
+    found = dict(of_segments(marks, ranges)) if len(marks.seq) else {}
+    if not found:
         return _SEGMENT_ROWS.empty_table()
-    tables = {segment: Lookup.of(marks, found) for segment, found in of_segments(marks, ranges)}
-    columns = {
-        "stream": pa.array([rows["stream"][0].as_py()] * len(tables)),
-        "segment_id": pa.array(tables, pa.int64()),
-        "shift": pa.array([table.shift for table in tables.values()], pa.int32()),
-        "last": pa.array([table.last for table in tables.values()], pa.int64()),
-        "steps": _lists(pa.array(table.steps, pa.int32()) for table in tables.values()),
-        "numbers": _lists(table.numbers for table in tables.values()),
-    }
-    return pa.table(columns, schema=_SEGMENT_ROWS)
+    shift, last, steps, numbers = zip(*(_lookup(marks, intervals) for intervals in found.values()), strict=True)
+    stream = [rows["stream"][0].as_py()] * len(found)
+    columns = (stream, list(found), list(shift), list(last), _lists(steps), _lists(numbers))
+    return pa.table(dict(zip(_SEGMENT_ROWS.names, columns, strict=True)), schema=_SEGMENT_ROWS)
 
 
-def _lists(values: Iterable[pa.Array]) -> pa.Array:
-    parts = list(values)
+def _lists(parts: Sequence[pa.Array]) -> pa.Array:
     ends = pa.array(accumulate((len(part) for part in parts), initial=0), pa.int32())
     return pa.ListArray.from_arrays(ends, pa.concat_arrays(parts))
 
@@ -157,3 +168,93 @@ def _gap_rows(rows: pa.Table) -> pa.Table:
         bounds = {name: values[0].as_py() for name, values in bounds_of(log, found.lower, found.upper).items()}
         out.append({"stream": stream, "after": after, "before": before} | bounds)
     return pa.Table.from_pylist(out, schema=_GAP_ROWS)
+
+
+RECORD: Final = 5
+"""Numbers in the record of an interval."""
+_CELLS_PER_INTERVAL: Final = 8
+_MANY_CELLS: Final = 1 << 16
+"""From here on two cells per interval have to do: the table is sent to every executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Intervals of offsets: `starts` ascending from 0, the last one open; places in the log, -1: none."""
+
+    starts: Longs
+    lower: Longs
+    upper: Longs
+
+
+def intervals(place: Longs, reach: Longs, decided: Flags) -> Intervals:
+    """The intervals of a segment that passes the watermark at `place[i]` from offset `reach[i]` on.
+
+    Places ascend. Where not `decided`, the watermark is undecided ("mixed") at every offset.
+    """
+    furthest = np.maximum.accumulate(np.append(ALWAYS, np.where(decided, reach, ALWAYS)))
+    stops = np.flatnonzero(decided & (reach > furthest[:-1]))
+    passed = np.maximum.accumulate(np.append(-1, np.where(decided, place, -1)))
+    starts, lower, upper = furthest[:-1][stops], passed[:-1][stops], place[stops]
+    if furthest[-1] < NEVER:
+        mixed = place[~decided]
+        starts, lower = np.append(starts, furthest[-1]), np.append(lower, passed[-1])
+        upper = np.append(upper, mixed[-1] if len(mixed) else -1)
+    return Intervals(starts, lower, upper)
+
+
+def of_segments(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
+    """The intervals of every segment that is known or named in a cut, by id."""
+    runs = Runs.of(marks, ranges)
+    for segment in sorted(ranges.keys() | set(runs.segment.tolist())):
+        place, reach = runs.cuts_of(segment, marks)
+        older, newer = runs.sides(segment, ranges)
+        never, mixed = newer & ~older, newer & older
+        # A run that compares alike throughout is passed up to its last watermark, or stops the tracker at its first.
+        other = np.where(never, runs.first, runs.last), np.where(never, NEVER, ALWAYS), ~mixed
+        yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other, ~runs.naming(segment))
+
+
+def of_gaps(log: Extremes) -> Iterator[tuple[int, int, Intervals]]:
+    """One interval for all unknown segments with after < id < before, for neighbouring ids of the cuts.
+
+    A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.
+    """
+    ids = np.unique(np.concatenate([log.least, log.most, [BELOW, NEVER]])).tolist()
+    place = np.arange(len(log.seq))
+    for after, before in pairwise(ids):
+        older, newer = log.least <= after, log.most > after
+        yield after, before, intervals(place, np.where(newer & ~older, NEVER, ALWAYS), ~(newer & older))
+
+
+def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], which: Flags) -> Intervals:
+    if not which.any():
+        return intervals(*own)
+    place, reach, decided = (np.append(mine, theirs[which]) for mine, theirs in zip(own, other, strict=True))
+    order = np.argsort(place, kind="stable")
+    return intervals(place[order], reach[order], decided[order])
+
+
+def _lookup(marks: Marks, found: Intervals) -> tuple[int, int, pa.Array, pa.Array]:
+    """One segment's table: shift, last, steps and numbers, which are the cells of its grid, then a record per interval.
+
+    A record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(offset >> shift, last)` holds the
+    index of the record at its start, or the complement of it when more records start inside the cell. Then `steps`
+    are the jumps of a binary search for the last record that starts at or before the offset, largest first. Its depth
+    fits the fullest cell, so unevenly spread watermarks cost time and never the answer.
+    """
+    starts = found.starts
+    wanted = max(2 * len(starts), min(_CELLS_PER_INTERVAL * len(starts), _MANY_CELLS))
+    shift = (int(starts[-1]) // wanted).bit_length()
+    last = int(starts[-1]) >> shift
+    edges = np.arange(last + 1, dtype=np.int64) << shift
+    first = np.searchsorted(starts, edges, side="right") - 1
+    inside = np.append(np.searchsorted(starts, edges[1:], side="left"), len(starts)) - 1 - first
+    index = len(edges) + RECORD * first
+    steps = RECORD << np.arange(int(inside.max()).bit_length())[::-1]
+    bounds = bounds_of(marks, found.lower, found.upper).values()
+    values = np.column_stack([starts, *(bound.fill_null(0).to_numpy() for bound in bounds)])
+    nowhere = np.zeros(len(starts), np.bool_)
+    unknown = np.column_stack([nowhere, *(np.asarray(bound.is_null()) for bound in bounds)])
+    records = pa.array(values.ravel(), mask=unknown.ravel())
+    cells = pa.array(np.where(inside > 0, ~index, index))
+    return shift, last, pa.array(steps, pa.int32()), pa.concat_arrays([cells, records])

@@ -1,4 +1,4 @@
-"""The clairvoyant's bound: the smallest event time still to come, and how far the bounds are from it.
+"""The perfect watermark: the smallest event time still to come, and how far the bounds are from it.
 
 What is still to come after an offset of a segment is the rest of the segment and everything in its descendants.
 Minima are taken per cell of a segment first, then over the cells that follow, then inside the position's own cell,
@@ -7,6 +7,7 @@ so that no task sees a whole segment.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -14,11 +15,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.inputs import refuse, require
-from wmlab.streams.bounds.snapshots import VERSION_COLUMNS, snapshots, versions
+from wmlab.streams.bounds.groups import GROUP_COLUMNS
 
 _SEGMENT: Final = ("stream", "segment_id")
 _EVENTS_PER_CELL: Final = 10_000
-_LATER: Final = pa.schema([("stream", pa.string()), ("segment_id", pa.int64()), ("after_segment", pa.int64())])
 
 
 def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
@@ -34,11 +34,11 @@ def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFra
     require(segments, "segments", (*_SEGMENT, "low", "high"))
     refuse(positions, "positions", ("perfect_watermark",))
     cells = _cells(events)
-    asked = positions.select(*_SEGMENT, F.col("offset").alias("_offset"), F.struct("*").alias("_row"))
-    answered = _within_cells(asked, events, cells).join(
+    rows = positions.select(*_SEGMENT, F.col("offset").alias("_offset"), F.struct("*").alias("_row"))
+    bounded = _within_cells(rows, events, cells).join(
         F.broadcast(_after_segments(events, segments)), list(_SEGMENT), "left"
     )
-    return answered.select("_row.*", F.least("in_cell", "after_cell", "after_segment").alias("perfect_watermark"))
+    return bounded.select("_row.*", F.least("in_cell", "after_cell", "after_segment").alias("perfect_watermark"))
 
 
 def group_perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
@@ -48,20 +48,22 @@ def group_perfect_watermark(positions: DataFrame, events: DataFrame, segments: D
     null when nothing is still to come.
     """
     bounded = snapshots(perfect_watermark(positions, events, segments))
-    smallest = bounded.groupBy(*VERSION_COLUMNS).agg(F.min("perfect_watermark").alias("perfect_watermark"))
-    return versions(positions).join(smallest, list(VERSION_COLUMNS), "left")
+    smallest = bounded.groupBy(*GROUP_COLUMNS).agg(F.min("perfect_watermark").alias("perfect_watermark"))
+    # A version without an open segment has a row, too.
+    return positions.select(*GROUP_COLUMNS).distinct().join(smallest, list(GROUP_COLUMNS), "left")
 
 
-def tightness(bounds: DataFrame) -> DataFrame:
-    """Add the distance of the bounds from the perfect watermark, in ms: `slack_lower`, `slack_upper`, and `safe`.
+def with_slack(bounds: DataFrame) -> DataFrame:
+    """Add `uncertainty`, `slack_lower` and `slack_upper`, in ms, and `safe`: the bounds against the perfect watermark.
 
-    `slack_lower` is perfect_watermark - lower, negative when the lower bound promised too much; `slack_upper` is upper
-    - perfect_watermark. Both are null when one side is unknown. An unknown lower bound promises nothing and is safe,
-    and so is any when nothing is still to come. Raises `ModelError` for a missing column.
+    `uncertainty` is upper - lower; `slack_lower` is perfect_watermark - lower, negative when the lower bound was too
+    high; `slack_upper` is upper - perfect_watermark. Each is null when a side is unknown. An unknown lower bound is
+    safe, and so is any when nothing is still to come. Raises `ModelError` for a missing column.
     """
     require(bounds, "bounds", ("lower", "upper", "perfect_watermark"))
     return bounds.withColumns(
         {
+            "uncertainty": F.col("upper") - F.col("lower"),
             "slack_lower": F.col("perfect_watermark") - F.col("lower"),
             "slack_upper": F.col("upper") - F.col("perfect_watermark"),
             "safe": F.coalesce(F.col("lower") <= F.col("perfect_watermark"), F.lit(True)),
@@ -75,15 +77,15 @@ def _cells(events: DataFrame) -> DataFrame:
     return events.groupBy(*_SEGMENT).agg(count.alias("cells"), F.max("offset").alias("top"))
 
 
-def _within_cells(asked: DataFrame, events: DataFrame, cells: DataFrame) -> DataFrame:
-    """`asked` with the smallest event time beyond the offset in its own cell, and in the cells after it."""
+def _within_cells(rows: DataFrame, events: DataFrame, cells: DataFrame) -> DataFrame:
+    """`rows` with the smallest event time beyond the offset in its own cell, and in the cells after it."""
     cell = F.floor(F.least("_offset", "top") / (F.col("top") + 1) * F.col("cells")).cast("long").alias("cell")
-    told = events.select(*_SEGMENT, F.col("offset").alias("_offset"), "event_time")
-    placed = told.join(F.broadcast(cells), list(_SEGMENT)).select(*_SEGMENT, "_offset", "event_time", cell)
-    questions = asked.join(F.broadcast(cells), list(_SEGMENT), "left").select(*_SEGMENT, "_offset", cell, "_row")
+    timed = events.select(*_SEGMENT, F.col("offset").alias("_offset"), "event_time")
+    placed = timed.join(F.broadcast(cells), list(_SEGMENT)).select(*_SEGMENT, "_offset", "event_time", cell)
+    positions = rows.join(F.broadcast(cells), list(_SEGMENT), "left").select(*_SEGMENT, "_offset", cell, "_row")
     # From the cell's end downwards, a position comes before an event that ends exactly there: it is read already.
     downwards = Window.partitionBy(*_SEGMENT, "cell").orderBy(F.desc("_offset"), "is_event")
-    both = questions.withColumn("is_event", F.lit(0)).unionByName(
+    both = positions.withColumn("is_event", F.lit(0)).unionByName(
         placed.withColumn("is_event", F.lit(1)), allowMissingColumns=True
     )
     in_cell = both.withColumn("in_cell", F.min("event_time").over(downwards)).where("is_event = 0")
@@ -113,14 +115,35 @@ def _descendants(rows: pa.Table) -> pa.Table:
 
     Whatever overlaps a segment and has a larger id came to be, at the keys they share, out of that segment.
     """
-    later: dict[int, int | None] = {}
-    found: list[tuple[int, float, float, int | None]] = []
-    for row in sorted(rows.to_pylist(), key=lambda row: row["segment_id"], reverse=True):
-        segment, low, high = row["segment_id"], row["low"], row["high"]
-        below = [least for _, its_low, its_high, least in found if its_low < high and low < its_high]
-        later[segment] = min((least for least in below if least is not None), default=None)
-        own = [least for least in (later[segment], row["smallest"]) if least is not None]
-        found.append((segment, low, high, min(own, default=None)))
-    stream = rows["stream"][0].as_py() if rows.num_rows else None
-    made = [{"stream": stream, "segment_id": segment, "after_segment": least} for segment, least in later.items()]
-    return pa.Table.from_pylist(made, schema=_LATER)
+    after: list[int | None] = []
+    later: list[tuple[float, float, int | None]] = []
+    ordered = rows.sort_by([("segment_id", "descending")])
+    for row in ordered.to_pylist():
+        after.append(_least(least for low, high, least in later if low < row["high"] and row["low"] < high))
+        later.append((row["low"], row["high"], _least([after[-1], row["smallest"]])))
+    return ordered.select(_SEGMENT).append_column("after_segment", pa.array(after, pa.int64()))
+
+
+def _least(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
+
+def snapshots(changes: DataFrame) -> DataFrame:
+    """The open segments of every group at every version, with what their latest change said.
+
+    `changes` is the table `positions`, perhaps with more columns: each row holds from its version on, until the next
+    row of its segment; a finished segment is gone. The result has one row per version and open segment: all columns
+    of `changes`, `version` and `at_ms` now being those of the version. Its size is versions times open segments.
+    Raises `ModelError` for a missing column.
+    """
+    require(changes, "positions", (*GROUP_COLUMNS, "segment_id", "offset", "finished"))
+    group = Window.partitionBy("stream", "group")
+    ranked = changes.withColumn("_place", F.dense_rank().over(group.orderBy("version")))
+    segment = Window.partitionBy("stream", "group", "segment_id").orderBy("_place")
+    until = F.coalesce(F.lead("_place").over(segment), F.max("_place").over(group) + 1)
+    spans = ranked.withColumn("_until", until).where(~F.col("finished"))
+    lasting = spans.drop("version", "at_ms", "finished").withColumn(
+        "_place", F.explode(F.sequence("_place", F.col("_until") - 1))
+    )
+    moments = ranked.select(*GROUP_COLUMNS, "_place").distinct()
+    return lasting.drop("_until").join(moments, ["stream", "group", "_place"]).drop("_place")

@@ -1,15 +1,15 @@
-"""The time bounds of a recording."""
+"""The time bounds of a recording, with the incidents of the run beside them."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
 
 from wmlab.core.recording import Recording
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
-from wmlab.streams.bounds.groups import group_time_bounds
-from wmlab.streams.bounds.happenings import with_happenings
+from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
 from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark
 
 
@@ -24,15 +24,37 @@ def time_bounds(
 
     The positions are those that reader groups published, one row a version of a group's state; or, when nobody read,
     the events, one row an event. `of` chooses. `visible="then"` lets a mark count only once it was emitted, as a
-    reader saw it at that moment; it needs readers. `happened` tells what the script did since the row before.
+    reader saw it at that moment; it needs readers, whose rows have the column `incidents` of `with_incidents`, too.
     """
-    tables = {name: recording.spark(spark, name) for name in ("watermarks", "segments", "events", "incidents")}
-    marks, segments, events = tables["watermarks"], tables["segments"], tables["events"]
+    names = ("watermarks", "segments", "events", "incidents")
+    watermarks, segments, events, incidents = (recording.spark(spark, name) for name in names)
     if of == "events" or (of is None and not recording.counts["positions"]):
         positions = events.withColumn("at_ms", events.append_ms)
-        return perfect_watermark(bounds_of(positions, marks, segments), events, segments)
+        return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
     positions = recording.spark(spark, "positions")
-    bounds = group_time_bounds(positions, marks, segments, visible=visible)
-    truth = group_perfect_watermark(positions, events, segments)
-    joined = bounds.join(truth, ["stream", "group", "version", "at_ms"])
-    return with_happenings(joined, tables["incidents"])
+    bounds = group_time_bounds(positions, watermarks, segments, visible=visible)
+    perfect = group_perfect_watermark(positions, events, segments)
+    return with_incidents(bounds.join(perfect, list(GROUP_COLUMNS)), incidents)
+
+
+def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
+    """Add `incidents` to `bounds`: an array of (at_ms, kind, what) since the row before, null when there were none.
+
+    `bounds` needs stream, group, version and at_ms (ms of simulated time) and keeps all its columns and rows;
+    `incidents` is the recording's table: scales, crashes, silences. The last row has those after it, too.
+    """
+    version = ["stream", "group", "version"]
+    by_time = Window.partitionBy("stream", "group").orderBy("version")
+    spans = bounds.select(
+        *version,
+        F.lag("at_ms").over(by_time).alias("after_ms"),
+        F.when(F.lead("version").over(by_time).isNotNull(), F.col("at_ms")).alias("until_ms"),
+    )
+    listed = F.sort_array(F.collect_list(F.struct("at_ms", "kind", F.col("detail").alias("what"))))
+    by_version = (
+        incidents.join(spans, "stream")
+        .where("(after_ms is null or at_ms > after_ms) and (until_ms is null or at_ms <= until_ms)")
+        .groupBy(*version)
+        .agg(listed.alias("incidents"))
+    )
+    return bounds.join(F.broadcast(by_version), version, "left")

@@ -30,7 +30,7 @@ CAP: Final = 800
 _MOST_ALARMS: Final = 60
 _STRIP: Final = 16.0
 _REQUIRED: Final = ("stream", "at_ms", "lower", "upper")
-_OPTIONAL: Final = ("group", "segment_id", "version", "perfect_watermark", "happened")
+_OPTIONAL: Final = ("group", "segment_id", "version", "perfect_watermark", "incidents")
 _BOUNDS: Final = ("lower", "upper", "perfect_watermark")
 _CURVES: Final = {"upper": "upper bound", "perfect": "perfect watermark", "lower": "lower bound"}
 _VERBS: Final = {"crash": "crashes", "restart": "restarts", "silence": "falls silent", "speak": "speaks again"}
@@ -70,7 +70,7 @@ class BoundsTable:
     lower: list[Value]
     upper: list[Value]
     perfect_watermark: list[Value] | None
-    happened: list[Happening]
+    incidents: list[Happening]
 
     @property
     def perfect(self) -> list[Value]:
@@ -83,7 +83,7 @@ def time_bounds(bounds: Any, *, title: str | None = None) -> Chart:
 
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
     `upper` (event time in ms, null if unknown), one row per position. It may have `perfect_watermark` (the smallest
-    event time still to come, null if nothing is) and `happened` (a list of structs `at_ms`, `kind`, `what`, drawn as
+    event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`, drawn as
     vertical lines; `what` names who crashed, or says it: "w2" or "w2 crashes"). Rows are sorted by `at_ms` and, if
     there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
 
@@ -98,7 +98,7 @@ def time_bounds(bounds: Any, *, title: str | None = None) -> Chart:
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
         data["perfect_watermark"] = table.perfect_watermark
-    data["happened"] = [asdict(happening) for happening in table.happened]
+    data["incidents"] = [asdict(happening) for happening in table.incidents]
     return Chart(sentence=sentence, data=data, scene=_compose(table, sentence, title))
 
 
@@ -132,8 +132,8 @@ def read_bounds(frame: Any) -> BoundsTable:
         lower=columns["lower"],
         upper=columns["upper"],
         perfect_watermark=columns.get("perfect_watermark"),
-        happened=sorted(
-            {_happening(entry) for cell in cells.get("happened", []) if cell is not None for entry in cell}
+        incidents=sorted(
+            {_happening(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
         ),
     )
 
@@ -142,7 +142,7 @@ def _happening(entry: Any) -> Happening:
     fields = entry.asDict() if hasattr(entry, "asDict") else entry
     if not isinstance(fields, Mapping) or not {"at_ms", "kind", "what"} <= fields.keys():
         raise ChartError(
-            f"Column 'happened' holds {entry!r}.",
+            f"Column 'incidents' holds {entry!r}.",
             remedy="Give each cell as a list of structs with at_ms, kind and what, or null.",
         )
     kind, what = str(fields["kind"]), "" if fields["what"] is None else str(fields["what"])
@@ -189,10 +189,10 @@ def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
 def _meanwhile(table: BoundsTable, still: Standstill) -> str:
     """Who was down or silent for at least half of a standstill; a pause that nothing ends lasts to the end."""
     states: dict[str, dict[str, None]] = {}
-    for number, begin in enumerate(table.happened):
+    for number, begin in enumerate(table.incidents):
         if begin.kind in _PAUSES and begin.what:
             ending, state = _PAUSES[begin.kind]
-            later = (h.at_ms for h in table.happened[number + 1 :] if (h.kind, h.what) == (ending, begin.what))
+            later = (h.at_ms for h in table.incidents[number + 1 :] if (h.kind, h.what) == (ending, begin.what))
             to_ms = min(next(later, table.at_ms[-1]), still.to_ms)
             if 2 * (to_ms - max(begin.at_ms, still.from_ms)) >= still.length_ms:
                 states.setdefault(state, {})[begin.what] = None
@@ -249,7 +249,7 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
         if values is not None
     }
     times = [value for values in curves.values() for value in values]
-    clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.happened)])
+    clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.incidents)])
     event = time_axis("event time", times, pad_percent=4)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
@@ -270,7 +270,7 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
             *_unknown(at_ms, curves),
             *_distance(at_ms, curves, clock, event, alarms),
         ],
-        rules=[Rule(h.at_ms, h.label, SHAPES.get(h.kind, "circle")) for h in table.happened],
+        rules=[Rule(h.at_ms, h.label, SHAPES.get(h.kind, "circle")) for h in table.incidents],
         together=True,
     )
 

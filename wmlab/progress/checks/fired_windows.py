@@ -21,7 +21,7 @@ from wmlab.progress.model.windows import Trigger, Windows
 _OPERATOR: Final = ("stream", "operator")
 
 
-def windows_that_fire(
+def fired_windows(
     progressed: DataFrame,
     *,
     size: int,

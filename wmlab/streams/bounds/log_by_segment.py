@@ -1,4 +1,4 @@
-"""The log of watermarks seen from one segment: from which offset on a position in it has passed each of them.
+"""The log of watermarks by segment: from which offset on a position in a segment has passed each of them.
 
 The readers' rule (`wmlab.streams.model.window.compare`) has four cases for one segment: the cut names the segment, then
 its offset decides; or it names only older segments over those keys, then every position in this one is beyond it; or
@@ -7,7 +7,8 @@ overlaps every other.
 
 What a cut names is one number per watermark and segment. The rest depends on which segments the cut names and on
 nothing else, so it is worked out once per run of consecutive watermarks that name the same segments, about one run
-per epoch. Everything is in columns: these functions run on Spark's executors, over logs of millions of watermarks.
+per epoch. Everything is in columns: this runs on Spark's executors, over logs of millions of watermarks. The log and
+the segments of a stream get there in one DataFrame; `seq` is null in the rows of segments.
 
 Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl` (compare).
 """
@@ -20,10 +21,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from wmlab.core.spark.inputs import require
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Reals = npt.NDArray[np.float64]
+Ranges = dict[int, tuple[float, float]]
+"""Key ranges of a stream's segments; a segment that is not known has none."""
 
 ALWAYS: Final = 0
 """A reach that every offset has: the watermark is passed by being in the segment at all."""
@@ -31,6 +39,49 @@ NEVER: Final = 2**63 - 1
 """A reach that no offset has: the end of the segment, or a cut that names only later ones."""
 BELOW: Final = -(2**63)
 """Before every segment id."""
+UNKNOWN: Final = (np.nan, np.nan)
+"""The key range of a segment that is not known: it overlaps every other."""
+_WATERMARKS: Final = {"seq": "long", "lower": "long", "upper": "long", "cut": "map<long, long>"}
+_SEGMENTS: Final = {"segment_id": "long", "low": "double", "high": "double"}
+
+
+def log_of(watermarks: DataFrame, segments: DataFrame, *, emitted: bool = False) -> DataFrame:
+    """All watermarks and segments: stream, seq, lower, upper, cut, emitted_ms, segment_id, low, high.
+
+    Key ranges are compared as doubles; rounding keeps order, so ranges that do not overlap still do not. Raises
+    `ModelError` for a missing column. `emitted` says whether emitted_ms is needed; otherwise it is 0.
+    """
+    require(watermarks, "watermarks", ["stream", *_WATERMARKS, *(["emitted_ms"] if emitted else [])])
+    require(segments, "segments", ["stream", *_SEGMENTS])
+    marks = watermarks.select(
+        "stream",
+        *(F.col(name).cast(kind).alias(name) for name, kind in _WATERMARKS.items()),
+        (F.col("emitted_ms") if emitted else F.lit(0)).cast("long").alias("emitted_ms"),
+    )
+    ranges = segments.select("stream", *(F.col(name).cast(kind).alias(name) for name, kind in _SEGMENTS.items()))
+    return marks.unionByName(ranges, allowMissingColumns=True)
+
+
+def extremes_of(watermarks: DataFrame) -> DataFrame:
+    """Per watermark the least and the most segment id of its cut: stream, seq, lower, upper, least, most.
+
+    For a cut that names nothing they are the wrong way round: no id is above the least, none below the most.
+    """
+    ids = F.map_keys("cut")
+    return watermarks.select(
+        "stream",
+        *(F.col(name).cast("long").alias(name) for name in ("seq", "lower", "upper")),
+        F.coalesce(F.array_min(ids), F.lit(NEVER)).cast("long").alias("least"),
+        F.coalesce(F.array_max(ids), F.lit(BELOW)).cast("long").alias("most"),
+    )
+
+
+def parts(rows: pa.Table) -> tuple[Marks, Ranges]:
+    """The two halves of one stream's rows."""
+    is_segment = pc.is_null(rows["seq"])
+    segments = rows.filter(is_segment).select(["segment_id", "low", "high"]).drop_null().to_pylist()
+    ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments}
+    return Marks.from_arrow(rows.filter(pc.invert(is_segment))), ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +112,8 @@ class Marks:
         offset = cuts.items[entries].fill_null(NEVER).to_numpy(zero_copy_only=False)
         place = np.repeat(np.arange(len(cuts)), np.diff(bounds))
         segment = cuts.keys[entries].to_numpy(zero_copy_only=False)
-        by_place = np.lexsort((segment, place)) if _unsorted(place, segment) else slice(None)
+        unsorted = np.any((place[1:] == place[:-1]) & (segment[1:] < segment[:-1]))
+        by_place = np.lexsort((segment, place)) if unsorted else slice(None)
         lower, upper, emitted_ms = (column(table, name) for name in ("lower", "upper", "emitted_ms"))
         return cls(seq, lower, upper, emitted_ms, place[by_place], segment[by_place], offset[by_place])
 
@@ -84,25 +136,6 @@ class Extremes:
         """From rows with those columns, in any order."""
         by_seq = np.argsort(column(table, "seq"), kind="stable")
         return cls(*(column(table, name)[by_seq] for name in ("seq", "lower", "upper", "least", "most")))
-
-
-@dataclass(frozen=True, slots=True)
-class Ranges:
-    """Key ranges of a stream's segments; NaN bounds for a segment that is not known."""
-
-    known: dict[int, tuple[float, float]]
-
-    @classmethod
-    def from_arrow(cls, table: pa.Table) -> Ranges:
-        """From rows of segment_id, low and high."""
-        rows = zip(*(table[name].to_pylist() for name in ("segment_id", "low", "high")), strict=True)
-        return cls({segment: (low, high) for segment, low, high in rows if low is not None and high is not None})
-
-    def of(self, segments: Longs) -> tuple[Reals, Reals]:
-        """Lower and upper ends of the ranges of some segments."""
-        pairs = [self.known.get(int(segment), (np.nan, np.nan)) for segment in segments]
-        low, high = np.array(pairs, np.float64).reshape(-1, 2).T
-        return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +169,8 @@ class Runs:
         last = np.append(first[1:], count) - 1
         entry = np.flatnonzero(opens[marks.place])
         segment = marks.segment[entry]
-        return cls(first, last, np.searchsorted(first, marks.place[entry]), entry, segment, *ranges.of(segment))
+        bounds = np.array([ranges.get(number, UNKNOWN) for number in segment.tolist()], np.float64).reshape(-1, 2)
+        return cls(first, last, np.searchsorted(first, marks.place[entry]), entry, segment, *bounds.T)
 
     def cuts_of(self, segment: int, marks: Marks) -> tuple[Longs, Longs]:
         """The places of the watermarks that name the segment, ascending, and the offsets they give it."""
@@ -149,11 +183,9 @@ class Runs:
             offsets.append(marks.offset[entry : entry + (count - 1) * sizes[run] + 1 : sizes[run]])
         return np.concatenate(places), np.concatenate(offsets)
 
-    def sides(self, segment: int, low: float, high: float) -> tuple[Flags, Flags]:
-        """Per run that does not name the segment, whether its cut names older ones over these keys, and newer ones.
-
-        Bounds of NaN, an unknown range, overlap everything.
-        """
+    def sides(self, segment: int, ranges: Ranges) -> tuple[Flags, Flags]:
+        """Per run that does not name the segment, whether its cut names older ones over its keys, and newer ones."""
+        low, high = ranges.get(segment, UNKNOWN)
         overlaps = ~((low >= self.high) | (self.low >= high))
         return self._any(overlaps & (self.segment < segment)), self._any(overlaps & (self.segment > segment))
 
@@ -174,5 +206,15 @@ def column(table: pa.Table, name: str) -> Longs:
     return values
 
 
-def _unsorted(place: Longs, segment: Longs) -> bool:
-    return bool(np.any((place[1:] == place[:-1]) & (segment[1:] < segment[:-1])))
+def bounds_of(log: Marks | Extremes, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
+    """Bounds by column, from the places of the watermarks that give them; null where there is none (-1)."""
+
+    def at(values: Longs, place: Longs) -> pa.Array:
+        return pa.array(values[np.maximum(place, 0)] if len(values) else place, mask=place < 0)
+
+    return {
+        "lower": at(log.lower, lower),
+        "upper": at(log.upper, upper),
+        "lower_seq": at(log.seq, lower),
+        "upper_seq": at(log.seq, upper),
+    }
