@@ -361,9 +361,9 @@ def test_edge_case_15_an_outer_join_stalls_behind_an_idle_one(mode: Mode) -> Non
     tree.put("inner", 1, IDLE)
     for time in range(20):
         tree.put("outer", 1, Event((time,)), Watermark(2, time + 1))
-        assert outer.state.processor.rows == time + 1
+        assert outer.tasklet.processor.size(outer.state.processor) == time + 1
     assert tree.out == {"inner": ["idle"], "outer": []}
     tree.put("inner", 0, Event((21,)), Watermark(0, 21))
     tree.put("inner", 1, Watermark(1, 21))
-    assert outer.state.processor.rows == 0
+    assert outer.tasklet.processor.size(outer.state.processor) == 0
     assert tree.out["outer"] == [("wm", 0, 20), ("wm", 2, 20)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from wmlab import dataflow as flow
@@ -64,36 +66,30 @@ def test_a_dataflow_is_planned_by_this_rule_and_runs_by_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slides", "spreads", "frame"),
+    ("rule", "slides", "others", "frame"),
     [
-        ([], [], 100),
-        ([3], [], 3),
-        ([2, 5], [], 1),
-        ([1_000, 400], [], 100),
-        ([], [250, 200], 20),
-        ([], [5], 1),
-        ([], [100_000], 100),
-        ([30], [200], 20),
-        ([10], [200], 10),
+        (sql_frame_ms, [], [], 100),
+        (sql_frame_ms, [3], [], 3),
+        (sql_frame_ms, [2, 5], [], 1),
+        (sql_frame_ms, [1_000, 400], [], 100),
+        (sql_frame_ms, [], [250, 200], 20),
+        (sql_frame_ms, [], [5], 1),
+        (sql_frame_ms, [], [100_000], 100),
+        (sql_frame_ms, [30], [200], 20),
+        (sql_frame_ms, [10], [200], 10),
+        (pipeline_frame_ms, [], [], 1_000),
+        (pipeline_frame_ms, [500, 200], [], 100),
+        (pipeline_frame_ms, [300], [], 300),
+        (pipeline_frame_ms, [1_500], [], 500),
+        (pipeline_frame_ms, [7_000], [], 1_000),
+        (pipeline_frame_ms, [], [50], 1),
+        (pipeline_frame_ms, [], [5_000], 50),
+        (pipeline_frame_ms, [], [60_000], 100),
+        (pipeline_frame_ms, [30], [5_000], 10),
     ],
 )
-def test_the_frame_of_a_query(slides: list[int], spreads: list[int], frame: int) -> None:
-    assert sql_frame_ms(slides, spreads) == frame
-
-
-@pytest.mark.parametrize(
-    ("slides", "timeouts", "frame"),
-    [
-        ([], [], 1_000),
-        ([500, 200], [], 100),
-        ([300], [], 300),
-        ([1_500], [], 500),
-        ([7_000], [], 1_000),
-        ([], [50], 1),
-        ([], [5_000], 50),
-        ([], [60_000], 100),
-        ([30], [5_000], 10),
-    ],
-)
-def test_the_frame_of_a_pipeline(slides: list[int], timeouts: list[int], frame: int) -> None:
-    assert pipeline_frame_ms(slides, timeouts) == frame
+def test_the_frame_of_a_query_or_pipeline(
+    rule: Callable[..., int], slides: list[int], others: list[int], frame: int
+) -> None:
+    """The others are the spreads of joins for a query, the timeouts of sessions for a pipeline."""
+    assert rule(slides, others) == frame

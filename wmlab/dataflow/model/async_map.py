@@ -1,7 +1,7 @@
 """The asynchronous step: every row makes a call, and its results leave in the order of the rows or of the answers.
 
-Ordered. A queue holds the calls and, between them, the watermarks. Whatever stands at its head and is finished leaves;
-the first unfinished call blocks everything behind it. A watermark that comes right behind one of the same key replaces
+Ordered. A queue holds the calls and, between them, the watermarks. What is finished at its head leaves; the first
+unfinished call blocks everything behind it. A watermark that comes right behind one of the same key replaces
 it; watermarks of alternating keys all stay. Only calls count against the capacity.
 
 Unordered. A watermark must not overtake the rows that came before it. So for every key it is counted how many rows in
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MIN, Event, FrozenMap, Idle, Item, Values, Watermark
@@ -113,9 +113,7 @@ class OrderedCalls:
 class AsyncOrdered(_AsyncMap[OrderedCalls]):
     """Results leave in the order of the rows."""
 
-    def start(self) -> OrderedCalls:
-        """No call was made."""
-        return OrderedCalls()
+    empty: ClassVar[OrderedCalls] = OrderedCalls()
 
     def take(self, state: OrderedCalls, event: Event) -> Reply[OrderedCalls]:
         """Makes the call for a row. When full, what is finished leaves first; the row is refused if nothing is."""
@@ -145,7 +143,7 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
         return replace(state, queue=queue)
 
     def flush(self, state: OrderedCalls) -> Reply[OrderedCalls]:
-        """What stands before the first unfinished call leaves."""
+        """What lies before the first unfinished call leaves."""
         out: list[Item] = []
         for number, entry in enumerate(state.queue):
             if not isinstance(entry, Waiting):
@@ -225,9 +223,7 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
     With the option `keys_in_order_of_number` keys that do not first appear as 0, 1, 2, ... fail the job.
     """
 
-    def start(self) -> UnorderedCalls:
-        """No call was made."""
-        return UnorderedCalls()
+    empty: ClassVar[UnorderedCalls] = UnorderedCalls()
 
     def take(self, state: UnorderedCalls, event: Event) -> Reply[UnorderedCalls]:
         """Makes the call for a row. When full, what was answered leaves and the row is refused."""
@@ -299,7 +295,7 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
         Their calls are numbered anew from 0 and have to be made again: see `outstanding`. Each row counts as one that
         came before any watermark, since it may have come before the lowest one.
         """
-        events = [flight.event for flight in snapshots[0].in_flight.values()] if snapshots else []
+        events = [flight.event for flight in snapshots[0].in_flight.values()]
         received: dict[int, int] = {}
         for snapshot in snapshots:
             for key, progress in snapshot.keys.items():

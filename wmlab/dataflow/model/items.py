@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from wmlab.core.errors import ModelError
 
 MIN: Final = -(2**63)
-"""The lowest time; no watermark carries it, since a stream without one already stands there."""
+"""The lowest time; no watermark carries it, since it is where a stream without one is."""
 MAX: Final = 2**63 - 1
 """The highest time; no watermark carries it, since upstream says idle with it."""
 KEYS: Final = range(-128, 128)

@@ -56,11 +56,6 @@ class JoinState:
     received: FrozenMap[int, int] = field(default_factory=FrozenMap)
     emitted: FrozenMap[int, int] = field(default_factory=FrozenMap)
 
-    @property
-    def rows(self) -> int:
-        """The rows of both sides."""
-        return len(self.buffers[LEFT]) + len(self.buffers[RIGHT])
-
     def buffer(self, side: int, rows: Iterable[Buffered]) -> JoinState:
         """With other rows on one side."""
         new = tuple(rows)
@@ -149,10 +144,10 @@ class StreamJoin(Processor[JoinState]):
         return Reply(state)
 
     def _require_room(self, state: JoinState) -> None:
-        if self.limit is not None and state.rows >= self.limit:
+        if self.limit is not None and self.size(state) >= self.limit:
             raise JobFailedError(
                 Reason.LIMIT_EXCEEDED,
-                f"The join keeps {state.rows} rows at a limit of {self.limit}, and another row came.",
+                f"The join keeps {self.size(state)} rows at a limit of {self.limit}, and another row came.",
                 remedy="Raise the limit, tighten the bounds, or find out which side sends no watermarks.",
             )
 
@@ -210,7 +205,7 @@ class StreamJoin(Processor[JoinState]):
 
     def size(self, state: JoinState) -> int:
         """The rows of both sides."""
-        return state.rows
+        return sum(map(len, state.buffers))
 
     def restore(self, snapshots: Sequence[JoinState]) -> JoinState:
         """Its own rows, and of every key the lowest limit and watermark of all instances.
@@ -235,15 +230,15 @@ def minimum_spread(bounds: Bounds, left: Collection[int]) -> int:
     Raises `ModelError` if one direction has no bound.
     Source: upstream class `StreamToStreamJoinPhysicalRel` (minimumSpread).
     """
-    amounts = [(a in left, amount) for a, bounded in bounds.items() for amount in bounded.values()]
-    from_left = [amount for on_left, amount in amounts if on_left]
-    from_right = [amount for on_left, amount in amounts if not on_left]
-    if not from_left or not from_right:
-        side = "right" if from_left else "left"
-        raise ModelError(
-            f"The join has no bound from the {side} side.", remedy="Bound the times of both sides by each other."
-        )
-    return max(1, min(from_left) + min(from_right))
+    sides: dict[bool, list[int]] = {True: [], False: []}
+    for key, bounded in bounds.items():
+        sides[key in left] += bounded.values()
+    for on_left, side in ((True, "left"), (False, "right")):
+        if not sides[on_left]:
+            raise ModelError(
+                f"The join has no bound from the {side} side.", remedy="Bound the times of both sides by each other."
+            )
+    return max(1, min(sides[True]) + min(sides[False]))
 
 
 def require_joinable(join: StreamJoin) -> None:

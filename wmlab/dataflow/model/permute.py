@@ -5,7 +5,7 @@ what leaves. Two orders that lead to the same state with the same output have th
 together, each output with the number of its orders; far fewer states than orders have to be visited. Where even these
 are too many, orders are drawn, each with the same chance.
 
-A program that asks who is next (`Choose`) is explored by answering every question in every way.
+A program that chooses what is next (`Choose`) is explored by making every choice in every way.
 
 Source: "Keyed watermark support", Handling of keyed idle messages (the result must not depend on the order in which
 inputs become idle); upstream class `WatermarkCoalescer`, and as it was before its maximum was let through.

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import ClassVar, Final, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, Event, Item, Values, Watermark
@@ -194,6 +194,8 @@ class Processor(Generic[S]):
     Methods raise `JobFailedError` if the stimulus ends the job.
     """
 
+    empty: ClassVar[Any] = None
+    """The state to start with, where it is the same for all of a kind."""
     counts_retries: ClassVar[bool] = False
     """Whether a row is offered again (`Row.retry`) when its output did not fit. It has taken the row in by then, and
     replies without output. Source: upstream class `StreamToStreamJoinP`."""
@@ -217,7 +219,8 @@ class Processor(Generic[S]):
 
     def start(self) -> S:
         """The state before anything came."""
-        raise NotImplementedError
+        state: S = self.empty
+        return state
 
     def row(self, state: S, edge: int, event: Event) -> Reply[S]:
         """An event came on input `edge`. Raises `ModelError` for a row without a time."""

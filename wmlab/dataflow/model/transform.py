@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import dropwhile
+from typing import ClassVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import group_of
@@ -35,7 +36,7 @@ from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedEr
 
 @dataclass(frozen=True, slots=True)
 class Transform(Processor[None]):
-    """Every row becomes the rows that `function` makes of it; `name` is for the reader."""
+    """Every row becomes the rows that `function` makes of it; `name` is what the step is called."""
 
     function: Callable[[Values], Iterable[Values]] = field(repr=False)
     name: str = "flat map"
@@ -50,9 +51,6 @@ class Transform(Processor[None]):
         """Every row as it is, from any number of inputs."""
         return cls(lambda values: (values,), "merge")
 
-    def start(self) -> None:
-        """There is no state."""
-
     def row(self, state: None, edge: int, event: Event) -> Reply[None]:  # noqa: ARG002
         """The rows that the function makes of it."""
         return Reply(state, tuple(map(Event, self.function(event.values))))
@@ -62,12 +60,10 @@ class Transform(Processor[None]):
 class LateDrop(Processor[int]):
     """Drops by the time in column `time`, whose watermarks have `key`. The state is the last one."""
 
+    empty: ClassVar[int] = MIN
+
     time: int
     key: int = 0
-
-    def start(self) -> int:
-        """No watermark came yet."""
-        return MIN
 
     def watermark(self, state: int, watermark: Watermark) -> Reply[int]:
         """It passes."""
@@ -117,6 +113,8 @@ class StatefulMap(Processor[Memories]):
     limit. Raises `ModelError` for a `ttl` below 1.
     """
 
+    empty: ClassVar[Memories] = Memories()
+
     on_row: OnRow = field(repr=False)
     initial: Memory
     time: int
@@ -129,10 +127,6 @@ class StatefulMap(Processor[Memories]):
     def __post_init__(self) -> None:
         if self.ttl is not None and self.ttl < 1:
             raise ModelError(f"A time to live of {self.ttl} keeps nothing.", remedy="Give at least 1, or None.")
-
-    def start(self) -> Memories:
-        """No row and no watermark came."""
-        return Memories()
 
     def complete(self, state: Memories) -> Reply[Memories]:
         """All groups are removed."""

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import (
@@ -96,11 +96,6 @@ class FrameStore:
     frames: FrozenMap[int, Groups] = field(default_factory=FrozenMap)
     next: int = MIN
 
-    @property
-    def accumulators(self) -> int:
-        """How many (frame, group) pairs are held."""
-        return sum(map(len, self.frames.values()))
-
     def added(self, frame: int, group: Values, accumulators: Accumulators, combine: Combine) -> FrameStore:
         """With accumulators added to those of a group in a frame."""
         groups: Groups = self.frames.get(frame, FrozenMap())
@@ -133,11 +128,6 @@ class FrameStore:
                 return
             yield end
             end += shape.slide
-
-    def closed(self, shape: WindowShape, watermark: int) -> FrameStore:
-        """After all windows that end up to `watermark` were emitted."""
-        kept = {frame: groups for frame, groups in self.frames.items() if shape.last_end(frame) > watermark}
-        return FrameStore(FrozenMap(kept), shape.frames.higher(watermark))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,17 +165,17 @@ class _Aggregation(Processor[S]):
 class _Windowing(_Aggregation[FrameStore]):
     """What a window and its stages share. `limit` is the state limit in (frame, group) pairs, None for none."""
 
+    empty: ClassVar[FrameStore] = FrameStore()
+
     shape: WindowShape
     limit: int | None = None
     deviations: Deviations = DESIGN
 
-    def start(self) -> FrameStore:
-        """No row and no watermark came."""
-        return FrameStore()
-
     def _closed(self, state: FrameStore, watermark: int | None) -> tuple[FrameStore, tuple[Event, ...]]:
         if watermark is not None:
-            return state.closed(self.shape, watermark), self._results(state, watermark)
+            kept = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > watermark}
+            after = FrameStore(FrozenMap(kept), self.shape.frames.higher(watermark))
+            return after, self._results(state, watermark)
         last = self.shape.last_end(max(state.frames, default=MIN))
         return replace(state, frames=FrozenMap()), self._results(state, last)
 
@@ -203,7 +193,7 @@ class _Windowing(_Aggregation[FrameStore]):
         Refuses one more pair when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
         Source: upstream class `SlidingWindowP` (maxProcessorAccumulatedRecords).
         """
-        limit, count = self.limit, state.accumulators + 1
+        limit, count = self.limit, self.size(state) + 1
         is_new = group not in state.frames.get(frame, ())
         if is_new and limit is not None and count >= limit + self.deviations.limit_when_exceeded:
             raise JobFailedError(
@@ -219,7 +209,7 @@ class _Windowing(_Aggregation[FrameStore]):
 
     def size(self, state: FrameStore) -> int:
         """The (frame, group) pairs."""
-        return state.accumulators
+        return sum(map(len, state.frames.values()))
 
     def restore(self, snapshots: Sequence[FrameStore]) -> FrameStore:
         """Its own frames, also of another window, and the lowest next window of all, moved up to a boundary.
@@ -325,6 +315,8 @@ class SessionWindow(_Aggregation[Sessions]):
     Raises `ModelError` for a timeout below 1.
     """
 
+    empty: ClassVar[Sessions] = Sessions()
+
     timeout: int
     time: int
     group: tuple[int, ...] = ()
@@ -332,10 +324,6 @@ class SessionWindow(_Aggregation[Sessions]):
     def __post_init__(self) -> None:
         if self.timeout < 1:
             raise ModelError(f"No session has a timeout of {self.timeout}.", remedy="Give a timeout of at least 1.")
-
-    def start(self) -> Sessions:
-        """No row and no watermark came."""
-        return Sessions()
 
     def row(self, state: Sessions, edge: int, event: Event) -> Reply[Sessions]:
         """It extends a session, joins two or begins one, or is dropped."""
