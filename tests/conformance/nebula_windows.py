@@ -11,7 +11,7 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.progress.model.chunks import Finding
 from wmlab.progress.model.identifiers import TupleBuffer, by_event_time, by_ingestion_time
-from wmlab.progress.model.outputs import Rechunking, aggregated
+from wmlab.progress.model.outputs import Rechunking, window_output
 from wmlab.progress.model.sequences import Sequencer
 from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, Windows
@@ -125,7 +125,7 @@ def fire(state: Firing, fields: Fields) -> tuple[Firing, tuple[Fired, ...]]:
 
 def written(window: Fired) -> dict[str, int]:
     """A fired window's output as the cases write it."""
-    (buffer,) = aggregated(window, origin=2, base=1)
+    (buffer,) = window_output(window, origin=2, base=1)
     assert (buffer.chunk, buffer.last) == (1, True)
     return {"seq": buffer.sequence, "start": window.start, "watermark": buffer.watermark}
 

@@ -114,15 +114,16 @@ def test_hazelcast_22156_the_order_of_idle_messages_does_not_matter(mode: str) -
 
 
 @MODES
-def test_merge_over_join_goes_on_when_the_join_is_idle(mode: str) -> None:
+def test_edge_case_15_merge_over_join_goes_on_when_the_join_is_idle(mode: str) -> None:
     recording = run("merge_over_join", mode)
     assert [row["time"] for row in rows(recording, "sunk")] == [500, 1_000, 1_500]
     assert 1_000 <= rows(recording, "sunk")[0]["at_ms"] < 1_100
     assert between(recording, "join", "left", "watermark") == []
+    assert between(recording, "join", "left", "idle")
 
 
 @MODES
-def test_join_over_join_keeps_everything(mode: str) -> None:
+def test_edge_case_15_join_over_join_keeps_everything(mode: str) -> None:
     recording = run("join_over_join", mode)
     assert rows(recording, "sunk") == []
     assert between(recording, "joinOuter", "out", "watermark") == []

@@ -19,6 +19,11 @@ def column(name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable
     return pa.field(name, kind, nullable=nullable, metadata=metadata)
 
 
+def table(*columns: pa.Field) -> pa.Schema:
+    """The schema of a table of these columns."""
+    return pa.schema(columns)
+
+
 INCIDENTS: Final = pa.schema(
     [
         column("stream", TEXT, "the stream's name"),

@@ -6,10 +6,12 @@ are kept as arrays per append.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,10 +33,7 @@ class EventColumns:
 
 @dataclass(slots=True)
 class Journal:
-    """Rows of a run, table by table; `common` is part of every row, the column `stream` is added by whoever stores it.
-
-    `common` may change during the run: it holds what is the same for all rows of a time.
-    """
+    """Rows of a run, table by table; `common` is part of every row from now on, and may change during the run."""
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
     common: Row = field(default_factory=dict)
@@ -46,6 +45,10 @@ class Journal:
         row.update(self.common)
         self.rows.setdefault(table, []).append(row)
         return row
+
+    def tables(self, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:
+        """The rows as tables; a column that a row lacks is null, what is no column is left out."""
+        return {name: pa.Table.from_pylist(self.rows.get(name, []), schema=schema) for name, schema in schemas.items()}
 
     def append(
         self, segment_id: int, before: int, event_size: int, times: NDArray[np.int64], at_ms: int, writer: int

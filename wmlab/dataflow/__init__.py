@@ -14,14 +14,13 @@ _HOMES: Final = {
     "spark": "wmlab.dataflow.spark",
     "Dataflow": "wmlab.dataflow.recording:Dataflow",
     "permutations": "wmlab.dataflow.answers.permutations:permutations",
-    "Edge": "wmlab.dataflow.scenario.edges:Edge",
     **{
         name: f"wmlab.dataflow.scenario.{module}:{name}"
         for module, names in {
             "faults": "AddPartition Disorder FailCall LatePartition RemovePartition Restart SilentPartition SlowCalls "
             "Stall SwallowAll",
             "source": "EventTime Source",
-            "vertices": "AsyncMap Filter FlatMap Join LateDrop Map Merge SessionWindow Sink StatefulMap Window",
+            "vertices": "AsyncMap Edge Filter FlatMap Join LateDrop Map Merge SessionWindow Sink StatefulMap Window",
         }.items()
         for name in names.split()
     },

@@ -12,182 +12,131 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column
+from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the dataflow's name")
 _EXECUTION = column("execution", LONG, "the execution, from 1; a restart begins the next")
 _VERTEX = column("vertex", TEXT, "the vertex")
 _INSTANCE = column("instance", LONG, "which of its parallel instances, from 0")
 _ROW = column("row", TEXT, "the row as a JSON object, column to value")
-_INPUTS = pa.list_(LONG)
-_KEYED = pa.map_(LONG, LONG)
+_OF_INSTANCE = (_STREAM, _EXECUTION, _VERTEX, _INSTANCE)
 
 
-def _nullable_row(about: str) -> pa.Field:
-    return column("row", TEXT, about, nullable=True)
-
-
-_TOPOLOGY: Final[dict[str, pa.Schema]] = {
-    "vertices": pa.schema(
-        [
-            _STREAM,
-            _VERTEX,
-            column("kind", TEXT, "what it is: source, map, window, join, sink and so on"),
-            column("parallelism", LONG, "how many instances it has"),
-            column("columns", pa.list_(TEXT), "the columns of the rows that leave it; empty for a sink"),
-            column("keys", pa.map_(LONG, TEXT), "the keys whose watermarks can leave it, with the column each is of"),
-            column("detail", TEXT, "what it does, in one line"),
-        ]
+DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
+    "vertices": table(
+        _STREAM,
+        _VERTEX,
+        column("kind", TEXT, "what it is: source, map, window, join, sink and so on"),
+        column("parallelism", LONG, "how many instances it has"),
+        column("columns", pa.list_(TEXT), "the columns of the rows that leave it; empty for a sink"),
+        column("keys", pa.map_(LONG, TEXT), "the keys whose watermarks can leave it, with the column each is of"),
+        column("detail", TEXT, "what it does, in one line"),
     ),
-    "queues": pa.schema(
-        [
-            _STREAM,
-            column("queue", LONG, "the queue: from one producing to one consuming instance, numbered from 0"),
-            column("source", TEXT, "the vertex whose instance puts items"),
-            column("source_instance", LONG, "that instance, from 0"),
-            column("target", TEXT, "the vertex whose instance takes them"),
-            column("target_instance", LONG, "that instance, from 0"),
-            column("edge", LONG, "which input edge of the target it belongs to, from 0"),
-            column("input", LONG, "its place among the queues of that edge, from 0"),
-            column("priority", LONG, "edges of lower numbers are drained to their end first"),
-            column("routing", TEXT, "where a row goes: round robin, isolated, broadcast, or partitioned by a column"),
-            column("capacity", LONG, "how many items it holds", unit="items"),
-            column("keys", pa.map_(LONG, TEXT), "the keys whose watermarks can be on it, with the column each is of"),
-        ]
+    "queues": table(
+        _STREAM,
+        column("queue", LONG, "the queue: from one producing to one consuming instance, numbered from 0"),
+        column("source", TEXT, "the vertex whose instance puts items"),
+        column("source_instance", LONG, "that instance, from 0"),
+        column("target", TEXT, "the vertex whose instance takes them"),
+        column("target_instance", LONG, "that instance, from 0"),
+        column("edge", LONG, "which input edge of the target it belongs to, from 0"),
+        column("input", LONG, "its place among the queues of that edge, from 0"),
+        column("priority", LONG, "edges of lower numbers are drained to their end first"),
+        column("routing", TEXT, "where a row goes: round robin, isolated, broadcast, or partitioned by a column"),
+        column("capacity", LONG, "how many items it holds", unit="items"),
+        column("keys", pa.map_(LONG, TEXT), "the keys whose watermarks can be on it, with the column each is of"),
     ),
+    "executions": table(
+        _STREAM,
+        _EXECUTION,
+        column("started_ms", LONG, "when it began", unit="ms"),
+        column("ended_ms", LONG, "when it ended; null: it was running at the end", unit="ms", nullable=True),
+        column("snapshot", LONG, "the snapshot it began from; null: none", nullable=True),
+        column("outcome", TEXT, "completed, failed, restarted, or running"),
+        column("reason", TEXT, "why it failed; empty when it did not"),
+    ),
+    "source_rows": table(
+        *_OF_INSTANCE,
+        column("partition", LONG, "the partition of the source, from 0"),
+        column("number", LONG, "place of the row among all rows of the source, from 0"),
+        column("at_ms", LONG, "when the source read it", unit="ms"),
+        column("passed", FLAG, "whether the filter of the source let it pass"),
+        _ROW,
+    ),
+    "items": table(
+        _STREAM,
+        _EXECUTION,
+        column("queue", LONG, "the queue"),
+        column("sequence", LONG, "place among the items of the queue in this execution, from 0"),
+        column("put_ms", LONG, "when it was put", unit="ms"),
+        column("taken_ms", LONG, "when it was taken; null: it was not", unit="ms", nullable=True),
+        column("taken", LONG, "place among all items its consumer took in this execution, from 0", nullable=True),
+        column("kind", TEXT, "event, watermark, idle, barrier or done"),
+        column("key", LONG, "key of a watermark; null for all else", nullable=True),
+        column("value", LONG, "value of a watermark, number of a barrier's snapshot; else null", nullable=True),
+        column("time", LONG, "event time of a row, by its column of the lowest key; else null", nullable=True),
+        column("row", TEXT, "the row of an event as a JSON object, column to value; null for all else", nullable=True),
+    ),
+    "coalescing": table(
+        *_OF_INSTANCE,
+        column("step", LONG, "place among the steps of this instance in this execution, from 0"),
+        column("at_ms", LONG, "when", unit="ms"),
+        column("taken", LONG, "items the instance had taken, with the one that caused it; null: source", nullable=True),
+        column("level", TEXT, "edge: the queues of one edge; global: all edges; partition: those of a source"),
+        column("edge", LONG, "the edge whose queues were merged; null at the other levels", nullable=True),
+        column("input", LONG, "the queue, edge or partition that said something, from 0; null: all", nullable=True),
+        column("stimulus", TEXT, "watermark, idle, event or done; at a source: event, tick, bound, added, removed"),
+        column("key", LONG, "key of the watermark; at a source the key that it is about; else null", nullable=True),
+        column("value", LONG, "the watermark; at a source that of the partition; null: none", nullable=True),
+        column("active", pa.list_(LONG), "the inputs that count afterwards, ascending"),
+        column("idle", pa.list_(LONG), "the inputs left out as idle, ascending"),
+        column("done", pa.list_(LONG), "the inputs that have ended, ascending"),
+        column("emitted", pa.map_(LONG, LONG), "what came out: value by key"),
+        column("emitted_idle", FLAG, "whether an idle message came out"),
+    ),
+    "drops": table(
+        *_OF_INSTANCE,
+        column("at_ms", LONG, "when", unit="ms"),
+        column("edge", LONG, "the input edge it came on"),
+        column("rule", TEXT, "the rule that left it out"),
+        column("key", LONG, "the watermark key that decided"),
+        column("time", LONG, "the row's time in the field of that key"),
+        column("limit", LONG, "the lowest time that would have been taken"),
+        column("margin", LONG, "limit - time: by how much the row was late"),
+        _ROW,
+    ),
+    "calls": table(
+        *_OF_INSTANCE,
+        column("call", LONG, "number of the call within its instance, from 0"),
+        column("began_ms", LONG, "when it was made", unit="ms"),
+        column("ended_ms", LONG, "when it answered; null: it did not", unit="ms", nullable=True),
+        column("outcome", TEXT, "answered, failed, or in flight"),
+        _ROW,
+    ),
+    "state": table(
+        *_OF_INSTANCE,
+        column("at_ms", LONG, "when the size changed", unit="ms"),
+        column("buffer", TEXT, "which part: 'all', or 'left' and 'right' of a join, or 'output' that has no room"),
+        column("size", LONG, "rows or accumulators held from then on"),
+    ),
+    "snapshots": table(
+        _STREAM,
+        _EXECUTION,
+        column("snapshot", LONG, "its number, from 1"),
+        _VERTEX,
+        _INSTANCE,
+        column("begun_ms", LONG, "when its barriers were sent", unit="ms"),
+        column("saved_ms", LONG, "when this instance saved its state; null: never", unit="ms", nullable=True),
+        column("completed_ms", LONG, "when all instances had; null: never", unit="ms", nullable=True),
+        column("size", LONG, "rows or accumulators saved; null: nothing was", nullable=True),
+    ),
+    "sunk": table(
+        *_OF_INSTANCE,
+        column("sequence", LONG, "place among the rows of the sink in this execution, from 0"),
+        column("at_ms", LONG, "when it came out", unit="ms"),
+        column("time", LONG, "its event time, by its column of the lowest key; null: none", nullable=True),
+        column("committed", FLAG, "false for a row that an exactly-once restart took back"),
+        _ROW,
+    ),
+    "incidents": INCIDENTS,
 }
-
-_MOTION: Final[dict[str, pa.Schema]] = {
-    "executions": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            column("started_ms", LONG, "when it began", unit="ms"),
-            column("ended_ms", LONG, "when it ended; null: it was running at the end", unit="ms", nullable=True),
-            column("snapshot", LONG, "the snapshot it began from; null: none", nullable=True),
-            column("outcome", TEXT, "completed, failed, restarted, or running"),
-            column("reason", TEXT, "why it failed; empty when it did not"),
-        ]
-    ),
-    "source_rows": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            _VERTEX,
-            _INSTANCE,
-            column("partition", LONG, "the partition of the source, from 0"),
-            column("number", LONG, "place of the row among all rows of the source, from 0"),
-            column("at_ms", LONG, "when the source read it", unit="ms"),
-            column("passed", FLAG, "whether the filter of the source let it pass"),
-            _ROW,
-        ]
-    ),
-    "items": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            column("queue", LONG, "the queue"),
-            column("sequence", LONG, "place among the items of the queue in this execution, from 0"),
-            column("put_ms", LONG, "when it was put", unit="ms"),
-            column("taken_ms", LONG, "when it was taken; null: it was not", unit="ms", nullable=True),
-            column("taken", LONG, "place among all items its consumer took in this execution, from 0", nullable=True),
-            column("kind", TEXT, "event, watermark, idle, barrier or done"),
-            column("key", LONG, "key of a watermark; null for all else", nullable=True),
-            column("value", LONG, "value of a watermark, number of a barrier's snapshot; else null", nullable=True),
-            column("time", LONG, "event time of a row, by its column of the lowest key; else null", nullable=True),
-            _nullable_row("the row of an event as a JSON object, column to value; null for all else"),
-        ]
-    ),
-    "coalescing": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            _VERTEX,
-            _INSTANCE,
-            column("step", LONG, "place among the steps of this instance in this execution, from 0"),
-            column("at_ms", LONG, "when", unit="ms"),
-            column(
-                "taken", LONG, "items the instance had taken, with the one that caused it; null: source", nullable=True
-            ),
-            column("level", TEXT, "edge: the queues of one edge; global: all edges; partition: those of a source"),
-            column("edge", LONG, "the edge whose queues were merged; null at the other levels", nullable=True),
-            column("input", LONG, "the queue, edge or partition that said something, from 0; null: all", nullable=True),
-            column("stimulus", TEXT, "watermark, idle, event or done; at a source: event, tick, bound, added, removed"),
-            column("key", LONG, "key of the watermark; at a source the key that it is about; else null", nullable=True),
-            column("value", LONG, "the watermark; at a source that of the partition; null: none", nullable=True),
-            column("active", _INPUTS, "the inputs that count afterwards, ascending"),
-            column("idle", _INPUTS, "the inputs left out as idle, ascending"),
-            column("done", _INPUTS, "the inputs that have ended, ascending"),
-            column("emitted", _KEYED, "what came out: value by key"),
-            column("emitted_idle", FLAG, "whether an idle message came out"),
-        ]
-    ),
-    "drops": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            _VERTEX,
-            _INSTANCE,
-            column("at_ms", LONG, "when", unit="ms"),
-            column("edge", LONG, "the input edge it came on"),
-            column("rule", TEXT, "the rule that left it out"),
-            column("key", LONG, "the watermark key that decided"),
-            column("time", LONG, "the row's time in the field of that key"),
-            column("limit", LONG, "the lowest time that would have been taken"),
-            column("margin", LONG, "limit - time: by how much the row was late"),
-            _ROW,
-        ]
-    ),
-    "calls": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            _VERTEX,
-            _INSTANCE,
-            column("call", LONG, "number of the call within its instance, from 0"),
-            column("began_ms", LONG, "when it was made", unit="ms"),
-            column("ended_ms", LONG, "when it answered; null: it did not", unit="ms", nullable=True),
-            column("outcome", TEXT, "answered, failed, or in flight"),
-            _ROW,
-        ]
-    ),
-    "state": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            _VERTEX,
-            _INSTANCE,
-            column("at_ms", LONG, "when the size changed", unit="ms"),
-            column("buffer", TEXT, "which part: 'all', or 'left' and 'right' of a join, or 'output' that has no room"),
-            column("size", LONG, "rows or accumulators held from then on"),
-        ]
-    ),
-    "snapshots": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            column("snapshot", LONG, "its number, from 1"),
-            _VERTEX,
-            _INSTANCE,
-            column("begun_ms", LONG, "when its barriers were sent", unit="ms"),
-            column("saved_ms", LONG, "when this instance saved its state; null: never", unit="ms", nullable=True),
-            column("completed_ms", LONG, "when all instances had; null: never", unit="ms", nullable=True),
-            column("size", LONG, "rows or accumulators saved; null: nothing was", nullable=True),
-        ]
-    ),
-    "sunk": pa.schema(
-        [
-            _STREAM,
-            _EXECUTION,
-            _VERTEX,
-            _INSTANCE,
-            column("sequence", LONG, "place among the rows of the sink in this execution, from 0"),
-            column("at_ms", LONG, "when it came out", unit="ms"),
-            column("time", LONG, "its event time, by its column of the lowest key; null: none", nullable=True),
-            column("committed", FLAG, "false for a row that an exactly-once restart took back"),
-            _ROW,
-        ]
-    ),
-}
-
-DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = _TOPOLOGY | _MOTION | {"incidents": INCIDENTS}

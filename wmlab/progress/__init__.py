@@ -9,31 +9,15 @@ from typing import Final
 
 from wmlab.core.lazy import lazy
 
+_NAMES: Final = (
+    "Aggregate DelayBuffer Emit EmptyBuffer Filter InOrder Join LoseBuffer Map Query Renumber Scan SilenceSource "
+    "Source StallWorker Workers"
+)
 _HOMES: Final = {
     "chart": "wmlab.progress.charts",
     "spark": "wmlab.progress.spark",
     "PlanScenario": "wmlab.progress.recording:PlanScenario",
-    **{
-        name: f"wmlab.progress.scenario.parts:{name}"
-        for name in [
-            "Aggregate",
-            "DelayBuffer",
-            "Emit",
-            "EmptyBuffer",
-            "Filter",
-            "InOrder",
-            "Join",
-            "LoseBuffer",
-            "Map",
-            "Query",
-            "Renumber",
-            "Scan",
-            "SilenceSource",
-            "Source",
-            "StallWorker",
-            "Workers",
-        ]
-    },
+    **{name: f"wmlab.progress.scenario:{name}" for name in _NAMES.split()},
 }
 
 __all__ = sorted(_HOMES)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.core.values import value
-from wmlab.progress.answers.progress import ProgressExplanation, explain_plan, holds
-from wmlab.progress.scenario.scenario import ProgressScenario
-from wmlab.progress.simulate import simulate
+from wmlab.progress.answers.progress import causes, explain_plan
+from wmlab.progress.scenario import ProgressScenario
+from wmlab.progress.sim.world import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
 
 
@@ -19,13 +18,8 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
     __slots__ = ()
 
-    progress_at = holds
-
-    def explain(
-        self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
-    ) -> ProgressExplanation | Stragglers:
-        """What holds the global watermark of a query; see `wmlab.progress.answers.progress.explain_plan`."""
-        return explain_plan(self, at_ms=at_ms, reader=reader, stream=stream)
+    progress_at = causes
+    explain = explain_plan
 
     def check(self, spark: Any) -> Any:
         """One verdict per invariant, N1 to N12; see `wmlab.progress.checks.checks.check`."""

@@ -10,66 +10,60 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column
+from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the query's name")
 _OPERATOR = column("operator", TEXT, "where: 'build' or 'probe' of windows, 'sink', or the name of an operator")
 
 PROGRESS_TABLES: Final[dict[str, pa.Schema]] = {
-    "buffers": pa.schema(
-        [
-            _STREAM,
-            _OPERATOR,
-            column("arrival", LONG, "place in the order of arrival at the operator, from 1"),
-            column("arrived_ms", LONG, "when a worker had executed it", unit="ms"),
-            column("created_ms", LONG, "when its first record was received or its window fired", unit="ms"),
-            column("origins", LONG, "how many origins the operator has declared"),
-            column("origin", LONG, "origin id, from 1 within the query"),
-            column("emitter", TEXT, "name of the origin: a source, a renumbering operator, or 'build'"),
-            column("sequence", LONG, "sequence number, from 1 within the origin"),
-            column("chunk", LONG, "chunk number within the sequence, from chunk_base"),
-            column("last", FLAG, "whether it is the last chunk of its sequence"),
-            column("chunk_base", LONG, "number of a first chunk: 0 as documented, 1 as in the engine"),
-            column("watermark", LONG, "watermark timestamp of the buffer", unit="ms"),
-            column("records", LONG, "how many records it holds"),
-            column("slices", pa.list_(LONG), "starts of the slices its records fall in, ascending", unit="ms"),
-            column("slice_records", pa.list_(LONG), "how many records fall in each of these slices"),
-            column("worker", LONG, "the worker that executed it, from 1"),
-            column("completed", FLAG, "whether the operator took its sequence for complete with it"),
-            column("reached_prefix", LONG, "how many sequences of its origin the operator then held for gapless"),
-            column("reached_local", LONG, "local watermark then; null: unknown", unit="ms", nullable=True),
-            column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
-        ]
+    "buffers": table(
+        _STREAM,
+        _OPERATOR,
+        column("arrival", LONG, "place in the order of arrival at the operator, from 1"),
+        column("arrived_ms", LONG, "when a worker had executed it", unit="ms"),
+        column("created_ms", LONG, "when its first record was received or its window fired", unit="ms"),
+        column("origins", LONG, "how many origins the operator has declared"),
+        column("origin", LONG, "origin id, from 1 within the query"),
+        column("emitter", TEXT, "name of the origin: a source, a renumbering operator, or 'build'"),
+        column("sequence", LONG, "sequence number, from 1 within the origin"),
+        column("chunk", LONG, "chunk number within the sequence, from chunk_base"),
+        column("last", FLAG, "whether it is the last chunk of its sequence"),
+        column("chunk_base", LONG, "number of a first chunk: 0 as documented, 1 as in the engine"),
+        column("watermark", LONG, "watermark timestamp of the buffer", unit="ms"),
+        column("records", LONG, "how many records it holds"),
+        column("slices", pa.list_(LONG), "starts of the slices its records fall in, ascending", unit="ms"),
+        column("slice_records", pa.list_(LONG), "how many records fall in each of these slices"),
+        column("worker", LONG, "the worker that executed it, from 1"),
+        column("completed", FLAG, "whether the operator took its sequence for complete with it"),
+        column("reached_prefix", LONG, "how many sequences of its origin the operator then held for gapless"),
+        column("reached_local", LONG, "local watermark then; null: unknown", unit="ms", nullable=True),
+        column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
     ),
-    "windows_fired": pa.schema(
-        [
-            _STREAM,
-            column("operator", TEXT, "the operator whose window it is: 'build'"),
-            column("origin", LONG, "origin id of the operator, which its output carries"),
-            column("sequence", LONG, "output number, from 1"),
-            column("start", LONG, "first time in the window; also the watermark of the output", unit="ms"),
-            column("end", LONG, "first time behind the window", unit="ms"),
-            column("records", LONG, "how many records it held"),
-            column("results", LONG, "how many records the operator puts out for it: matches of a join, or 1"),
-            column("chunks", LONG, "how many tasks the probe side was given: pairs of slices of a join, or 1"),
-            column("arrival", LONG, "the arrival that fired it; null at the end of the stream", nullable=True),
-            column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
-            column("fired_ms", LONG, "when it fired", unit="ms"),
-            column("cause", TEXT, "watermark, or end of stream"),
-            column("again", FLAG, "whether it had fired before: a double fire"),
-        ]
+    "windows_fired": table(
+        _STREAM,
+        column("operator", TEXT, "the operator whose window it is: 'build'"),
+        column("origin", LONG, "origin id of the operator, which its output carries"),
+        column("sequence", LONG, "output number, from 1"),
+        column("start", LONG, "first time in the window; also the watermark of the output", unit="ms"),
+        column("end", LONG, "first time behind the window", unit="ms"),
+        column("records", LONG, "how many records it held"),
+        column("results", LONG, "how many records the operator puts out for it: matches of a join, or 1"),
+        column("chunks", LONG, "how many tasks the probe side was given: pairs of slices of a join, or 1"),
+        column("arrival", LONG, "the arrival that fired it; null at the end of the stream", nullable=True),
+        column("reached", LONG, "global watermark then; null: unknown", unit="ms", nullable=True),
+        column("fired_ms", LONG, "when it fired", unit="ms"),
+        column("cause", TEXT, "watermark, or end of stream"),
+        column("again", FLAG, "whether it had fired before: a double fire"),
     ),
-    "slices": pa.schema(
-        [
-            _STREAM,
-            column("operator", TEXT, "the operator that keeps it: 'probe' of a join"),
-            column("start", LONG, "first time in the slice", unit="ms"),
-            column("end", LONG, "first time behind the slice", unit="ms"),
-            column("left", LONG, "how many records the left side built in it"),
-            column("right", LONG, "how many records the right side built in it"),
-            column("collected_ms", LONG, "when the probe threw it away; null: never", unit="ms", nullable=True),
-            column("reached", LONG, "the probe's watermark then; null: unknown", unit="ms", nullable=True),
-        ]
+    "slices": table(
+        _STREAM,
+        column("operator", TEXT, "the operator that keeps it: 'probe' of a join"),
+        column("start", LONG, "first time in the slice", unit="ms"),
+        column("end", LONG, "first time behind the slice", unit="ms"),
+        column("left", LONG, "how many records the left side built in it"),
+        column("right", LONG, "how many records the right side built in it"),
+        column("collected_ms", LONG, "when the probe threw it away; null: never", unit="ms", nullable=True),
+        column("reached", LONG, "the probe's watermark then; null: unknown", unit="ms", nullable=True),
     ),
     "incidents": INCIDENTS,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,10 @@ def joined(condition: str = BOUNDED, key: int = 1, **fields: Any) -> flow.Datafl
     return flow.Dataflow("shop", **({"vertices": vertices} | given | fields))
 
 
-def mistakes(*vertices: Any, edges: list[Any], **fields: Any) -> str:
+def mistakes(*more: Any, edges: Any = "orders -> out", **fields: Any) -> str:
+    """What is wrong with a dataflow of orders and more vertices."""
     with pytest.raises(Problems) as caught:
-        flow.Dataflow("wrong", vertices=[*vertices, flow.Sink("out")], edges=edges, **fields)
+        flow.Dataflow("wrong", vertices=[orders(), *more, flow.Sink("out")], edges=edges, **fields)
     return str(caught.value)
 
 
@@ -151,22 +153,16 @@ CONDITIONS = {
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_join_needs_a_bound_in_both_directions(condition: str) -> None:
+def test_a_join_needs_a_bound_in_both_directions_and_different_keys(condition: str) -> None:
     expected = CONDITIONS[condition]
     if expected is None:
         assert joined(condition).plan.outputs["join"].columns
         return
-    with pytest.raises(Problems) as caught:
+    with pytest.raises(Problems, match=r"vertices\[2\].condition: ") as caught:
         joined(condition)
-    assert "vertices[2].condition: " in str(caught.value)
     assert expected in str(caught.value)
-
-
-def test_a_join_needs_different_keys_on_its_sides() -> None:
-    with pytest.raises(
-        Problems, match=r"both sides have watermark key 0 \(left.t and right.u\); give the times of one"
-    ):
-        joined(key=0)
+    with pytest.raises(Problems, match=r"both sides have watermark key 0 \(left.t and right.u\); give the times"):
+        joined(condition, key=0)
 
 
 MISTAKES = [
@@ -189,7 +185,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("fields", "expected"), MISTAKES, ids=[expected[:40] for _, expected in MISTAKES])
 def test_a_mistake_of_the_whole_is_named(fields: dict[str, Any], expected: str) -> None:
-    assert expected in mistakes(orders(), **({"edges": ["orders -> out"]} | fields))
+    assert expected in mistakes(**fields)
 
 
 VERTICES = [
@@ -210,31 +206,34 @@ VERTICES = [
 
 @pytest.mark.parametrize(("vertex", "expected"), VERTICES, ids=[expected[:40] for _, expected in VERTICES])
 def test_a_mistake_of_a_vertex_is_named_with_its_place(vertex: Any, expected: str) -> None:
-    found = mistakes(orders(), vertex, edges=[f"orders -> {vertex.name} -> out"])
+    found = mistakes(vertex, edges=[f"orders -> {vertex.name} -> out"])
     assert "vertices[1]" in found
     assert expected in found
 
 
-def test_a_circle_is_named() -> None:
-    steps = [flow.Merge("a"), flow.Map("b", select={"t": "t", "id": "id"})]
-    found = mistakes(orders(), *steps, edges=["orders -> a -> b -> a", "b -> out"])
-    assert "go in a circle: a -> b -> a" in found or "go in a circle: b -> a -> b" in found
+TOGETHER = [
+    (
+        [flow.Map("m", select={"t": "t"}, parallelism=2)],
+        [flow.Edge("orders", "m", routing="isolated"), "m -> out"],
+        "edges[0].routing: isolated needs equal parallelism, 'orders' has 1, 'm' 2",
+    ),
+    (
+        [deliveries(), flow.Merge("m")],
+        ["orders -> m -> out", "deliveries -> m"],
+        "'deliveries' brings u, id, but 'orders' brings t, id",
+    ),
+    (
+        [deliveries(columns=["t", "id"], times=[flow.EventTime("id", key=0)]), flow.Merge("m")],
+        ["orders -> m -> out", "deliveries -> m"],
+        "key 0 is of 't' and, from 'deliveries', of 'id'; the same field needs the same key",
+    ),
+    ([flow.Merge("a"), flow.Merge("b")], ["orders -> a -> b -> a", "b -> out"], "edges: go in a circle: "),
+]
 
 
-def test_isolated_needs_as_many_instances() -> None:
-    step = flow.Map("m", select={"t": "t"}, parallelism=2)
-    found = mistakes(orders(), step, edges=[flow.Edge("orders", "m", routing="isolated"), "m -> out"])
-    assert "edges[0].routing: isolated needs equal parallelism, 'orders' has 1, 'm' 2" in found
-
-
-def test_a_merge_needs_the_same_columns_and_the_same_keys_for_them() -> None:
-    edges = ["orders -> m -> out", "deliveries -> m"]
-    assert "'deliveries' brings u, id, but 'orders' brings t, id" in mistakes(
-        orders(), deliveries(), flow.Merge("m"), edges=edges
-    )
-    other = deliveries(columns=["t", "id"], times=[flow.EventTime("id", key=0)])
-    found = mistakes(orders(), other, flow.Merge("m"), edges=edges)
-    assert "key 0 is of 't' and, from 'deliveries', of 'id'; the same field needs the same key" in found
+@pytest.mark.parametrize(("more", "edges", "expected"), TOGETHER, ids=[expected[:40] for *_, expected in TOGETHER])
+def test_a_mistake_between_vertices_is_named(more: list[Any], edges: list[Any], expected: str) -> None:
+    assert expected in mistakes(*more, edges=edges)
 
 
 SOURCES = [
@@ -259,13 +258,6 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "expected"), SOURCES, ids=[expected[:40] for _, expected in SOURCES])
-def test_a_mistake_of_a_source_is_named(fields: dict[str, Any], expected: str) -> None:
-    with pytest.raises(Problems) as caught:
-        orders(**fields)
-    assert expected in str(caught.value)
-
-
 PARTS = [
     (lambda: flow.Map("m"), "give one of select and function (got none)"),
     (lambda: flow.Map("m", select={"a": "t"}, columns=["a"]), "select has the columns already"),
@@ -279,8 +271,11 @@ PARTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("make", "expected"), PARTS, ids=[expected[:40] for _, expected in PARTS])
-def test_a_mistake_of_a_part_is_named(make: Any, expected: str) -> None:
+ALONE = [*((functools.partial(orders, **fields), expected) for fields, expected in SOURCES), *PARTS]
+
+
+@pytest.mark.parametrize(("make", "expected"), ALONE, ids=[expected[:40] for _, expected in ALONE])
+def test_a_mistake_of_a_source_or_another_part_is_named(make: Any, expected: str) -> None:
     with pytest.raises(Problems) as caught:
         make()
     assert expected in str(caught.value)

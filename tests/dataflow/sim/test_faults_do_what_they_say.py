@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.dataflow.sim.flows import count, kinds, marks, outcome, queue_between, recorded, results, rows, source
+from tests.dataflow.sim.flows import count, marks, outcome, queue_between, recorded, results, rows, source
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
 
@@ -115,12 +115,6 @@ def test_a_function_that_returns_other_columns_ends_the_job() -> None:
     assert results(right) == [{"half": 0.5}]
 
 
-def test_a_state_limit_ends_the_job() -> None:
-    run = recorded([source("s", [1, 2, 3]), count(by="t", limit=3)], ["s -> count -> out"])
-    assert outcome(run) == "failed"
-    assert outcome(recorded([source("s", [1, 2, 3]), count(by="t", limit=4)], ["s -> count -> out"])) == "running"
-
-
 @pytest.mark.parametrize(("mode", "expected"), [("design", "running"), ("hz", "failed")])
 def test_a_stateful_map_refuses_other_keys_than_0_only_as_shipped(mode: str, expected: str) -> None:
     vertices = [
@@ -136,27 +130,6 @@ def test_an_edge_of_a_lower_priority_is_drained_first() -> None:
     run = recorded(vertices, edges)
     assert [row["t"] for row in results(run)][-10:] == list(range(0, 100, 10))
     assert [row["t"] for row in results(run)][:30] == list(range(0, 300, 10))
-
-
-@pytest.mark.parametrize("mode", ["design", "hz"])
-def test_edge_case_15_idleness_over_a_join_helps_a_merge_but_not_a_join(mode: str) -> None:
-    silent = [source(name, [], columns=["t"], rows=[], idle_timeout_ms=300, times=[flow.EventTime("t", key=key)])
-              for key, name in enumerate(["scan1", "scan2"])]  # fmt: skip
-    live = source("scan3", range(0, 2_000, 100), times=[flow.EventTime("t", key=2)])
-    inner = flow.Join("inner", "left.t - 10 <= right.t <= left.t + 10")
-    merged = [*silent, live, inner, flow.Map("left", select={"t": "t"}), flow.Map("same", select={"t": "t"}),
-              flow.Merge("merge"), count(size_ms=500)]  # fmt: skip
-    merged[2] = source("scan3", range(0, 2_000, 100))
-    edges = ["scan1 -> inner -> left -> merge -> count -> out", "scan2 -> inner", "scan3 -> same -> merge"]
-    run = recorded(merged, edges, duration_ms=2_000, mode=mode)
-    assert [row["n"] for row in results(run)] == [5, 5, 5]
-    assert "idle" in kinds(run, "inner", "left")
-    outer = flow.Join("outer", "left.t - 10 <= right.t <= left.t + 10", outer="right")
-    edges = ["scan1 -> inner -> outer -> out", "scan2 -> inner", "scan3 -> outer"]
-    run = recorded([*silent, live, inner, outer], edges, duration_ms=2_000, mode=mode)
-    assert results(run) == []
-    assert kinds(run, "outer", "out") == []
-    assert [row["size"] for row in rows(run, "state", buffer="right")] == list(range(1, 21))
 
 
 @pytest.mark.parametrize("mode", ["design", "hz"])

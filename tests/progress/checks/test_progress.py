@@ -15,7 +15,7 @@ from wmlab.progress.checks.progress import PROGRESS_COLUMNS, progress
 from wmlab.progress.model.chunks import Completed
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
-from wmlab.progress.scenario.parts import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, Renumber, SilenceSource
+from wmlab.progress.scenario import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, Renumber, SilenceSource
 
 SCHEMA = (
     "stream string, operator string, arrival long, origins long, origin long, sequence long, chunk long,"

@@ -10,7 +10,7 @@ from tests.progress.model.streams import origin_buffers, run, run_origin, severa
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Finding
 from wmlab.progress.model.identifiers import TupleBuffer
-from wmlab.progress.model.outputs import Rechunking, Renumbering, aggregated, joined
+from wmlab.progress.model.outputs import Rechunking, Renumbering, window_output
 from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.model.windows import Firing, FiringRules, Windows
 
@@ -94,17 +94,12 @@ def test_no_output_of_a_blocking_operator_promises_more_than_the_outputs_behind_
         assert output.buffer.watermark <= min(later, default=output.buffer.watermark)
 
 
-def test_a_join_puts_out_one_chunk_for_each_pair_of_slices_and_an_empty_one_for_none() -> None:
+def test_a_window_puts_out_one_chunk_for_each_pair_of_slices_and_an_empty_one_for_none() -> None:
     state, _ = Firing(FiringRules(windows=Windows(20, 10))).fill([1, 12, 13])
     first, second = state.end()[1]
-    assert joined(first, 2, 3) == (TupleBuffer(3, 1, 0, False, 0), TupleBuffer(3, 1, 1, True, 0))
-    assert joined(second, 0, 3, base=1) == (TupleBuffer(3, 2, 1, True, 10),)
-
-
-def test_an_aggregation_puts_out_one_buffer_with_the_start_as_watermark() -> None:
-    state, _ = Firing(FiringRules(windows=Windows.tumbling(10))).fill([25])
-    (window,) = state.end()[1]
-    assert aggregated(window, 4) == (TupleBuffer(4, 1, 0, True, 20),)
+    assert window_output(first, 3, pairs=2) == (TupleBuffer(3, 1, 0, False, 0), TupleBuffer(3, 1, 1, True, 0))
+    assert window_output(second, 3, base=1, pairs=0) == (TupleBuffer(3, 2, 1, True, 10),)
+    assert window_output(second, 4) == (TupleBuffer(4, 2, 0, True, 10),)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +108,7 @@ def test_an_aggregation_puts_out_one_buffer_with_the_start_as_watermark() -> Non
         (lambda: Rechunking().emit(TupleBuffer(1, 1, 0, True, 0), -1), "cannot become -1"),
         (lambda: Renumbering.start(1, [1]), "Origin 1 cannot renumber"),
         (lambda: Renumbering.start(1, []), "cannot renumber"),
-        (lambda: Renumbering.start(2, [1]).emit(TupleBuffer(3, 1, 0, True, 0)), "Origin 3 is no input"),
+        (lambda: Renumbering.start(2, [1]).emit(TupleBuffer(3, 1, 0, True, 0)), "Origin 3 is not declared"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make, message: str) -> None:

@@ -49,27 +49,6 @@ def test_a_missing_sequence_blocks_and_is_jumped_over_in_one_step(data) -> None:
     assert (after.waiting, len(after.beyond)) == (0, 0)
 
 
-@given(origin_buffers().filter(bool), st.randoms(use_true_random=False))
-def test_the_value_of_a_sequence_is_the_largest_of_its_chunks(buffers, order) -> None:
-    first = [buffer for buffer in buffers if buffer.sequence == 1]
-    order.shuffle(first)
-    assert run_origin(first, HEAD).local == max(buffer.watermark for buffer in first)
-
-
-@given(st.data())
-def test_the_running_maximum_is_never_below_the_head(data) -> None:
-    order = data.draw(st.permutations(data.draw(origin_buffers())))
-    for high, head in zip(run([1], order), run([1], order, HEAD), strict=True):
-        assert (high.watermark is None) == (head.watermark is None)
-        assert high.watermark is None or high.watermark >= head.watermark
-
-
-@given(st.data())
-def test_both_are_equal_when_values_never_fall(data) -> None:
-    order = data.draw(st.permutations(data.draw(origin_buffers(ordered=True))))
-    assert [s.watermark for s in run([1], order)] == [s.watermark for s in run([1], order, HEAD)]
-
-
 def falls(buffers: list[TupleBuffer], rules: ProgressRules) -> bool:
     marks = [state.watermark for state in run([1], buffers, rules) if state.watermark is not None]
     return any(later < earlier for earlier, later in itertools.pairwise(marks))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wmlab.progress.answers.progress import stamp_of
+from wmlab.progress.model.tracker import Progress, ProgressRules, step
 from wmlab.progress.recording import PlanScenario
-from wmlab.progress.scenario.parts import Aggregate, Emit, Join, Map, Query, Source, Workers
+from wmlab.progress.scenario import Aggregate, Emit, Join, Map, Query, Source, Workers
 from wmlab.progress.sim.records import Records
 from wmlab.progress.sim.world import PlanWorld
 
@@ -52,3 +54,19 @@ def rows(world: PlanWorld, table: str, **where: object) -> list[Mapping[str, Any
 def identifiers(world: PlanWorld, **where: object) -> list[tuple[int, int, int, bool]]:
     """(origin, sequence, chunk, last) of the buffers at a place, in order."""
     return sorted((r["origin"], r["sequence"], r["chunk"], r["last"]) for r in rows(world, "buffers", **where))
+
+
+def tracked(
+    world: PlanWorld, *, operator: str = "build", origins: Sequence[int] = (1, 2), **rules: Any
+) -> list[tuple[Mapping[str, Any], Progress]]:
+    """The arrivals at an operator, each with the state of a tracker behind it."""
+    state, found = Progress.start(origins, ProgressRules(**rules)), []
+    for row in rows(world, "buffers", operator=operator):
+        state, _ = step(state, stamp_of(row))
+        found.append((row, state))
+    return found
+
+
+def fired(world: PlanWorld) -> list[tuple[int, int, int]]:
+    """(start, records, results) of every window that fired, in order."""
+    return [(row["start"], row["records"], row["results"]) for row in rows(world, "windows_fired")]

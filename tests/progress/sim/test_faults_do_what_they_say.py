@@ -5,29 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.progress.sim.plans import growing, query, rows, run, source
-from wmlab.progress.model.identifiers import TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules, step
-from wmlab.progress.scenario.parts import (
-    Aggregate,
-    DelayBuffer,
-    EmptyBuffer,
-    Filter,
-    LoseBuffer,
-    SilenceSource,
-    Workers,
-)
+from tests.progress.sim.plans import growing, query, rows, run, source, tracked
+from wmlab.progress.scenario import Aggregate, DelayBuffer, EmptyBuffer, Filter, LoseBuffer, SilenceSource, Workers
 from wmlab.progress.sim.records import Records
 
 
-def watermarks(world, origins=(1, 2), local="running_max") -> list[int | None]:
+def watermarks(world, local="running_max") -> list[int | None]:
     """The global watermark after each arrival at the windows."""
-    state, found = Progress.start(origins, ProgressRules(local=local)), []
-    for row in rows(world, "buffers", operator="build"):
-        stamp = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
-        state, _ = step(state, stamp)
-        found.append(state.watermark)
-    return found
+    return [state.watermark for _, state in tracked(world, local=local)]
 
 
 def fired(world, cause: str) -> int:

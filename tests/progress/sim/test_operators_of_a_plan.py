@@ -6,10 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.progress.sim.plans import growing, identifiers, query, rows, run, source
-from wmlab.progress.model.identifiers import TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules, step
-from wmlab.progress.scenario.parts import (
+from tests.progress.sim.plans import fired, growing, identifiers, query, rows, run, source, tracked
+from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
     Emit,
@@ -81,11 +79,9 @@ def test_every_sequence_has_one_last_chunk_with_the_highest_number_however_often
 def test_a_renumbering_numbers_only_what_is_in_a_prefix() -> None:
     renumbered = query(growing("a", 2), source("b"), operators=[Renumber("merged")])
     world = run(queries=[renumbered], workers=MANY, script=[DelayBuffer("a", 20, 3_000)])
-    state, out = Progress.start([1, 2], ProgressRules()), 0
+    out = 0
     outputs = {r["sequence"]: r for r in rows(world, "buffers", operator="build")}
-    for row in sorted(rows(world, "buffers", operator="merged"), key=lambda row: row["arrival"]):
-        stamp = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
-        state, _ = step(state, stamp)
+    for row, state in tracked(world, operator="merged"):
         out = 0 if state.watermark is None else sum(origin.prefix for origin in state.locals)
         assert all(outputs[n]["arrived_ms"] >= row["arrived_ms"] for n in range(out + 1, len(outputs) + 1))
     assert sorted(outputs) == list(range(1, out + 1))
@@ -102,9 +98,8 @@ def test_what_lies_beyond_a_lost_buffer_is_never_renumbered() -> None:
 
 
 def test_windows_do_not_change_behind_a_renumbering() -> None:
-    plain = [(row["start"], row["records"]) for row in rows(run(), "windows_fired")]
     merged = run(queries=[query(operators=[Renumber("merged")])], workers=MANY)
-    assert [(row["start"], row["records"]) for row in rows(merged, "windows_fired")] == plain
+    assert fired(merged) == fired(run())
 
 
 def test_a_sequencer_restores_the_order_of_each_origin() -> None:
@@ -126,10 +121,10 @@ def test_a_sequencer_that_drops_keeps_the_newest() -> None:
 def test_outputs_of_windows_go_through_a_chain_of_their_own() -> None:
     chain = [Scan(), Map(2), Emit(buffer_records=100), Renumber("r")]
     world = run(queries=[query(window=Join(1_000, slide_ms=500), output=chain)], workers=MANY)
-    fired = rows(world, "windows_fired")
-    assert identifiers(world, operator="sink") == [(4, number, 0, True) for number in range(1, len(fired) + 1)]
+    results = [results for _, _, results in fired(world)]
+    assert identifiers(world, operator="sink") == [(4, number, 0, True) for number in range(1, len(results) + 1)]
     sizes = {row["sequence"]: row["records"] for row in rows(world, "buffers", operator="sink")}
-    assert [sizes[row["sequence"]] for row in fired] == [row["results"] for row in fired]
+    assert [sizes[number] for number in sorted(sizes)] == results
     assert max(row["records"] for row in rows(world, "buffers", operator="r")) <= 50
 
 
@@ -141,13 +136,11 @@ def test_a_join_matches_equal_keys_of_its_two_sides() -> None:
         counts = Counter()
         for row in rows(world, "buffers", operator="build"):
             counts[row["emitter"] in wanted] += row["records"]
-        assert (sum(row["left"] for row in slices), sum(row["right"] for row in slices)) == (
-            counts[True],
-            counts[False],
-        )
-        for fired in rows(world, "windows_fired"):
-            (one,) = [row for row in slices if row["start"] == fired["start"]]
-            assert 0.6 < fired["results"] / (one["left"] * one["right"] / 5) < 1.6
+        assert sum(row["left"] for row in slices) == counts[True]
+        assert sum(row["right"] for row in slices) == counts[False]
+        for start, _, results in fired(world):
+            (one,) = [row for row in slices if row["start"] == start]
+            assert 0.6 < results / (one["left"] * one["right"] / 5) < 1.6
 
 
 def test_a_join_fires_once_both_sides_allow() -> None:
@@ -173,15 +166,8 @@ def test_the_probe_throws_away_slices_when_no_window_needs_them() -> None:
 
 def test_the_trackers_write_down_what_they_believe() -> None:
     world = run(queries=[query(growing("a", 2), source("b"), window=Aggregate(1_000))], complete="literal")
-    state, rules = None, ProgressRules(complete="literal")
-    state = Progress.start([1, 2], rules)
-    for row in rows(world, "buffers", operator="build"):
-        stamp = TupleBuffer(row["origin"], row["sequence"], row["chunk"], row["last"], row["watermark"])
-        state, _ = step(state, stamp)
+    for row, state in tracked(world, complete="literal"):
         mine = state.of(row["origin"])
-        assert (row["reached_prefix"], row["reached_local"], row["reached"]) == (
-            mine.prefix,
-            mine.local,
-            state.watermark,
-        )
+        reached = (row["reached_prefix"], row["reached_local"], row["reached"])
+        assert reached == (mine.prefix, mine.local, state.watermark)
     assert any(row["completed"] for row in rows(world, "buffers", operator="build"))

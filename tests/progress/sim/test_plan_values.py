@@ -9,7 +9,7 @@ import pytest
 from tests.progress.sim.plans import query, scenario, source
 from wmlab.core.values import Problems
 from wmlab.progress.recording import PlanScenario
-from wmlab.progress.scenario.parts import (
+from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
     Emit,
@@ -62,20 +62,22 @@ def test_it_prints_as_the_code_that_makes_it() -> None:
     assert FULL.replace(seed=6).seed == 6
 
 
-@pytest.mark.parametrize("load", [{}, {"rate_per_s": 1, "trace": "flights"}, {"times_ms": [1], "rate_per_s": 2}])
-def test_a_source_has_exactly_one_load(load) -> None:
-    with pytest.raises(Problems, match="give one of rate_per_s, trace and times_ms"):
-        Source("s", **load)
+MANY_LOADS = "give one of rate_per_s, trace and times_ms"
 
 
-def test_a_trace_has_its_own_times() -> None:
-    with pytest.raises(Problems, match="a trace has its own times"):
-        Source("s", trace="flights", disorder_ms=5)
-
-
-def test_a_trace_has_its_own_keys() -> None:
-    with pytest.raises(Problems, match="a trace has its own keys"):
-        Source("s", trace="flights", keys=5)
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, MANY_LOADS),
+        ({"rate_per_s": 1, "trace": "flights"}, MANY_LOADS),
+        ({"times_ms": [1], "rate_per_s": 2}, MANY_LOADS),
+        ({"trace": "flights", "disorder_ms": 5}, "a trace has its own times"),
+        ({"trace": "flights", "keys": 5}, "a trace has its own keys"),
+    ],
+)
+def test_a_source_has_exactly_one_load(fields, message) -> None:
+    with pytest.raises(Problems, match=message):
+        Source("s", **fields)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,8 @@ def test_a_trace_has_its_own_keys() -> None:
         ({"window": Join(5, left=["a", "b"])}, "window.left", "no source is left for the right side"),
         ({"window": Join(5, left=["x"])}, "window.left[0]", "no source is called 'x'; there are: a, b"),
         ({"window": Join(5), "operators": [Renumber("r")]}, "operators[0]", "one origin of both sides"),
+        ({"window": Join(5), "sources": [source("a")]}, "sources", "at least two sources"),
+        ({"sources": [source("build")]}, "sources[0].name", "'build' is what wmlab calls an operator"),
         ({"operators": [Renumber("a")]}, "operators[0].name", "another part of the query is called 'a' too"),
         ({"output": [Renumber("probe")]}, "output[0].name", "another part of the query is called 'probe' too"),
         ({"window": None, "output": [Emit()]}, "output", "there is no window"),
@@ -91,32 +95,16 @@ def test_a_trace_has_its_own_keys() -> None:
 )
 def test_a_plan_that_cannot_be_is_refused(fields, path, message) -> None:
     with pytest.raises(Problems, match=re.escape(message)) as raised:
-        query(**fields)
+        Query("q", **({"sources": [source("a"), source("b")], "window": Aggregate(1_000)} | fields))
     assert [problem.path for problem in raised.value.problems] == [path]
 
 
-def test_a_source_cannot_be_called_like_an_operator() -> None:
-    with pytest.raises(Problems, match="'build' is what wmlab calls an operator"):
-        query(source("build"))
-
-
 def test_blocking_operators_are_origins_behind_all_sources() -> None:
-    origins = origins_of(
-        query(
-            source("a", operators=[Renumber("r")]),
-            source("b"),
-            operators=[InOrder("o")],
-            output=[Renumber("s")],
-        )
-    )
+    sources = source("a", operators=[Renumber("r")]), source("b")
+    origins = origins_of(query(*sources, operators=[InOrder("o")], output=[Renumber("s")]))
     assert origins.ids == {"a": 1, "b": 2, "r": 3, "build": 4, "s": 5}
     assert origins.inputs == {"r": (1,), "o": (3, 2), "build": (3, 2), "probe": (4,), "s": (4,), "sink": (5,)}
     assert origins.at_end == {"a": 3, "b": 2}
-
-
-def test_a_join_needs_two_sources() -> None:
-    with pytest.raises(Problems, match="at least two sources"):
-        Query("q", sources=[source("a")], window=Join(1_000))
 
 
 def test_mistakes_across_parts_are_gathered() -> None:

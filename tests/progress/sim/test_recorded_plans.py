@@ -1,18 +1,23 @@
-"""A run of query plans as a recording: its tables, its replay, and what held time."""
+"""A run of query plans as a recording: its tables, its replay, what held time; plans of the scenario files."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.progress.sim.plans import growing, query, run, scenario, source
+from tests.progress.sim.plans import growing, identifiers, query, rows, run, scenario, source
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.progress import Join, LoseBuffer, SilenceSource
-from wmlab.progress.answers.progress import holds, replay
-from wmlab.progress.recording import record
-from wmlab.progress.simulate import plan_tables
+from wmlab.core.values import Problems
+from wmlab.progress import Aggregate, Join, LoseBuffer, Query, SilenceSource, Source
+from wmlab.progress.answers.progress import causes, replay
+from wmlab.progress.recording import PlanScenario, record
+from wmlab.progress.sim.records import trace_records
+from wmlab.progress.sim.world import PlanWorld
 from wmlab.progress.tables import PROGRESS_TABLES
 
+SCENARIOS = Path(__file__).parents[3] / "data" / "scenarios"
 SCENARIO = scenario(queries=[query(source("a"), growing("b", 2))], script=[LoseBuffer("a", 20)])
 
 
@@ -23,7 +28,7 @@ def test_the_same_scenario_gives_the_same_recording(tmp_path) -> None:
 
 
 def test_the_tables_have_the_columns_of_their_schemas() -> None:
-    tables = plan_tables(run(queries=[query(window=Join(1_000))]).journal)
+    tables = run(queries=[query(window=Join(1_000))]).journal.tables(PROGRESS_TABLES)
     for name, schema in PROGRESS_TABLES.items():
         assert tables[name].schema == schema
         assert tables[name].num_rows or name == "incidents"
@@ -32,24 +37,64 @@ def test_the_tables_have_the_columns_of_their_schemas() -> None:
 
 def test_what_held_time_is_told_at_any_moment() -> None:
     recording = record(SCENARIO)
-    (hold,) = holds(recording, query="q", at_ms=9_000)
-    assert (hold.origin, hold.sequence, hold.started) == (1, 20, False)
-    assert 100 < hold.waiting == replay(recording.table("buffers"), query="q", at_ms=9_000).of(1).waiting
-    assert f"origin 1 lacks sequence 20; {hold.waiting} buffers wait behind it." in hold.sentence
+    (cause,) = causes(recording, query="q", at_ms=9_000)
+    assert (cause.origin, cause.sequence, cause.started) == (1, 20, False)
+    assert 100 < cause.waiting == replay(recording.table("buffers"), query="q", at_ms=9_000).of(1).waiting
+    assert cause.lack == "lacks sequence 20"
 
 
 def test_a_silent_source_is_declared_all_the_same() -> None:
-    tables = plan_tables(run(script=[SilenceSource("b")]).journal)
+    tables = run(script=[SilenceSource("b")]).journal.tables(PROGRESS_TABLES)
     assert replay(tables["buffers"], query="q").origins == (1, 2)
     assert replay(tables["buffers"], query="q").watermark is None
 
 
 def test_the_sink_follows_the_operators_origin() -> None:
-    state = replay(plan_tables(run().journal)["buffers"], query="q", operator="sink")
+    state = replay(run().journal.tables(PROGRESS_TABLES)["buffers"], query="q", operator="sink")
     assert state.origins == (3,)
     assert state.watermark == 9_000
 
 
 def test_a_moment_before_the_first_buffer_is_refused() -> None:
     with pytest.raises(RecordingError, match="no buffer of query 'q' had come to 'build' by 0 ms"):
-        replay(plan_tables(run().journal)["buffers"], query="q", at_ms=0)
+        replay(run().journal.tables(PROGRESS_TABLES)["buffers"], query="q", at_ms=0)
+
+
+@pytest.mark.parametrize(("name", "late"), [("flights", False), ("quakes", True)])
+def test_a_trace_runs_through_a_plan(name: str, late: bool) -> None:
+    """The sparse carrier among the flights holds time back so far that nothing can come late."""
+    scenario = PlanScenario.load(SCENARIOS / f"progress_{name}.yaml")
+    world = PlanWorld(scenario, trace_records(scenario))
+    world.run()
+    arrivals = rows(world, "buffers", operator="build")
+    assert {row["emitter"] for row in arrivals} == {source.name for source in scenario.queries[0].sources}
+    missed = sum(row["records"] for row in arrivals) - sum(row["records"] for row in rows(world, "windows_fired"))
+    assert (missed > 0) == bool(rows(world, "incidents", kind="late")) == late
+
+
+def test_a_source_that_is_no_writer_of_its_trace_is_refused() -> None:
+    scenario = PlanScenario(
+        "s", queries=[Query("q", sources=[Source("ZZ", trace="flights")], window=Aggregate(1))], duration_ms=1
+    )
+    with pytest.raises(Problems, match="has no writer 'ZZ'; it has: 9E") as raised:
+        trace_records(scenario)
+    assert [problem.path for problem in raised.value.problems] == ["queries[0].sources[0].name"]
+
+
+def test_the_buffers_carry_the_identifiers_of_the_diagram() -> None:
+    world = PlanWorld(PlanScenario.load(SCENARIOS / "progress_diagram.yaml"))
+    world.run()
+    assert identifiers(world, stream="query-1", operator="build", sequence=1) == [(1, 1, 0, True), (2, 1, 0, True)]
+    assert identifiers(world, stream="query-1", operator="sink") == [
+        (3, 1, 0, False),
+        (3, 1, 1, True),
+        (3, 2, 0, True),
+    ]
+    assert identifiers(world, stream="query-2", operator="sink", sequence=1) == [(1, 1, 0, True)]
+    names = {(row["stream"], row["origin"]): row["emitter"] for row in rows(world, "buffers")}
+    assert names == {
+        ("query-1", 1): "source-1",
+        ("query-1", 2): "source-2",
+        ("query-1", 3): "build",
+        ("query-2", 1): "source-3",
+    }

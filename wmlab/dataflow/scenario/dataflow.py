@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
@@ -11,15 +11,16 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Period, Problems, plain, value
+from wmlab.core.values import Period, Problem, Problems, plain, value
 from wmlab.dataflow.model import processor as model
-from wmlab.dataflow.scenario.edges import Edge, Edges
-from wmlab.dataflow.scenario.faults import Fault, problems_across
+from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
 from wmlab.dataflow.scenario.parts import Size, is_function, without_functions
-from wmlab.dataflow.scenario.plan import Output, Plan, plan
+from wmlab.dataflow.scenario.plan import Plan, plan
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import (
     AsyncMap,
+    Edge,
+    Edges,
     Filter,
     FlatMap,
     Join,
@@ -40,6 +41,10 @@ Vertex = Annotated[
 
 OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
 """The deviations of the implementation that can be switched on one by one."""
+
+
+_FUNCTIONS: Final = ("function", "where")
+"""The fields of vertices that can hold Python functions."""
 
 
 def _options(offered: object) -> object:
@@ -85,7 +90,11 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
 
     def __post_init__(self) -> None:
-        problems = tuple(problems_across(self, self.plan))
+        problems = list(self.plan.problems)
+        if self.guarantee == "none" and self.snapshot_every_ms is not None:
+            message = "without a guarantee there are no snapshots; choose a guarantee"
+            problems.append(Problem(("snapshot_every_ms",), message))
+        problems += problems_of_faults(self)
         if problems:
             raise Problems(f"the dataflow {self.name!r}", problems)
 
@@ -111,7 +120,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     def mermaid(self) -> str:
         """The dataflow as the text of a Mermaid flowchart, with the watermark keys on its edges."""
-        return mermaid(self, self.plan)
+        return "\n".join(["flowchart LR", *_mermaid_lines(self, self.plan)]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """The dataflow as dicts, lists and scalars; defaults are left out, a Python function is its name."""
@@ -125,7 +134,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def to_yaml(self) -> str:
         """The dataflow as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
         for vertex in self.vertices:
-            held = [name for name in ("function", "where") if is_function(getattr(vertex, name, None))]
+            held = [name for name in _FUNCTIONS if is_function(getattr(vertex, name, None))]
             if held:
                 raise ScenarioError(
                     f"{vertex.name!r} has a Python function as {held[0]}, which no file can hold.",
@@ -140,15 +149,13 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         for vertex in self.vertices:
             inputs = ", ".join(edge.source for edge in found.inputs[vertex.name])
             copies = f" x{vertex.parallelism}" if vertex.parallelism > 1 else ""
-            keys = keys_text(found.outputs[vertex.name])
-            says = f"; {keys}" if keys and not isinstance(vertex, Sink) else ""
+            keys = [f"key {key}: {column or 'no column'}" for key, column in found.outputs[vertex.name].keys]
+            says = f"; {', '.join(keys)}" if keys and not isinstance(vertex, Sink) else ""
             kind = vertex.kind.replace("_", " ")
             lines.append(f"  {vertex.name}{copies}: {kind}{f' of {inputs}' if inputs else ''} ({vertex.detail}){says}")
         for name, key, without in found.stuck:
-            who = ", ".join(without)
-            lines.append(
-                f"  note: key {key} is stuck at {name} while {who}, which has it not, is neither idle nor done"
-            )
+            state = f"while {', '.join(without)}, which has it not, is neither idle nor done"
+            lines.append(f"  note: key {key} is stuck at {name} {state}")
         lines += [f"  fault: {fault!r}" for fault in self.faults]
         return "\n".join(lines)
 
@@ -172,7 +179,10 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
             remedy="ask a recording that Dataflow.record made.",
         )
     if stand_ins:
-        scenario = {**scenario, "vertices": [_with_stand_ins(vertex) for vertex in scenario["vertices"]]}
+        scenario["vertices"] = [
+            {n: _stand_in if n in _FUNCTIONS and str(v).startswith("function ") else v for n, v in vertex.items()}
+            for vertex in scenario["vertices"]
+        ]
     try:
         return TypeAdapter(made).validate_python(scenario)
     except (ValidationError, Problems):
@@ -180,13 +190,6 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
             f"the dataflow of {recording.name!r} has Python functions, which a recording does not keep.",
             remedy="keep the dataflow itself, or write its functions as expressions.",
         ) from None
-
-
-def _with_stand_ins(vertex: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _stand_in if name in ("function", "where") and str(part).startswith("function ") else part
-        for name, part in vertex.items()
-    }
 
 
 def _stand_in(row: dict[str, Any]) -> dict[str, Any]:
@@ -206,53 +209,31 @@ _SHAPES: Final = {
 _LONGEST: Final = 90
 
 
-def mermaid(dataflow: DataflowScenario, plan: Plan) -> str:
-    """The text of the chart, left to right."""
-    return "\n".join(["flowchart LR", *_lines(dataflow, plan)]) + "\n"
-
-
-def _lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:
+def _mermaid_lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:
     ids = {vertex.name: f"v{number}" for number, vertex in enumerate(dataflow.vertices)}
     for vertex in dataflow.vertices:
         opening, closing = _SHAPES.get(vertex.kind, ("[", "]"))
         copies = f" ×{vertex.parallelism}" if vertex.parallelism > 1 else ""
-        lines = [vertex.kind.replace("_", " "), _short(vertex.detail)]
-        lines += [
-            f"key {key} is not on {', '.join(without)}" for name, key, without in plan.stuck if name == vertex.name
-        ]
+        detail = vertex.detail if len(vertex.detail) <= _LONGEST else vertex.detail[: _LONGEST - 1] + "…"
+        lines = [vertex.kind.replace("_", " "), detail]
+        lines += [f"key {key} is not on {', '.join(those)}" for name, key, those in plan.stuck if name == vertex.name]
         label = "<br/>".join([f"<b>{_text(vertex.name)}</b>{copies}", *map(_text, lines)])
         yield f'    {ids[vertex.name]}{opening}"{label}"{closing}'
     for edge in dataflow.edges:
-        label = "<br/>".join(_edge_words(edge, plan.outputs[edge.source], _side(dataflow, plan, edge)))
+        label = "<br/>".join(_edge_words(edge, plan))
         yield f'    {ids[edge.source]} -->|"{label}"| {ids[edge.target]}'
 
 
-def _side(dataflow: DataflowScenario, plan: Plan, edge: Edge) -> str:
-    """Which side of a join an edge is; empty for other vertices."""
-    joins = any(vertex.name == edge.target and isinstance(vertex, Join) for vertex in dataflow.vertices)
-    return ("left", "right")[plan.inputs[edge.target].index(edge)] if joins else ""
-
-
-def _edge_words(edge: Edge, output: Output, side: str) -> Iterator[str]:
-    if side:
-        yield side
-    yield from (f"key {key}: {column or '–'}" for key, column in output.keys)
-    if not output.keys:
-        yield "no watermark"
+def _edge_words(edge: Edge, plan: Plan) -> Iterator[str]:
+    if edge.target in plan.joins:
+        yield ("left", "right")[plan.inputs[edge.target].index(edge)]
+    keys = plan.outputs[edge.source].keys
+    yield from [f"key {key}: {column or '–'}" for key, column in keys] or ["no watermark"]
     if edge.routing is not None:
         by = f" by {', '.join(edge.by)}" if edge.by else ""
         yield _text(edge.routing.replace("_", " ") + by)
     if edge.priority:
         yield f"priority {edge.priority}"
-
-
-def keys_text(output: Output) -> str:
-    """The keys on an edge in words: `key 0: t, key 1: no column`."""
-    return ", ".join(f"key {key}: {column or 'no column'}" for key, column in output.keys)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _text(text: Any) -> str:

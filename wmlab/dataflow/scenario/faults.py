@@ -1,21 +1,16 @@
-"""What can go wrong in a dataflow, as values, and the mistakes that no single part of a dataflow shows.
-
-Times are ms after its start; without `for_ms` a fault lasts to the end.
-"""
+"""What can go wrong in a dataflow, as values: times are ms after its start, and without `for_ms` to the end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
 from wmlab.core.values import Ms, Period, Problem, tagged
-from wmlab.dataflow.scenario.join import join_problems
-from wmlab.dataflow.scenario.plan import Plan
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap, Filter, Join
+from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
 
 if TYPE_CHECKING:
     from wmlab.dataflow.scenario.dataflow import DataflowScenario
@@ -148,65 +143,44 @@ Fault = Annotated[
 """Any entry of a dataflow's `faults`."""
 
 
-def problems_across(dataflow: DataflowScenario, plan: Plan) -> Iterator[Problem]:
-    """All mistakes across the parts of a dataflow."""
-    yield from plan.problems
-    for number, edge in enumerate(dataflow.edges):
-        output = plan.outputs.get(edge.source)
-        for place, column in enumerate(edge.by):
-            if output is not None and column not in output.columns:
-                message = f"no column is called {column!r}; there are: {', '.join(output.columns)}"
-                yield Problem(("edges", number, "by", place), message)
-    for number, vertex in enumerate(dataflow.vertices):
-        inputs = [plan.outputs.get(edge.source) for edge in plan.inputs.get(vertex.name, ())]
-        if isinstance(vertex, Join) and vertex.name in plan.outputs and len(inputs) == 2:
-            left, right = inputs
-            assert left is not None
-            assert right is not None
-            for message in join_problems(vertex, left, right):
-                yield Problem(("vertices", number, "condition"), message)
-    if dataflow.guarantee == "none" and dataflow.snapshot_every_ms is not None:
-        yield Problem(("snapshot_every_ms",), "without a guarantee there are no snapshots; choose a guarantee")
+_HITS: Final[dict[type, tuple[tuple[type, ...], str]]] = {
+    SlowCalls: ((AsyncMap,), "asynchronous map"),
+    FailCall: ((AsyncMap,), "asynchronous map"),
+    Stall: ((object,), "vertex"),
+    SwallowAll: ((Filter, Source), "filter"),
+}
+"""The kinds of vertices that a fault can happen to, and what to call them; all others happen to sources."""
+
+
+def problems_of_faults(dataflow: DataflowScenario) -> Iterator[Problem]:
+    """The mistakes that the faults of a dataflow show only together with the rest of it."""
     for number, fault in enumerate(dataflow.faults):
-        yield from _fault_problems(dataflow, ("faults", number), fault)
-
-
-def _fault_problems(dataflow: DataflowScenario, location: tuple[str | int, ...], fault: Fault) -> Iterator[Problem]:
-    if fault.at_ms >= dataflow.duration_ms:
-        message = f"lies at or after the end of the dataflow, {dataflow.duration_ms} (got {fault.at_ms})"
-        yield Problem((*location, "at_ms"), message)
-    if isinstance(fault, Restart):
-        if fault.after_snapshot and dataflow.guarantee == "none":
+        location = ("faults", number)
+        if fault.at_ms >= dataflow.duration_ms:
+            message = f"lies at or after the end of the dataflow, {dataflow.duration_ms} (got {fault.at_ms})"
+            yield Problem((*location, "at_ms"), message)
+        if not isinstance(fault, Restart):
+            yield from _target_problems(dataflow, location, fault)
+        elif fault.after_snapshot and dataflow.guarantee == "none":
             yield Problem((*location, "after_snapshot"), "without a guarantee there are no snapshots")
-        return
-    admitted = _admitted(fault)
+
+
+def _target_problems(dataflow: DataflowScenario, location: tuple[str | int, ...], fault: Fault) -> Iterator[Problem]:
+    """A vertex, partition or instance that does not exist, or to which the fault cannot happen."""
     field = "source" if hasattr(fault, "source") else "vertex"
     name = getattr(fault, field)
-    named = [vertex for vertex in dataflow.vertices if vertex.name == name]
-    if not named or not isinstance(named[0], admitted):
-        fitting = [vertex.name for vertex in dataflow.vertices if isinstance(vertex, admitted)]
-        what = {AsyncMap: "asynchronous map", Source: "source", Filter: "filter"}.get(admitted[0], "vertex")
-        yield Problem((*location, field), f"no {what} is called {name!r}; there are: {', '.join(fitting) or 'none'}")
+    kinds, what = _HITS.get(type(fault), ((Source,), "source"))
+    fitting = [vertex for vertex in dataflow.vertices if isinstance(vertex, kinds)]
+    vertex = next((vertex for vertex in fitting if vertex.name == name), None)
+    if vertex is None:
+        known = ", ".join(vertex.name for vertex in fitting) or "none"
+        yield Problem((*location, field), f"no {what} is called {name!r}; there are: {known}")
         return
-    if isinstance(fault, SwallowAll) and isinstance(named[0], Source) and named[0].where is None:
+    if isinstance(fault, SwallowAll) and isinstance(vertex, Source) and vertex.where is None:
         yield Problem((*location, field), f"source {name!r} has no filter; give it where=")
-    yield from _number_problems(location, fault, named[0])
-
-
-def _number_problems(location: tuple[str | int, ...], fault: Any, vertex: Any) -> Iterator[Problem]:
-    """Partitions and instances that do not exist."""
     for field, limit in (("partition", getattr(vertex, "partitions", None)), ("instance", vertex.parallelism)):
         number = getattr(fault, field, None)
         # How many partitions a trace or a stream has is known only when it is read.
         if number is None or limit is None or number < limit or getattr(vertex, "rows", ()) is None:
             continue
-        yield Problem((*location, field), f"{vertex.name!r} has {field}s 0 to {limit - 1} (got {number})")
-
-
-def _admitted(fault: Fault) -> tuple[type, ...]:
-    """The kinds of vertices that a fault can happen to."""
-    if hasattr(fault, "source"):
-        return (Source,)
-    if isinstance(fault, SlowCalls | FailCall):
-        return (AsyncMap,)
-    return (object,) if isinstance(fault, Stall) else (Filter, Source)
+        yield Problem((*location, field), f"{name!r} has {field}s 0 to {limit - 1} (got {number})")

@@ -1,24 +1,29 @@
 """Which columns and which watermark keys travel over every edge of a dataflow, found in the order of the flow.
 
-A key travels with the column that carries it, by the rule of `wmlab.dataflow.model.keys`. What does not fit is a
-problem with its place in the dataflow.
+A key travels with the column that carries it, by the rule of `wmlab.dataflow.model.keys`. Of the condition of a join
+only the parts joined by `and` at the top say something about time and equal columns, as
+`wmlab.dataflow.model.expression` has it; all of it is applied to the rows. What does not fit is a problem with its
+location in the dataflow.
+
+Source: "Stream-to-stream join", time bounds; upstream class `StreamToStreamJoinPhysicalRule`.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 from wmlab.core.values import Problem
-from wmlab.dataflow.model.expression import columns_of
+from wmlab.dataflow.model.expression import columns_of, required_comparisons, time_bounds
 from wmlab.dataflow.model.keys import Keys, joined, key_of, merged, of_source, selected, windowed
-from wmlab.dataflow.scenario.edges import Edge
 from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import (
     AsyncMap,
+    Edge,
     Filter,
     FlatMap,
     Join,
@@ -53,47 +58,79 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The vertices in the order of the flow, what leaves each, the edges into each, and keys that can get stuck.
+class JoinRule:
+    """What the condition of a join says: `indices` has the index of every dotted column in a joined row.
 
-    `stuck`: (vertex, key, inputs that have it not); such a key goes on only while all those are idle or have ended.
+    `bounds`: key a to keys of the other side, each with an amount: "time of the other >= time of a - amount".
+    `equal`: pairs of a left and a right column that must be equal as they are.
     """
 
-    order: tuple[str, ...]
+    indices: Mapping[str, int]
+    bounds: Mapping[int, Mapping[int, int]]
+    equal: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What leaves each vertex, in the order of the flow, the edges into each, and keys that can get stuck.
+
+    `stuck`: (vertex, key, inputs that have it not); such a key goes on only while all those are idle or have ended.
+    `problems` has everything that keeps the dataflow from running.
+    """
+
     outputs: Mapping[str, Output]
     inputs: Mapping[str, tuple[Edge, ...]]
     stuck: tuple[tuple[str, int, tuple[str, ...]], ...] = ()
+    joins: Mapping[str, JoinRule] = field(default_factory=dict, repr=False)
     problems: tuple[Problem, ...] = field(default=(), repr=False)
+
+    def given(self, name: str) -> list[Output]:
+        """What each input of a vertex brings."""
+        return [self.outputs[edge.source] for edge in self.inputs[name]]
 
 
 def plan(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
-    """The plan of a dataflow; `problems` has everything that keeps it from running."""
+    """The plan of a dataflow."""
     by_name = {vertex.name: (number, vertex) for number, vertex in enumerate(vertices)}
     problems = list(_graph_problems(vertices, edges))
     inputs: dict[str, list[Edge]] = {name: [] for name in by_name}
     for edge in edges:
         if edge.target in by_name and edge.source in by_name:
             inputs[edge.target].append(edge)
-    try:
-        order = tuple(TopologicalSorter({n: [e.source for e in found] for n, found in inputs.items()}).static_order())
-    except CycleError as error:
-        circle = " -> ".join(reversed(error.args[1]))
-        problems.append(Problem(("edges",), f"go in a circle: {circle}; a dataflow has a beginning and an end"))
-        return Plan((), {}, {}, (), tuple(problems))
     outputs: dict[str, Output] = {}
     stuck: list[tuple[str, int, tuple[str, ...]]] = []
-    for name in order:
+    for name in _in_order(inputs, problems):
         number, vertex = by_name[name]
         known = [(edge.source, outputs[edge.source]) for edge in inputs[name] if edge.source in outputs]
         if len(known) < len(inputs[name]) or (not known and not isinstance(vertex, Source)):
             continue
-        planned = _Planning(vertex, ("vertices", number), known)
-        made = planned.output()
-        problems += planned.problems
-        stuck += planned.stuck
-        if made is not None:
-            outputs[name] = made
-    return Plan(order, outputs, {name: tuple(found) for name, found in inputs.items()}, tuple(stuck), tuple(problems))
+        planning = _Planning(vertex, ("vertices", number), known)
+        output = planning.output()
+        problems += planning.problems
+        stuck += planning.stuck
+        if output is not None:
+            outputs[name] = output
+    for number, edge in enumerate(edges):
+        for index, column in enumerate(edge.by if edge.source in outputs else ()):
+            problems += _unknown(("edges", number, "by", index), column, outputs[edge.source].columns)
+    joins: dict[str, JoinRule] = {}
+    for number, vertex in enumerate(vertices):
+        if isinstance(vertex, Join) and vertex.name in outputs:
+            left, right = (outputs[edge.source] for edge in inputs[vertex.name])
+            joins[vertex.name] = _join_rule(vertex.condition, left, right)
+            messages = _join_problems(vertex.condition, left, right, joins[vertex.name].bounds)
+            problems += [Problem(("vertices", number, "condition"), message) for message in messages]
+    edges_into = {name: tuple(into) for name, into in inputs.items()}
+    return Plan(outputs, edges_into, tuple(stuck), joins, tuple(problems))
+
+
+def _in_order(inputs: Mapping[str, Sequence[Edge]], problems: list[Problem]) -> tuple[str, ...]:
+    try:
+        return tuple(TopologicalSorter({n: [e.source for e in into] for n, into in inputs.items()}).static_order())
+    except CycleError as error:
+        circle = " -> ".join(reversed(error.args[1]))
+        problems.append(Problem(("edges",), f"go in a circle: {circle}; a dataflow has a beginning and an end"))
+        return ()
 
 
 def _graph_problems(vertices: Sequence[Any], edges: Sequence[Edge]) -> Iterator[Problem]:
@@ -101,9 +138,9 @@ def _graph_problems(vertices: Sequence[Any], edges: Sequence[Edge]) -> Iterator[
     for number, name in enumerate(names):
         if name in names[:number]:
             yield Problem(("vertices", number, "name"), f"another vertex is called {name!r} too")
-    kinds = {vertex.name: vertex for vertex in vertices}
+    by_name = {vertex.name: vertex for vertex in vertices}
     for number, edge in enumerate(edges):
-        yield from _edge_problems(("edges", number), edge, kinds)
+        yield from _edge_problems(("edges", number), edge, by_name)
     for number, vertex in enumerate(vertices):
         if not isinstance(vertex, Source) and not any(edge.target == vertex.name for edge in edges):
             yield Problem(("vertices", number), f"nothing flows into {vertex.name!r}; add an edge to it")
@@ -111,12 +148,11 @@ def _graph_problems(vertices: Sequence[Any], edges: Sequence[Edge]) -> Iterator[
             yield Problem(("vertices", number), f"nothing flows out of {vertex.name!r}; add an edge, at last to a Sink")
 
 
-def _edge_problems(location: Location, edge: Edge, kinds: Mapping[str, Any]) -> Iterator[Problem]:
-    for end in ("source", "target"):
-        name = getattr(edge, end)
-        if name not in kinds:
-            yield Problem((*location, end), f"no vertex is called {name!r}; there are: {', '.join(kinds)}")
-    source, target = kinds.get(edge.source), kinds.get(edge.target)
+def _edge_problems(location: Location, edge: Edge, by_name: Mapping[str, Any]) -> Iterator[Problem]:
+    for end, name in (("source", edge.source), ("target", edge.target)):
+        if name not in by_name:
+            yield Problem((*location, end), f"no vertex is called {name!r}; there are: {', '.join(by_name)}")
+    source, target = by_name.get(edge.source), by_name.get(edge.target)
     if isinstance(target, Source):
         yield Problem((*location, "target"), f"{target.name!r} is a source; nothing flows into it")
     if isinstance(source, Sink):
@@ -125,6 +161,11 @@ def _edge_problems(location: Location, edge: Edge, kinds: Mapping[str, Any]) -> 
         return
     message = f"isolated needs equal parallelism, {source.name!r} has {source.parallelism}, {target.name!r} "
     yield Problem((*location, "routing"), message + str(target.parallelism))
+
+
+def _unknown(location: Location, column: str, known: Iterable[str]) -> Iterator[Problem]:
+    if column not in known:
+        yield Problem(location, f"no column is called {column!r}; there are: {', '.join(known)}")
 
 
 class _Planning:
@@ -144,23 +185,31 @@ class _Planning:
             return Output(vertex.row_columns, of_source({time.key: time.column for time in vertex.times}))
         if isinstance(vertex, Join):
             return self._join(vertex)
-        merged = self._merged()
-        if merged is None:
-            return None
-        if isinstance(vertex, Map | FlatMap | AsyncMap):
-            return self._selected(vertex, merged)
-        if isinstance(vertex, Window | SessionWindow):
-            return self._window(vertex, merged)
-        if isinstance(vertex, Filter):
-            self._require_readable(("where",), vertex.where, merged.columns)
-        if isinstance(vertex, LateDrop):
-            self._require_key(vertex.column, merged)
-        if isinstance(vertex, StatefulMap):
-            return self._stateful(vertex, merged)
-        return merged
+        given = self._merged()
+        return None if given is None else self._made_of(vertex, given)
 
-    def _note(self, field_: Location, message: str) -> None:
-        self.problems.append(Problem((*self.location, *field_), message))
+    def _made_of(self, vertex: Any, given: Output) -> Output:
+        """What leaves a vertex whose inputs together bring `given`."""
+        match vertex:
+            case Map() | FlatMap() | AsyncMap():
+                return self._selected(vertex, given)
+            case Filter(where=str(where)):
+                self._require(("where",), columns_of(where), given)
+            case LateDrop():
+                self._require_key(vertex.column, given)
+            case Window() | SessionWindow():
+                self._require_groups(vertex, given)
+                columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
+                return Output(columns, windowed(given.keys, vertex.column, RESULT_TIMES[1]))
+            case StatefulMap():
+                self._require_groups(vertex, given)
+                for name in (name for name in vertex.aggregates if name in given.columns):
+                    self._note(("aggregates", name), f"a column of the input is called {name!r} too")
+                return Output((*given.columns, *vertex.aggregates), given.keys)
+        return given
+
+    def _note(self, where: Location, message: str) -> None:
+        self.problems.append(Problem((*self.location, *where), message))
 
     def _merged(self) -> Output | None:
         """What the inputs bring together: the same columns each, and the keys of all."""
@@ -179,55 +228,35 @@ class _Planning:
         return Output(first.columns, together.keys)
 
     def _selected(self, vertex: Map | FlatMap | AsyncMap, given: Output) -> Output:
-        selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
-        if selects == (None,):
+        if vertex.select is None:
             columns = vertex.columns or given.columns
-            selects = ({column: column for column in columns},)
-        else:
-            columns = tuple(selects[0] or ())
-            for number, select in enumerate(selects):
-                where = ("select", number) if isinstance(vertex.select, tuple) else ("select",)
-                for name, text in (select or {}).items():
-                    self._require_readable((*where, name), text, given.columns)
-        return Output(columns, selected(given.keys, [select or {} for select in selects]))
+            return Output(columns, selected(given.keys, [{column: column for column in columns}]))
+        several = isinstance(vertex.select, tuple)
+        selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
+        for number, select in enumerate(selects):
+            for name, text in select.items():
+                self._require(("select", number, name) if several else ("select", name), columns_of(text), given)
+        return Output(tuple(selects[0]), selected(given.keys, selects))
 
-    def _window(self, vertex: Window | SessionWindow, given: Output) -> Output:
+    def _require_groups(self, vertex: Window | SessionWindow | StatefulMap, given: Output) -> None:
         self._require_key(vertex.column, given)
-        self._require_columns(vertex, given)
-        columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
-        return Output(columns, windowed(given.keys, vertex.column, RESULT_TIMES[1]))
-
-    def _stateful(self, vertex: StatefulMap, given: Output) -> Output:
-        self._require_key(vertex.column, given)
-        self._require_columns(vertex, given)
-        for name in vertex.aggregates:
-            if name in given.columns:
-                self._note(("aggregates", name), f"a column of the input is called {name!r} too")
-        return Output((*given.columns, *vertex.aggregates), given.keys)
-
-    def _require_columns(self, vertex: Window | SessionWindow | StatefulMap, given: Output) -> None:
         for number, column in enumerate(vertex.by):
-            self._require_column(("by", number), column, given.columns)
+            self._require(("by", number), [column], given)
         for name, text in vertex.aggregates.items():
-            column_or_none = aggregate_of(text)[1]
-            if column_or_none is not None:
-                self._require_column(("aggregates", name), column_or_none, given.columns)
+            argument = aggregate_of(text)[1]
+            self._require(("aggregates", name), [] if argument is None else [argument], given)
 
     def _require_key(self, column: str, given: Output) -> None:
         """The key of a column that the vertex waits for."""
-        self._require_column(("column",), column, given.columns)
+        self._require(("column",), [column], given)
         if given.key_of(column) is None and column in given.columns:
             carried = ", ".join(f"{name} (key {number})" for number, name in given.keys if name) or "none"
             message = f"column {column!r} carries no watermark here, so {self.vertex.name!r} would wait for ever; "
             self._note(("column",), message + f"columns that do: {carried}")
 
-    def _require_column(self, where: Location, column: str, known: Iterable[str]) -> None:
-        if column not in known:
-            self._note(where, f"no column is called {column!r}; there are: {', '.join(known)}")
-
-    def _require_readable(self, where: Location, expression: object, known: Sequence[str]) -> None:
-        for column in columns_of(expression) if isinstance(expression, str) else ():
-            self._require_column(where, column, known)
+    def _require(self, where: Location, columns: Iterable[str], given: Output) -> None:
+        for column in columns:
+            self.problems += _unknown((*self.location, *where), column, given.columns)
 
     def _join(self, vertex: Join) -> Output | None:
         if len(self.inputs) != 2:
@@ -235,8 +264,57 @@ class _Planning:
             self._note((), f"a join has two inputs, left and right, in this order (got {names})")
             return None
         (_, left), (_, right) = self.inputs
-        known = [*(f"left.{name}" for name in left.columns), *(f"right.{name}" for name in right.columns)]
-        self._require_readable(("condition",), vertex.condition, known)
+        self._require(("condition",), columns_of(vertex.condition), Output(_dotted(left, right)))
         renamed = {name: f"right_{name}" if name in left.columns else name for name in right.columns}
         columns = (*left.columns, *renamed.values())
         return Output(columns, joined(left.keys, right.keys, renamed))
+
+
+def _dotted(left: Output, right: Output) -> tuple[str, ...]:
+    """The columns of a joined row as its condition names them."""
+    return (*(f"left.{name}" for name in left.columns), *(f"right.{name}" for name in right.columns))
+
+
+def _join_rule(condition: str, left: Output, right: Output) -> JoinRule:
+    indices = {name: index for index, name in enumerate(_dotted(left, right))}
+    keys = [{indices[f"{side}.{c}"]: k for k, c in o.keys if c} for side, o in (("left", left), ("right", right))]
+    by_key = keys[0] | keys[1]
+    bounds = {
+        by_key[index]: {by_key[other]: amount for other, amount in amounts.items()}
+        for index, amounts in time_bounds(condition, indices, keys[0], keys[1]).items()
+    }
+    return JoinRule(indices, bounds, tuple(dict.fromkeys(_equal_columns(condition))))
+
+
+def _equal_columns(condition: str) -> Iterator[tuple[str, str]]:
+    """Pairs of a left and a right column that the condition wants equal as they are."""
+    for sides in required_comparisons(condition):
+        match sides:
+            case ast.Attribute() as one, ast.Eq(), ast.Attribute() as other:
+                columns = dict(ast.unparse(side).split(".") for side in (one, other))
+                if len(columns) == 2:
+                    yield columns["left"], columns["right"]
+
+
+def _join_problems(
+    condition: str, left: Output, right: Output, bounds: Mapping[int, Mapping[int, int]]
+) -> Iterator[str]:
+    """Why the join cannot run: the same key on both sides, or a bound that is missing, spelled out."""
+    both = [key for key, _ in left.keys if key in dict(right.keys)]
+    for key in both:
+        sides = f"left.{dict(left.keys)[key]} and right.{dict(right.keys)[key]}"
+        yield f"both sides have watermark key {key} ({sides}); give the times of one side another key"
+    if both:
+        return
+    for side, output in (("left", left), ("right", right)):
+        if output.time is None:
+            yield f"the {side} side has no column with a watermark; give its source times="
+            return
+    for here, there, this, other in (("left", "right", left, right), ("right", "left", right, left)):
+        theirs = dict(other.keys)
+        if not any(bounded in theirs for key in dict(this.keys) for bounded in bounds.get(key, {})):
+            wanted = f"{there}.{other.time} >= {here}.{this.time} - N"
+            yield (
+                f"nothing bounds a time of the {there} side from below by one of the {here} side, so its rows would be "
+                f"kept for ever; add a part like `{wanted}` to the condition with `and` (got {condition!r})"
+            )

@@ -7,14 +7,16 @@ that wmlab brings with it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
+from wmlab.core.values import Ms, Name, Period, Problem, tagged, value
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Key, Rows
+from wmlab.dataflow.scenario.vertices import Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
 
 TRACE_COLUMNS: Final = ("event_time", "writer", "key")
@@ -75,8 +77,8 @@ Stream = Annotated[
 """A recorded stream: the scenario that makes it, or the directory of its recording."""
 
 
-@value
-class Source:
+@tagged
+class Source(Vertex):
     """Rows in the order of their arrival, in `partitions` that are dealt out to `parallelism` instances.
 
     One of `rows` (with `columns`), `trace` (a name or a file; columns event_time, writer, key) and `stream` (a
@@ -113,12 +115,6 @@ class Source:
     frame_offset_ms: Ms = 0
     poll_ms: Period = 100
     ends: bool = False
-    kind: Literal["source"] = "source"
-
-    def __post_init__(self) -> None:
-        problems = tuple(_problems(self))
-        if problems:
-            raise Problems(f"Source {self.name!r}", problems)
 
     @property
     def row_columns(self) -> tuple[str, ...]:
@@ -140,76 +136,51 @@ class Source:
         times = ", ".join(f"{time.column} (key {time.key})" for time in self.times) or "no event time"
         return f"Source({self.name!r}: {self.detail}, {times}, {self.partitions} partitions)"
 
-
-def _problems(source: Source) -> Iterator[Problem]:
-    given = [name for name in ("rows", "trace", "stream") if getattr(source, name) is not None]
-    if len(given) != 1:
-        yield Problem(("rows",), f"give one of rows, trace and stream (got {' and '.join(given) or 'none'})")
-        return
-    if source.rows is None and source.columns:
-        known = ", ".join(source.row_columns)
-        yield Problem(("columns",), f"a {given[0]} has columns of its own: {known}; leave columns out")
-    if source.trace is None and source.writers:
-        yield Problem(("writers",), "only a trace has writers to choose from")
-    if source.rows is None and source.arrival is not None:
-        yield Problem(("arrival",), f"a {given[0]} has its own arrivals; leave arrival out")
-    yield from _column_problems(source)
-    yield from _time_problems(source)
-    if isinstance(source.frame_ms, int) and 0 < source.frame_ms <= source.frame_offset_ms:
-        message = f"must be below frame_ms, {source.frame_ms} (got {source.frame_offset_ms})"
-        yield Problem(("frame_offset_ms",), message)
-    if source.rows is not None:
-        yield from _row_problems(source)
-
-
-def _column_problems(source: Source) -> Iterator[Problem]:
-    known = source.row_columns
-    doubled = [name for name in dict.fromkeys(known) if known.count(name) > 1]
-    if doubled:
-        yield Problem(("columns",), f"{doubled[0]!r} is there twice")
-    named: list[tuple[tuple[str | int, ...], str | None]] = [
-        (("partition_by",), source.partition_by),
-        (("arrival",), source.arrival),
-        *((("times", number, "column"), time.column) for number, time in enumerate(source.times)),
-    ]
-    for location, column in named:
-        if column is not None and column not in known:
-            yield Problem(location, f"no column is called {column!r}; there are: {', '.join(known) or 'none'}")
-
-
-def _time_problems(source: Source) -> Iterator[Problem]:
-    for number, time in enumerate(source.times):
-        if any(time.key == other.key for other in source.times[:number]):
-            yield Problem(("times", number, "key"), f"another column has watermark key {time.key} too")
-        if time.policy == "lower_bound" and source.stream is None:
-            yield Problem(("times", number, "policy"), "only a stream has a lower bound; give stream=, or use 'lag'")
-
-
-def _row_problems(source: Source) -> Iterator[Problem]:
-    width = len(source.columns)
-    timed = [column for column in (*(time.column for time in source.times), source.arrival) if column]
-    places = [(column, source.columns.index(column)) for column in timed if column in source.columns]
-    for number, row in enumerate(source.rows or ()):
-        if len(row) != width:
-            yield Problem(("rows", number), f"has {len(row)} values for {width} columns (got {row!r})")
+    def _problems(self) -> Iterator[Problem]:
+        given = [name for name in ("rows", "trace", "stream") if getattr(self, name) is not None]
+        if len(given) != 1:
+            yield Problem(("rows",), f"give one of rows, trace and stream (got {' and '.join(given) or 'none'})")
             return
-        for column, place in places:
-            if type(row[place]) is not int:
-                yield Problem(("rows", number), f"has no whole number as {column!r} (got {row[place]!r})")
-                return
+        if self.rows is None and self.columns:
+            message = f"a {given[0]} has columns of its own: {', '.join(self.row_columns)}; leave columns out"
+            yield Problem(("columns",), message)
+        if self.trace is None and self.writers:
+            yield Problem(("writers",), "only a trace has writers to choose from")
+        if self.rows is None and self.arrival is not None:
+            yield Problem(("arrival",), f"a {given[0]} has its own arrivals; leave arrival out")
+        yield from self._column_problems()
+        if isinstance(self.frame_ms, int) and 0 < self.frame_ms <= self.frame_offset_ms:
+            message = f"must be below frame_ms, {self.frame_ms} (got {self.frame_offset_ms})"
+            yield Problem(("frame_offset_ms",), message)
+        yield from islice(self._row_problems(), 1)
 
+    def _column_problems(self) -> Iterator[Problem]:
+        known = self.row_columns
+        doubled = [name for name in known if known.count(name) > 1]
+        if doubled:
+            yield Problem(("columns",), f"{doubled[0]!r} is there twice")
+        named: list[tuple[tuple[str | int, ...], str | None]] = [
+            (("partition_by",), self.partition_by),
+            (("arrival",), self.arrival),
+            *((("times", number, "column"), time.column) for number, time in enumerate(self.times)),
+        ]
+        for location, column in named:
+            if column is not None and column not in known:
+                yield Problem(location, f"no column is called {column!r}; there are: {', '.join(known) or 'none'}")
+        for number, time in enumerate(self.times):
+            if any(time.key == other.key for other in self.times[:number]):
+                yield Problem(("times", number, "key"), f"another column has watermark key {time.key} too")
+            if time.policy == "lower_bound" and self.stream is None:
+                message = "only a stream has a lower bound; give stream=, or use 'lag'"
+                yield Problem(("times", number, "policy"), message)
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a source reads when it is no list: rows with their arrival, and promised lower bounds.
-
-    `rows`: (arrival in ms of the clock, partition or None, values). `bounds`: (clock ms, partition or None for all,
-    lower bound). Both in the order of the clock.
-    """
-
-    rows: tuple[tuple[int, int | None, tuple[Any, ...]], ...]
-    bounds: tuple[tuple[int, int | None, int], ...] = ()
-    partitions: int = 1
-
-    def __repr__(self) -> str:
-        return f"Reading({len(self.rows):,} rows in {self.partitions} partitions, {len(self.bounds):,} bounds)"
+    def _row_problems(self) -> Iterator[Problem]:
+        timed = dict.fromkeys((*(time.column for time in self.times), self.arrival))
+        indices = [(column, self.columns.index(column)) for column in timed if column in self.columns]
+        for number, row in enumerate(self.rows or ()):
+            if len(row) != len(self.columns):
+                message = f"has {len(row)} values for {len(self.columns)} columns (got {row!r})"
+                yield Problem(("rows", number), message)
+            for column, index in indices:
+                if type(row[index]) is not int:
+                    yield Problem(("rows", number), f"has no whole number as {column!r} (got {row[index]!r})")

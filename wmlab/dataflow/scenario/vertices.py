@@ -1,4 +1,4 @@
-"""The vertices behind the sources: maps, filters, merges, calls, late drop, state, windows, joins and sinks.
+"""The vertices behind the sources, and the edges between all of them.
 
 Every vertex has `parallelism` instances. With `turn_ms` each turn of an instance takes that long and one row at most;
 otherwise it takes no time and all that has come. What a vertex makes of a row is an expression per column (`select`) or
@@ -7,14 +7,15 @@ a Python `function`, which gets the row as a dict. The documents behind each are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from wmlab.core.delays import Delay, Fixed
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, tagged, value
 from wmlab.dataflow.scenario.parts import (
     Aggregates,
     Column,
@@ -31,8 +32,49 @@ from wmlab.dataflow.scenario.parts import (
 )
 
 
-@value
-class Map:
+class Vertex:
+    """The base of all vertices; each is a value whose `kind` is its class in snake case."""
+
+    name: str
+    kind: str
+
+    @property
+    def detail(self) -> str:
+        """What it does, in one line."""
+        match self:
+            case Map() | FlatMap():
+                return _selected(self)
+            case Filter(where=where):
+                return f"where {function_name(where) if is_function(where) else where}"
+            case AsyncMap():
+                return f"{'ordered' if self.ordered else 'unordered'}, {self.capacity} calls at once"
+            case LateDrop():
+                return f"late by {self.column}"
+            case StatefulMap():
+                kept = "for ever" if self.ttl_ms is None else f"for {self.ttl_ms} ms"
+                return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {kept}"
+            case Window():
+                slide = "" if self.slide_ms is None else f" sliding by {self.slide_ms} ms"
+                stages = ", two stages" if self.stages == 2 else ""
+                return f"{', '.join(self.aggregates.values())} over {self.size_ms} ms{slide} of {self.column}{stages}"
+            case SessionWindow():
+                return f"{', '.join(self.aggregates.values())} per session of {self.timeout_ms} ms by {self.column}"
+            case Join():
+                return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
+        return "all inputs" if isinstance(self, Merge) else "results"
+
+    def __post_init__(self) -> None:
+        problems = tuple(self._problems())
+        if problems:
+            raise Problems(f"{type(self).__name__} {self.name!r}", problems)
+
+    def _problems(self) -> Iterator[Problem]:
+        """The mistakes that no single field shows."""
+        yield from ()
+
+
+@tagged
+class Map(Vertex):
     """Each row becomes one row: of the columns of `select`, or what `function` returns, a dict of `columns`.
 
     A column that `select` only renames keeps its watermark key; with a function, a column keeps it by its name.
@@ -45,19 +87,13 @@ class Map:
     columns: Columns = ()
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["map"] = "map"
 
-    def __post_init__(self) -> None:
-        _require_one(self)
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return _selected(self)
+    def _problems(self) -> Iterator[Problem]:
+        return _select_problems(self)
 
 
-@value
-class Filter:
+@tagged
+class Filter(Vertex):
     """Keeps the rows for which `where` holds: an expression, or a function of the row as a dict."""
 
     name: Name
@@ -65,16 +101,10 @@ class Filter:
     _: KW_ONLY
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["filter"] = "filter"
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return f"where {condition_text(self.where)}"
 
 
-@value
-class FlatMap:
+@tagged
+class FlatMap(Vertex):
     """Each row becomes any number of rows: one per entry of `select`, or those that `function` returns as a list."""
 
     name: Name
@@ -84,37 +114,25 @@ class FlatMap:
     columns: Columns = ()
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["flat_map"] = "flat_map"
 
-    def __post_init__(self) -> None:
-        _require_one(self)
+    def _problems(self) -> Iterator[Problem]:
+        yield from _select_problems(self)
         if self.select is not None and any(list(each) != list(self.select[0]) for each in self.select):
-            raise Problems(f"FlatMap {self.name!r}", [Problem(("select",), "its entries must have the same columns")])
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return f"{len(self.select)} rows a row" if self.select is not None else _selected(self)
+            yield Problem(("select",), "its entries must have the same columns")
 
 
-@value
-class Merge:
+@tagged
+class Merge(Vertex):
     """Hands on the rows of all its inputs, which must have the same columns, and their watermarks merged by key."""
 
     name: Name
     _: KW_ONLY
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["merge"] = "merge"
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return "all inputs"
 
 
-@value
-class AsyncMap:
+@tagged
+class AsyncMap(Vertex):
     """As `Map`, by a call that takes time: at most `capacity` at once, each as long as `latency` draws.
 
     `ordered` hands results on in the order of the rows, otherwise as they come. A `function` may return a dict, a list
@@ -131,21 +149,14 @@ class AsyncMap:
     latency: Delay = Fixed(10)
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["async_map"] = "async_map"
 
-    def __post_init__(self) -> None:
+    def _problems(self) -> Iterator[Problem]:
         if self.select is not None or self.function is not None:
-            _require_one(self)
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        order = "ordered" if self.ordered else "unordered"
-        return f"{order}, {self.capacity} calls at once"
+            yield from _select_problems(self)
 
 
-@value
-class LateDrop:
+@tagged
+class LateDrop(Vertex):
     """Leaves out every row whose time in `column` is below the watermark of that column's key."""
 
     name: Name
@@ -153,16 +164,10 @@ class LateDrop:
     _: KW_ONLY
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["late_drop"] = "late_drop"
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return f"late by {self.column}"
 
 
-@value
-class StatefulMap:
+@tagged
+class StatefulMap(Vertex):
     """Running aggregates per group `by`: each row goes on with the aggregates up to and including itself.
 
     With `ttl_ms` the state of a group goes when no row touched it for that long, by the watermark of `column`; rows
@@ -177,59 +182,20 @@ class StatefulMap:
     ttl_ms: Period | None = None
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["stateful_map"] = "stateful_map"
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        kept = "for ever" if self.ttl_ms is None else f"for {self.ttl_ms} ms"
-        return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {kept}"
 
 
-@value
-class Sink:
+@tagged
+class Sink(Vertex):
     """Where rows come out."""
 
     name: Name
     _: KW_ONLY
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["sink"] = "sink"
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return "results"
 
 
-def condition_text(condition: Any) -> str:
-    """A condition as one reads it: its expression, or the name of its function."""
-    return function_name(condition) if is_function(condition) else str(condition)
-
-
-def _selected(part: Map | FlatMap) -> str:
-    if part.function is not None:
-        return function_name(part.function)
-    assert isinstance(part.select, dict)
-    return ", ".join(name if text == name else f"{name} = {text}" for name, text in part.select.items())
-
-
-def _require_one(part: Map | FlatMap | AsyncMap) -> None:
-    problems = tuple(_select_problems(part))
-    if problems:
-        raise Problems(f"{type(part).__name__} {part.name!r}", problems)
-
-
-def _select_problems(part: Map | FlatMap | AsyncMap) -> Iterator[Problem]:
-    given = [name for name in ("select", "function") if getattr(part, name) is not None]
-    if len(given) != 1:
-        yield Problem(("select",), f"give one of select and function (got {' and '.join(given) or 'none'})")
-    elif part.select is not None and part.columns:
-        yield Problem(("columns",), "select has the columns already; leave columns out")
-
-
-@value
-class Window:
+@tagged
+class Window(Vertex):
     """Aggregates of the rows in windows of `size_ms`, sliding by `slide_ms` (None: tumbling), per group `by`.
 
     The watermark of `column`'s key closes them; all other watermarks end here. A result has the columns `start`,
@@ -250,28 +216,21 @@ class Window:
     limit: Size | None = None
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["window"] = "window"
-
-    def __post_init__(self) -> None:
-        problems = tuple(_window_problems(self))
-        if problems:
-            raise Problems(f"Window {self.name!r}", problems)
 
     @property
     def step_ms(self) -> int:
         """The distance of two window ends: the slide, or the size of a tumbling window."""
         return self.size_ms if self.slide_ms is None else self.slide_ms
 
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        slide = "" if self.slide_ms is None else f" sliding by {self.slide_ms} ms"
-        stages = ", two stages" if self.stages == 2 else ""
-        return f"{', '.join(self.aggregates.values())} over {self.size_ms} ms{slide} of {self.column}{stages}"
+    def _problems(self) -> Iterator[Problem]:
+        if self.size_ms % self.step_ms:
+            message = f"must divide size_ms, {self.size_ms}, without a rest (got {self.slide_ms})"
+            yield Problem(("slide_ms",), message)
+        yield from _result_problems(self.by, self.aggregates)
 
 
-@value
-class SessionWindow:
+@tagged
+class SessionWindow(Vertex):
     """Aggregates of the rows of a group that follow each other within less than `timeout_ms`.
 
     Results, keys and columns as in `Window`. Source: upstream class `SessionWindowP`.
@@ -285,21 +244,13 @@ class SessionWindow:
     aggregates: Aggregates
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["session_window"] = "session_window"
 
-    def __post_init__(self) -> None:
-        problems = tuple(_result_problems(self.by, self.aggregates))
-        if problems:
-            raise Problems(f"SessionWindow {self.name!r}", problems)
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return f"{', '.join(self.aggregates.values())} per session of {self.timeout_ms} ms by {self.column}"
+    def _problems(self) -> Iterator[Problem]:
+        return _result_problems(self.by, self.aggregates)
 
 
-@value
-class Join:
+@tagged
+class Join(Vertex):
     """Rows of the first input (`left`) with rows of the second (`right`) for which `condition` holds.
 
     It is an expression over `left.column` and `right.column`. Its top-level parts joined by `and` that compare a
@@ -318,26 +269,84 @@ class Join:
     limit: Size | None = None
     parallelism: Copies = 1
     turn_ms: Ms = 0
-    kind: Literal["join"] = "join"
-
-    @property
-    def detail(self) -> str:
-        """What it does, in one line."""
-        return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
 
 
-def _window_problems(window: Window) -> Iterator[Problem]:
-    if window.slide_ms is not None and window.size_ms % window.slide_ms:
-        message = f"must divide size_ms, {window.size_ms}, without a rest (got {window.slide_ms})"
-        yield Problem(("slide_ms",), message)
-    yield from _result_problems(window.by, window.aggregates)
+def _selected(part: Map | FlatMap) -> str:
+    if part.function is not None:
+        return function_name(part.function)
+    if isinstance(part.select, tuple):
+        return f"{len(part.select)} rows a row"
+    columns = part.select or {}
+    return ", ".join(name if text == name else f"{name} = {text}" for name, text in columns.items())
+
+
+def _select_problems(part: Map | FlatMap | AsyncMap) -> Iterator[Problem]:
+    given = [name for name in ("select", "function") if getattr(part, name) is not None]
+    if len(given) != 1:
+        yield Problem(("select",), f"give one of select and function (got {' and '.join(given) or 'none'})")
+    elif part.select is not None and part.columns:
+        yield Problem(("columns",), "select has the columns already; leave columns out")
 
 
 def _result_problems(by: tuple[str, ...], aggregates: dict[str, str]) -> Iterator[Problem]:
-    taken = [*by, "start", "end"]
     for name in aggregates:
-        if name in taken:
+        if name in (*by, "start", "end"):
             yield Problem(("aggregates", name), f"another result column is called {name!r} too")
     for number, name in enumerate(by):
-        if name in {"start", "end"} or name in by[:number]:
+        if name in ("start", "end", *by[:number]):
             yield Problem(("by", number), f"another result column is called {name!r} too")
+
+
+@value
+class Edge:
+    """Rows and watermarks flow from `source` to `target`; the order of a target's edges is that of its inputs.
+
+    `routing` of a row: `round_robin` in turn, `isolated` to the instance of the same number, `broadcast` to all,
+    `partitioned` to the one that the columns `by` choose. None: partitioned where the target groups or joins by
+    columns, otherwise round robin. Watermarks and idle messages go to all instances that the edge reaches. An edge of
+    a lower `priority` number is drained to its end before the others of its target are looked at.
+    Source: upstream class `Edge`.
+    """
+
+    source: str
+    target: str
+    _: KW_ONLY
+    routing: Literal["round_robin", "isolated", "broadcast", "partitioned"] | None = None
+    by: Grouping = ()
+    priority: Annotated[int, Field(ge=-1_000, le=1_000, strict=True)] = 0
+
+    def __post_init__(self) -> None:
+        message = ""
+        if self.by and self.routing not in {None, "partitioned"}:
+            message = f"only a partitioned edge has columns (got routing {self.routing!r})"
+        elif self.routing == "partitioned" and not self.by:
+            message = "a partitioned edge needs the columns that choose the instance"
+        if message:
+            raise Problems(f"Edge {self.source!r} to {self.target!r}", [Problem(("by",), message)])
+
+    def __repr__(self) -> str:
+        marks = [f"routing={self.routing!r}"] if self.routing else []
+        marks += [f"by={list(self.by)}"] if self.by else []
+        marks += [f"priority={self.priority}"] if self.priority else []
+        return f"Edge({', '.join([repr(self.source), repr(self.target), *marks])})"
+
+
+def _edges(offered: object) -> object:
+    """Edges among which texts such as `a -> b -> c` stand for plain ones."""
+    entries = (offered,) if isinstance(offered, str) else offered
+    return tuple(edge for entry in entries for edge in _of(entry)) if isinstance(entries, list | tuple) else offered
+
+
+def _of(entry: Any) -> Iterator[Edge | Mapping[str, object]]:
+    if not isinstance(entry, str):
+        yield entry
+        return
+    names = [name.strip() for name in entry.split("->")]
+    if len(names) < 2 or not all(names):
+        raise ValueError(f"write an edge as 'source -> target' (got {entry!r})")
+    for source, target in pairwise(names):
+        yield Edge(source, target)
+
+
+Edges = Annotated[tuple[Edge, ...], BeforeValidator(_edges), Field(max_length=10_000)]
+"""Edges as values, or as texts such as `orders -> join -> out`."""

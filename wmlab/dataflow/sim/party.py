@@ -14,13 +14,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wmlab.core.journal import Row
+from wmlab.core.journal import Journal, Row
 from wmlab.dataflow.model.items import Barrier, Event, Item, Watermark
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.sim.layout import Lane, Link, Node
 
 if TYPE_CHECKING:
-    from wmlab.core.journal import Journal, Row
     from wmlab.dataflow.sim.world import Running
 
 
@@ -33,12 +32,6 @@ def described(item: Item) -> tuple[str, int | None, int | None]:
     if isinstance(item, Barrier):
         return "barrier", None, item.snapshot
     return type(item).__name__.lower(), None, None
-
-
-def emitted(items: Sequence[Item]) -> dict[str, object]:
-    """What a step of merging let through, as the columns of the table `coalescing`."""
-    found = [(item.key, item.value) for item in items if isinstance(item, Watermark)]
-    return {"emitted": found, "emitted_idle": len(found) < len(items)}
 
 
 class Written:
@@ -54,8 +47,8 @@ class Written:
 
     def time(self, values: tuple[Any, ...]) -> int | None:
         """The time of a row; None if it has none."""
-        found = None if self._time is None else values[self._time]
-        return found if type(found) is int else None
+        time = None if self._time is None else values[self._time]
+        return time if type(time) is int else None
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
@@ -116,58 +109,51 @@ class Queue:
 
 
 class Way:
-    """The queues of one outgoing edge of an instance, and which of them a row takes."""
+    """The queues of one outgoing edge of an instance, and which of them a row takes; its rows have `columns`."""
 
-    def __init__(self, link: Link, queues: Sequence[Queue]) -> None:
+    def __init__(self, link: Link, queues: Sequence[Queue], columns: Sequence[str]) -> None:
         self.queues = tuple(queues)
-        self._link = link
-        self._next = 0
+        self.passed = 0
+        self._routing = link.routing
+        self._by = [columns.index(column) for column in link.columns]
 
     def targets(self, item: Item) -> tuple[Queue, ...]:
-        """Where an item goes: a row mostly to one queue, everything else to all."""
-        if not isinstance(item, Event) or self._link.routing == "broadcast" or len(self.queues) == 1:
+        """Where an item goes: a row mostly to one queue, everything else to all; `passed` counts the rows before."""
+        if not isinstance(item, Event) or self._routing == "broadcast" or len(self.queues) == 1:
             return self.queues
-        if self._link.routing == "partitioned":
-            place = spread(tuple(item.values[n] for n in self._link.by)) % len(self.queues)
-            return (self.queues[place],)
-        return (self.queues[self._next % len(self.queues)],)
-
-    def passed(self) -> None:
-        """A row has gone its way."""
-        self._next += 1
+        partitioned = self._routing == "partitioned"
+        chosen = spread(tuple(item.values[index] for index in self._by)) if partitioned else self.passed
+        return (self.queues[chosen % len(self.queues)],)
 
 
 def spread(values: tuple[Any, ...]) -> int:
     """A number that is the same for equal values in every process."""
-    found = 0
+    number = 0
     for value in values:
         if isinstance(value, str):
             part = zlib.crc32(value.encode())
         else:
             part = 0 if value is None else spread(value) if isinstance(value, tuple) else hash(value)
-        found = (found * 31 + part) & 0x7FFF_FFFF
-    return found
+        number = (number * 31 + part) & 0x7FFF_FFFF
+    return number
 
 
 class Party:
-    """One instance of a node: its place in the dataflow, its outbox, and whether it is due for a turn."""
+    """One instance of a node: its outgoing ways, its outbox, and whether it is due for a turn."""
 
     def __init__(self, execution: Running, node: Node, number: int) -> None:
         self.execution = execution
         self.world = execution.world
         self.node = node
         self.number = number
+        self.name = node.instance(number)
         self.ways: list[Way] = []
         self.ready = False
         self.finished = False
         self.blocked = False
+        self._steps = 0
         self._outbox: deque[tuple[Item, str | None]] = deque()
         self._written = Written(node.output)
-
-    @property
-    def name(self) -> str:
-        """What it is called: the node, and the instance if there are several."""
-        return self.node.name if self.node.parallelism == 1 else f"{self.node.name}[{self.number}]"
 
     @property
     def room(self) -> int | None:
@@ -210,10 +196,17 @@ class Party:
                     self.world.wake(queue.consumer)
             if isinstance(item, Event):
                 for way in self.ways:
-                    way.passed()
+                    way.passed += 1
             self._outbox.popleft()
         return True
 
     def write(self, table: str, **row: object) -> Row:
-        """Write down something that happened here."""
-        return self.world.journal.write(table, vertex=self.node.name, instance=self.number, **row)
+        """Write down something that happened here and now."""
+        at_ms = self.world.now_ms
+        return self.world.journal.write(table, vertex=self.node.name, instance=self.number, at_ms=at_ms, **row)
+
+    def write_step(self, items: Sequence[Item], **row: object) -> None:
+        """Write down a step of merging that let `items` through."""
+        marks = [(item.key, item.value) for item in items if isinstance(item, Watermark)]
+        self.write("coalescing", step=self._steps, emitted=marks, emitted_idle=len(marks) < len(items), **row)
+        self._steps += 1

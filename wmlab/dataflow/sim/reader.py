@@ -8,22 +8,36 @@ Source: "Keyed watermark support", WM generation; upstream class `EventTimeMappe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wmlab.core.clock import generator
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import AddPartition, Disorder, LatePartition, RemovePartition, SilentPartition
-from wmlab.dataflow.scenario.source import Reading, Source
+from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.party import Party, emitted, spread
-from wmlab.dataflow.sim.processors import Clocked
+from wmlab.dataflow.sim.party import Party, spread
+from wmlab.dataflow.sim.rules import Clocked
 
 if TYPE_CHECKING:
     from wmlab.dataflow.sim.world import Running
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a source reads before any fault: rows with their arrival, and promised lower bounds.
+
+    `rows`: (arrival in ms of the clock, partition or None, values). `bounds`: (clock ms, partition or None for all,
+    lower bound), in the order of the clock.
+    """
+
+    rows: Sequence[tuple[int, int | None, tuple[Any, ...]]]
+    bounds: Sequence[tuple[int, int | None, int]] = ()
+    partitions: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,137 +52,101 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A partition that appears or goes, or a lower bound that is promised for it (None: for all partitions)."""
+    """A partition is `added` or `removed`, or a lower `bound` is promised for it (None: for all partitions)."""
 
     at_ms: int
     partition: int | None
     kind: str
-    bound: int | None = None
+    bound: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """All that one instance reads; `partitions` are those it has from the start. Both lists by clock time."""
+    """All that one instance reads by clock time, and the partitions that it has from the start."""
 
-    arrivals: tuple[Arrival, ...]
-    changes: tuple[Change, ...]
+    entries: tuple[Arrival | Change, ...]
     partitions: tuple[int, ...]
 
 
-def feeds(dataflow: DataflowScenario, source: Source, reading: Reading | None) -> tuple[Feed, ...]:
+def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple[Feed, ...]:
     """What every instance of `source` reads; partition p belongs to instance p modulo the parallelism."""
-    count = source.partitions if reading is None else reading.partitions
-    rows = list(_listed(dataflow, source) if reading is None else _read(source, reading))
-    arrivals = _in_order(_faulty(dataflow, source, rows))
-    changes = sorted(_changes(dataflow, source, reading), key=lambda change: change.at_ms)
-    added = {change.partition for change in changes if change.kind == "add"}
-    instances = range(source.parallelism)
-    shares = [[p for p in range(count) if p % source.parallelism == number] for number in instances]
-    return tuple(
-        Feed(
-            tuple(arrival for arrival in arrivals if arrival.partition in share),
-            tuple(change for change in changes if change.partition is None or change.partition in share),
-            tuple(partition for partition in share if partition not in added),
-        )
-        for share in map(set, shares)
-    )
-
-
-def _listed(dataflow: DataflowScenario, source: Source) -> Iterator[Arrival]:
-    by = None if source.partition_by is None else source.columns.index(source.partition_by)
-    arrival = None if source.arrival is None else source.columns.index(source.arrival)
-    begin = dataflow.start_ms + source.starts_ms
-    for number, values in enumerate(source.rows or ()):
-        at_ms = begin + (number * source.every_ms if arrival is None else values[arrival])
-        yield Arrival(at_ms, partition_of(values, by, number, source.partitions), number, values)
-
-
-def partition_of(values: tuple[Any, ...], by: int | None, number: int, partitions: int) -> int:
-    """The partition of a row: in turn, or what its column says; a whole number is that of the partition."""
-    if by is None:
-        return number % partitions
-    value = values[by]
-    return (value if type(value) is int else spread((value,))) % partitions
-
-
-def _read(source: Source, reading: Reading) -> Iterator[Arrival]:
     by = None if source.partition_by is None else source.row_columns.index(source.partition_by)
+    rows: list[Arrival] = []
     for number, (at_ms, partition, values) in enumerate(reading.rows):
         if partition is None or by is not None:
-            partition = partition_of(values, by, number, reading.partitions)
-        yield Arrival(at_ms, partition, number, values)
+            # In turn, or what the column says; a whole number is that of the partition.
+            value = number if by is None else values[by]
+            partition = (value if type(value) is int else spread((value,))) % reading.partitions
+        rows.append(Arrival(at_ms, partition, number, values))
+    arrivals = sorted(_faulty(dataflow, source, rows), key=lambda row: (row.at_ms, row.number))
+    kinds = {AddPartition: "added", RemovePartition: "removed"}
+    changes = [
+        Change(dataflow.start_ms + fault.at_ms, fault.partition, kinds[type(fault)])
+        for fault in dataflow.faults
+        if isinstance(fault, AddPartition | RemovePartition) and fault.source == source.name
+    ]
+    changes += [Change(at_ms, partition, "bound", bound) for at_ms, partition, bound in reading.bounds]
+    # Sorting is stable: a change comes before a row of the same moment.
+    both: list[Arrival | Change] = [*changes, *arrivals]
+    entries = sorted(both, key=lambda entry: entry.at_ms)
+    added = {change.partition for change in changes if change.kind == "added"}
+    shares = [range(number, reading.partitions, source.parallelism) for number in range(source.parallelism)]
+    return tuple(
+        Feed(
+            tuple(entry for entry in entries if entry.partition is None or entry.partition in share),
+            tuple(partition for partition in share if partition not in added),
+        )
+        for share in shares
+    )
 
 
 def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> list[Arrival]:
     """The rows after everything that keeps, delays or loses some of them, fault by fault."""
-    for place, fault in enumerate(dataflow.faults):
+    for number, fault in enumerate(dataflow.faults):
         if getattr(fault, "source", None) != source.name:
             continue
         begin = dataflow.start_ms + fault.at_ms
         for_ms = getattr(fault, "for_ms", None)
-        end = None if for_ms is None else begin + for_ms
-        hit = [
-            begin <= row.at_ms
-            and (end is None or row.at_ms < end)
-            and getattr(fault, "partition", row.partition) == row.partition
-            for row in rows
-        ]
+        end = math.inf if for_ms is None else begin + for_ms
+        partition = getattr(fault, "partition", None)
+        hit = [begin <= row.at_ms < end and partition in {None, row.partition} for row in rows]
         match fault:
             case SilentPartition() | RemovePartition():
                 rows = [row for row, is_hit in zip(rows, hit, strict=True) if not is_hit]
             case LatePartition(by_ms=by_ms):
-                rows = [replace(row, at_ms=row.at_ms + by_ms) if h else row for row, h in zip(rows, hit, strict=True)]
-                rows = _without_overtaking(rows, fault.partition)
-            case AddPartition(partition=partition):
-                rows = [
-                    replace(row, at_ms=max(row.at_ms, begin)) if row.partition == partition else row for row in rows
-                ]
+                rows = [replace(row, at_ms=row.at_ms + by_ms * is_hit) for row, is_hit in zip(rows, hit, strict=True)]
+                latest = -math.inf
+                for index, row in enumerate(rows):
+                    if row.partition == partition:
+                        latest = max(latest, row.at_ms)
+                        rows[index] = replace(row, at_ms=int(latest))
+            case AddPartition():
+                rows = [replace(r, at_ms=max(r.at_ms, begin)) if r.partition == partition else r for r in rows]
             case Disorder(by_ms=by_ms):
-                draws = generator(dataflow.seed, f"disorder {place} of {source.name}").integers(0, by_ms + 1, len(rows))
-                delays = [int(draw) if is_hit else 0 for draw, is_hit in zip(draws, hit, strict=True)]
+                draws = generator(dataflow.seed, f"disorder {number} of {source.name}").integers(
+                    0, by_ms + 1, len(rows)
+                )
+                delays = [int(draw) * is_hit for draw, is_hit in zip(draws, hit, strict=True)]
                 rows = [replace(row, at_ms=row.at_ms + delay) for row, delay in zip(rows, delays, strict=True)]
     return rows
 
 
-def _without_overtaking(rows: list[Arrival], partition: int) -> list[Arrival]:
-    latest, kept = None, []
-    for row in rows:
-        if row.partition == partition:
-            latest = row.at_ms if latest is None else max(latest, row.at_ms)
-            row = replace(row, at_ms=latest)
-        kept.append(row)
-    return kept
-
-
-def _in_order(rows: list[Arrival]) -> list[Arrival]:
-    return sorted(rows, key=lambda row: (row.at_ms, row.number))
-
-
-def _changes(dataflow: DataflowScenario, source: Source, reading: Reading | None) -> Iterator[Change]:
-    for fault in dataflow.faults:
-        if isinstance(fault, AddPartition | RemovePartition) and fault.source == source.name:
-            kind = "add" if isinstance(fault, AddPartition) else "remove"
-            yield Change(dataflow.start_ms + fault.at_ms, fault.partition, kind)
-    for at_ms, partition, bound in () if reading is None else reading.bounds:
-        yield Change(at_ms, partition, "bound", bound)
-
-
-Keep = Callable[[tuple[Any, ...]], bool]
-
-
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a source saves: how far it has read, its partitions, and their watermarks by key."""
+    """What a source saves: how far it has read, its partitions, and by key their watermarks and promised bounds."""
 
-    arrivals: int = 0
-    changes: int = 0
-    partitions: tuple[int, ...] | None = None
-    marks: tuple[tuple[int | None, ...], ...] = ()
-    promised: tuple[tuple[Any, ...], ...] = ()
+    read: int
+    partitions: tuple[int, ...]
+    marks: tuple[tuple[int | None, ...], ...]
+    promised: tuple[tuple[Any, ...], ...]
+
+
+Step = tuple[SourceState, Sequence[Item]]
+"""The state of a column after a step, and what leaves."""
 
 
 class Reader(Party):
-    """One source instance; after a restart it goes on from `position`."""
+    """One source instance; `keep` is its filter. After a restart it goes on from `position`."""
 
     def __init__(
         self,
@@ -177,19 +155,17 @@ class Reader(Party):
         number: int,
         feed: Feed,
         times: Sequence[Clocked],
-        keep: Keep,
+        keep: Callable[[tuple[Any, ...]], bool],
         position: Position | None = None,
     ) -> None:
         super().__init__(execution, node, number)
         self.feed = feed
         self.times = tuple(times)
         self.keep = keep
+        self.partitions = list(feed.partitions if position is None else position.partitions)
         self._barrier: Barrier | None = None
-        self._steps = 0
         self._rejected_ms: int | None = None
-        begun = position or Position()
-        self._arrivals, self._changes = begun.arrivals, begun.changes
-        self.partitions = list(feed.partitions if begun.partitions is None else begun.partitions)
+        self._read = 0
         now_ms = self.world.now_ms
         self.states = [time.mapper.start(len(self.partitions), now_ms=now_ms) for time in self.times]
         if position is not None:
@@ -204,22 +180,21 @@ class Reader(Party):
             self._take_snapshot(self._barrier)
             if self.finished:
                 return
-        read = 0
-        for due in self._due():
-            room = self.room
-            if room is not None and room < 1:
+        now_ms, before = self.world.now_ms, self._read
+        entries = self.feed.entries
+        while self._read < len(entries) and entries[self._read].at_ms <= now_ms:
+            if self.room == 0:
                 self.blocked = True
                 return
-            read += 1
-            if isinstance(due, Arrival):
-                self._arrivals += 1
-                self._read(due)
+            entry = entries[self._read]
+            self._read += 1
+            if isinstance(entry, Arrival):
+                self._read_row(entry, now_ms)
             else:
-                self._changes += 1
-                self._change(due)
-        if not read:
-            self._tick()
-        self._go_on()
+                self._change(entry, now_ms)
+        if self._read == before:
+            self._tick(now_ms)
+        self._go_on(now_ms)
 
     def begin_snapshot(self, barrier: Barrier) -> None:
         """The source saves its position before it reads on."""
@@ -237,8 +212,7 @@ class Reader(Party):
 
     def _position(self) -> Position:
         return Position(
-            self._arrivals,
-            self._changes,
+            self._read,
             tuple(self.partitions),
             tuple(state.marks() for state in self.states),
             tuple(tuple(partition.policy for partition in state.partitions) for state in self.states),
@@ -246,164 +220,112 @@ class Reader(Party):
 
     def _restore(self, position: Position) -> None:
         """Watermarks are saved; what a policy has seen is not, but a promised lower bound holds on."""
+        self._read = position.read
         for number, time in enumerate(self.times):
-            marks = dict(enumerate(position.marks[number]))
-            state = time.mapper.restore(self.states[number], marks)
+            state = time.mapper.restore(self.states[number], dict(enumerate(position.marks[number])))
             if time.promised:
                 policies = zip(state.partitions, position.promised[number], strict=True)
                 state = replace(state, partitions=tuple(replace(p, policy=policy) for p, policy in policies))
             self.states[number] = state
 
-    def _due(self) -> Iterator[Arrival | Change]:
-        """What has arrived by now and was not read, in order; a change comes before a row of the same moment."""
-        now_ms = self.world.now_ms
-        arrivals, changes = self.feed.arrivals, self.feed.changes
-        while True:
-            row = arrivals[self._arrivals] if self._arrivals < len(arrivals) else None
-            change = changes[self._changes] if self._changes < len(changes) else None
-            first: Arrival | Change | None = row
-            if change is not None and (row is None or change.at_ms <= row.at_ms):
-                first = change
-            if first is None or first.at_ms > now_ms:
-                return
-            yield first
-
-    def _read(self, row: Arrival) -> None:
+    def _read_row(self, row: Arrival, now_ms: int) -> None:
         passed = self.keep(row.values)
-        self.write(
-            "source_rows",
-            partition=row.partition,
-            number=row.number,
-            at_ms=self.world.now_ms,
-            passed=passed,
-            row=self._written.text(row.values),
-        )
+        text = self._written.text(row.values)
+        self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
         if not passed:
-            self._rejected_ms = self.world.now_ms
+            self._rejected_ms = now_ms
         event = Event(row.values)
-        place = self.partitions.index(row.partition)
-        out: list[Item] = []
-        for number, time in enumerate(self.times):
-            before = self.states[number]
-            happened = row.values[time.place]
-            call = {"partition": place, "time": happened, "now_ms": self.world.now_ms}
-            if passed:
-                after, items = time.mapper.event(before, event, **call)
-                items = items[:-1]
-            else:
-                after, items = time.mapper.rejected(before, **call)
-            self._moved(number, after, items, "event", row.partition)
-            out += items
-        self.send((*_once(out), event) if passed else _once(out))
+        index = self.partitions.index(row.partition)
 
-    def _change(self, change: Change) -> None:
-        now_ms = self.world.now_ms
-        out: list[Item] = []
-        for number, time in enumerate(self.times):
-            before = self.states[number]
-            if change.kind == "add":
-                self._moved(number, time.mapper.add(before, now_ms=now_ms), (), "added", change.partition)
-            elif change.kind == "remove":
-                after, items = time.mapper.remove(before, self._place(change), now_ms=now_ms)
-                self._moved(number, after, items, "removed", change.partition)
-                out += items
-            elif time.promised and change.bound is not None:
-                bound = change.bound - time.lag
-                touched = range(len(self.partitions)) if change.partition is None else [self._place(change)]
-                after, items = time.mapper.tick(_promised(before, touched, bound), now_ms=now_ms)
-                self._moved(number, after, items, "bound", change.partition)
-                out += items
-        if change.kind == "add" and change.partition is not None:
-            self.partitions.append(change.partition)
-        elif change.kind == "remove":
-            self.partitions.pop(self._place(change))
-        self.send(_once(out))
+        def advance(time: Clocked, state: SourceState) -> Step:
+            happened = row.values[time.index]
+            if not passed:
+                return time.mapper.rejected(state, partition=index, time=happened, now_ms=now_ms)
+            after, items = time.mapper.event(state, event, partition=index, time=happened, now_ms=now_ms)
+            return after, items[:-1]
 
-    def _place(self, change: Change) -> int:
-        assert change.partition is not None
-        return self.partitions.index(change.partition)
+        out = self._advance(advance, "event", row.partition)
+        self.send((*out, event) if passed else out)
 
-    def _tick(self) -> None:
-        now_ms = self.world.now_ms
-        source = self.node.vertex
+    def _change(self, change: Change, now_ms: int) -> None:
+        partition = change.partition
+        index = None if partition is None or change.kind == "added" else self.partitions.index(partition)
+        if change.kind == "added" and partition is not None:
+            self.partitions.append(partition)
+        elif change.kind == "removed" and index is not None:
+            del self.partitions[index]
+
+        def advance(time: Clocked, state: SourceState) -> Step:
+            if change.kind == "added":
+                return time.mapper.add(state, now_ms=now_ms), ()
+            if change.kind == "removed":
+                return time.mapper.remove(state, cast("int", index), now_ms=now_ms)
+            if not time.promised:
+                return state, ()
+            bound = change.bound - time.lag
+            partitions = tuple(
+                replace(p, policy=bound) if index in {None, n} else p for n, p in enumerate(state.partitions)
+            )
+            return time.mapper.tick(replace(state, partitions=partitions), now_ms=now_ms)
+
+        self.send(self._advance(advance, change.kind, partition))
+
+    def _tick(self, now_ms: int) -> None:
         silent = self.world.dataflow.rules.rejected_rows_silent
-        if silent and self._rejected_ms is not None and now_ms - self._rejected_ms < source.poll_ms:
+        if silent and self._rejected_ms is not None and now_ms - self._rejected_ms < self.node.vertex.poll_ms:
             return
-        out: list[Item] = []
-        for number, time in enumerate(self.times):
-            after, items = time.mapper.tick(self.states[number], now_ms=now_ms)
-            self._moved(number, after, items, "tick", None)
-            out += items
-        self.send(_once(out))
+        self.send(self._advance(lambda time, state: time.mapper.tick(state, now_ms=now_ms), "tick", None))
 
-    def _go_on(self) -> None:
+    def _go_on(self, now_ms: int) -> None:
         """Send the end, or be back when the next row arrives or the clock matters."""
-        arrivals, changes = self.feed.arrivals, self.feed.changes
-        now_ms = self.world.now_ms
-        if self._arrivals == len(arrivals) and self._changes == len(changes) and self.node.vertex.ends:
+        left = self.feed.entries[self._read : self._read + 1]
+        if not left and self.node.vertex.ends:
             self.finished = True
             self.send((DONE,))
-            self.execution.ended(self)
+            self.execution.ended()
             return
-        nexts = [arrivals[self._arrivals].at_ms] if self._arrivals < len(arrivals) else []
-        nexts += [changes[self._changes].at_ms] if self._changes < len(changes) else []
+        nexts = [entry.at_ms for entry in left]
         nexts += [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
-        lively = any(time.by_clock for time in self.times) or self._overdue(now_ms)
-        nexts += [now_ms + self.node.vertex.poll_ms] if lively else []
+        # All partitions may be idle without a message, because rejected rows keep the source busy.
+        overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
+        if overdue or any(time.by_clock for time in self.times):
+            nexts.append(now_ms + self.node.vertex.poll_ms)
         if nexts:
             self.world.wake_at(self, min(nexts))
 
-    def _overdue(self, now_ms: int) -> bool:
-        """Whether all partitions are idle and that could not be said, because rejected rows keep the source busy."""
-        return any(
-            not state.announced and all(partition.idle(now_ms) for partition in state.partitions)
-            for state in self.states
-        )
+    def _advance(
+        self, advance: Callable[[Clocked, SourceState], Step], stimulus: str, partition: int | None
+    ) -> tuple[Item, ...]:
+        """Advance every column; returns the watermarks of all keys, and one idle message if any key has one."""
+        out: list[Item] = []
+        for number, time in enumerate(self.times):
+            before = self.states[number]
+            after, items = advance(time, before)
+            self.states[number] = after
+            if items or before.marks() != after.marks() or len(before.partitions) != len(after.partitions):
+                self._note_step(time, after, items, stimulus, partition)
+            out += items
+        marks = tuple(item for item in out if isinstance(item, Watermark))
+        return (*marks, IDLE) if len(marks) < len(out) else marks
 
-    def _moved(
-        self, number: int, after: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
+    def _note_step(
+        self, time: Clocked, after: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
     ) -> None:
-        """Note a step of merging the partitions, if it moved anything."""
-        before, time = self.states[number], self.times[number]
-        self.states[number] = after
+        """Write down a step of merging the partitions."""
         now_ms = self.world.now_ms
-        if before.marks() == after.marks() and not items and len(before.partitions) == len(after.partitions):
-            return
-        known = [*self.partitions, *([partition] if stimulus == "added" and partition is not None else [])]
-        if stimulus == "removed":
-            known = [one for one in known if one != partition]
-        idle = [one for one, state in zip(known, after.partitions, strict=True) if state.idle(now_ms)]
-        mark = None
-        if partition in known:
-            mark = after.marks()[known.index(partition)]
-        self.write(
-            "coalescing",
-            step=self._steps,
-            at_ms=now_ms,
+        known = dict(zip(self.partitions, after.partitions, strict=True))
+        marks = dict(zip(self.partitions, after.marks(), strict=True))
+        idle = sorted(number for number, state in known.items() if state.idle(now_ms))
+        self.write_step(
+            items,
             taken=None,
             level="partition",
             edge=None,
             input=partition,
             stimulus=stimulus,
             key=time.mapper.key,
-            value=mark,
-            active=sorted(set(known) - set(idle)),
-            idle=sorted(idle),
+            value=None if partition is None else marks.get(partition),
+            active=sorted(known.keys() - set(idle)),
+            idle=idle,
             done=[],
-            **emitted(items),
         )
-        self._steps += 1
-
-
-def _once(items: Sequence[Item]) -> tuple[Item, ...]:
-    """The watermarks of all keys, and one idle message if any key has one."""
-    marks = tuple(item for item in items if isinstance(item, Watermark))
-    return (*marks, IDLE) if len(marks) < len(items) else marks
-
-
-def _promised(state: SourceState, places: Sequence[int], bound: int) -> SourceState:
-    partitions = tuple(
-        replace(partition, policy=bound) if place in places else partition
-        for place, partition in enumerate(state.partitions)
-    )
-    return replace(state, partitions=partitions)

@@ -1,21 +1,233 @@
-"""The rules of a dataflow by vertex, as values of the model: what it runs by, and what checks and answers ask.
+"""The rules of a dataflow by vertex, as values of the model: what it runs by, and what checks and answers use.
 
-Source: "Keyed watermark support", WM generation; "Stream-to-stream join", time bounds.
+Names become indices, texts functions. A source has one mapper per column with a key, which makes watermarks of its
+times.
+
+Source: "Keyed watermark support", WM generation; "Stream-to-stream join", time bounds; upstream classes
+`EventTimeMapper`, `WatermarkThrottlingFrameSizeCalculator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from wmlab.dataflow.model.join import StreamJoin
+from wmlab.core.errors import ScenarioError
+from wmlab.dataflow.model import aggregate as model
+from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
+from wmlab.dataflow.model.expression import compiled
+from wmlab.dataflow.model.items import Frames
+from wmlab.dataflow.model.join import StreamJoin, minimum_spread
+from wmlab.dataflow.model.processor import Processor
+from wmlab.dataflow.model.source import (
+    EventTimeMapper,
+    FixedLag,
+    LagPolicy,
+    RealTimeLag,
+    pipeline_frame_ms,
+    sql_frame_ms,
+)
+from wmlab.dataflow.model.transform import LateDrop as LateDropRule
+from wmlab.dataflow.model.transform import StatefulMap as StatefulRule
+from wmlab.dataflow.model.transform import Transform
 from wmlab.dataflow.model.window import SessionWindow as SessionRule
 from wmlab.dataflow.model.window import Window as WindowRule
+from wmlab.dataflow.model.window import WindowShape, in_two_stages
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AsyncMap, Join, SessionWindow, Window
+from wmlab.dataflow.scenario.parts import aggregate_of, function_name, is_function
+from wmlab.dataflow.scenario.plan import JoinRule, Output, Plan
+from wmlab.dataflow.scenario.source import EventTime, Source
+from wmlab.dataflow.scenario.vertices import (
+    AsyncMap,
+    Filter,
+    FlatMap,
+    Join,
+    LateDrop,
+    Map,
+    SessionWindow,
+    StatefulMap,
+    Window,
+)
 from wmlab.dataflow.sim.layout import FRAMES, Node
-from wmlab.dataflow.sim.processors import Clocked, clocked, processor_of
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A column with a key: its index in the row and its mapper.
+
+    `promised`: it follows the lower bound of a stream, less `lag`; `by_clock`: it moves without rows.
+    """
+
+    index: int
+    mapper: EventTimeMapper
+    promised: bool = False
+    by_clock: bool = False
+    lag: int = 0
+
+
+def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
+    """The columns of a source that carry keys, by ascending key."""
+    frame = _frame_ms(dataflow, source)
+    frames = None if frame == 0 else Frames(frame, source.frame_offset_ms)
+    return tuple(
+        Clocked(
+            index=source.row_columns.index(time.column),
+            mapper=EventTimeMapper(
+                policy=_policy(time),
+                key=time.key,
+                frames=frames,
+                idle_timeout_ms=source.idle_timeout_ms or None,
+                deviations=dataflow.rules,
+            ),
+            promised=time.policy == "lower_bound",
+            by_clock=time.policy == "real_time",
+            lag=time.lag_ms,
+        )
+        for time in sorted(source.times, key=lambda time: time.key)
+    )
+
+
+def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
+    """The frame that the watermarks of a source are throttled to; 0: none is sent."""
+    if isinstance(source.frame_ms, int):
+        return source.frame_ms
+    slides = [vertex.step_ms for vertex in dataflow.vertices if isinstance(vertex, Window)]
+    if source.frame_ms == "pipeline":
+        timeouts = [vertex.timeout_ms for vertex in dataflow.vertices if isinstance(vertex, SessionWindow)]
+        return pipeline_frame_ms(slides, timeouts)
+    plan = dataflow.plan
+    joins = [(rule, plan.given(name)[0]) for name, rule in plan.joins.items()]
+    return sql_frame_ms(slides, [minimum_spread(rule.bounds, [key for key, _ in left.keys]) for rule, left in joins])
+
+
+def _policy(time: EventTime) -> LagPolicy:
+    if time.policy == "real_time":
+        return RealTimeLag(time.lag_ms)
+    return LagPolicy() if time.policy == "lower_bound" else FixedLag(time.lag_ms)
+
+
+Values = tuple[Any, ...]
+Gate = Callable[[], bool]
+"""Whether a filter lets rows pass at the moment."""
+
+
+def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate) -> Processor[Any]:
+    """The processor of a node; `gate` closes a filter by a fault."""
+    vertex, rules = node.vertex, dataflow.rules
+    inputs = plan.given(vertex.name)
+    given = inputs[0]
+    match vertex:
+        case Map() | FlatMap():
+            return Transform(rows_of(vertex, given, node.output), node.kind)
+        case Filter():
+            keeps = condition_of(vertex.where, given.columns)
+            return Transform.filter(lambda values: gate() and bool(keeps(values)))
+        case AsyncMap():
+            kind = AsyncOrdered if vertex.ordered else AsyncUnordered
+            return kind(capacity=vertex.capacity, deviations=rules)
+        case LateDrop():
+            return LateDropRule(given.columns.index(vertex.column), _key(given, vertex.column))
+        case StatefulMap():
+            grouping = _grouping(vertex, given)
+            aggregates = grouping.pop("aggregates")
+
+            def on_row(memory: Any, values: Values) -> tuple[Any, tuple[Values, ...]]:
+                after = model.accumulated(aggregates, memory, values)
+                return after, ((*values, *model.finished(aggregates, after)),)
+
+            initial = model.created(aggregates)
+            return StatefulRule(on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping)
+        case Window():
+            shape = WindowShape(vertex.size_ms, vertex.step_ms)
+            rule = WindowRule(shape=shape, limit=vertex.limit, deviations=rules, **_grouping(vertex, given))
+            return rule if node.stage is None else in_two_stages(rule)[node.stage - 1]
+        case SessionWindow():
+            return SessionRule(timeout=vertex.timeout_ms, **_grouping(vertex, given))
+        case Join():
+            return _join(dataflow, vertex, plan.joins[vertex.name], inputs)
+    return Transform.merge()
+
+
+def _grouping(vertex: StatefulMap | Window | SessionWindow, given: Output) -> dict[str, Any]:
+    """What the rules of all vertices with groups need: indices of columns, the aggregates, and the key."""
+    calls = [aggregate_of(text) for text in vertex.aggregates.values()]
+    index = given.columns.index
+    return {
+        "time": index(vertex.column),
+        "key": _key(given, vertex.column),
+        "group": tuple(map(index, vertex.by)),
+        "aggregates": tuple(
+            model.Aggregate(function, None if column is None else index(column))  # type: ignore[arg-type]
+            for function, column in calls
+        ),
+    }
+
+
+def _key(given: Output, column: str) -> int:
+    key = given.key_of(column)
+    assert key is not None
+    return key
+
+
+def _join(dataflow: DataflowScenario, vertex: Join, rule: JoinRule, inputs: Sequence[Output]) -> Processor[Any]:
+    condition = compiled(vertex.condition, rule.indices)
+
+    def meets(values: Values) -> bool | None:
+        result = condition(values)
+        return None if result is None else bool(result)
+
+    left, right = inputs
+    return StreamJoin(
+        kind="inner" if vertex.outer is None else "left outer" if vertex.outer == "left" else "right outer",
+        keys=(_indices_of_keys(left), _indices_of_keys(right)),
+        widths=(len(left.columns), len(right.columns)),
+        bounds=rule.bounds,
+        condition=meets,
+        output=vertex.emit,
+        limit=vertex.limit,
+        deviations=dataflow.rules,
+    )
+
+
+def _indices_of_keys(output: Output) -> dict[int, int]:
+    return {key: output.columns.index(column) for key, column in output.keys if column is not None}
+
+
+def condition_of(where: Any, columns: Sequence[str]) -> Callable[[Values], Any]:
+    """A condition as a function of a row."""
+    if is_function(where):
+        return lambda values: where(dict(zip(columns, values, strict=True)))
+    return compiled(where, {name: index for index, name in enumerate(columns)})
+
+
+def rows_of(vertex: Map | FlatMap | AsyncMap, given: Output, made: Output) -> Callable[[Values], tuple[Values, ...]]:
+    """What a vertex makes of a row: a function from a row to rows."""
+    if vertex.function is not None:
+        return _called(vertex.function, given.columns, made.columns)
+    if vertex.select is None:
+        return lambda values: (values,)
+    indices = {name: index for index, name in enumerate(given.columns)}
+    selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
+    rows = [tuple(compiled(text, indices) for text in select.values()) for select in selects]
+    return lambda values: tuple(tuple(field(values) for field in row) for row in rows)
+
+
+def _called(function: Callable[..., Any], given: Sequence[str], made: Sequence[str]) -> Callable[[Values], Any]:
+    def call(values: Values) -> tuple[Values, ...]:
+        result = function(dict(zip(given, values, strict=True)))
+        rows: Iterable[Any] = () if result is None else (result,) if isinstance(result, Mapping) else result
+        return tuple(row_of(row) for row in rows)
+
+    def row_of(row: Any) -> Values:
+        if isinstance(row, Mapping) and row.keys() == set(made):
+            return tuple(row[name] for name in made)
+        raise ScenarioError(
+            f"{function_name(function)} returned {row!r}, which is no row of the columns {', '.join(made)}.",
+            remedy="return a dict of these columns, or give the vertex columns=.",
+        )
+
+    return call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +318,6 @@ def _result(dataflow: DataflowScenario, vertex: Window | SessionWindow | Join) -
         vertex=vertex.name,
         entry=vertex.name + FRAMES if isinstance(vertex, Window) and vertex.stages == 2 else vertex.name,
         rule=processor_of(dataflow, plan, node, lambda: True),  # type: ignore[arg-type]
-        inputs=tuple(plan.outputs[edge.source].columns for edge in plan.inputs[vertex.name]),
+        inputs=tuple(given.columns for given in plan.given(vertex.name)),
         columns=node.output.columns,
     )

@@ -20,26 +20,24 @@ from wmlab.core.journal import Journal, Row
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.faults import Restart, Stall, SwallowAll
-from wmlab.dataflow.scenario.source import Reading, Source
+from wmlab.dataflow.scenario.faults import Fault, Restart, Stall, SwallowAll
+from wmlab.dataflow.scenario.plan import Output
+from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap
 from wmlab.dataflow.sim.instance import Calls, Instance
 from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.party import Party, Queue, Way, Written
-from wmlab.dataflow.sim.processors import clocked, condition_of, processor_of
-from wmlab.dataflow.sim.reader import Reader, feeds
-
-Place = tuple[str, int]
-"""A node's name and the number of an instance."""
+from wmlab.dataflow.sim.reader import Reader, Reading, feeds
+from wmlab.dataflow.sim.rules import clocked, condition_of, processor_of
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A complete snapshot: its number, the state of every party, and how many rows each sink had by then."""
+    """A complete snapshot: its number, and by name the state of every party and how many rows each sink had."""
 
     number: int
-    states: Mapping[Place, Any] = field(repr=False)
-    sunk: Mapping[Place, int] = field(repr=False)
+    states: Mapping[str, Any] = field(repr=False)
+    sunk: Mapping[str, int] = field(repr=False)
 
 
 class Running:
@@ -49,9 +47,9 @@ class Running:
         self.world = world
         self.snapshot = snapshot
         self._barrier: Barrier | None = None
-        self._states: dict[Place, Any] = {}
-        self._sunk: dict[Place, int] = {}
-        self._rows: dict[Place, Row] = {}
+        self._states: dict[str, Any] = {}
+        self._sunk: dict[str, int] = {}
+        self._rows: dict[str, Row] = {}
         self._row = world.journal.write(
             "executions",
             started_ms=world.now_ms,
@@ -65,10 +63,19 @@ class Running:
             Queue(lane, world.dataflow.queue_size, world.journal, Written(nodes[lane.link.source].output))
             for lane in world.layout.lanes
         ]
-        self.parties: dict[Place, Party] = {
-            (node.name, n): self._party(node, n) for node in world.layout.nodes for n in range(node.parallelism)
+        self.parties = {
+            (node.name, number): self._party(node, number)
+            for node in world.layout.nodes
+            for number in range(node.parallelism)
         }
-        self._connect()
+        for (name, number), party in self.parties.items():
+            for link in world.layout.links:
+                if link.source == name:
+                    queues = [q for q in self.queues if q.lane.link is link and q.lane.source_instance == number]
+                    party.ways.append(Way(link, queues, party.node.output.columns))
+                    for queue in queues:
+                        queue.producer = party
+                        queue.consumer = self.parties[link.target, queue.lane.target_instance]
 
     def begin(self) -> None:
         """Everybody looks whether there is something to do."""
@@ -88,10 +95,9 @@ class Running:
         """Send barriers; the snapshot is complete when every party has saved its state."""
         self._barrier = Barrier(number, terminal)
         self._states, self._sunk = {}, {}
-        for (vertex, instance), party in self.parties.items():
-            self._rows[vertex, instance] = party.write(
-                "snapshots", snapshot=number, begun_ms=self.world.now_ms, saved_ms=None, completed_ms=None, size=None
-            )
+        unknown = dict.fromkeys(("saved_ms", "completed_ms", "size"))
+        for party in self.parties.values():
+            self._rows[party.name] = party.write("snapshots", snapshot=number, begun_ms=self.world.now_ms, **unknown)
         for party in self.parties.values():
             party.begin_snapshot(self._barrier)
 
@@ -99,11 +105,10 @@ class Running:
         """The state of a party; with the last of them the snapshot is complete."""
         if barrier != self._barrier:
             return
-        place = (party.node.name, party.number)
-        self._states[place] = state
+        self._states[party.name] = state
         if isinstance(party, Instance):
-            self._sunk[place] = len(party.sunk)
-        self._rows[place].update(saved_ms=self.world.now_ms, size=size)
+            self._sunk[party.name] = len(party.sunk)
+        self._rows[party.name].update(saved_ms=self.world.now_ms, size=size)
         if len(self._states) < len(self.parties):
             return
         self._barrier = None
@@ -111,86 +116,65 @@ class Running:
             row["completed_ms"] = self.world.now_ms
         self.world.snapshot_complete(Saved(barrier.snapshot, self._states, self._sunk), terminal=barrier.terminal)
 
-    def ended(self, party: Party) -> None:  # noqa: ARG002
+    def ended(self) -> None:
         """A party has sent its end; with the last of them the dataflow is complete."""
-        if all(one.finished for one in self.parties.values()):
+        if all(party.finished for party in self.parties.values()):
             self.world.completed()
 
     def take_back(self) -> None:
         """Rows that sinks put out behind the last complete snapshot are not committed."""
         snapshot = self.world.last_snapshot
-        for place, party in self.parties.items():
+        sunk = {} if snapshot is None or snapshot is self.snapshot else snapshot.sunk
+        for party in self.parties.values():
             if isinstance(party, Instance):
-                kept = snapshot.sunk.get(place, 0) if snapshot is not None and snapshot is not self.snapshot else 0
-                for row in party.sunk[kept:]:
+                for row in party.sunk[sunk.get(party.name, 0) :]:
                     row["committed"] = False
 
     def _party(self, node: Node, number: int) -> Party:
-        snapshots = None if self.snapshot is None else self._snapshots(self.snapshot, node, number)
+        world, dataflow = self.world, self.world.dataflow
+        others = [other for other in range(node.parallelism) if other != number]
+        states = None if self.snapshot is None else self.snapshot.states
+        snapshots = None if states is None else [states[node.instance(n)] for n in (number, *others)]
         if node.kind == "source":
-            return self._reader(node, number, None if snapshots is None else snapshots[0])
-        links = self.world.layout.inputs(node.name)
-        inputs = [
-            queue
-            for queue in self.queues
-            if queue.lane.link.target == node.name and queue.lane.target_instance == number
-        ]
-        counts = [sum(queue.lane.link is link for queue in inputs) for link in links]
-        dataflow = self.world.dataflow
+            where, columns = node.vertex.where, node.vertex.row_columns
+            meets = None if where is None else condition_of(where, columns)
+
+            def keep(values: tuple[Any, ...]) -> bool:
+                return meets is None or (not world.swallows(node.name) and bool(meets(values)))
+
+            feed = world.feeds[node.name][number]
+            return Reader(self, node, number, feed, world.times[node.name], keep, snapshots[0] if snapshots else None)
+        into = [q for q in self.queues if q.lane.link.target == node.name and q.lane.target_instance == number]
+        links = [link for link in world.layout.links if link.target == node.name]
         runtime = Tasklet(
-            processor=processor_of(dataflow, self.world.plan, node, lambda: not self.world.swallows(node.name)),
-            edges=tuple(InputEdge(count, link.priority) for count, link in zip(counts, links, strict=True)),
+            processor=processor_of(dataflow, world.plan, node, lambda: not world.swallows(node.name)),
+            edges=tuple(InputEdge(sum(q.lane.link is link for q in into), link.priority) for link in links),
             guarantee=dataflow.guarantee,
             deviations=dataflow.rules,
-            name=node.name if node.parallelism == 1 else f"{node.name}[{number}]",
+            name=node.instance(number),
         )
-        return Instance(self, node, number, runtime, inputs, snapshots)
-
-    def _reader(self, node: Node, number: int, position: Any) -> Reader:
-        source, world = node.vertex, self.world
-        where = None if source.where is None else condition_of(source.where, source.row_columns)
-
-        def keep(values: tuple[Any, ...]) -> bool:
-            return where is None or (not world.swallows(node.name) and bool(where(values)))
-
-        return Reader(self, node, number, world.feeds[node.name][number], world.times[node.name], keep, position)
-
-    def _snapshots(self, snapshot: Saved, node: Node, number: int) -> Sequence[Any]:
-        own = snapshot.states[node.name, number]
-        return [own, *(snapshot.states[node.name, n] for n in range(node.parallelism) if n != number)]
-
-    def _connect(self) -> None:
-        for (name, number), party in self.parties.items():
-            for link in self.world.layout.links:
-                if link.source == name:
-                    mine = [q for q in self.queues if q.lane.link is link and q.lane.source_instance == number]
-                    party.ways.append(Way(link, mine))
-                    for queue in mine:
-                        queue.producer = party
-                        queue.consumer = self.parties[link.target, queue.lane.target_instance]
+        return Instance(self, node, number, runtime, into, snapshots)
 
 
 Choose = Callable[[Sequence[str]], int]
-"""Of the parties that are due, by name, the place of the one that takes the next turn."""
+"""Of the parties that are due, by name, the index of the one that takes the next turn."""
 
 
 class DataflowWorld(Simulation):
-    """One run of one dataflow.
-
-    `readings` gives what every source reads that has no rows of its own; `choose` replaces chance in who is next.
-    """
+    """One run of one dataflow; `readings` are what its sources read, `choose` replaces chance in who is next."""
 
     def __init__(
-        self, dataflow: DataflowScenario, readings: Mapping[str, Reading] | None = None, *, choose: Choose | None = None
+        self, dataflow: DataflowScenario, readings: Mapping[str, Reading], *, choose: Choose | None = None
     ) -> None:
         super().__init__(start_ms=dataflow.start_ms, duration_ms=dataflow.duration_ms, seed=dataflow.seed)
         self.dataflow = dataflow
         self.plan = dataflow.plan
         self.layout = layout(dataflow)
-        self.journal = Journal(common={"execution": 1})
+        self.journal = Journal(common={"stream": dataflow.name, "execution": 1})
+        self._write_topology()
         self.last_snapshot: Saved | None = None
         sources = [vertex for vertex in dataflow.vertices if isinstance(vertex, Source)]
-        self.feeds = {source.name: feeds(dataflow, source, (readings or {}).get(source.name)) for source in sources}
+        self.feeds = {source.name: feeds(dataflow, source, readings[source.name]) for source in sources}
         self.times = {source.name: clocked(dataflow, source) for source in sources}
         self.calls = {n.name: Calls(self, n) for n in self.layout.nodes if isinstance(n.vertex, AsyncMap)}
         self._chances = chances(self.draws("turns"))
@@ -214,6 +198,35 @@ class DataflowWorld(Simulation):
             except WmlabError as problem:
                 self._fail(problem)
         return self.journal
+
+    def _write_topology(self) -> None:
+        for node in self.layout.nodes:
+            output = Output() if node.kind == "sink" else node.output
+            self.journal.write(
+                "vertices",
+                vertex=node.name,
+                kind=node.kind,
+                parallelism=node.parallelism,
+                columns=output.columns,
+                keys=output.keys,
+                detail="first stage" if node.stage == 1 else node.vertex.detail,
+            )
+        outputs = {node.name: node.output for node in self.layout.nodes}
+        for lane in self.layout.lanes:
+            self.journal.write(
+                "queues",
+                queue=lane.number,
+                source=lane.link.source,
+                source_instance=lane.source_instance,
+                target=lane.link.target,
+                target_instance=lane.target_instance,
+                edge=lane.link.edge,
+                input=lane.index,
+                priority=lane.link.priority,
+                routing=lane.link.words,
+                capacity=self.dataflow.queue_size,
+                keys=outputs[lane.link.source].keys,
+            )
 
     def wake(self, party: Party, *, after_ms: int = 0) -> None:
         """A party has something to do; it takes its turn soon."""
@@ -254,11 +267,14 @@ class DataflowWorld(Simulation):
 
     def swallows(self, vertex: str) -> bool:
         """Whether a filter lets nothing pass now."""
+        faults = self.dataflow.faults
+        return any(isinstance(f, SwallowAll) and f.vertex == vertex and self.in_force(f) for f in faults)
+
+    def in_force(self, fault: Fault) -> bool:
+        """Whether now is the time of a fault; without `for_ms` it lasts to the end."""
         after_ms = self.now_ms - self.dataflow.start_ms
-        return any(
-            isinstance(fault, SwallowAll) and fault.vertex == vertex and _covers(fault, after_ms)
-            for fault in self.dataflow.faults
-        )
+        for_ms = getattr(fault, "for_ms", None)
+        return fault.at_ms <= after_ms and (for_ms is None or after_ms < fault.at_ms + for_ms)
 
     def snapshot_complete(self, snapshot: Saved, *, terminal: bool) -> None:
         """All parties have saved their state."""
@@ -287,7 +303,7 @@ class DataflowWorld(Simulation):
     def _dispatch(self) -> None:
         """Turns of all that are due now, one by one; what becomes due by them takes part."""
         while self._due and not self._stopped:
-            party = self._due.pop(self._choose([one.name for one in self._due]) if len(self._due) > 1 else 0)
+            party = self._due.pop(self._choose([party.name for party in self._due]) if len(self._due) > 1 else 0)
             party.ready = False
             if not self._stalled(party):
                 party.turn()
@@ -296,12 +312,11 @@ class DataflowWorld(Simulation):
         self._dispatching = False
 
     def _stalled(self, party: Party) -> bool:
-        after_ms = self.now_ms - self.dataflow.start_ms
         return any(
             isinstance(fault, Stall)
             and fault.vertex == party.node.vertex.name
             and fault.instance in {None, party.number}
-            and _covers(fault, after_ms)
+            and self.in_force(fault)
             for fault in self.dataflow.faults
         )
 
@@ -352,14 +367,9 @@ class DataflowWorld(Simulation):
             self.execution.take_back()
         self.execution.end("restarted")
         snapshot = self.last_snapshot
-        self.note(
-            "restart", self.dataflow.name, "from the start" if snapshot is None else f"from snapshot {snapshot.number}"
-        )
+        begin = "from the start" if snapshot is None else f"from snapshot {snapshot.number}"
+        self.note("restart", self.dataflow.name, begin)
         self._due, self._asleep, self._dispatching = [], {}, False
         self.journal.common["execution"] += 1
         self.execution = Running(self, snapshot)
         self.execution.begin()
-
-
-def _covers(fault: Stall | SwallowAll, after_ms: int) -> bool:
-    return fault.at_ms <= after_ms and (fault.for_ms is None or after_ms < fault.at_ms + fault.for_ms)

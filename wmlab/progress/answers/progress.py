@@ -23,13 +23,13 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.identifiers import TupleBuffer
-from wmlab.progress.model.tracker import Hold, Progress, ProgressRules, explain, step
-from wmlab.progress.scenario.parts import BUILD, SINK, Origins, Query, origins_of
-from wmlab.progress.scenario.scenario import ProgressScenario, rules_of
+from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, step
+from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, Query, origins_of, rules_of
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
 _SLOWEST: Final = "nothing newer had come of it"
+_OF_CAUSES: Final = ("origin", "sequence", "started", "chunks", "waiting")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +65,14 @@ class ProgressExplanation(Answer):
 
     @classmethod
     def of(
-        cls, holds: Sequence[Hold], *, at_ms: int, stream: str, operator: str, emitters: Mapping[int, str]
+        cls, causes: Sequence[Cause], *, at_ms: int, stream: str, operator: str, emitters: Mapping[int, str]
     ) -> ProgressExplanation:
-        """From the holds of a tracker, at least one; `emitters` names the origins."""
-        first = holds[0]
+        """From the causes that a tracker gives, at least one; `emitters` names the origins."""
+        first = causes[0]
         since = "" if first.since_ms is None else f" since {moment(first.since_ms)}"
         stands = "unknown" if first.watermark is None else f"held at {moment(first.watermark)}"
-        told = [f"{emitters[hold.origin]} (origin {hold.origin}) {hold.cause}" for hold in holds]
-        waiting = sum(hold.waiting for hold in holds)
+        lacks = [f"{emitters[cause.origin]} (origin {cause.origin}) {cause.lack}" for cause in causes]
+        waiting = sum(cause.waiting for cause in causes)
         behind = f"{counted(waiting, 'buffer')} {'waits' if waiting == 1 else 'wait'}" if waiting else "no buffer waits"
         return cls(
             at_ms=at_ms,
@@ -80,30 +80,12 @@ class ProgressExplanation(Answer):
             operator=operator,
             watermark=first.watermark,
             since_ms=first.since_ms,
-            origins=tuple(_origin(hold, emitters) for hold in holds),
-            sentence=f"global watermark of {stream} at {operator} {stands}{since}: {listed(told)}; {behind} behind it",
+            origins=tuple(
+                HoldingOrigin(emitter=emitters[cause.origin], **{name: getattr(cause, name) for name in _OF_CAUSES})
+                for cause in causes
+            ),
+            sentence=f"global watermark of {stream} at {operator} {stands}{since}: {listed(lacks)}; {behind} behind it",
         )
-
-
-def _origin(hold: Hold, emitters: Mapping[int, str]) -> HoldingOrigin:
-    return HoldingOrigin(
-        origin=hold.origin,
-        emitter=emitters[hold.origin],
-        sequence=hold.sequence,
-        started=hold.started,
-        chunks=hold.chunks,
-        waiting=hold.waiting,
-    )
-
-
-def progress_holders(rows: Sequence[Mapping[str, Any]], *, stream: str, emitters: Mapping[int, str]) -> Stragglers:
-    """Who held the global watermark of one operator from the first buffer to the last, the most expensive first.
-
-    `rows` are those of the table `buffers` at the operator, at least one; `emitters` names its declared origins.
-    """
-    ordered = sorted(rows, key=lambda row: int(row["arrival"]))
-    run_ms = ordered[-1]["arrived_ms"] - ordered[0]["arrived_ms"]
-    return stragglers_from(_stretches(ordered, emitters), stream=stream, run_ms=run_ms, bound="global watermark")
 
 
 def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -> Iterator[Stretch]:
@@ -148,15 +130,17 @@ def explain_plan(
     emitters = {row["origin"]: row["emitter"] for row in rows}
     emitters |= {} if (planned := _planned(recording, query)) is None else planned.emitters
     if at_ms is not None:
-        held = holds(recording, query=query, at_ms=at_ms, operator=operator)
-        named = {hold.origin: emitters.get(hold.origin, "unheard of") for hold in held}
-        return ProgressExplanation.of(held, at_ms=at_ms, stream=query, operator=operator, emitters=named)
+        found = causes(recording, query=query, at_ms=at_ms, operator=operator)
+        named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in found}
+        return ProgressExplanation.of(found, at_ms=at_ms, stream=query, operator=operator, emitters=named)
     mine = [row for row in rows if row["operator"] == operator]
     if not mine:
         raise RecordingError(f"no buffer of query {query!r} had come.", remedy="ask for a query that has some.")
+    mine.sort(key=lambda row: int(row["arrival"]))
     declared = {row["origin"] for row in mine} if planned is None else planned.inputs[operator]
-    named = {origin: emitters[origin] for origin in declared}
-    return progress_holders(mine, stream=query, emitters=named)
+    stretches = _stretches(mine, {origin: emitters[origin] for origin in declared})
+    run_ms = mine[-1]["arrived_ms"] - mine[0]["arrived_ms"]
+    return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark")
 
 
 def _the_query(recording: Recording, stream: str | None) -> str:
@@ -186,10 +170,10 @@ def _planned(recording: Recording, query: str) -> Origins | None:
     return None if found is None else origins_of(found)
 
 
-def holds(
+def causes(
     recording: Recording, *, query: str, at_ms: int, operator: str = BUILD, rules: ProgressRules | None = None
-) -> tuple[Hold, ...]:
-    """What held the global watermark of an operator at a clock time: one `Hold` per origin at its value.
+) -> tuple[Cause, ...]:
+    """What held the global watermark of an operator at a clock time: one `Cause` per origin at its value.
 
     `rules` are those of the recording's scenario by default. Raises `RecordingError` if nothing had come by then.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, Numbers, duration_unit, format_duration, time_axis, time_words
@@ -24,6 +24,15 @@ _NUMBERS: Final = (
 )  # fmt: skip
 _NAMES: Final = ("stream", "operator", "emitter")
 _UNKNOWN: Final = ("local_watermark", "global_watermark")
+_COLUMNS: Final = {
+    "at_ms": "arrived_ms",
+    "emitter": "emitter",
+    "sequence": "sequence",
+    "prefix": "prefix",
+    "local": "local_watermark",
+    "overall": "global_watermark",
+}
+"""The lists of a `ProgressTable`, each with its column."""
 
 
 def progress(progressed: Any, *, title: str | None = None) -> Chart:
@@ -36,7 +45,7 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
     """
     table = _read_progress(progressed)
     sentence = _describe_progress(table)
-    held = _stragglers(table, _longest(standstills(table.at_ms, table.overall)))
+    held = _stragglers(table, _longest(table))
     curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in table.emitters]
     rows = thin([table.overall], _CAP)
     xs, ys = [table.at_ms[row] for row in rows], [table.overall[row] for row in rows]
@@ -65,12 +74,11 @@ def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str |
     """
     table = _read_progress(progressed)
     chosen = _chosen(table, emitter)
-    rows = table.of(chosen)
-    sentence = _describe_prefix(table, chosen)
-    at_ms, sequences = [table.at_ms[row] for row in rows], [table.sequence[row] for row in rows]
-    reached: list[Value] = [table.prefix[row] for row in rows]
-    so_far: list[int] = list(itertools.accumulate(sequences, max))
-    highest: list[Value] = list(so_far)
+    mine = table.of(chosen)
+    sentence = _describe_prefix(mine, chosen, time_words(table.at_ms))
+    at_ms, sequences = mine.at_ms, mine.sequence
+    reached: list[Value] = [*mine.prefix]
+    highest: list[Value] = [*itertools.accumulate(sequences, max)]
     kept = thin([reached, highest], _CAP)
     xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
     scene = Scene(
@@ -107,15 +115,10 @@ def _chosen(table: ProgressTable, emitter: str | None) -> str:
 
 def _local(table: ProgressTable, emitter: str, role: str) -> Steps:
     """An origin's local watermark; it holds to the end of the table."""
-    rows = table.of(emitter)
-    xs, ys = [table.at_ms[row] for row in rows], [table.local[row] for row in rows]
-    kept = thin([ys], _CAP)
-    return Steps(
-        name=emitter,
-        role=role,
-        xs=[*(xs[row] for row in kept), table.at_ms[-1]],
-        ys=[*(ys[row] for row in kept), ys[-1]],
-    )
+    mine = table.of(emitter)
+    kept = thin([mine.local], _CAP)
+    xs = [*(mine.at_ms[row] for row in kept), table.at_ms[-1]]
+    return Steps(name=emitter, role=role, xs=xs, ys=[*(mine.local[row] for row in kept), mine.local[-1]])
 
 
 def _clock(at_ms: Sequence[int]) -> Axis:
@@ -130,19 +133,20 @@ class ProgressTable:
 
     stream: str
     operator: str
-    at_ms: list[int]
-    emitter: list[str]
     emitters: list[str]
     """The origins' names, in the order of their ids."""
+    at_ms: list[int]
+    emitter: list[str]
     sequence: list[int]
-    watermark: list[int]
     prefix: list[int]
     local: list[Value]
     overall: list[Value]
 
-    def of(self, emitter: str) -> list[int]:
-        """The rows of one origin's arrivals."""
-        return [row for row, name in enumerate(self.emitter) if name == emitter]
+    def of(self, emitter: str) -> ProgressTable:
+        """The arrivals of one origin."""
+        rows = [row for row, name in enumerate(self.emitter) if name == emitter]
+        columns: dict[str, Any] = {name: [getattr(self, name)[row] for row in rows] for name in _COLUMNS}
+        return replace(self, **columns)
 
 
 def _read_progress(frame: Any) -> ProgressTable:
@@ -156,31 +160,23 @@ def _read_progress(frame: Any) -> ProgressTable:
         raise ChartError("The table of progress has no rows.", remedy="Choose a query and an operator that has some.")
     for name in ("stream", "operator"):
         one_value(name, cells[name])
-    numbers = {name: [whole(name, value, unknown=name in _UNKNOWN) for value in cells[name]] for name in _NUMBERS}
-    order = sorted(range(len(cells["arrival"])), key=lambda row: numbers["arrival"][row] or 0)
-    ids = {str(cells["emitter"][row]): numbers["origin"][row] or 0 for row in order}
-    made = {name: [numbers[name][row] for row in order] for name in _NUMBERS}
+    columns: dict[str, list[Any]] = {
+        name: [whole(name, value, unknown=name in _UNKNOWN) for value in cells[name]] for name in _NUMBERS
+    }
+    columns["emitter"] = [str(name) for name in cells["emitter"]]
+    order = sorted(range(len(cells["arrival"])), key=lambda row: columns["arrival"][row])
+    ids = {columns["emitter"][row]: columns["origin"][row] for row in order}
     return ProgressTable(
         stream=str(cells["stream"][0]),
         operator=str(cells["operator"][0]),
-        at_ms=_known(made["arrived_ms"]),
-        emitter=[str(cells["emitter"][row]) for row in order],
         emitters=sorted(ids, key=lambda name: ids[name]),
-        sequence=_known(made["sequence"]),
-        watermark=_known(made["watermark"]),
-        prefix=_known(made["prefix"]),
-        local=made["local_watermark"],
-        overall=made["global_watermark"],
+        **{name: [columns[column][row] for row in order] for name, column in _COLUMNS.items()},
     )
 
 
-def _known(values: Sequence[Value]) -> list[int]:
-    return [value for value in values if value is not None]
-
-
-def _longest(stretches: Sequence[Standstill]) -> Standstill:
-    """The longest standstill; the first one of several."""
-    return max(stretches, key=lambda stretch: stretch.length_ms)
+def _longest(table: ProgressTable) -> Standstill:
+    """The longest standstill of the global watermark; the first one of several."""
+    return max(standstills(table.at_ms, table.overall), key=lambda stretch: stretch.length_ms)
 
 
 def _stragglers(table: ProgressTable, stretch: Standstill) -> list[str]:
@@ -194,7 +190,7 @@ def _stragglers(table: ProgressTable, stretch: Standstill) -> list[str]:
 def _describe_progress(table: ProgressTable) -> str:
     """The sentence of the chart of watermarks."""
     when = time_words(table.at_ms)
-    stretch = _longest(standstills(table.at_ms, table.overall))
+    stretch = _longest(table)
     known = [value for value in table.overall if value is not None]
     if not known:
         silent = _stragglers(table, stretch)
@@ -212,20 +208,18 @@ def _describe_progress(table: ProgressTable) -> str:
     )
 
 
-def _describe_prefix(table: ProgressTable, emitter: str) -> str:
-    """The sentence of the chart of one origin's prefix."""
-    rows = table.of(emitter)
-    at_ms, prefix = [table.at_ms[row] for row in rows], [table.prefix[row] for row in rows]
-    when = time_words(table.at_ms)
-    waiting = _waiting([table.sequence[row] for row in rows], prefix)
+def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], str]) -> str:
+    """The sentence of the chart of one origin's prefix, from its arrivals."""
+    at_ms, prefix = mine.at_ms, mine.prefix
+    waiting = _waiting(mine.sequence, prefix)
     most = max(waiting)
     if not most:
-        return f"All {len(rows)} buffers of {emitter} came in order; its prefix never waited."
+        return f"All {len(prefix)} buffers of {emitter} came in order; its prefix never waited."
     # A gap is a stretch in which the prefix stands while something waits behind it.
     gapped: list[Value] = [p if w else None for p, w in zip(prefix, waiting, strict=True)]
     at_most = waiting.index(most)
     begin = next(place for place in range(at_most, -1, -1) if place == 0 or gapped[place - 1] != gapped[at_most])
-    end = next((place for place in range(at_most, len(rows)) if prefix[place] != prefix[at_most]), None)
+    end = next((place for place in range(at_most, len(prefix)) if prefix[place] != prefix[at_most]), None)
     lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
     if end is None:
         return f"{lacking} from {when(at_ms[begin])} to the end; {_buffers(most)} wait behind it."

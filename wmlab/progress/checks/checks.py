@@ -32,7 +32,7 @@ from wmlab.progress.checks.tracked import (
 )
 from wmlab.progress.checks.windows import fires_once, outputs_carry_the_start, windows_are_their_slices
 from wmlab.progress.model.tracker import LocalRule
-from wmlab.progress.scenario.scenario import rules_of
+from wmlab.progress.scenario import rules_of
 
 _NO_BUFFER: Final = "no buffer came to an operator"
 _NO_WINDOW: Final = "no window fired"

@@ -11,14 +11,11 @@ With base b and last chunk L, known once a chunk with the last flag has come:
 
 `literal` is the text's own snippet, `balance` what the engine does since 2025.
 
-What the tracker reports besides its state: progress, and buffers that break the protocol.
+Of buffers that break the protocol NebulaStream aborts on some and miscounts others. Here they are named; under the set
+rule a buffer with a finding leaves the state as it was.
 
-NebulaStream aborts on some of these and miscounts on others. A bench names them and goes on; under the set rule a
-buffer with a finding leaves the state as it was.
-
-Source: "Watermarking and Progress", ChunkNumber; upstream class `ChunkCollector`; "Watermarking and Progress",
-SequenceNumber and ChunkNumber; upstream classes `ChunkCollector` and `NonBlockingMonotonicSeqQueue` (preconditions and
-invariants).
+Source: "Watermarking and Progress", SequenceNumber and ChunkNumber; upstream classes `ChunkCollector` and
+`NonBlockingMonotonicSeqQueue` (preconditions and invariants).
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ CompletenessRule = Literal["set", "count", "literal", "balance"]
 class NumberSet:
     """A set of numbers as a gapless run from its base, `run` long, and what lies beyond a gap.
 
-    Adding in order costs O(1), in any order O(log n). Source: as the module.
+    Adding in order costs O(1), in any order O(log n).
     """
 
     base: int
@@ -48,7 +45,7 @@ class NumberSet:
         return self.base <= number < self.base + self.run or number in self.beyond
 
     def add(self, number: int) -> NumberSet:
-        """The set with `number`. Source: as the module."""
+        """The set with `number`."""
         if number in self:
             return self
         if number != self.base + self.run:
@@ -61,7 +58,7 @@ class NumberSet:
 
     @property
     def largest(self) -> int | None:
-        """The largest number, None if there is none. Source: as the module."""
+        """The largest number, None if there is none."""
         last = self.beyond.last()
         if last is not None:
             return last[0]
@@ -70,10 +67,7 @@ class NumberSet:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """What has come of one sequence: the chunks, how many buffers, the last chunk's number, the largest watermark.
-
-    Source: "Watermarking and Progress", ChunkNumber; upstream class `ChunkCollector`.
-    """
+    """What has come of one sequence: the chunks, how many buffers, the last chunk's number, the largest watermark."""
 
     seen: NumberSet
     buffers: int = 0
@@ -83,16 +77,16 @@ class Chunks:
 
     @classmethod
     def none(cls, base: ChunkBase) -> Chunks:
-        """A sequence of which nothing has come. Source: as the class."""
+        """A sequence of which nothing has come."""
         return cls(NumberSet(base))
 
     @property
     def base(self) -> int:
-        """The number of the first chunk. Source: as the class."""
+        """The number of the first chunk."""
         return self.seen.base
 
     def add(self, chunk: int, last: bool, watermark: int) -> Chunks:
-        """The sequence after one more buffer. Source: as the class."""
+        """The sequence after one more buffer."""
         return Chunks(
             self.seen.add(chunk),
             self.buffers + 1,
@@ -102,7 +96,7 @@ class Chunks:
         )
 
     def complete(self, rule: CompletenessRule = "set") -> bool:
-        """Whether the sequence is complete by the rule; see the table above. Source: as the class."""
+        """Whether the sequence is complete by the rule; see the table above."""
         if rule == "balance":
             return self.buffers > 0 and self.balance == 0
         if self.last is None:
@@ -112,7 +106,7 @@ class Chunks:
         return self.buffers == (self.last if rule == "literal" else self.last - self.base + 1)
 
     def missing(self) -> tuple[int, ...]:
-        """The chunks that are known to be missing, ascending; at most the first 10. Source: as the class."""
+        """The chunks that are known to be missing, ascending; at most the first 10."""
         end = self.last if self.last is not None else self.seen.largest
         if end is None:
             return ()
@@ -126,7 +120,7 @@ class Chunks:
 
 
 class Breach(StrEnum):
-    """How a buffer breaks the protocol. Source: as the module."""
+    """How a buffer breaks the protocol."""
 
     REPEATED = "repeated buffer"
     FINISHED = "buffer of a finished sequence"
@@ -136,7 +130,7 @@ class Breach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Effect: all chunks of a sequence have come; the watermark is the largest of theirs. Source: as the module."""
+    """Effect: all chunks of a sequence have come; the watermark is the largest of theirs."""
 
     origin: int
     sequence: int
@@ -144,35 +138,26 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """Effect: the longest complete prefix of an origin has grown, with its local watermark. Source: as the module."""
-
-    origin: int
-    prefix: int
-    local: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
-    """Effect: a buffer broke the protocol and was left out (under the set rule). Source: as the module."""
+    """Effect: a buffer broke the protocol and was left out (under the set rule)."""
 
     breach: Breach
     buffer: TupleBuffer
 
     @property
     def sentence(self) -> str:
-        """What was wrong with which buffer. Source: as the module."""
+        """What was wrong with which buffer."""
         buffer = self.buffer
         return f"{self.breach}: origin {buffer.origin}, sequence {buffer.sequence}, chunk {buffer.chunk}"
 
 
-Effect = Completed | Moved | Finding
+Effect = Completed | Finding
 
 
 def breach(chunks: Chunks, buffer: TupleBuffer, rule: CompletenessRule) -> Breach | None:
     """How the buffer contradicts what has come of its sequence, None if it does not.
 
-    Only the set rule looks; the others count what they are given. Source: as the module.
+    Only the set rule looks; the others count what they are given.
     """
     if rule != "set" or not chunks.buffers:
         return None

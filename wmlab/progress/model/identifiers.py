@@ -5,14 +5,12 @@ plans use the same numbers. An origin numbers its buffers from 1 without a gap. 
 input keeps origin and sequence and numbers chunks. The design text counts chunks from 0, the engine from 1: the base is
 part of a trace, and one trace has one base.
 
-The watermark timestamp of a buffer: by event time or by ingestion time.
+By event time the watermark of a buffer is the largest time among its records, in the unit of the field times a
+multiplier. A buffer without a record carries 0, because the engine starts its maximum there; a tracker that reads the
+value at the head of the prefix is thrown back by it. By ingestion time it is the creation time of the buffer.
 
-By event time it is the largest time among the records of the buffer, in the unit of the field times a multiplier.
-A buffer without a record carries 0, because the engine starts its maximum there; a tracker that reads the value at
-the head of the prefix is thrown back by it. By ingestion time it is the creation time of the buffer.
-
-Source: "Watermarking and Progress", OriginId, SequenceNumber and ChunkNumber; upstream type `ChunkNumber` (INITIAL);
-"Watermarking and Progress", Watermark Timestamp; upstream classes `EventTimeFunction` and `IngestionTimeFunction`.
+Source: "Watermarking and Progress", OriginId, SequenceNumber, ChunkNumber and Watermark Timestamp; upstream type
+`ChunkNumber` (INITIAL) and classes `EventTimeFunction` and `IngestionTimeFunction`.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ FIRST_ORIGIN: Final = 1
 FIRST_SEQUENCE: Final = 1
 
 INITIAL: Final = 0
-"""The watermark that NebulaStream writes while it knows none. Source: upstream type `Timestamp` (INITIAL_VALUE)."""
+"""The watermark that NebulaStream writes while it knows none."""
 UNBOUNDED: Final = 2**64 - 1
-"""The watermark of an operator that has no origins: nothing can come. Source: upstream `Timestamp` (INVALID_VALUE)."""
+"""The watermark of an operator that has no origins: nothing can come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,6 @@ class TupleBuffer:
     """The identifiers of one buffer; `watermark` is in the unit of the event times.
 
     Raises `ModelError` for an origin or a sequence below 1, and for a negative chunk.
-    Source: "Watermarking and Progress", the identifiers on each tuple buffer.
     """
 
     origin: int
@@ -61,7 +58,6 @@ def assign_origins(emitters: Sequence[str]) -> Mapping[str, int]:
     """The origin id of each emitter of one query plan: 1, 2, ... in the order of registration.
 
     Sources come first, blocking operators after them. Raises `ModelError` if a name occurs twice.
-    Source: "Watermarking and Progress", OriginId.
     """
     twice = sorted({name for name in emitters if emitters.count(name) > 1})
     if twice:
@@ -70,7 +66,7 @@ def assign_origins(emitters: Sequence[str]) -> Mapping[str, int]:
 
 
 def require_chunk(buffer: TupleBuffer, base: ChunkBase) -> None:
-    """Refuse a chunk number below the trace's base. Raises `ModelError`. Source: upstream type `ChunkNumber`."""
+    """Refuse a chunk number below the trace's base. Raises `ModelError`."""
     if buffer.chunk < base:
         raise ModelError(
             f"Sequence {buffer.sequence} of origin {buffer.origin} has a chunk {buffer.chunk} in a trace "
@@ -79,30 +75,8 @@ def require_chunk(buffer: TupleBuffer, base: ChunkBase) -> None:
         )
 
 
-def chunk_base(buffers: Iterable[TupleBuffer]) -> ChunkBase:
-    """The base of a whole trace: the smallest chunk number of every sequence.
-
-    Raises `ModelError` for a mixture, naming a sequence of each kind, for a sequence that starts beyond 1, and for an
-    empty trace. Source: "Watermarking and Progress", ChunkNumber (0); upstream type `ChunkNumber` (1).
-    """
-    smallest: dict[tuple[int, int], int] = {}
-    for buffer in buffers:
-        key = (buffer.origin, buffer.sequence)
-        smallest[key] = min(smallest.get(key, buffer.chunk), buffer.chunk)
-    example = {chunk: key for key, chunk in reversed(smallest.items())}
-    if example.keys() == {0}:
-        return 0
-    if example.keys() == {1}:
-        return 1
-    found = ", ".join(f"sequence {key[1]} of origin {key[0]} at {chunk}" for chunk, key in sorted(example.items()))
-    raise ModelError(
-        f"The trace has no single chunk base: {found or 'it is empty'}.",
-        remedy="Give a trace whose sequences all start at chunk 0, or all at chunk 1.",
-    )
-
-
 def native(watermark: int | None) -> int:
-    """The watermark as NebulaStream writes it: 0 for unknown. Source: upstream type `Timestamp` (INITIAL_VALUE)."""
+    """The watermark as NebulaStream writes it: 0 for unknown."""
     return INITIAL if watermark is None else watermark
 
 
@@ -111,7 +85,6 @@ def by_event_time(times: Iterable[int], *, unit: int = 1, allowed_lateness: int 
 
     `unit` is 1 for a field in milliseconds, 1000 for one in seconds. The slack existed until 2025 and is 0 since.
     Raises `ModelError` for a unit below 1 or a negative slack.
-    Source: "Watermarking and Progress", Watermark Timestamp; upstream class `EventTimeFunction`.
     """
     if unit < 1 or allowed_lateness < 0:
         raise ModelError(
@@ -122,8 +95,5 @@ def by_event_time(times: Iterable[int], *, unit: int = 1, allowed_lateness: int 
 
 
 def by_ingestion_time(created: int, carried: int | None = None) -> int:
-    """The creation time of the buffer, or what it carries already if that is later.
-
-    Source: "Watermarking and Progress", Watermark Timestamp; upstream class `IngestionTimeFunction`.
-    """
+    """The creation time of the buffer, or what it carries already if that is later."""
     return created if carried is None else max(created, carried)

@@ -7,7 +7,7 @@ tuples. The tracker keeps here what has arrived beyond a gap, and the windows ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,14 +29,6 @@ class NumberMap(Generic[V]):
 
     root: tuple[Any, ...] | None = None
     size: int = 0
-
-    @classmethod
-    def of(cls, entries: Iterable[tuple[int, V]]) -> NumberMap[V]:
-        """The map with these entries; later ones replace earlier ones. Raises `ModelError` for a negative key."""
-        made: NumberMap[V] = cls()
-        for key, value in entries:
-            made = made.put(key, value)
-        return made
 
     def get(self, key: int) -> V | None:
         """The value under `key`, None if there is none."""

@@ -20,16 +20,13 @@ from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Completed, Effect
 from wmlab.progress.model.identifiers import FIRST_ORIGIN, INITIAL, ChunkBase, TupleBuffer
 from wmlab.progress.model.number_map import NumberMap
-from wmlab.progress.model.tracker import OriginProgress, ProgressRules, take
+from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 from wmlab.progress.model.windows import Fired
 
 
 @dataclass(frozen=True, slots=True)
 class Rechunking:
-    """The emission of a pipeline without state, for one origin: its inputs and how many outputs each sequence has.
-
-    Source: upstream class `EmitOperatorHandler`.
-    """
+    """The emission of a pipeline without state, for one origin: its inputs and how many outputs each sequence has."""
 
     rules: ProgressRules = field(default_factory=ProgressRules)
     inputs: OriginProgress = field(default_factory=OriginProgress)
@@ -41,7 +38,6 @@ class Rechunking:
         """The buffers that one input becomes: `outputs` of them, at least one, the last of which may be the last.
 
         A buffer that breaks the protocol gives no output and a `Finding`. Raises `ModelError` for negative `outputs`.
-        Source: upstream class `EmitOperatorHandler`.
         """
         if outputs < 0:
             raise ModelError(f"A buffer cannot become {outputs} buffers.", remedy="Give 0 or more.")
@@ -61,26 +57,15 @@ class Rechunking:
 def chunked(
     origin: int, sequence: int, watermark: int, count: int, base: ChunkBase, *, before: int = 0, closed: bool = True
 ) -> tuple[TupleBuffer, ...]:
-    """`count` chunks of a sequence after `before` earlier ones; if `closed`, the final one carries the last flag.
-
-    Source: "Watermarking and Progress", ChunkNumber.
-    """
+    """`count` chunks of a sequence after `before` earlier ones; if `closed`, the final one carries the last flag."""
     first = base + before
     return tuple(
         TupleBuffer(origin, sequence, first + place, closed and place == count - 1, watermark) for place in range(count)
     )
 
 
-def aggregated(fired: Fired, origin: int, base: ChunkBase = 0) -> tuple[TupleBuffer, ...]:
-    """The output of a windowed aggregation: one buffer. Source: upstream class `AggregationProbePhysicalOperator`."""
-    return chunked(origin, fired.sequence, fired.watermark, 1, base)
-
-
-def joined(fired: Fired, pairs: int, origin: int, base: ChunkBase = 0) -> tuple[TupleBuffer, ...]:
-    """What the probe side of a join is given: one chunk per pair of slices, an empty one if there is none.
-
-    Source: upstream class `StreamJoinOperatorHandler`.
-    """
+def window_output(fired: Fired, origin: int, base: ChunkBase = 0, *, pairs: int = 1) -> tuple[TupleBuffer, ...]:
+    """The output of a window: one chunk per pair of slices of a join, an empty one without; one of an aggregation."""
     return chunked(origin, fired.sequence, fired.watermark, max(1, pairs), base)
 
 
@@ -92,61 +77,51 @@ class Renumbering:
     `held` are the (origin, sequence) in a prefix that wait for an input that has none yet. Nothing goes out
     while one of the inputs is silent. The last output of a step carries their smallest local watermark, those before it
     what went out last (`watermark`): the records behind them in the same step may be as old as that.
-    Source: "Watermarking and Progress", ChunkNumber (blocking operators).
     """
 
     origin: int
-    rules: ProgressRules
-    inputs: tuple[int, ...]
-    locals: tuple[OriginProgress, ...]
+    inputs: Progress
     outputs: int = 0
     watermark: int = INITIAL
     held: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def start(cls, origin: int, inputs: Sequence[int], rules: ProgressRules | None = None) -> Renumbering:
-        """An operator that has seen nothing. Raises `ModelError` for no input or an origin that is its own input.
-
-        Source: as the class.
-        """
+        """An operator that has seen nothing. Raises `ModelError` for no input or an origin that is its own input."""
         if not inputs or origin in inputs or origin < FIRST_ORIGIN:
             raise ModelError(
                 f"Origin {origin} cannot renumber the origins {list(inputs)}.",
                 remedy="Give it at least one input and an origin id of its own.",
             )
-        return cls(origin, rules or ProgressRules(), tuple(inputs), (OriginProgress(),) * len(inputs))
+        return cls(origin, Progress.start(inputs, rules))
 
     def emit(self, buffer: TupleBuffer) -> tuple[Renumbering, tuple[Renumbered, ...], tuple[Effect, ...]]:
         """One buffer per input sequence that has entered a prefix, once every input has one.
 
-        Raises `ModelError` for an origin that is no input. Source: as the class.
+        Raises `ModelError` for an origin that is no input.
         """
-        if buffer.origin not in self.inputs:
-            raise ModelError(f"Origin {buffer.origin} is no input.", remedy=f"Send one of {list(self.inputs)}.")
-        place = self.inputs.index(buffer.origin)
-        before = self.locals[place]
-        after, effects = take(before, buffer, self.rules)
-        states = (*self.locals[:place], after, *self.locals[place + 1 :])
-        entered = range(before.prefix + 1, after.prefix + 1)
+        before = self.inputs.of(buffer.origin).prefix
+        inputs, effects = step(self.inputs, buffer)
+        entered = range(before + 1, inputs.of(buffer.origin).prefix + 1)
         ready = (*self.held, *((buffer.origin, sequence) for sequence in entered))
-        known = [state.local for state in states if state.local is not None]
-        if len(known) < len(states):
-            return replace(self, locals=states, held=ready), (), effects
+        reached = inputs.watermark
+        if reached is None:
+            return replace(self, inputs=inputs, held=ready), (), effects
         outputs = self.outputs + len(ready)
         made = tuple(
-            Renumbered(self._output(number, min(known) if number == outputs else self.watermark), *old)
+            Renumbered(self._output(number, reached if number == outputs else self.watermark), *old)
             for number, old in enumerate(ready, self.outputs + 1)
         )
-        reached = min(known) if made else self.watermark
-        return replace(self, locals=states, outputs=outputs, watermark=reached, held=()), made, effects
+        watermark = reached if made else self.watermark
+        return Renumbering(self.origin, inputs, outputs, watermark), made, effects
 
     def _output(self, number: int, watermark: int) -> TupleBuffer:
-        return TupleBuffer(self.origin, number, self.rules.chunk_base, True, watermark)
+        return TupleBuffer(self.origin, number, self.inputs.rules.chunk_base, True, watermark)
 
 
 @dataclass(frozen=True, slots=True)
 class Renumbered:
-    """An output of a renumbering, and the origin and sequence of the input it stands for. Source: as the module."""
+    """An output of a renumbering, and the origin and sequence of the input it stands for."""
 
     buffer: TupleBuffer
     origin: int

@@ -1,10 +1,7 @@
 """Sequence numbers: a sequencer that restores the order, and fractured ranges that can be split.
 
-Restoring the order of buffers: one at a time, in the order of sequence and chunk.
-
-A worker takes the sequencer's word for whether the buffer it holds is next. `keep` parks what comes too early until
-its turn; `drop` parks only the newest and forgets whatever is older than what was handled, so that a slow operator
-sees the present rather than everything.
+The sequencer releases buffers one at a time, in the order of sequence and chunk. `keep` parks what comes too early;
+`drop` parks only the newest and forgets what is older than what was handled, so that a slow operator keeps up.
 
     call    keep                                   drop
     take    released if it is the next and nobody  released if it is new and nobody is busy, else parked in place
@@ -18,8 +15,8 @@ A buffer covers a range [start, end) of numbers; an operator that splits it give
 1.2 to 2.0, which together are the range 1 to 2 again. The local watermark is the largest one in the gapless run from
 the first number, so it may advance inside a sequence that is not there in full, and it never goes back.
 
-Source: upstream class `Sequencer` (ordering of tasks; "Watermarking and Progress", SequenceNumber); upstream class
-`RangeWatermarkTracker` (experiment of 2026); "Watermarking and Progress", SequenceNumber.
+Source: "Watermarking and Progress", SequenceNumber; upstream classes `Sequencer` (ordering of tasks) and
+`RangeWatermarkTracker` (experiment of 2026).
 """
 
 from __future__ import annotations
@@ -38,10 +35,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Sequencer:
-    """Who is next, who is being handled (`busy`), and who is parked, with the last flag of each.
-
-    Source: as the module.
-    """
+    """Who is next, who is being handled (`busy`), and who is parked, with the last flag of each."""
 
     policy: Policy = "keep"
     chunk_base: ChunkBase = 1
@@ -51,14 +45,11 @@ class Sequencer:
 
     @property
     def next(self) -> Place:
-        """The earliest place that is still to be handled. Source: as the module."""
+        """The earliest place that is still to be handled."""
         return self.expected or (FIRST_SEQUENCE, self.chunk_base)
 
     def take(self, place: Place, last: bool) -> tuple[Sequencer, Place | None]:
-        """Offer a buffer: its place if it is released now, None if it is parked, known or too old.
-
-        Source: as the module.
-        """
+        """Offer a buffer: its place if it is released now, None if it is parked, known or too old."""
         if place < self.next or (self.busy is not None and place <= self.busy[0] and self.policy == "drop"):
             return self, None
         if self.busy is None and (self.policy == "drop" or place == self.next):
@@ -70,7 +61,7 @@ class Sequencer:
     def ack(self, place: Place) -> tuple[Sequencer, Place | None]:
         """The buffer in hand is done: the place that is released next, None if there is none.
 
-        Raises `ModelError` if it was not in hand. Source: as the module.
+        Raises `ModelError` if it was not in hand.
         """
         last = self._in_hand(place)
         following = (place[0] + 1, self.chunk_base) if last else (place[0], place[1] + 1)
@@ -81,7 +72,7 @@ class Sequencer:
         return free, None
 
     def defer(self, place: Place) -> Sequencer:
-        """The buffer in hand was not handled: it has to be taken again. Raises as `ack`. Source: as the module."""
+        """The buffer in hand was not handled: it has to be taken again. Raises as `ack`."""
         self._in_hand(place)
         return replace(self, busy=None)
 
@@ -105,7 +96,7 @@ Number = tuple[int, ...]
 class Range:
     """The numbers from `start` up to but without `end`, both of one depth, and the watermark of their records.
 
-    Raises `ModelError` for different depths and for a range that is empty. Source: as the module.
+    Raises `ModelError` for different depths and for a range that is empty.
     """
 
     start: Number
@@ -122,10 +113,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeProgress:
-    """The gapless run from the first number, its largest watermark, and the ranges beyond it by their start.
-
-    Source: as the module.
-    """
+    """The gapless run from the first number, its largest watermark, and the ranges beyond it by their start."""
 
     reached: Number = (FIRST_SEQUENCE,)
     watermark: int | None = None
@@ -135,7 +123,7 @@ class RangeProgress:
         """The progress after one more range.
 
         Raises `ModelError` for a range of another depth than the ones before, and for one that begins before the run
-        ends or where another waits. Source: as the module.
+        ends or where another waits.
         """
         untouched = self.watermark is None and not self.beyond
         reached = (FIRST_SEQUENCE,) + (0,) * (len(part.start) - 1) if untouched else self.reached
@@ -152,7 +140,7 @@ class RangeProgress:
 def fracture(whole: Range, parts: int) -> tuple[Range, ...]:
     """A range of one number split into `parts`, one level deeper, each with the watermark of the whole.
 
-    Raises `ModelError` for fewer than one part and for a range of several numbers. Source: as the module.
+    Raises `ModelError` for fewer than one part and for a range of several numbers.
     """
     if parts < 1 or whole.end != (*whole.start[:-1], whole.start[-1] + 1):
         raise ModelError(

@@ -7,8 +7,6 @@ idleness and no timeout: an origin that never sends holds it for ever.
 
 A step costs O(log n) in the number of buffers that wait beyond a gap, and the state holds nothing else.
 
-What holds the global watermark: the origin, the sequence and the chunks that it waits for.
-
 Source: "Watermarking and Progress", Reasoning about progress; upstream class `MultiOriginWatermarkProcessor`.
 """
 
@@ -19,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.core.words import grouped
-from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding, Moved, breach
+from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding, breach
 from wmlab.progress.model.identifiers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer, require_chunk
 from wmlab.progress.model.number_map import NumberMap
 
@@ -29,10 +26,7 @@ LocalRule = Literal["running_max", "head"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressRules:
-    """How progress is read: the trace's chunk base, when a sequence is complete, and the local watermark.
-
-    Source: "Watermarking and Progress", ChunkNumber and Reasoning about progress.
-    """
+    """How progress is read: the trace's chunk base, when a sequence is complete, and the local watermark."""
 
     chunk_base: ChunkBase = 0
     complete: CompletenessRule = "set"
@@ -41,7 +35,7 @@ class ProgressRules:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A complete sequence beyond a gap: its watermark and how many buffers it took. Source: as the module."""
+    """A complete sequence beyond a gap: its watermark and how many buffers it took."""
 
     watermark: int
     buffers: int
@@ -52,7 +46,7 @@ class OriginProgress:
     """One origin: the longest complete prefix, its local watermark, and what has come beyond it.
 
     `local` is None before the first complete sequence, `waiting` counts the buffers in `beyond`, and `moved_ms` is the
-    clock time at which the prefix last grew (None: never, or no clock). Source: as the module.
+    clock time at which the prefix last grew (None: never, or no clock).
     """
 
     prefix: int = 0
@@ -66,7 +60,7 @@ class OriginProgress:
 class Progress:
     """The progress at one operator over its declared origins; `watermark` is the global one, None: unknown.
 
-    `moved_ms` is the clock time at which the global watermark last changed. Source: as the module.
+    `moved_ms` is the clock time at which the global watermark last changed.
     """
 
     rules: ProgressRules
@@ -79,7 +73,7 @@ class Progress:
     def start(cls, origins: Sequence[int], rules: ProgressRules | None = None) -> Progress:
         """An operator that has seen nothing. Without origins nothing can come and the watermark is unbounded.
 
-        Raises `ModelError` for an origin below 1 or one that is declared twice. Source: as the module.
+        Raises `ModelError` for an origin below 1 or one that is declared twice.
         """
         declared = tuple(origins)
         if len(set(declared)) < len(declared) or any(origin < FIRST_ORIGIN for origin in declared):
@@ -91,7 +85,7 @@ class Progress:
         return cls(rules or ProgressRules(), declared, (OriginProgress(),) * len(declared), watermark)
 
     def of(self, origin: int) -> OriginProgress:
-        """The progress of one declared origin. Raises `ModelError` for any other. Source: as the module."""
+        """The progress of one declared origin. Raises `ModelError` for any other."""
         return self.locals[self._place(origin)]
 
     def _place(self, origin: int) -> int:
@@ -109,7 +103,7 @@ def step(state: Progress, buffer: TupleBuffer, at_ms: int | None = None) -> tupl
     """The progress after one buffer, and what it brought about.
 
     `at_ms` is the clock time of its arrival; None if there is no clock. Raises `ModelError` for an origin that is not
-    declared and for a chunk below the base; a buffer that breaks the protocol is a `Finding`. Source: as the module.
+    declared and for a chunk below the base; a buffer that breaks the protocol is a `Finding`.
     """
     require_chunk(buffer, state.rules.chunk_base)
     place = state._place(buffer.origin)
@@ -128,7 +122,7 @@ def step(state: Progress, buffer: TupleBuffer, at_ms: int | None = None) -> tupl
 def take(
     state: OriginProgress, buffer: TupleBuffer, rules: ProgressRules, at_ms: int | None = None
 ) -> tuple[OriginProgress, tuple[Effect, ...]]:
-    """The progress of one origin after one of its buffers; see `step`. Source: as the module."""
+    """The progress of one origin after one of its buffers; see `step`."""
     known = state.beyond.get(buffer.sequence)
     if buffer.sequence <= state.prefix or isinstance(known, Done):
         return state, (Finding(Breach.FINISHED, buffer),)
@@ -146,10 +140,7 @@ def take(
         return replace(state, beyond=state.beyond.put(buffer.sequence, done), waiting=waiting), (completed,)
     beyond = state.beyond if known is None else state.beyond.without(buffer.sequence)
     grown = _grow(replace(state, beyond=beyond, waiting=waiting, moved_ms=at_ms), done, rules.local)
-    return grown, (
-        completed,
-        Moved(buffer.origin, grown.prefix, grown.local),
-    )
+    return grown, (completed,)
 
 
 def _grow(state: OriginProgress, done: Done, rule: LocalRule) -> OriginProgress:
@@ -177,13 +168,12 @@ def _watermark(
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Cause:
     """An origin at the global watermark, and what has to come before it moves on.
 
     `sequence` is the first one that is not complete. `chunks` are those of it known to be missing (the first ten);
     `started` tells whether any has come, `ended` whether the last one has. `waiting` counts the buffers that came
     beyond the prefix, `since_ms` is the clock time since which the global watermark stands (None: it never moved).
-    Source: as the module.
     """
 
     origin: int
@@ -196,15 +186,8 @@ class Hold:
     ended: bool = False
 
     @property
-    def sentence(self) -> str:
-        """The hold in words. Source: as the module."""
-        at = "unknown" if self.watermark is None else f"at {grouped(self.watermark)}"
-        since = "from the start" if self.since_ms is None else f"since {grouped(self.since_ms)} ms"
-        return f"The global watermark is {at} {since}: origin {self.origin} {self.cause}; {self._behind()}."
-
-    @property
-    def cause(self) -> str:
-        """What the origin lacks, as a phrase that follows its name. Source: as the module."""
+    def lack(self) -> str:
+        """What the origin lacks, as a phrase that follows its name."""
         if not self.started and not self.waiting:
             return "has sent nothing" if self.sequence == 1 else f"has sent nothing after sequence {self.sequence - 1}"
         if not self.started:
@@ -215,28 +198,27 @@ class Hold:
         word = "chunk" if len(self.chunks) == 1 else "chunks"
         return f"lacks {word} {', '.join(map(str, self.chunks))} of sequence {self.sequence}"
 
-    def _behind(self) -> str:
-        return {0: "no buffer waits behind it", 1: "1 buffer waits behind it"}.get(
-            self.waiting, f"{grouped(self.waiting)} buffers wait behind it"
-        )
 
-
-def explain(state: Progress) -> tuple[Hold, ...]:
-    """Every origin whose local watermark is the global one, in the order declared; empty without origins.
-
-    Source: as the module.
-    """
+def explain(state: Progress) -> tuple[Cause, ...]:
+    """Every origin whose local watermark is the global one, in the order declared; empty without origins."""
     return tuple(
-        _hold(state, origin, local)
+        _cause(state, origin, local)
         for origin, local in zip(state.origins, state.locals, strict=True)
         if local.local == state.watermark
     )
 
 
-def _hold(state: Progress, origin: int, local: OriginProgress) -> Hold:
+def _cause(state: Progress, origin: int, local: OriginProgress) -> Cause:
     sequence = local.prefix + 1
     chunks = local.beyond.get(sequence)
-    started = isinstance(chunks, Chunks)
-    missing = chunks.missing() if isinstance(chunks, Chunks) else ()
-    ended = isinstance(chunks, Chunks) and chunks.last is not None
-    return Hold(origin, state.watermark, sequence, started, missing, local.waiting, state.moved_ms, ended)
+    known = chunks if isinstance(chunks, Chunks) else None
+    return Cause(
+        origin,
+        state.watermark,
+        sequence,
+        started=known is not None,
+        chunks=() if known is None else known.missing(),
+        waiting=local.waiting,
+        since_ms=state.moved_ms,
+        ended=known is not None and known.last is not None,
+    )

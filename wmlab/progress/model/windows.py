@@ -26,10 +26,9 @@ A windowed join keeps what both sides have built in each slice; the probe matche
 The probe's watermark is that of the join's own outputs, which carry the start of their window: a slice is needed until
 no window that holds it can still be probed.
 
-Source: "Watermarking and Progress", Triggering windows; upstream class `SliceAssigner`; upstream classes
-`DefaultTimeBasedSliceStore` (states of a window, garbage collection) and `WindowBasedOperatorHandler`; upstream classes
-`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator` and `DefaultTimeBasedSliceStore` (garbage collection of
-slices).
+Source: "Watermarking and Progress", Triggering windows; upstream classes `SliceAssigner`, `WindowBasedOperatorHandler`,
+`DefaultTimeBasedSliceStore` (states of a window, garbage collection), `StreamJoinOperatorHandler` and
+`StreamJoinProbePhysicalOperator`.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from wmlab.progress.model.number_map import NumberMap
 class Windows:
     """Windows of one size and slide, in the unit of the event times; tumbling if both are equal.
 
-    Raises `ModelError` unless both are at least 1. Source: upstream class `SliceAssigner`.
+    Raises `ModelError` unless both are at least 1.
     """
 
     size: int
@@ -56,13 +55,8 @@ class Windows:
         if self.size < 1 or self.slide < 1:
             raise ModelError(f"No window has size {self.size} and slide {self.slide}.", remedy="Give both at least 1.")
 
-    @classmethod
-    def tumbling(cls, size: int) -> Windows:
-        """Windows side by side. Raises `ModelError` for a size below 1. Source: as the class."""
-        return cls(size, size)
-
     def slice_of(self, time: int) -> tuple[int, int]:
-        """The slice [start, end) of a time. Raises `ModelError` for a negative time. Source: as the class."""
+        """The slice [start, end) of a time. Raises `ModelError` for a negative time."""
         if time < 0:
             raise ModelError(f"The time {time} is before the first window.", remedy="Give times of at least 0.")
         begun = time - time % self.slide
@@ -72,18 +66,18 @@ class Windows:
         return max(begun, ended), min(next_begin, next_end)
 
     def windows_of(self, time: int) -> range:
-        """The numbers k of all windows that hold a time, ascending. Raises as `slice_of`. Source: as the class."""
+        """The numbers k of all windows that hold a time, ascending. Raises as `slice_of`."""
         if time < 0:
             raise ModelError(f"The time {time} is before the first window.", remedy="Give times of at least 0.")
         first = max(0, (time - self.size) // self.slide + 1)
         return range(first, time // self.slide + 1)
 
     def span(self, number: int) -> tuple[int, int]:
-        """The window's [start, end). Source: as the class."""
+        """The window's [start, end)."""
         return number * self.slide, number * self.slide + self.size
 
     def ended_before(self, time: int) -> int:
-        """How many windows end before a time, that is, end < time. Source: as the class."""
+        """How many windows end before a time, that is, end < time."""
         return max(0, (time - self.size - 1) // self.slide + 1)
 
 
@@ -97,7 +91,7 @@ class FiringRules:
 
     `emit_lag` is taken off every watermark first. `forget_fired` is what an engine does that throws away fired windows
     and looks at nothing else: a late record makes a new window, which fires again. Raises `ModelError` for a negative
-    lag. Source: upstream class `DefaultTimeBasedSliceStore` (triggers; garbage collection).
+    lag.
     """
 
     windows: Windows
@@ -114,7 +108,7 @@ class FiringRules:
 class Fired:
     """Effect: a window was handed on as output number `sequence`.
 
-    `records` counts what it held, `again` tells a double fire. Source: as the module.
+    `records` counts what it held, `again` tells a double fire.
     """
 
     sequence: int
@@ -137,7 +131,7 @@ class Fired:
 class Late:
     """Effect: a record came for windows that the watermark had closed, the first of which is [start, end).
 
-    The source was not in order, or its promise was not kept. Source: as the module.
+    The source was not in order, or its promise was not kept.
     """
 
     time: int
@@ -146,15 +140,12 @@ class Late:
     closed: int
 
 
-Effect = Fired | Late
-
-
 @dataclass(frozen=True, slots=True)
 class Firing:
     """The windows of one operator: records per slice, open windows, and how many have fired.
 
     `closed` is how many windows (from the first on, empty or not) the watermark has closed; `fired` keeps the numbers
-    of fired windows and is only kept with `forget_fired`. Source: upstream class `DefaultTimeBasedSliceStore`.
+    of fired windows and is only kept with `forget_fired`.
     """
 
     rules: FiringRules
@@ -168,7 +159,7 @@ class Firing:
     def fill(self, times: Sequence[int]) -> tuple[Firing, tuple[Late, ...]]:
         """The windows after the records of one buffer; late ones are named.
 
-        Raises `ModelError` for a negative time. Source: as the module.
+        Raises `ModelError` for a negative time.
         """
         late: list[Late] = []
         slices, opened = self.slices, self.open
@@ -188,10 +179,7 @@ class Firing:
         return replace(self, slices=slices, open=opened), tuple(late)
 
     def advance(self, watermark: int | None) -> tuple[Firing, tuple[Fired, ...]]:
-        """The windows after the global watermark has come to `watermark` (None: unknown), and those that fire.
-
-        Source: "Watermarking and Progress", Triggering windows.
-        """
+        """The windows after the global watermark has come to `watermark` (None: unknown), and those that fire."""
         if watermark is None:
             return self, ()
         reached = max(0, watermark - self.rules.emit_lag) + (self.rules.trigger == "exact")
@@ -199,7 +187,7 @@ class Firing:
         return self._fire(closed, "watermark")
 
     def end(self) -> tuple[Firing, tuple[Fired, ...]]:
-        """The windows after the last input has ended: all that are open fire. Source: as the class (flush)."""
+        """The windows after the last input has ended: all that are open fire."""
         last = self.open.last()
         state, fired = self._fire(self.closed if last is None else max(self.closed, last[0] + 1), "end of stream")
         return replace(state, ended=True), fired
@@ -238,7 +226,7 @@ _EMPTY: Tables = (NumberMap(), NumberMap())
 
 @dataclass(frozen=True, slots=True)
 class JoinTables:
-    """The tables of all slices, by the start of the slice. Source: as the module."""
+    """The tables of all slices, by the start of the slice."""
 
     windows: Windows
     slices: NumberMap[Tables] = field(default_factory=NumberMap)
@@ -246,7 +234,7 @@ class JoinTables:
     def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> JoinTables:
         """The tables after the records of one buffer of a side; `times` and `keys` are parallel.
 
-        Raises `ModelError` for a side that does not exist and for a negative time or key. Source: as the module.
+        Raises `ModelError` for a side that does not exist and for a negative time or key.
         """
         if side not in (0, 1):
             raise ModelError(f"There is no side {side} of a join.", remedy="Give 0 for left or 1 for right.")
@@ -260,15 +248,12 @@ class JoinTables:
         return replace(self, slices=slices)
 
     def records(self, start: int) -> tuple[int, int]:
-        """How many records the slice has left and right. Source: as the module."""
+        """How many records the slice has left and right."""
         left, right = self.slices.get(start) or _EMPTY
         return sum(count for _, count in left), sum(count for _, count in right)
 
     def pairs(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
-        """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices.
-
-        Source: upstream class `StreamJoinOperatorHandler` (triggering of slices).
-        """
+        """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices."""
         left, right = [], []
         while start < end:
             tables = self.slices.get(start) or _EMPTY
@@ -278,17 +263,14 @@ class JoinTables:
         return tuple((one, other) for one in left for other in right)
 
     def matches(self, left: int, right: int) -> int:
-        """How many pairs of records of two slices have equal keys.
-
-        Source: upstream class `StreamJoinProbePhysicalOperator`.
-        """
+        """How many pairs of records of two slices have equal keys."""
         ours, theirs = (self.slices.get(left) or _EMPTY)[0], (self.slices.get(right) or _EMPTY)[1]
         return sum(count * (theirs.get(key) or 0) for key, count in ours)
 
     def collect(self, watermark: int | None) -> tuple[JoinTables, tuple[int, ...]]:
         """The tables without the slices that the probe has done with, and the starts of these, ascending.
 
-        `watermark` is the probe's, None: unknown. Source: upstream class `DefaultTimeBasedSliceStore`.
+        `watermark` is the probe's, None: unknown.
         """
         kept: NumberMap[Tables] = self.slices
         gone: list[int] = []

@@ -1,72 +1,44 @@
 """A query that runs: its chains as tasks, its operators as the states of `wmlab.progress.model`.
 
-Its windowed operator holds what it has built, which windows fire, and what the probe is given.
+Each pipeline is a task; after a stateful operator has seen all records of a buffer it looks which windows it can fire.
 
-Source: "Watermarking and Progress", Triggering windows; the rules are those of `wmlab.progress.model`; "Watermarking
-and Progress"; each pipeline is a task, and after a stateful operator has seen all records of a buffer it looks which
-windows it can fire.
+Source: "Watermarking and Progress", Triggering windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from wmlab.progress.model.chunks import Completed, Effect, Finding
+from wmlab.progress.model.chunks import Completed, Finding
 from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
-from wmlab.progress.model.outputs import aggregated, joined
+from wmlab.progress.model.outputs import window_output
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, JoinTables, Late, Windows
-from wmlab.progress.scenario.parts import (
-    BUILD,
-    PROBE,
-    SINK,
-    Aggregate,
-    Join,
-    Operator,
-    Origins,
-    Query,
-    Source,
-    origins_of,
-)
+from wmlab.progress.scenario import BUILD, PROBE, SINK, Aggregate, Join, Origins, Query, Source, origins_of
 from wmlab.progress.sim.records import CutBuffer
-from wmlab.progress.sim.steps import Chain, End, Filled, Stamping, Step, steps_of
-from wmlab.progress.sim.workers import Task
+from wmlab.progress.sim.steps import Chain, End, Filled, Step, Task, restamped, steps_of
 
 if TYPE_CHECKING:
     from wmlab.progress.sim.world import PlanWorld
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A fired window as the probe is given it: one task per stamp, with the number of results of each."""
-
-    window: Fired
-    stamps: tuple[TupleBuffer, ...]
-    results: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """A slice of a join, with its records left and right."""
-
-    start: int
-    end: int
-    left: int
-    right: int
+Output = tuple[Fired, list[tuple[TupleBuffer, int]]]
+"""A fired window as the probe is given it: one task per stamp, each with its number of results."""
 
 
 class Windowing:
     """The windows of one query: `firing` says when, `tables` hold what a join matches."""
 
     def __init__(self, query: Query, part: Aggregate | Join, origins: Origins, base: ChunkBase) -> None:
-        slide = part.size_ms if part.slide_ms is None else part.slide_ms
-        self.windows = Windows(part.size_ms, slide)
+        self.windows = Windows(part.size_ms, part.size_ms if part.slide_ms is None else part.slide_ms)
         self.firing = Firing(FiringRules(windows=self.windows, trigger=part.trigger, forget_fired=part.forget_fired))
         self.tables = JoinTables(self.windows) if isinstance(part, Join) else None
-        self._sides = _sides(query, part, origins)
+        left = (part.left or (query.sources[0].name,)) if isinstance(part, Join) else ()
+        # The side of each origin of a join, 0 for left and 1 for right.
+        self._sides = {origin: int(name not in left) for name, origin in origins.at_end.items()}
         self._origin = origins.ids[BUILD]
         self._base = base
 
@@ -89,42 +61,34 @@ class Windowing:
         self.firing, fired = self.firing.end()
         return [self._output(window) for window in fired]
 
-    def collect(self, watermark: int | None) -> list[Collected]:
-        """The slices that the probe has done with at its watermark."""
+    def collect(self, watermark: int | None) -> list[dict[str, int]]:
+        """The slices that the probe has done with at its watermark, as columns of the table `slices`."""
         if self.tables is None:
             return []
         before = self.tables
         self.tables, gone = before.collect(watermark)
         return [self._slice(before, start) for start in gone]
 
-    def left_over(self) -> list[Collected]:
-        """The slices that the probe has never thrown away."""
+    def left_over(self) -> list[dict[str, int]]:
+        """The slices that the probe has never thrown away, as columns of the table `slices`."""
         tables = self.tables
         return [] if tables is None else [self._slice(tables, start) for start, _ in tables.slices]
 
-    def slices(self, times: Sequence[int]) -> dict[int, int]:
+    def slices(self, times: Iterable[int]) -> dict[int, int]:
         """How many of these times fall in each slice, by its start, ascending."""
-        counts: dict[int, int] = {}
-        for time in times:
-            start = self.windows.slice_of(time)[0]
-            counts[start] = counts.get(start, 0) + 1
-        return dict(sorted(counts.items()))
+        return dict(sorted(Counter(self.windows.slice_of(time)[0] for time in times).items()))
 
     def _output(self, window: Fired) -> Output:
         if self.tables is None:
-            return Output(window, aggregated(window, self._origin, self._base), (1,))
+            return window, [(stamp, 1) for stamp in window_output(window, self._origin, self._base)]
         pairs = self.tables.pairs(window.start, window.end)
-        stamps = joined(window, len(pairs), self._origin, self._base)
-        return Output(window, stamps, tuple(self.tables.matches(*pair) for pair in pairs) or (0,))
+        matches = [self.tables.matches(*pair) for pair in pairs] or [0]
+        stamps = window_output(window, self._origin, self._base, pairs=len(pairs))
+        return window, list(zip(stamps, matches, strict=True))
 
-    def _slice(self, tables: JoinTables, start: int) -> Collected:
-        return Collected(*self.windows.slice_of(start), *tables.records(start))
-
-
-def _sides(query: Query, part: Aggregate | Join, origins: Origins) -> Mapping[int, int]:
-    """The side of each origin of a join, 0 for left and 1 for right."""
-    left = (part.left or (query.sources[0].name,)) if isinstance(part, Join) else ()
-    return {origin: int(name not in left) for name, origin in origins.at_end.items()}
+    def _slice(self, tables: JoinTables, start: int) -> dict[str, int]:
+        left, right = tables.records(start)
+        return {"start": start, "end": self.windows.slice_of(start)[1], "left": left, "right": right}
 
 
 class QueryRun:
@@ -146,30 +110,26 @@ class QueryRun:
         self.window = None if part.window is None else Windowing(part, part.window, self.origins, scenario.chunk_base)
         shared = steps_of(part.operators, self.origins, self.rules, part.name)
         self.chains = [self._chain(source, shared) for source in part.sources]
-        self.output = self._output_chain(part)
+        behind = steps_of(part.output, self.origins, self.rules, f"output of {part.name}")
+        sink = partial(self._arrive, SINK)
+        self.output = Chain(behind, sink, arrive=self._arrive, submit=world.pool.submit, fused=False)
         self.on_its_way = 0
 
     def _chain(self, source: Source, shared: Sequence[Step]) -> Chain:
-        own: Sequence[Operator] = source.operators
-        steps = [*steps_of(own, self.origins, self.rules, source.name), *shared]
+        steps = [*steps_of(source.operators, self.origins, self.rules, source.name), *shared]
         if source.stamped == "filter" and source.stamp == "event_time":
-            first = next((place for place, one in enumerate(steps) if isinstance(one, End)), len(steps))
-            steps.insert(first, Stamping(source))
+            first = next((index for index, step in enumerate(steps) if isinstance(step, End)), len(steps))
+            steps.insert(first, partial(restamped, source=source))
         fused = self.window is not None
         end = self._build if fused else partial(self._arrive, SINK)
         return Chain(steps, end, arrive=self._arrive, submit=self.submit, fused=fused)
 
-    def _output_chain(self, part: Query) -> Chain:
-        steps = steps_of(part.output, self.origins, self.rules, f"output of {part.name}")
-        end = partial(self._arrive, SINK)
-        return Chain(steps, end, arrive=self._arrive, submit=self.world.pool.submit, fused=False)
-
-    def send(self, place: int, cut: CutBuffer) -> None:
-        """A source's buffer reaches the queue of the workers."""
-        source = self.part.sources[place]
+    def send(self, index: int, cut: CutBuffer) -> None:
+        """A buffer of the source at `index` reaches the queue of the workers."""
+        source = self.part.sources[index]
         stamp = TupleBuffer(self.origins.ids[source.name], cut.sequence, self.rules.chunk_base, True, cut.watermark)
         buffer = Filled(stamp, cut.created_ms, len(cut.rows), cut.rows, capacity=source.buffer_records)
-        self.submit(partial(self.chains[place].run, buffer))
+        self.submit(partial(self.chains[index].run, buffer))
         self.on_its_way -= 1
 
     def submit(self, task: Task) -> None:
@@ -202,11 +162,10 @@ class QueryRun:
 
     def _hand_on(self, fired: Iterable[Output]) -> None:
         """Each pair of slices of a fired window, or the window itself, is a task of the probe side."""
-        for output in fired:
-            self._note_fired(output)
-            for stamp, results in zip(output.stamps, output.results, strict=True):
-                buffer = Filled(stamp, self.world.now_ms, results)
-                self.world.pool.submit(partial(self._probe, buffer))
+        for window, parts in fired:
+            self._note_fired(window, parts)
+            for stamp, results in parts:
+                self.world.pool.submit(partial(self._probe, Filled(stamp, self.world.now_ms, results)))
 
     def _probe(self, buffer: Filled, worker: int) -> None:
         assert self.window is not None
@@ -246,10 +205,11 @@ class QueryRun:
             reached_local=origin.local,
             reached=state.watermark,
         )
-        self._note_findings(operator, effects)
+        for effect in effects:
+            if isinstance(effect, Finding):
+                self.world.note(self.part.name, "breach", operator, effect.sentence)
 
-    def _note_fired(self, output: Output) -> None:
-        window = output.window
+    def _note_fired(self, window: Fired, parts: Sequence[tuple[TupleBuffer, int]]) -> None:
         self.world.journal.write(
             "windows_fired",
             stream=self.part.name,
@@ -259,8 +219,8 @@ class QueryRun:
             start=window.start,
             end=window.end,
             records=window.records,
-            results=sum(output.results),
-            chunks=len(output.stamps),
+            results=sum(results for _, results in parts),
+            chunks=len(parts),
             arrival=self.arrivals[BUILD] if window.cause == "watermark" else None,
             reached=self.progress[BUILD].watermark,
             fired_ms=self.world.now_ms,
@@ -271,27 +231,15 @@ class QueryRun:
             detail = f"window {window.start} to {window.end} as output {window.sequence}"
             self.world.note(self.part.name, "double fire", BUILD, detail)
 
-    def _note_slices(self, slices: Iterable[Collected], *, collected: bool) -> None:
-        for one in slices:
-            self.world.journal.write(
-                "slices",
-                stream=self.part.name,
-                operator=PROBE,
-                start=one.start,
-                end=one.end,
-                left=one.left,
-                right=one.right,
-                collected_ms=self.world.now_ms if collected else None,
-                reached=self.progress[PROBE].watermark if collected else None,
-            )
+    def _note_slices(self, slices: Iterable[dict[str, int]], *, collected: bool) -> None:
+        for row in slices:
+            collected_ms = self.world.now_ms if collected else None
+            reached = self.progress[PROBE].watermark if collected else None
+            entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
+            self.world.journal.write("slices", **row, **entry)
 
     def _note_late(self, origin: int, late: Sequence[Late]) -> None:
         if late:
             first = late[0]
             detail = f"{len(late)} of its records, first {first.time} for window {first.start} to {first.end}"
             self.world.note(self.part.name, "late", self.emitters[origin], detail)
-
-    def _note_findings(self, operator: str, effects: Iterable[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, Finding):
-                self.world.note(self.part.name, "breach", operator, effect.sentence)

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wmlab.core import traces
 from wmlab.core.clock import generator
+from wmlab.core.values import Problem, Problems
 from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL, by_event_time, by_ingestion_time
-from wmlab.progress.scenario.parts import Source
+from wmlab.progress.scenario import Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.progress.scenario.scenario import ProgressScenario
+    from wmlab.progress.scenario import ProgressScenario
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,9 +35,6 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.received_ms)
-
-    def __repr__(self) -> str:
-        return f"Records({len(self):,})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +57,6 @@ class Rows:
     def __getitem__(self, which: slice | NDArray[np.bool_]) -> Rows:
         return Rows(self.time[which], self.key[which], self.number[which])
 
-    def __repr__(self) -> str:
-        return f"Rows({len(self):,})"
-
 
 @dataclass(frozen=True, slots=True)
 class CutBuffer:
@@ -71,6 +67,36 @@ class CutBuffer:
     sent_ms: int
     rows: Rows
     watermark: int
+
+
+def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
+    """The records of every source that replays a trace, in the order of their arrival.
+
+    Raises `Problems` for a source whose name is no writer of its trace.
+    """
+    sources = [
+        (("queries", number, "sources", index, "name"), source, source.trace)
+        for number, query in enumerate(scenario.queries)
+        for index, source in enumerate(query.sources)
+        if source.trace is not None
+    ]
+    loaded = {name: traces.load(name) for _, _, name in sources}
+    keys = np.unique(np.concatenate([trace.columns()["key"].astype(str) for trace in loaded.values()] or [[]]))
+    found: dict[str, Records] = {}
+    problems: list[Problem] = []
+    for location, source, trace_name in sources:
+        trace = loaded[trace_name]
+        if source.name not in trace.writer_names:
+            known = ", ".join(trace.writer_names)
+            message = f"trace {trace_name!r} has no writer {source.name!r}; it has: {known}"
+            problems.append(Problem(location, message))
+            continue
+        columns = trace.writers(source.name).columns()
+        numbers = np.searchsorted(keys, columns["key"].astype(str))
+        found[source.name] = Records(columns["event_time"], columns["arrival_ms"], numbers)
+    if problems:
+        raise Problems(f"the scenario {scenario.name!r}", problems)
+    return found
 
 
 def received(source: Source, scenario: ProgressScenario, traced: Records | None = None) -> Records:

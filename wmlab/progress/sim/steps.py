@@ -1,12 +1,9 @@
 """A chain of operators as the tasks that workers execute: one task per pipeline and buffer.
 
-Each operator takes a buffer and returns the buffers that go on.
+A `Change` happens inside a pipeline. An `End` ends one: each buffer that it returns is another task. A sequencer also
+gets notice when that task is `done`.
 
-A `Change` happens inside a pipeline. An `End` ends one: what it hands on is another task. A sequencer is also told when
-that task is `done`.
-
-Source: "Watermarking and Progress", ChunkNumber; the rules are those of `wmlab.progress.model`; "Watermarking and
-Progress"; each pipeline is a task.
+Source: "Watermarking and Progress", ChunkNumber.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +22,8 @@ from wmlab.progress.model.identifiers import FIRST_SEQUENCE, TupleBuffer
 from wmlab.progress.model.outputs import Rechunking, Renumbering
 from wmlab.progress.model.sequences import Place, Sequencer
 from wmlab.progress.model.tracker import ProgressRules
-from wmlab.progress.scenario.parts import Emit, Filter, InOrder, Map, Origins, Renumber, Source
+from wmlab.progress.scenario import Emit, Filter, InOrder, Map, Origins, Renumber, Source
 from wmlab.progress.sim.records import Rows, stamped
-from wmlab.progress.sim.workers import Task
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
@@ -51,18 +48,11 @@ class Filled:
         return replace(self, rows=rows, records=len(rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Filtering:
-    """Keeps records by a number that is drawn from each record's own."""
-
-    keep: float
-    salt: int
-
-    def change(self, buffer: Filled) -> Filled:
-        """The buffer without the records that are left out."""
-        if buffer.rows is None:
-            return buffer
-        return buffer.holding(buffer.rows[luck(buffer.rows.number, self.salt) < self.keep])
+def filtered(buffer: Filled, keep: float, salt: int) -> Filled:
+    """The buffer without the records that a filter leaves out, by a number drawn from each record's own."""
+    if buffer.rows is None:
+        return buffer
+    return buffer.holding(buffer.rows[luck(buffer.rows.number, salt) < keep])
 
 
 def luck(numbers: NDArray[np.uint64], salt: int) -> NDArray[np.float64]:
@@ -75,28 +65,15 @@ def luck(numbers: NDArray[np.uint64], salt: int) -> NDArray[np.float64]:
     return (mixed ^ (mixed >> np.uint64(31))) / 2.0**64
 
 
-@dataclass(frozen=True, slots=True)
-class Growing:
-    """Makes each record larger."""
-
-    growth: float
-
-    def change(self, buffer: Filled) -> Filled:
-        """The buffer with larger records."""
-        return replace(buffer, size=buffer.size * self.growth)
+def grown(buffer: Filled, growth: float) -> Filled:
+    """The buffer with larger records."""
+    return replace(buffer, size=buffer.size * growth)
 
 
-@dataclass(frozen=True, slots=True)
-class Stamping:
-    """Sets the watermark to what is left of a buffer at the end of its first pipeline."""
-
-    source: Source
-
-    def change(self, buffer: Filled) -> Filled:
-        """The buffer with the watermark of the records it still has."""
-        times = np.empty(0, np.int64) if buffer.rows is None else buffer.rows.time
-        mark = stamped(self.source, buffer.created_ms, times)
-        return replace(buffer, stamp=replace(buffer.stamp, watermark=mark))
+def restamped(buffer: Filled, source: Source) -> Filled:
+    """The buffer with the watermark of the records it still has, at the end of its first pipeline."""
+    times = np.empty(0, np.int64) if buffer.rows is None else buffer.rows.time
+    return replace(buffer, stamp=replace(buffer.stamp, watermark=stamped(source, buffer.created_ms, times)))
 
 
 class Emitting:
@@ -118,12 +95,12 @@ class Emitting:
         count = 1 if capacity is None else max(1, math.ceil(volume / capacity))
         origin = buffer.stamp.origin
         self._states[origin], made, _ = self._states.get(origin, self._start).emit(buffer.stamp, count)
-        edges = [place * buffer.records // count for place in range(count + 1)]
-        parts = []
-        for stamp, begin, end in zip(made, edges, edges[1:], strict=False):
-            part = replace(buffer, stamp=stamp, records=end - begin)
-            parts.append(part if buffer.rows is None else part.holding(buffer.rows[begin:end]))
-        return parts
+        edges = pairwise(number * buffer.records // count for number in range(count + 1))
+        rows = buffer.rows
+        return [
+            replace(buffer, stamp=stamp, records=end - begin, rows=None if rows is None else rows[begin:end])
+            for stamp, (begin, end) in zip(made, edges, strict=False)
+        ]
 
 
 class Blocking:
@@ -138,17 +115,19 @@ class Blocking:
         """The sequences that go on because a buffer has come."""
         self._waiting.setdefault((buffer.stamp.origin, buffer.stamp.sequence), []).append(buffer)
         self._state, made, _ = self._state.emit(buffer.stamp)
-        return [_whole(self._waiting.pop((one.origin, one.sequence)), one.buffer) for one in made]
+        return [self._whole(new.origin, new.sequence, new.buffer) for new in made]
 
-
-def _whole(chunks: list[Filled], stamp: TupleBuffer) -> Filled:
-    """The chunks of a sequence as one buffer, in the order of their numbers."""
-    chunks = sorted(chunks, key=lambda chunk: chunk.stamp.chunk)
-    parts = [chunk.rows for chunk in chunks if chunk.rows is not None]
-    records = sum(chunk.records for chunk in chunks)
-    created_ms = min(chunk.created_ms for chunk in chunks)
-    rows = Rows.joined(parts) if parts else None
-    return replace(chunks[0], stamp=stamp, created_ms=created_ms, records=records, rows=rows)
+    def _whole(self, origin: int, sequence: int, stamp: TupleBuffer) -> Filled:
+        """The chunks of a sequence as one buffer, in the order of their numbers."""
+        chunks = sorted(self._waiting.pop((origin, sequence)), key=lambda chunk: chunk.stamp.chunk)
+        parts = [chunk.rows for chunk in chunks if chunk.rows is not None]
+        return replace(
+            chunks[0],
+            stamp=stamp,
+            created_ms=min(chunk.created_ms for chunk in chunks),
+            records=sum(chunk.records for chunk in chunks),
+            rows=Rows.joined(parts) if parts else None,
+        )
 
 
 class Ordering:
@@ -182,13 +161,13 @@ class Ordering:
         return released
 
 
-Change = Filtering | Growing | Stamping
+Change = Callable[[Filled], Filled]
 """An operator inside a pipeline."""
 End = Emitting | Blocking | Ordering
 """An operator that ends a pipeline; `name` is under which it follows progress, None if it does not."""
-
-
 Step = Change | End
+Task = Callable[[int], None]
+"""What happens when a worker, whose number it gets, has executed a task."""
 Handler = Callable[[Filled, int], None]
 """What a buffer comes to, with the worker that executed it."""
 
@@ -215,41 +194,41 @@ class Chain:
         self._submit = submit
         self._fused = fused
 
-    def run(self, buffer: Filled, worker: int, place: int = 0) -> None:
-        """Execute the pipeline that begins at a place of the chain."""
-        for step in self._steps[place:]:
-            place += 1
+    def run(self, buffer: Filled, worker: int, begin: int = 0) -> None:
+        """Execute the pipeline that begins with step `begin`."""
+        for index, step in enumerate(self._steps[begin:], begin + 1):
             if not isinstance(step, End):
-                buffer = step.change(buffer)
+                buffer = step(buffer)
                 continue
             if step.name is not None:
                 self._arrive(step.name, buffer, worker)
-            self._hand_on(step, step.take(buffer), place, worker)
+            self._hand_on(step, step.take(buffer), index, worker)
             return
         self._end(buffer, worker)
 
-    def _hand_on(self, step: End, buffers: Sequence[Filled], place: int, worker: int) -> None:
+    def _hand_on(self, step: End, buffers: Sequence[Filled], index: int, worker: int) -> None:
         for buffer in buffers:
-            if place == len(self._steps) and not self._fused:
-                self._execute(step, buffer, place, worker)
+            if index == len(self._steps) and not self._fused:
+                self._execute(step, buffer, index, worker)
             else:
-                self._submit(partial(self._execute, step, buffer, place))
+                self._submit(partial(self._execute, step, buffer, index))
 
-    def _execute(self, step: End, buffer: Filled, place: int, worker: int) -> None:
-        self.run(buffer, worker, place)
+    def _execute(self, step: End, buffer: Filled, index: int, worker: int) -> None:
+        self.run(buffer, worker, index)
         if isinstance(step, Ordering):
-            self._hand_on(step, step.done(buffer), place, worker)
+            self._hand_on(step, step.done(buffer), index, worker)
 
 
 def steps_of(operators: Sequence[object], origins: Origins, rules: ProgressRules, name: str) -> list[Step]:
-    """The operators of one chain in motion; `name` tells its filters from those of other chains."""
+    """The steps of one chain; `name` tells its filters from those of other chains."""
     made: list[Step] = []
-    for place, operator in enumerate(operators):
+    for index, operator in enumerate(operators):
         match operator:
             case Filter():
-                made.append(Filtering(operator.keep, zlib.crc32(f"filter {place} of {name}".encode())))
+                salt = zlib.crc32(f"filter {index} of {name}".encode())
+                made.append(partial(filtered, keep=operator.keep, salt=salt))
             case Map():
-                made.append(Growing(operator.growth))
+                made.append(partial(grown, growth=operator.growth))
             case Emit():
                 made.append(Emitting(operator, rules))
             case Renumber():

@@ -1,24 +1,38 @@
-"""The simulated engine: a clock, the queries of a scenario, and the workers that they share."""
+"""The simulated engine: a clock, the queries of a scenario, and the workers that they share.
+
+Source: "Watermarking and Progress" (task-based execution on worker threads).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 
-from wmlab.core.clock import Simulation
+import numpy as np
+import pyarrow as pa
+import simpy
+
+from wmlab.core.clock import Simulation, generator
 from wmlab.core.journal import Journal
-from wmlab.progress.scenario.parts import (
+from wmlab.progress.scenario import (
     DelayBuffer,
     EmptyBuffer,
     LoseBuffer,
+    ProgressScenario,
     Query,
     SilenceSource,
     Source,
     StallWorker,
+    Workers,
 )
-from wmlab.progress.scenario.scenario import ProgressScenario
 from wmlab.progress.sim.query import QueryRun
-from wmlab.progress.sim.records import CutBuffer, Records, cut, received
-from wmlab.progress.sim.workers import Pool
+from wmlab.progress.sim.records import Records, cut, received, trace_records
+from wmlab.progress.sim.steps import Task
+from wmlab.progress.tables import PROGRESS_TABLES
+
+
+def simulate(scenario: ProgressScenario) -> dict[str, pa.Table]:
+    """Run a scenario of query plans; the rows of the run as the tables of `wmlab.progress.tables`."""
+    return PlanWorld(scenario, trace_records(scenario)).run().tables(PROGRESS_TABLES)
 
 
 class PlanWorld(Simulation):
@@ -36,19 +50,12 @@ class PlanWorld(Simulation):
     def run(self) -> Journal:
         """Run until the workers have nothing left to do. Returns what happened."""
         for query in self.queries:
-            for place, source in enumerate(query.part.sources):
-                self._plan(query, place, source)
+            for index, source in enumerate(query.part.sources):
+                self._plan(query, index, source)
             self.at(self.end_ms, query.flush)
         for stall in self._stalls:
-            stalled = f"worker {stall.worker}"
-            self.at(
-                self.scenario.start_ms + stall.at_ms,
-                self.note,
-                self.scenario.name,
-                "stall",
-                stalled,
-                f"{stall.for_ms} ms",
-            )
+            detail = ("stall", f"worker {stall.worker}", f"{stall.for_ms} ms")
+            self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
         self.env.run()
         for query in self.queries:
             query.finish()
@@ -56,44 +63,83 @@ class PlanWorld(Simulation):
 
     def ended(self, query: Query) -> bool:
         """Whether all sources of a query have ended and its windows are to be flushed."""
-        silent = any(self._silence(source.name) is not None for source in query.sources)
+        silent = any(self._silent_ms(source.name) is not None for source in query.sources)
         return self.scenario.flush_at_end and not silent and self.now_ms >= self.end_ms
 
     def note(self, stream: str, kind: str, target: str, detail: str) -> None:
         """Write down a fault, or what one has led to."""
         self.journal.write("incidents", stream=stream, at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
-    def _plan(self, query: QueryRun, place: int, source: Source) -> None:
+    def _plan(self, query: QueryRun, index: int, source: Source) -> None:
         """Send all buffers of a source in their time, those with a fault as it has it."""
-        lost, late, empty = self._faults(source.name)
-        silence = self._silence(source.name)
-        silent_ms = None if silence is None else self.scenario.start_ms + silence.at_ms
+        name = query.part.name
+        mine = [action for action in self.scenario.script if getattr(action, "source", None) == source.name]
+        lost = {action.sequence for action in mine if isinstance(action, LoseBuffer)}
+        late_ms = {action.sequence: action.by_ms for action in mine if isinstance(action, DelayBuffer)}
+        empty = frozenset(action.sequence for action in mine if isinstance(action, EmptyBuffer))
+        silent_ms = self._silent_ms(source.name)
         if silent_ms is not None:
-            self.at(silent_ms, self.note, query.part.name, "silence", source.name, "until the end")
+            self.at(silent_ms, self.note, name, "silence", source.name, "until the end")
         records = received(source, self.scenario, self._traces.get(source.name))
         for buffer in cut(records, source, self.scenario, silent_ms=silent_ms, empty=empty):
             number = f"{source.name} {buffer.sequence}"
             if buffer.sequence in empty:
-                self.at(buffer.sent_ms, self.note, query.part.name, "empty", number, "no record is left")
+                self.at(buffer.sent_ms, self.note, name, "empty", number, "no record is left")
             if buffer.sequence in lost:
-                self.at(buffer.sent_ms, self.note, query.part.name, "loss", number, f"{len(buffer.rows)} records")
+                self.at(buffer.sent_ms, self.note, name, "loss", number, f"{len(buffer.rows)} records")
                 continue
-            delay_ms = late.get(buffer.sequence, 0)
+            delay_ms = late_ms.get(buffer.sequence, 0)
             if delay_ms:
-                self.at(buffer.sent_ms, self.note, query.part.name, "delay", number, f"{delay_ms} ms")
+                self.at(buffer.sent_ms, self.note, name, "delay", number, f"{delay_ms} ms")
             query.on_its_way += 1
-            self._send(query, place, buffer, delay_ms)
+            self.at(buffer.sent_ms + delay_ms, query.send, index, buffer)
 
-    def _send(self, query: QueryRun, place: int, buffer: CutBuffer, delay_ms: int) -> None:
-        self.at(buffer.sent_ms + delay_ms, query.send, place, buffer)
+    def _silent_ms(self, source: str) -> int | None:
+        """The clock time from which a source is silent, None: never."""
+        silences = [a.at_ms for a in self.scenario.script if isinstance(a, SilenceSource) and a.source == source]
+        return self.start_ms + min(silences) if silences else None
 
-    def _faults(self, source: str) -> tuple[frozenset[int], dict[int, int], frozenset[int]]:
-        """The sequences of a source that are lost, delayed (by how many ms) and empty."""
-        mine = [action for action in self.scenario.script if getattr(action, "source", None) == source]
-        lost = frozenset(action.sequence for action in mine if isinstance(action, LoseBuffer))
-        late = {action.sequence: action.by_ms for action in mine if isinstance(action, DelayBuffer)}
-        return lost, late, frozenset(action.sequence for action in mine if isinstance(action, EmptyBuffer))
 
-    def _silence(self, source: str) -> SilenceSource | None:
-        silences = [a for a in self.scenario.script if isinstance(a, SilenceSource) and a.source == source]
-        return min(silences, key=lambda action: action.at_ms, default=None)
+class Pool:
+    """Workers 1 to `count`: each takes one task at a time from one queue, and draws service times by its own number."""
+
+    def __init__(self, env: simpy.Environment, part: Workers, stalls: Sequence[StallWorker], seed: int) -> None:
+        self._env = env
+        self._part = part
+        self._start_ms = int(env.now)
+        self._stalls = sorted(stalls, key=lambda stall: stall.at_ms)
+        self._tasks = simpy.Store(env)
+        for number in range(1, part.count + 1):
+            env.process(self._work(number, generator(seed, f"worker {number}")))
+
+    def submit(self, task: Task) -> None:
+        """Queue a task; first come, first served."""
+        self._tasks.put(task)
+
+    def _work(self, number: int, draws: np.random.Generator) -> Generator[simpy.Event, Task, None]:
+        while True:
+            task = yield self._tasks.get()
+            now = int(self._env.now)
+            yield self._env.timeout(self._done_ms(number, now, self._service_ms(draws)) - now)
+            task(number)
+
+    def _service_ms(self, draws: np.random.Generator) -> int:
+        mean = self._part.service_mean_ms
+        match self._part.service:
+            case "exponential":
+                return int(draws.exponential() * mean)
+            case "lognormal":
+                # With sigma 1 the mean of exp(normal) is 1 at mu -1/2.
+                return int(draws.lognormal(-0.5, 1.0) * mean)
+            case "constant":
+                return int(mean)
+
+    def _done_ms(self, number: int, begun_ms: int, service_ms: int) -> int:
+        """When a task is done that was begun at a time; a stall within it makes it that much longer."""
+        done = begun_ms + service_ms
+        for stall in self._stalls:
+            begin = self._start_ms + stall.at_ms
+            end = begin + stall.for_ms
+            if stall.worker == number and begin <= done and begun_ms < end:
+                done += end - max(begin, begun_ms)
+        return done

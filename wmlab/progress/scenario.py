@@ -1,4 +1,4 @@
-"""Query plans as values: sources that cut records into buffers, operators, and the workers that execute them.
+"""Query plans as validated values: sources that cut records into buffers, operators, workers; what goes wrong.
 
 Names and defaults follow the design text of NebulaStream, "Watermarking and Progress". Every query is a plan of its
 own, with its own origin ids; all queries share the workers.
@@ -10,31 +10,34 @@ a scan and, unless it feeds windows, ends with an emission, written down or not.
 Origins are numbered as follows. Sources come first, in the order given; then the blocking operators: those of the
 sources' own chains, those over all sources, the windows, and those behind them.
 
-Source: "Watermarking and Progress", the diagram of pipelines, and ChunkNumber; "Watermarking and Progress", OriginId.
+Source: "Watermarking and Progress", the diagram of pipelines, ChunkNumber and OriginId.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from html import escape
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
+from wmlab.core.recording import Recording
+from wmlab.core.scenario_file import ScenarioFile
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, tagged, value
 from wmlab.progress.model.identifiers import assign_origins
+from wmlab.progress.model.tracker import ProgressRules
 
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 
 
-@value
+@tagged
 class Scan:
     """Opens a pipeline: it reads the records of one buffer and leaves them as they are."""
 
-    kind: Literal["scan"] = "scan"
 
-
-@value
+@tagged
 class Filter:
     """Keeps each record with probability `keep`; chance goes with the record, whatever the workers do.
 
@@ -42,20 +45,16 @@ class Filter:
     """
 
     keep: Annotated[float, Field(ge=0, le=1, strict=True)]
-    _: KW_ONLY
-    kind: Literal["filter"] = "filter"
 
 
-@value
+@tagged
 class Map:
     """A projection: each record becomes `growth` times as large, 2.0 when it doubles its fields."""
 
     growth: Annotated[float, Field(gt=0, le=1_000, strict=True)]
-    _: KW_ONLY
-    kind: Literal["map"] = "map"
 
 
-@value
+@tagged
 class Emit:
     """Ends a pipeline without waiting: origin and sequence stay, chunks are numbered as they are made.
 
@@ -66,10 +65,9 @@ class Emit:
 
     _: KW_ONLY
     buffer_records: Count | None = None
-    kind: Literal["emit"] = "emit"
 
 
-@value
+@tagged
 class Renumber:
     """A blocking operator: it gives new sequence numbers, under an origin of its own called `name`.
 
@@ -79,11 +77,9 @@ class Renumber:
     """
 
     name: Name
-    _: KW_ONLY
-    kind: Literal["renumber"] = "renumber"
 
 
-@value
+@tagged
 class InOrder:
     """Restores the order of each origin: buffers go on one at a time, by sequence and chunk, identifiers unchanged.
 
@@ -94,7 +90,6 @@ class InOrder:
     name: Name
     _: KW_ONLY
     policy: Literal["keep", "drop"] = "keep"
-    kind: Literal["in_order"] = "in_order"
 
 
 Operator = Annotated[Scan | Filter | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
@@ -152,7 +147,7 @@ class Source:
             raise Problems(f"Source {self.name!r}", [Problem(("keys",), "a trace has its own keys; leave keys out")])
 
 
-@value
+@tagged
 class Aggregate:
     """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
@@ -166,10 +161,9 @@ class Aggregate:
     slide_ms: Period | None = None
     trigger: Literal["strict", "exact"] = "strict"
     forget_fired: bool = False
-    kind: Literal["aggregate"] = "aggregate"
 
 
-@value
+@tagged
 class Join:
     """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
@@ -185,7 +179,6 @@ class Join:
     left: tuple[Name, ...] = ()
     trigger: Literal["strict", "exact"] = "strict"
     forget_fired: bool = False
-    kind: Literal["join"] = "join"
 
 
 Windowed = Annotated[Aggregate | Join, Field(discriminator="kind")]
@@ -218,19 +211,20 @@ class Query:
 
 def _name_problems(query: Query) -> Iterator[Problem]:
     """Operators with a name that is taken; sources are compared with each other by the whole scenario."""
-    chains: list[tuple[tuple[str | int, ...], Sequence[object]]] = [
-        (("sources", place, "operators"), source.operators) for place, source in enumerate(query.sources)
-    ]
-    chains += [(("operators",), query.operators), (("output",), query.output)]
-    taken = {source.name for source in query.sources}
-    for place, source in enumerate(query.sources):
+    taken = {source.name for source in query.sources} | set(RESERVED)
+    for number, source in enumerate(query.sources):
         if source.name in RESERVED:
-            yield Problem(("sources", place, "name"), f"{source.name!r} is what wmlab calls an operator")
+            yield Problem(("sources", number, "name"), f"{source.name!r} is what wmlab calls an operator")
+    chains: list[tuple[tuple[str | int, ...], Sequence[object]]] = [
+        *((("sources", number, "operators"), source.operators) for number, source in enumerate(query.sources)),
+        (("operators",), query.operators),
+        (("output",), query.output),
+    ]
     for path, operators in chains:
-        for place, operator in enumerate(operators):
+        for number, operator in enumerate(operators):
             name = getattr(operator, "name", None)
-            if name in taken or name in RESERVED:
-                yield Problem((*path, place, "name"), f"another part of the query is called {name!r} too")
+            if name in taken:
+                yield Problem((*path, number, "name"), f"another part of the query is called {name!r} too")
             taken |= {name} if name else set()
 
 
@@ -266,48 +260,41 @@ class Workers:
     service: Literal["exponential", "lognormal", "constant"] = "exponential"
 
 
-@value
+@tagged
 class LoseBuffer:
     """A buffer never reaches a worker; everything behind it waits for ever."""
 
     source: str
     sequence: Count
-    _: KW_ONLY
-    kind: Literal["lose_buffer"] = "lose_buffer"
 
 
-@value
+@tagged
 class DelayBuffer:
     """A buffer reaches the workers `by_ms` later than it was sent."""
 
     source: str
     sequence: Count
     by_ms: Period
-    _: KW_ONLY
-    kind: Literal["delay_buffer"] = "delay_buffer"
 
 
-@value
+@tagged
 class EmptyBuffer:
     """The filter leaves no record of a buffer; it is sent on all the same, to keep the chain of numbers."""
 
     source: str
     sequence: Count
-    _: KW_ONLY
-    kind: Literal["empty_buffer"] = "empty_buffer"
 
 
-@value
+@tagged
 class SilenceSource:
     """A source receives nothing any more from `at_ms` on; at 0 it never sends. It does not end either."""
 
     source: str
     _: KW_ONLY
     at_ms: Ms = 0
-    kind: Literal["silence_source"] = "silence_source"
 
 
-@value
+@tagged
 class StallWorker:
     """A worker stands still for `for_ms`, with the buffer it holds; workers are numbered from 1."""
 
@@ -315,7 +302,6 @@ class StallWorker:
     _: KW_ONLY
     at_ms: Ms
     for_ms: Period
-    kind: Literal["stall_worker"] = "stall_worker"
 
 
 PlanAction = Annotated[
@@ -351,35 +337,103 @@ class Origins:
 def origins_of(query: Query) -> Origins:
     """The origins of a query plan."""
     before = [operator for source in query.sources for operator in source.operators] + list(query.operators)
-    ids = assign_origins(
-        [source.name for source in query.sources]
-        + _blocking(before)
-        + ([BUILD] if query.window else [])
-        + _blocking(query.output)
-    )
+    names = [source.name for source in query.sources]
+    names += [operator.name for operator in before if isinstance(operator, Renumber)]
+    names += [BUILD] if query.window else []
+    names += [operator.name for operator in query.output if isinstance(operator, Renumber)]
+    ids = assign_origins(names)
     inputs: dict[str, tuple[int, ...]] = {}
-    at_end = {s.name: _follow(s.operators, (ids[s.name],), ids, inputs)[0] for s in query.sources}
-    merged = _follow(query.operators, tuple(at_end.values()), ids, inputs)
+
+    def follow(operators: Iterable[object], origins: tuple[int, ...]) -> tuple[int, ...]:
+        """The origins behind a chain; notes what each of its operators has declared."""
+        for operator in operators:
+            if isinstance(operator, Renumber | InOrder):
+                inputs[operator.name] = origins
+            if isinstance(operator, Renumber):
+                origins = (ids[operator.name],)
+        return origins
+
+    at_end = {source.name: follow(source.operators, (ids[source.name],))[0] for source in query.sources}
+    merged = follow(query.operators, tuple(at_end.values()))
     if len(merged) < len(at_end):
         at_end = dict.fromkeys(at_end, merged[0])
     if query.window:
         inputs[BUILD], merged = merged, (ids[BUILD],)
         inputs[PROBE] = merged
-    inputs[SINK] = _follow(query.output, merged, ids, inputs)
+    inputs[SINK] = follow(query.output, merged)
     return Origins(ids, inputs, at_end)
 
 
-def _blocking(operators: Iterable[object]) -> list[str]:
-    return [operator.name for operator in operators if isinstance(operator, Renumber)]
+@value
+class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.progress.PlanScenario"):
+    """Queries, the workers that execute them, and what goes wrong.
+
+    `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish what
+    they have, and `flush_at_end` fires the windows that are left. `start_ms` is the clock at the start, zero or, for a
+    real trace, a moment in milliseconds since 1970. `chunk_base` is 0 as documented or 1 as in the engine; `complete`
+    and `local` are the rules of the trackers. All randomness comes from `seed`: the same scenario always gives the same
+    recording.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    _: KW_ONLY
+    queries: Annotated[tuple[Query, ...], Field(min_length=1, max_length=1_000)]
+    workers: Workers = Workers()
+    script: tuple[PlanAction, ...] = ()
+    duration_ms: Period
+    start_ms: Annotated[int, Field(ge=0, strict=True)] = 0
+    flush_at_end: bool = True
+    chunk_base: Literal[0, 1] = 0
+    complete: Literal["set", "count", "literal", "balance"] = "set"
+    local: Literal["running_max", "head"] = "running_max"
+    seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+
+    def __post_init__(self) -> None:
+        problems = tuple(_cross_problems(self))
+        if problems:
+            raise Problems(f"the scenario {self.name!r}", problems)
+
+    def _repr_html_(self) -> str:
+        rows = [(query.name, _summary(query)) for query in self.queries]
+        rows += [
+            ("workers", f"{self.workers.count}, {self.workers.service_mean_ms:g} ms a buffer ({self.workers.service})"),
+            ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
+            ("duration", f"{self.duration_ms:,} ms, seed {self.seed}"),
+        ]
+        cells = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
+        return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
 
 
-def _follow(
-    operators: Sequence[object], origins: tuple[int, ...], ids: Mapping[str, int], inputs: dict[str, tuple[int, ...]]
-) -> tuple[int, ...]:
-    """The origins behind a chain; notes what each of its operators has declared."""
-    for operator in operators:
-        if isinstance(operator, Renumber | InOrder):
-            inputs[operator.name] = origins
-        if isinstance(operator, Renumber):
-            origins = (ids[operator.name],)
-    return origins
+def _summary(query: Query) -> str:
+    sources = ", ".join(" → ".join([source.name, *map(repr, source.operators)]) for source in query.sources)
+    last = "Emit()" if query.window is None else repr(query.window)
+    return " → ".join([sources, *map(repr, query.operators), last, *map(repr, query.output)])
+
+
+def _cross_problems(scenario: ProgressScenario) -> Iterator[Problem]:
+    """Mistakes that no single field shows."""
+    queries = Counter(query.name for query in scenario.queries)
+    sources = Counter(source.name for query in scenario.queries for source in query.sources)
+    for number, query in enumerate(scenario.queries):
+        if queries[query.name] > 1:
+            yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
+        for place, source in enumerate(query.sources):
+            if sources[source.name] > 1:
+                message = f"another source is called {source.name!r} too"
+                yield Problem(("queries", number, "sources", place, "name"), message)
+    for number, action in enumerate(scenario.script):
+        if isinstance(action, StallWorker):
+            if action.worker > scenario.workers.count:
+                message = f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
+                yield Problem(("script", number, "worker"), message)
+        elif action.source not in sources:
+            known = ", ".join(sorted(sources))
+            yield Problem(("script", number, "source"), f"no source is called {action.source!r}; there are: {known}")
+
+
+def rules_of(recording: Recording) -> ProgressRules | None:
+    """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
+    told = recording.scenario
+    if told is None:
+        return None
+    return ProgressRules(**{name: told[name] for name in ("chunk_base", "complete", "local") if name in told})

@@ -1,4 +1,4 @@
-"""N12: splitting a range changes nothing once all its parts are there."""
+"""A sequencer restores the order; N12: splitting a range changes nothing once all its parts are there."""
 
 from __future__ import annotations
 
@@ -6,8 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.progress.model.streams import origin_buffers
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.sequences import Range, RangeProgress, fracture
+from wmlab.progress.model.sequences import Range, RangeProgress, Sequencer, fracture
+
+
+@given(st.data())
+def test_a_sequencer_releases_every_buffer_in_order(data) -> None:
+    places = [((b.sequence, b.chunk), b.last) for b in data.draw(origin_buffers(base=1))]
+    state, released = Sequencer(), []
+    for place, last in data.draw(st.permutations(places)):
+        state, freed = state.take(place, last)
+        while freed is not None:
+            released.append(freed)
+            state, freed = state.ack(freed)
+    assert released == [place for place, _ in places]
 
 
 def run(parts) -> RangeProgress:
@@ -47,10 +60,11 @@ def test_the_watermark_is_the_running_maximum_of_the_gapless_run(marks, data) ->
         (lambda: run([Range((1,), (2,)), Range((1,), (2,))]), "have come before"),
         (lambda: run([Range((3,), (4,)), Range((3,), (4,))]), "have come before"),
         (lambda: run([Range((1,), (2,)), Range((2, 0), (3, 0))]), "does not line up"),
+        (lambda: Sequencer().ack((1, 1)), "is not in hand, nothing is"),
         (lambda: fracture(Range((1,), (3,)), 2), "cannot be split"),
         (lambda: fracture(Range((1,), (2,)), 0), "cannot be split"),
     ],
 )
-def test_what_does_not_add_up_is_refused(make, message: str) -> None:
+def test_what_makes_no_sense_is_refused(make, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         make()

@@ -1,1 +1,0 @@
-"""Query plans as validated values: queries, sources, operators, workers."""
