@@ -2,21 +2,16 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.charts.layout import Placed, spread, stagger, text_width, wrap
 
 
-def test_labels_far_apart_stay_where_they_are() -> None:
-    assert spread([10, 90, 50], gap=15, low=0, high=100) == [10, 90, 50]
-
-
-def test_labels_that_touch_part_evenly_and_keep_their_order() -> None:
+def test_labels_that_touch_part_evenly_in_their_order_and_inside() -> None:
+    assert spread([10, 90, 50], gap=10, low=0, high=100) == [10, 90, 50]
     assert spread([52, 50, 51], gap=10, low=0, high=100) == [61, 41, 51]
-
-
-def test_labels_stay_inside() -> None:
     assert spread([0, 1], gap=10, low=0, high=100) == [0, 10]
 
 
@@ -28,21 +23,18 @@ def test_spread_labels_never_overlap(wanted: list[int]) -> None:
     assert all(0 <= place <= 300 for place in places)
 
 
-def test_lone_labels_need_one_level() -> None:
-    levels, placed = stagger([0, 200], [50, 50], limit=300)
-    assert (levels, placed) == (1, [Placed(0, 0, 50, False), Placed(0, 200, 250, False)])
-
-
-def test_a_label_at_the_edge_stands_before_its_line() -> None:
-    assert stagger([290], [50], limit=300) == (1, [Placed(0, 240, 290, True)])
-
-
-def test_nothing_to_place_needs_no_level() -> None:
-    assert stagger([], [], limit=300) == (0, [])
-
-
-def test_a_label_without_room_is_left_out() -> None:
-    assert stagger([5, 250], [400, 20], limit=300) == (1, [None, Placed(0, 250, 270, False)])
+@pytest.mark.parametrize(
+    ("places", "widths", "placed"),
+    [
+        ([0, 200], [50, 50], (1, [Placed(0, 0, 50, False), Placed(0, 200, 250, False)])),
+        ([290], [50], (1, [Placed(0, 240, 290, True)])),
+        ([], [], (0, [])),
+        ([5, 250], [400, 20], (1, [None, Placed(0, 250, 270, False)])),
+    ],
+    ids=["lone labels need one level", "before its line at the edge", "nothing", "left out without room"],
+)
+def test_labels_stand_beside_their_lines(places: list[float], widths: list[float], placed: object) -> None:
+    assert stagger(places, widths, limit=300) == placed
 
 
 markers = st.lists(st.tuples(st.integers(0, 600), st.integers(20, 160)), max_size=14).map(sorted)

@@ -123,13 +123,13 @@ def _lane(bucket: int, rows: Sequence[Row]) -> str:
 
 def _gaps(rows: Sequence[Row], bucket: int, end_ms: int) -> list[tuple[int, int, int]]:
     """The stretches (bucket, from, to) in which nobody owned it."""
-    found, free_from = [], None
+    gaps, free_from = [], None
     for row in rows:
         if row["bucket"] == bucket:
             if free_from is not None and row["from_ms"] > free_from:
-                found.append((bucket, free_from, row["from_ms"]))
+                gaps.append((bucket, free_from, row["from_ms"]))
             free_from = row["to_ms"]
-    return [*found, (bucket, free_from, end_ms)] if free_from is not None and free_from < end_ms else found
+    return [*gaps, (bucket, free_from, end_ms)] if free_from is not None and free_from < end_ms else gaps
 
 
 def _owned(controller: str, role: str, rows: Sequence[Row], buckets: Sequence[int], end_ms: int) -> Blocks:

@@ -28,8 +28,8 @@ def holder_costs(table: Any, *, title: str | None = None) -> Chart:
     columns = plain_columns(table, _COLUMNS, chart="A chart of holders", example="recording.explain()")
     streams = sorted(set(columns["stream"]))
     if len(streams) != 1:
-        found = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
-        raise ChartError(f"One chart shows the holders of one stream; {found}.", remedy="Keep the rows of one stream.")
+        count = f"it has {len(streams)}: {', '.join(streams[:6])}" if streams else "it has no rows"
+        raise ChartError(f"One chart shows the holders of one stream; {count}.", remedy="Keep the rows of one stream.")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     rows.sort(key=lambda row: (-(row["cost_ms"] or 0), -row["held_ms"]))
     sentence = _sentence(streams[0], rows)
