@@ -166,6 +166,7 @@ def assert_sound(world: World) -> None:
     for watermark in watermarks:
         assert is_valid_cut(watermark["cut"], world.history)
         assert is_lineage_valid(watermark["cut"], world.history)
+        assert watermark["lower"] == min(watermark["writers"].values())
     for earlier, later in pairwise(watermarks):
         assert earlier["upper"] <= later["upper"]
         assert not behind_at_a_key(earlier["cut"], later["cut"], world.history.segments)
