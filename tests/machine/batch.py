@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 
 from tests.machine.judge import Findings, Found
 from wmlab.streams.checks.checks import INVARIANTS
+from wmlab.streams.checks.checks import TABLES as CHECKED
 from wmlab.streams.tables import TABLES as SCHEMAS
 
-TABLES: Final = tuple(sorted({"positions", *(table for rule in INVARIANTS.values() for table in rule.tables)}))
+TABLES: Final = tuple(sorted({"positions", *CHECKED}))
 """What Spark needs of a recording."""
 
 
@@ -40,8 +41,8 @@ class Batch:
 def judged_by_spark(frames: Mapping[str, DataFrame]) -> Findings:
     """What Spark's checks say about every stream, in the words of the second judge."""
     found: Findings = {}
-    for name, rule in INVARIANTS.items():
-        findings = rule.judge(*(frames[table] for table in rule.tables))
+    for name, invariant in INVARIANTS.items():
+        findings = invariant.findings(*(frames[table] for table in invariant.inputs))
         broken = F.sort_array(F.collect_list(F.when(F.col("ok") == F.lit(False), F.col("at_ms"))))
         summed = findings.groupBy("stream").agg(F.sum("judged").alias("judged"), broken.alias("broken"))
         for row in summed.where("judged > 0 or size(broken) > 0").collect():

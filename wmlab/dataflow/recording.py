@@ -29,14 +29,14 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     why_dropped = answers.why_dropped
 
     def check(self, spark: Any) -> Any:
-        """One verdict per invariant, K1 to K14; see `wmlab.dataflow.checks.recorded.check`."""
-        from wmlab.dataflow.checks.recorded import check
+        """One verdict per invariant, K1 to K14; see `wmlab.dataflow.checks.checks.check`."""
+        from wmlab.dataflow.checks.checks import check
 
         return check(self, spark)
 
     def coalesced(self, spark: Any) -> Any:
-        """The merged watermarks after every step, as a Spark DataFrame; see `wmlab.dataflow.checks.recorded`."""
-        from wmlab.dataflow.checks.recorded import coalesced
+        """The merged watermarks after every step, as a Spark DataFrame; see `wmlab.dataflow.spark.coalesced`."""
+        from wmlab.dataflow.checks.checks import coalesced
 
         return coalesced(self, spark)
 

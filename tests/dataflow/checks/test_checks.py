@@ -13,10 +13,9 @@ from pyspark.sql import SparkSession
 
 from tests.dataflow.checks.dataflows import Row, Tables, frames_of, rows_of
 from wmlab import dataflow as flow
-from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.core.spark.judge import VERDICT_COLUMNS
-from wmlab.dataflow.checks.checks import DATAFLOW_INVARIANTS, JUDGED, dataflow_verdict
+from wmlab.core.spark import verdict
+from wmlab.dataflow.checks.checks import INVARIANTS, TABLES, UNKNOWN_DATAFLOW, inputs_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 
@@ -48,14 +47,15 @@ def sound(until: int = 800, **fields: Any) -> Recording:
 SOUND = cache(sound)
 
 
-def verdict(spark: SparkSession, name: str, tables: Tables, rules: DataflowRules | None = None) -> Any:
-    (row,) = dataflow_verdict(name, frames_of(spark, tables), rules).collect()
+def checked(spark: SparkSession, name: str, tables: Tables, rules: DataflowRules | None = None) -> Any:
+    invariants = UNKNOWN_DATAFLOW if rules is None else INVARIANTS
+    (row,) = verdict.verdict(name, invariants[name], inputs_of(frames_of(spark, tables), rules)).collect()
     return row
 
 
 def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
     verdicts = SOUND().check(spark)
-    assert [one.invariant for one in verdicts] == list(DATAFLOW_INVARIANTS)
+    assert [one.invariant for one in verdicts] == list(INVARIANTS)
     assert {one.invariant: one.what for one in verdicts if one.verdict != "ok"} == {}
 
 
@@ -97,7 +97,7 @@ HZ: dict[str, tuple[Callable[[], Recording], str]] = {
 @pytest.mark.parametrize("name", HZ)
 def test_the_defects_of_the_shipped_code_are_found(spark: SparkSession, name: str) -> None:
     run, words = HZ[name][0](), HZ[name][1]
-    row = verdict(spark, name, rows_of(run, JUDGED), rules_of(run.dataflow))
+    row = checked(spark, name, rows_of(run, TABLES), rules_of(run.dataflow))
     assert row.verdict == "violated"
     assert words in row.what
 
@@ -212,38 +212,28 @@ BROKEN: dict[str, tuple[str, Callable[[Tables], None], str]] = {
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_promise_is_proved(spark: SparkSession, what: str) -> None:
     name, change, words = BROKEN[what]
-    tables = copy.deepcopy(rows_of(SOUND(), JUDGED))
+    tables = copy.deepcopy(rows_of(SOUND(), TABLES))
     change(tables)
-    row = verdict(spark, name, tables, rules_of(SOUND().dataflow))
+    row = checked(spark, name, tables, rules_of(SOUND().dataflow))
     assert (row.invariant, row.verdict) == (name, "violated")
     assert words in row.what
     assert 1 <= row.violations <= row.judged
     assert row.evidence
-    assert all(proof["table"] in JUDGED and json.loads(proof["row"]) for proof in row.evidence)
+    assert all(proof["table"] in TABLES and json.loads(proof["row"]) for proof in row.evidence)
 
 
 def test_a_run_that_was_stopped_is_judged_by_what_is_settled(spark: SparkSession) -> None:
     run = sound(queue_size=2, faults=(flow.Stall("w", at_ms=300), flow.Stall("j", at_ms=400)))
-    tables = rows_of(run, JUDGED)
+    tables = rows_of(run, TABLES)
     assert [row["outcome"] for row in tables["executions"]] == ["running"]
     for name in ("K10", "K11"):
-        row = verdict(spark, name, tables, rules_of(run.dataflow))
+        row = checked(spark, name, tables, rules_of(run.dataflow))
         assert (row.verdict, row.what) == ("ok", None)
 
 
 def test_what_nobody_tells_is_unknown(spark: SparkSession) -> None:
-    row = verdict(spark, "K12", {name: [] for name in JUDGED})
+    row = checked(spark, "K12", {name: [] for name in TABLES})
     assert (row.verdict, row.what) == (
         "unknown",
         "the recording does not tell its dataflow, as it has Python functions",
     )
-    assert tuple(row.asDict()) == VERDICT_COLUMNS
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [("K15", "no invariant 'K15'"), ("K1", "judged from the table 'items', which is not given")],
-)
-def test_what_cannot_be_asked_is_refused(name: str, message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        dataflow_verdict(name, {}, None)

@@ -12,12 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.progress.sim.plans import growing, query, scenario, source
-from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.core.spark.judge import VERDICT_COLUMNS
+from wmlab.core.spark import verdict
 from wmlab.core.spark.schemas import dataframe
 from wmlab.progress import Aggregate, Join, LoseBuffer, PlanScenario
-from wmlab.progress.checks.checks import JUDGED, PROGRESS_INVARIANTS, progress_verdict
+from wmlab.progress.checks.checks import INVARIANTS, TABLES, inputs_of
 from wmlab.progress.tables import PROGRESS_TABLES
 
 Rows = list[dict[str, Any]]
@@ -31,7 +30,7 @@ def recorded(**fields: Any) -> Recording:
 
 
 def tables_of(recording: Recording) -> Tables:
-    return {name: recording.table(name).to_pylist() for name in JUDGED}
+    return {name: recording.table(name).to_pylist() for name in TABLES}
 
 
 def judged(spark: SparkSession, name: str, tables: Tables, **options: Any) -> Any:
@@ -39,7 +38,7 @@ def judged(spark: SparkSession, name: str, tables: Tables, **options: Any) -> An
         table: dataframe(spark, pa.Table.from_pylist(rows, schema=PROGRESS_TABLES[table]))
         for table, rows in tables.items()
     }
-    (row,) = progress_verdict(name, frames, **options).collect()
+    (row,) = verdict.verdict(name, INVARIANTS[name], inputs_of(frames, **options)).collect()
     return row
 
 
@@ -48,7 +47,7 @@ SOUND = (query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500)),)
 
 def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
     verdicts = recorded(queries=SOUND, script=(LoseBuffer("a", 60),)).check(spark)
-    assert [verdict.invariant for verdict in verdicts] == list(PROGRESS_INVARIANTS)
+    assert [verdict.invariant for verdict in verdicts] == list(INVARIANTS)
     assert {verdict.invariant: verdict.what for verdict in verdicts if verdict.verdict != "ok"} == {
         "N12": "buffers are numbered by sequence and chunk, not by fractured ranges"
     }
@@ -131,19 +130,9 @@ def test_a_broken_promise_is_proved(spark: SparkSession, name: str) -> None:
     assert (row.invariant, row.verdict) == (name, "violated")
     assert words in row.what
     assert 1 <= row.violations < row.judged
-    assert all(proof["table"] in JUDGED and proof["row"].startswith("{") for proof in row.evidence)
+    assert all(proof["table"] in TABLES and proof["row"].startswith("{") for proof in row.evidence)
 
 
 def test_without_buffers_nothing_can_be_judged(spark: SparkSession) -> None:
     row = judged(spark, "N1", {"buffers": [], "windows_fired": []})
     assert (row.verdict, row.what) == ("unknown", "no buffer came to an operator")
-    assert tuple(row.asDict()) == VERDICT_COLUMNS
-
-
-@pytest.mark.parametrize(
-    ("name", "tables", "message"),
-    [("N13", {}, "no promise 'N13'"), ("N1", {}, "judged from the table 'buffers', which is not given")],
-)
-def test_what_cannot_be_asked_is_refused(name: str, tables: Any, message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        progress_verdict(name, tables)

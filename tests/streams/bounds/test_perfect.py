@@ -9,7 +9,7 @@ from operator import itemgetter
 from random import Random
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.streams.bounds.cases import Row, a_history
@@ -47,21 +47,20 @@ def _told(name: str, random: Random) -> Told:
     return Told(name, history, events)
 
 
-def event_rows(made: list[Told]) -> list[Row]:
-    return [
+def tables(spark: SparkSession, made: list[Told]) -> tuple[DataFrame, DataFrame]:
+    """The events and the segments."""
+    events = [
         {"stream": told.name, "segment_id": segment, "offset": end, "event_time": time}
         for told in made
-        for segment, events in told.events.items()
-        for end, time in events
+        for segment, ends in told.events.items()
+        for end, time in ends
     ]
-
-
-def segment_rows(made: list[Told]) -> list[Row]:
-    return [
+    segments = [
         {"stream": told.name, "segment_id": part.id, "low": float(part.keys.low), "high": float(part.keys.high)}
         for told in made
         for part in told.history.segments.values()
     ]
+    return frame(spark, events, EVENTS), frame(spark, segments, SEGMENTS)
 
 
 @pytest.mark.parametrize("events_per_cell", [2, 10_000])
@@ -72,9 +71,8 @@ def test_every_position_gets_the_smallest_time_to_come(
     made = histories(40, seed=1)
     asked = [(told, segment, offset) for told in made for segment in told.events for offset in range(0, 62, 3)]
     rows = [{"stream": told.name, "segment_id": part, "offset": at, "tag": "x"} for told, part, at in asked]
-    events, segments = frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
     positions = frame(spark, rows, POSITIONS)
-    found = perfect_watermark(positions, events, segments)
+    found = perfect_watermark(positions, *tables(spark, made))
     assert found.columns == [*positions.columns, "perfect_watermark"]
     answers = rows_of(found, "stream", "segment_id", "offset", "perfect_watermark")
     assert sorted(answers, key=itemgetter(0, 1, 2)) == sorted(
@@ -84,23 +82,11 @@ def test_every_position_gets_the_smallest_time_to_come(
 
 
 def test_positions_that_are_nowhere_are_kept(spark: SparkSession) -> None:
-    made = histories(3, seed=2)
-    rows = [
-        {"stream": stream, "segment_id": segment, "offset": offset, "tag": tag}
-        for tag, stream, segment, offset in [
-            ("no stream", None, 0, 5),
-            ("no segment", "s0", None, 5),
-            ("other stream", "elsewhere", 0, 5),
-            ("other segment", "s0", 10**12, 5),
-            ("twice", "elsewhere", 0, 5),
-            ("twice", "elsewhere", 0, 5),
-        ]
-    ]
-    positions = frame(spark, rows, POSITIONS)
-    found = perfect_watermark(
-        positions, frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
-    )
-    assert sorted(rows_of(found, "tag", "perfect_watermark")) == sorted((row["tag"], None) for row in rows)
+    nowhere = {"no stream": (None, 0), "no segment": ("s0", None), "other segment": ("s0", 10**12)}
+    rows = [*nowhere.items(), *[("twice in another stream", ("elsewhere", 0))] * 2]
+    positions = spark.createDataFrame([(*place, 5, tag) for tag, place in rows], POSITIONS)
+    found = perfect_watermark(positions, *tables(spark, histories(3, seed=2)))
+    assert sorted(rows_of(found, "tag", "perfect_watermark")) == sorted((tag, None) for tag, _ in rows)
 
 
 def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -> None:
@@ -116,8 +102,7 @@ def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -
             offsets |= {row["segment_id"]: None if row["finished"] else row["offset"] for row in update}
             to_come = [one.to_come(part, offset) for part, offset in offsets.items() if offset is not None]
             told.append((one.name, version, min((time for time in to_come if time is not None), default=None)))
-    events, segments = frame(spark, event_rows(made), EVENTS), frame(spark, segment_rows(made), SEGMENTS)
-    found = group_perfect_watermark(frame(spark, rows, CHANGES), events, segments)
+    found = group_perfect_watermark(frame(spark, rows, CHANGES), *tables(spark, made))
     assert found.columns == ["stream", "group", "version", "at_ms", "perfect_watermark"]
     by_version = itemgetter(0, 1)
     assert sorted(rows_of(found, "stream", "version", "perfect_watermark"), key=by_version) == sorted(
@@ -153,4 +138,4 @@ def test_slack(spark: SparkSession) -> None:
 def test_a_column_that_would_be_overwritten_is_refused(spark: SparkSession) -> None:
     positions = frame(spark, [], POSITIONS).withColumn("perfect_watermark", F.lit(1))
     with pytest.raises(ModelError, match="positions already has a column 'perfect_watermark'"):
-        perfect_watermark(positions, frame(spark, [], EVENTS), frame(spark, [], SEGMENTS))
+        perfect_watermark(positions, *tables(spark, []))

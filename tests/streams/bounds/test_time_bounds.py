@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.streams.bounds.cases import Row, Stream, streams
-from tests.streams.bounds.frames import POSITIONS, Logs, frame, rows_of
+from tests.streams.bounds.frames import POSITIONS, WATERMARKS, Logs, frame, rows_of
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.model.position import ReaderPosition
@@ -51,9 +51,7 @@ def test_unevenly_spread_cuts(spark: SparkSession) -> None:
         for seq, offset in enumerate(offsets)
     ]
     logs = Logs.of(spark, [])
-    watermarks = frame(
-        spark, marks, "stream string, seq long, lower long, upper long, emitted_ms long, cut map<long, long>"
-    )
+    watermarks = frame(spark, marks, WATERMARKS)
     asked = sorted({max(0, offset + step) for offset in offsets for step in (-1, 0, 1)} | {0})
     positions = frame(spark, [position("s", 0, offset) for offset in asked], POSITIONS)
     found = dict(rows_of(time_bounds(positions, watermarks, logs.segments), "offset", "lower_seq"))
@@ -101,17 +99,12 @@ def test_the_rows_are_neither_sorted_nor_shuffled(spark: SparkSession) -> None:
     assert all("BroadcastHashJoin [xxhash64" in line or "BroadcastHashJoin [CASE" in line for line in before_broadcasts)
 
 
-@pytest.mark.parametrize("column", ["lower", "Upper", "lower_seq"])
-def test_a_column_that_would_be_overwritten_is_refused(spark: SparkSession, column: str) -> None:
-    logs = Logs.of(spark, [])
-    positions = frame(spark, [], POSITIONS).withColumnRenamed("tag", column)
-    with pytest.raises(ModelError, match=f"positions already has a column '{column}'"):
-        time_bounds(positions, logs.watermarks, logs.segments)
-
-
-def test_a_missing_column_is_named(spark: SparkSession) -> None:
+def test_a_column_that_is_missing_or_would_be_overwritten_is_refused(spark: SparkSession) -> None:
     logs = Logs.of(spark, [])
     positions = frame(spark, [], POSITIONS)
+    for column in ("lower", "Upper", "lower_seq"):
+        with pytest.raises(ModelError, match=f"positions already has a column '{column}'"):
+            time_bounds(positions.withColumnRenamed("tag", column), logs.watermarks, logs.segments)
     with pytest.raises(ModelError, match="positions has no column 'offset'"):
         time_bounds(positions.drop("offset"), logs.watermarks, logs.segments)
     with pytest.raises(ModelError, match="watermarks has no column 'cut'"):

@@ -1,4 +1,4 @@
-"""The verdicts of the judge as one value: what holds in a recording, what does not, and the rows that prove it."""
+"""The verdicts of a check as one value: what holds in a recording, what does not, and the rows that prove it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Verdicts(TableAnswer[Verdict]):
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Verdicts:
-        """From the rows of `wmlab.streams.checks.checks.verdict` for the recording called `name`."""
+        """From the rows of `wmlab.core.spark.verdict.verdict` for the recording called `name`."""
         verdicts = []
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())

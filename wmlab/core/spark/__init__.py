@@ -1,1 +1,1 @@
-"""Spark: the session, schemas, and the judge that all models share."""
+"""Spark: the session, schemas, and the invariants, findings and verdicts that the checks of all models share."""

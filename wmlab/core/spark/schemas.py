@@ -1,10 +1,12 @@
-"""The tables of a recording as Spark schemas: one definition, seen from Spark.
+"""The tables of a recording as DataFrames: their schemas, and the columns that functions of this package need and add.
 
-Each field carries the metadata of its column: `about`, and `unit` where it has one.
+Each field of a schema carries the metadata of its column: `about`, and `unit` where it has one. A needed column that is
+missing, and an added one that is there already, are refused before a plan is built; nothing is executed for that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +23,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from wmlab.core.errors import ModelError
+
 _SIMPLE: Final[dict[pa.DataType, DataType]] = {
     pa.int64(): LongType(),
     pa.float64(): DoubleType(),
@@ -34,18 +38,20 @@ def _spark_type(kind: pa.DataType) -> DataType:
         return MapType(_spark_type(kind.key_type), _spark_type(kind.item_type), valueContainsNull=True)
     if pa.types.is_list(kind):
         return ArrayType(_spark_type(kind.value_type), containsNull=True)
+    if pa.types.is_struct(kind):
+        return spark_schema(kind)
     return _SIMPLE[kind]
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of a table of a recording."""
+def spark_schema(schema: Iterable[pa.Field]) -> StructType:
+    """The Spark schema of a table of a recording, or of other fields."""
     return StructType(
         [
             StructField(
                 field.name,
                 _spark_type(field.type),
                 field.nullable,
-                {key.decode(): text.decode() for key, text in field.metadata.items()},
+                {key.decode(): text.decode() for key, text in (field.metadata or {}).items()},
             )
             for field in schema
         ]
@@ -58,3 +64,32 @@ def dataframe(spark: SparkSession, table: pa.Table) -> DataFrame:
     The chunks are joined first: PySpark 4.3 stops reading an Arrow table at its first empty chunk.
     """
     return spark.createDataFrame(table.combine_chunks(), spark_schema(table.schema))
+
+
+def require(frame: DataFrame, name: str, columns: Iterable[str]) -> None:
+    """Refuse a DataFrame that lacks a needed column or has it twice.
+
+    `name` says which argument it was. Raises `ModelError`. Names are compared as Spark does, without regard to case.
+    """
+    present = [column.lower() for column in frame.columns]
+    for column in columns:
+        if present.count(column) == 0:
+            raise ModelError(
+                f"{name} has no column {column!r}; it has {', '.join(frame.columns) or 'none'}.",
+                remedy=f"Give {name} with the columns of the table of that name in a recording.",
+            )
+        if present.count(column) > 1:
+            raise ModelError(
+                f"{name} has the column {column!r} {present.count(column)} times.",
+                remedy="Rename or drop one of the two before asking.",
+            )
+
+
+def refuse(frame: DataFrame, name: str, columns: Container[str]) -> None:
+    """Refuse a DataFrame that already has a column which the function adds; as `require`."""
+    for column in frame.columns:
+        if column.lower() in columns:
+            raise ModelError(
+                f"{name} already has a column {column!r}, which the answer would add.",
+                remedy=f"Rename it first, for example {name}.withColumnRenamed({column!r}, 'my_{column}').",
+            )

@@ -124,8 +124,8 @@ def _require_java() -> None:
 
 def _java_version(java: str) -> str:
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"one that does not run ({error})"
-    version = re.search(r'version "([^"]+)"', told)
+    version = re.search(r'version "([^"]+)"', shown)
     return version[1] if version else "one that tells no version"

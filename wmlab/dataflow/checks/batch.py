@@ -19,20 +19,18 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.findings import findings, row_of, say, unjudged
+from wmlab.core.spark.verdict import SO_FAR, findings, row_of, undecided
 from wmlab.dataflow.checks.items import field, on_time_rows, progress_of, put_items
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
 from wmlab.dataflow.model.window import SessionWindow
 from wmlab.dataflow.model.window import Window as WindowRule
-from wmlab.dataflow.sim.rules import RecordedRule
+from wmlab.dataflow.sim.rules import DataflowRules, RecordedRule
 
-WINDOW_COLUMNS: Final = ("stream", "execution", "instance", "start", "end", "row")
-JOIN_COLUMNS: Final = ("stream", "execution", "instance", "padded", "time", "row")
 PLACE: Final = ("stream", "execution", "instance")
-Batches = Iterable[pa.RecordBatch]
 Values = tuple[Any, ...]
 
 
@@ -65,18 +63,25 @@ def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
     if isinstance(rule, StreamJoin):
         raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
     columns = window.inputs[0]
-    instance = F.col("instance") if window.one_stage else F.lit(None).cast("long")
     groups = {f"_group{n}": field(columns[place]) for n, place in enumerate(rule.group)}
-    timed = {"instance": instance, "_time": field(columns[rule.time]).cast("long")}
+    timed = {"instance": _instance(window), "_time": field(columns[rule.time]).cast("long")}
     placed, by = _placed(rows.withColumns(timed | groups), rule, tuple(groups))
-    texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda one: one["row"])
+    texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
     if isinstance(rule, SessionWindow):
         bounds = F.min("_time").alias("start"), (F.max("_time") + rule.timeout).alias("end")
         found = placed.groupBy(*by).agg(*bounds, texts.alias("rows"))
     else:
         found = placed.groupBy(*by).agg(texts.alias("rows"))
-    shape = "stream string, execution long, instance long, start long, end long, row string"
-    return found.select(*WINDOW_COLUMNS[:-1], "rows").mapInArrow(_aggregating(window, rule), shape)
+
+    def result(held: dict[str, Any]) -> Values:
+        taken = [_values(text, columns) for text in held["rows"]]
+        accumulators = created(rule.aggregates)
+        for values in taken:
+            accumulators = accumulated(rule.aggregates, accumulators, values)
+        group, aggregates = group_of(taken[0], rule.group), finished(rule.aggregates, accumulators)
+        return held["start"], held["end"], *group, *aggregates
+
+    return _with_rows(found.select(*PLACE, "start", "end", "rows"), ("rows",), window.columns, result)
 
 
 def _placed(
@@ -87,7 +92,7 @@ def _placed(
         lane = Window.partitionBy(*PLACE, *groups).orderBy("_time", "taken")
         gap = F.coalesce(F.col("_time") - F.lag("_time").over(lane) >= rule.timeout, F.lit(True))
         opened = rows.withColumn("_opens", gap.cast("long"))
-        number = F.sum("_opens").over(lane.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+        number = F.sum("_opens").over(lane.rowsBetween(*SO_FAR))
         return opened.withColumn("_session", number), (*PLACE, *groups, "_session")
     size, slide = rule.shape.size, rule.shape.slide
     first = F.col("_time") - F.pmod("_time", F.lit(slide)) + slide
@@ -96,56 +101,42 @@ def _placed(
     return placed, (*PLACE, *groups, "start", "end")
 
 
-def _aggregating(window: RecordedRule, rule: WindowRule | SessionWindow) -> Callable[[Batches], Any]:
-    """The results of windows, given with the rows that they hold in the order in which these were taken."""
-
-    def result(start: int, end: int, texts: list[str]) -> str:
-        rows = [_values(text, window.inputs[0]) for text in texts]
-        accumulators = created(rule.aggregates)
-        for values in rows:
-            accumulators = accumulated(rule.aggregates, accumulators, values)
-        group, aggregates = group_of(rows[0], rule.group), finished(rule.aggregates, accumulators)
-        return _text(window.columns, (start, end, *group, *aggregates))
-
-    def results(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            parts = (batch[name].to_pylist() for name in ("start", "end", "rows"))
-            yield _with_rows(batch, [result(*one) for one in zip(*parts, strict=True)], WINDOW_COLUMNS)
-
-    return results
-
-
 def join_of(rows: DataFrame, join: RecordedRule) -> DataFrame:
-    """As `join_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.items.on_time_rows` gives, with
-    `sure`.
+    """As `join_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.items.on_time_rows` gives, with `sure`.
 
-    `sure` tells rows and pairs of them whose turn has come for certain. Rows without a partner are looked for among
+    That tells rows and pairs of them whose turn has come for certain. Rows without a partner are looked for among
     those alone.
     """
     rule = join.rule
     if not isinstance(rule, StreamJoin):
         raise ModelError(f"{join.vertex!r} is no join.", remedy="Ask windows_of_on_time_rows.")
     sides = [rows.where(F.col("edge") == side) for side in (LEFT, RIGHT)]
-    pairs = _candidates(rule, *sides).mapInArrow(_meeting(join, rule.condition), _PAIRS)
+    condition = rule.condition
+
+    def joined(pair: dict[str, Any]) -> Values | None:
+        values = *_values(pair["left_row"], join.inputs[LEFT]), *_values(pair["right_row"], join.inputs[RIGHT])
+        return values if condition(values) is True else None
+
+    pairs = _with_rows(_candidates(rule, *sides), ("left_row", "right_row"), join.columns, joined)
     found = pairs.select(*PLACE, F.lit(False).alias("padded"), F.lit(None).cast("long").alias("time"), "sure", "row")
     if rule.outer is None:
         return found
-    place = "left_taken" if rule.outer == LEFT else "right_taken"
+    outer, place = rule.outer, ("left_taken", "right_taken")[rule.outer]
+
+    def padded(alone: dict[str, Any]) -> Values:
+        values = _values(alone["row"], join.inputs[outer])
+        return values + nulls if outer == LEFT else nulls + values
+
+    nulls = (None,) * len(join.inputs[1 - outer])
     partnered = pairs.where("sure").select(*PLACE, F.col(place).alias("taken")).distinct()
-    alone = sides[rule.outer].where("sure").join(partnered, [*PLACE, "taken"], "left_anti")
-    shape = "stream string, execution long, instance long, time long, row string"
-    padded = alone.select(*PLACE, "time", "row").mapInArrow(_padding(join, rule.outer), shape)
-    return found.unionByName(padded.withColumns({"padded": F.lit(True), "sure": F.lit(True)}))
-
-
-_PAIRS: Final = (
-    "stream string, execution long, instance long, left_taken long, right_taken long, sure boolean, row string"
-)
+    alone = sides[outer].where("sure").join(partnered, [*PLACE, "taken"], "left_anti")
+    rows_alone = _with_rows(alone.select(*PLACE, "time", "row"), ("row",), join.columns, padded)
+    return found.unionByName(rows_alone.withColumns({"padded": F.lit(True), "sure": F.lit(True)}))
 
 
 def _candidates(rule: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
     """The pairs of an instance that the bounds between the lowest keys of both sides leave."""
-    one, two = (
+    lefts, rights = (
         side.select(*PLACE, *(F.col(name).alias(f"{which}_{name}") for name in ("taken", "time", "sure", "row")))
         for which, side in (("left", left), ("right", right))
     )
@@ -154,13 +145,13 @@ def _candidates(rule: StreamJoin, left: DataFrame, right: DataFrame) -> DataFram
     ahead = rule.bounds.get(key_right, {}).get(key_left)
     both = F.col("left_sure") & F.col("right_sure")
     if back is None or ahead is None:
-        return one.join(two, list(PLACE)).withColumn("sure", both)
+        return lefts.join(rights, list(PLACE)).withColumn("sure", both)
     # right.time is in [left.time - back, left.time + ahead]: equal cells first, the exact bounds as the rest.
     width = max(1, back + ahead)
     low, high = F.col("left_time") - back, F.col("left_time") + ahead
     cells = F.sequence(_cell(low, width), _cell(F.greatest(low, high), width), F.lit(width))
-    spread = one.withColumn("_cell", F.explode(cells))
-    gathered = two.withColumn("_cell", _cell(F.col("right_time"), width))
+    spread = lefts.withColumn("_cell", F.explode(cells))
+    gathered = rights.withColumn("_cell", _cell(F.col("right_time"), width))
     return (
         spread.join(gathered, [*PLACE, "_cell"]).where(F.col("right_time").between(low, high)).withColumn("sure", both)
     )
@@ -170,40 +161,24 @@ def _cell(time: Column, width: int) -> Column:
     return time - F.pmod(time, F.lit(width))
 
 
-def _meeting(join: RecordedRule, condition: Callable[[Values], bool | None]) -> Callable[[Batches], Any]:
-    """The candidates that meet the condition, with the joined row."""
+def _with_rows(
+    frame: DataFrame, taken: tuple[str, ...], names: tuple[str, ...], result: Callable[[dict[str, Any]], Any]
+) -> DataFrame:
+    """The rows of a frame that have a result, with that as `row`, the JSON text of the `names`, instead of `taken`."""
+    kept = [T.StructField(field.name, field.dataType) for field in frame.schema if field.name not in taken]
 
-    def meeting(batches: Batches) -> Iterator[pa.RecordBatch]:
+    def rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            pairs = zip(batch["left_row"].to_pylist(), batch["right_row"].to_pylist(), strict=True)
-            joined = [(*_values(one, join.inputs[LEFT]), *_values(two, join.inputs[RIGHT])) for one, two in pairs]
-            meets = [condition(values) is True for values in joined]
-            texts = [_text(join.columns, values) for values, met in zip(joined, meets, strict=True) if met]
-            yield _with_rows(batch.filter(pa.array(meets, pa.bool_())), texts, _PAIR_COLUMNS)
+            results = [result(row) for row in batch.to_pylist()]
+            texts = [
+                None if values is None else json.dumps(dict(zip(names, values, strict=True)), ensure_ascii=False)
+                for values in results
+            ]
+            columns = {field.name: batch[field.name] for field in kept}
+            yield pa.RecordBatch.from_pydict(columns | {"row": pa.array(texts, pa.string())})
 
-    return meeting
-
-
-_PAIR_COLUMNS: Final = (*PLACE, "left_taken", "right_taken", "sure", "row")
-
-
-def _padding(join: RecordedRule, side: int) -> Callable[[Batches], Any]:
-    """The rows of one side with nulls in place of the other."""
-    nulls = (None,) * len(join.inputs[1 - side])
-
-    def padding(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = [_values(text, join.inputs[side]) for text in batch["row"].to_pylist()]
-            texts = [_text(join.columns, row + nulls if side == LEFT else nulls + row) for row in rows]
-            yield _with_rows(batch, texts, (*PLACE, "time", "row"))
-
-    return padding
-
-
-def _with_rows(batch: pa.RecordBatch, texts: list[str], columns: tuple[str, ...]) -> pa.RecordBatch:
-    """The named columns of a batch, of which `row` is now `texts`."""
-    arrays = [pa.array(texts, pa.string()) if name == "row" else batch[name] for name in columns]
-    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+    schema = T.StructType([*kept, T.StructField("row", T.StringType())])
+    return frame.mapInArrow(rows, schema).where("row is not null")
 
 
 def _values(text: str, columns: tuple[str, ...]) -> Values:
@@ -211,34 +186,30 @@ def _values(text: str, columns: tuple[str, ...]) -> Values:
     return tuple(row[column] for column in columns)
 
 
-def _text(columns: tuple[str, ...], values: Values) -> str:
-    return json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False)
-
-
 _DIGITS: Final = 9
 _PARTS: Final = ("least", "most", "came")
 
 
 def windows_equal_batch(
-    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: tuple[RecordedRule, ...]
+    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: DataflowRules
 ) -> DataFrame:
     """K10: the results of a window or session are those of the batch query; one finding per result."""
-    mine = [rule for rule in rules if not isinstance(rule.rule, StreamJoin)]
+    mine = [rule for rule in rules.results.values() if not isinstance(rule.rule, StreamJoin)]
     return _all([_windows(items, queues, drops, executions, rule) for rule in mine], executions)
 
 
 def joins_equal_batch(
-    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: tuple[RecordedRule, ...]
+    items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: DataflowRules
 ) -> DataFrame:
     """K11: the results of a join are those of the batch query; one finding per result."""
-    mine = [rule for rule in rules if isinstance(rule.rule, StreamJoin)]
+    mine = [rule for rule in rules.results.values() if isinstance(rule.rule, StreamJoin)]
     return _all([_joined(items, queues, drops, executions, rule) for rule in mine], executions)
 
 
 def _all(found: list[DataFrame], executions: DataFrame) -> DataFrame:
     restarted = executions.where(F.col("snapshot").isNotNull() & F.lit(bool(found)))
-    told = unjudged(restarted, F.lit("the execution began from a snapshot, whose rows are not in its tables"))
-    return reduce(DataFrame.unionByName, found, told)
+    why = undecided(restarted, F.lit("the execution began from a snapshot, whose rows are not in its tables"))
+    return reduce(DataFrame.unionByName, found, why)
 
 
 def _windows(
@@ -280,21 +251,21 @@ _SURE: Final = "completed or taken_ms < busy_ms"
 
 def _times(at_ms: Column | None = None, **counts: Column | int) -> list[Column]:
     """How often a result has to come at least and at most, and how often it came, and when."""
-    found = [_long(counts.get(name, 0)).alias(name) for name in _PARTS]
-    return [*found, _long(at_ms).alias("at_ms")]
-
-
-def _long(value: Column | int | None) -> Column:
-    return (value if isinstance(value, Column) else F.lit(value)).cast("long")
+    values = {name: counts.get(name, 0) for name in _PARTS} | {"at_ms": at_ms}
+    return [
+        (value if isinstance(value, Column) else F.lit(value)).cast("long").alias(name)
+        for name, value in values.items()
+    ]
 
 
 def _results(items: DataFrame, queues: DataFrame, rule: RecordedRule) -> DataFrame:
     """What left the vertex: stream, execution, instance (null for a window in two stages), put_ms, row."""
-    left = put_items(items, queues).where(
-        (F.col("kind") == "event") & (F.col("vertex") == rule.vertex) & F.col("first")
-    )
-    instance = F.col("instance") if rule.one_stage else F.lit(None).cast("long")
-    return left.select("stream", "execution", instance.alias("instance"), "put_ms", "row")
+    left = put_items(items, queues).where("first and kind = 'event'").where(F.col("vertex") == rule.vertex)
+    return left.select("stream", "execution", _instance(rule).alias("instance"), "put_ms", "row")
+
+
+def _instance(rule: RecordedRule) -> Column:
+    return F.col("instance") if rule.one_stage else F.lit(None).cast("long")
 
 
 def _compared(results: DataFrame, rule: RecordedRule) -> DataFrame:
@@ -303,12 +274,14 @@ def _compared(results: DataFrame, rule: RecordedRule) -> DataFrame:
     both = results.groupBy(*PLACE, alike.alias("result")).agg(
         *(F.sum(name).alias(name) for name in _PARTS), F.min("at_ms").alias("at_ms"), F.min("row").alias("row")
     )
-    judged = both.where("least > 0 or came > 0").withColumn("vertex", F.lit(rule.vertex))
     times = F.when(F.col("came") < F.col("least"), F.col("least")).otherwise(F.col("most"))
-    what = say(rule.vertex, " gave ", F.col("came"), " of ", F.col("row"), ", where its on-time rows give ", times)
-    proof = row_of("items", "vertex", "execution", "instance", "row", "came", times.alias("batch"))
-    ok = F.col("came").between(F.col("least"), F.col("most"))
-    return findings(judged, ok=ok, at_ms=F.col("at_ms"), what=what, evidence=[proof])
+    return findings(
+        both.where("least > 0 or came > 0").withColumns({"vertex": F.lit(rule.vertex), "batch": times}),
+        ok=F.col("came").between(F.col("least"), F.col("most")),
+        at_ms="at_ms",
+        what="{vertex} gave {came} of {row}, where its on-time rows give {batch}",
+        evidence=[row_of("items", "vertex", "execution", "instance", "row", "came", "batch")],
+    )
 
 
 def _alike(row: str | None) -> str | None:

@@ -1,7 +1,7 @@
-"""The invariants K1 to K14 of dataflows, and the verdict on each from the tables of a recording.
+"""The check of a recorded dataflow: the invariants K1 to K14, from the tables of its recording; and merged watermarks.
 
-What merging let through, what was dropped and what came out is recorded, and held against what stood on the queues: the
-merged watermarks are computed anew as the documents have them, windows and joins by batch queries over the on-time
+What merging let through, what was dropped and what came out is recorded, and compared with what stood on the queues:
+the merged watermarks are computed anew as the documents have them, windows and joins by batch queries over the on-time
 rows. So a recording of mode `hz` shows its defects where they had an effect.
 
 Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of what they guarantee.
@@ -9,15 +9,19 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from wmlab.core.errors import ModelError
-from wmlab.core.spark.judge import Invariant, summed
+from wmlab.core.answers.verdicts import Verdicts
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+from wmlab.core.spark import verdict
+from wmlab.core.spark.verdict import Invariant
+from wmlab.dataflow.checks import coalesced as merging
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
-from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.checks.marks import (
     idle_once,
     idle_when_all_are,
@@ -34,124 +38,95 @@ from wmlab.dataflow.checks.rows import (
     on_time_stays_on_time,
     within_limits,
 )
-from wmlab.dataflow.sim.rules import DataflowRules
+from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
+from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 _NO_STEP: Final = "nothing was merged"
-_ROWS: Final = ("items", "queues", "coalescing", "vertices")
-_RESULTS: Final = ("items", "queues", "drops", "executions", "rules")
 
-DATAFLOW_INVARIANTS: Final[Mapping[str, Invariant]] = {
+INVARIANTS: Final[Mapping[str, Invariant]] = {
     "K1": Invariant(
         "the watermarks of a key strictly increase on every queue",
         marks_increase,
-        ("items", "queues"),
         "no queue had two watermarks of a key",
     ),
     "K2": Invariant(
-        "merging lets one idle message through until an input is active again",
-        idle_once,
-        ("coalescing",),
-        "no merging became idle",
+        "merging lets one idle message through until an input is active again", idle_once, "no merging became idle"
     ),
     "K3": Invariant(
-        "merging lets the lowest watermark of the active inputs through, and never goes back",
-        marks_merged,
-        ("coalescing", "merged"),
-        _NO_STEP,
+        "merging lets the lowest watermark of the active inputs through, and never goes back", marks_merged, _NO_STEP
     ),
     "K4": Invariant(
-        "merging says idle when its last active input is idle or ends, and only then",
-        idle_when_all_are,
-        ("coalescing", "merged"),
-        _NO_STEP,
+        "merging says idle when its last active input is idle or ends, and only then", idle_when_all_are, _NO_STEP
     ),
     "K5": Invariant(
         "every watermark that an edge lets through reaches the merging of all edges",
         reaches_the_instance,
-        ("coalescing", "executions"),
         "no edge let a watermark through",
     ),
     "K6": Invariant(
         "every merged watermark leaves a vertex that hands watermarks on",
         leaves_the_instance,
-        ("coalescing", "items", "queues", "vertices", "executions"),
         "no such vertex merged a watermark",
     ),
     "K7": Invariant(
         "a row that is on time on input is on time on output",
         on_time_stays_on_time,
-        _ROWS,
         "no row with a time went through a vertex",
     ),
-    "K8": Invariant("a row that is late on input is late on output", late_stays_late, _ROWS, "no row came in late"),
-    "K9": Invariant(
-        "a row is dropped only when it is below the watermark",
-        drops_by_rule,
-        ("drops", "coalescing", "vertices", "executions"),
-        "no row was dropped",
-    ),
+    "K8": Invariant("a row that is late on input is late on output", late_stays_late, "no row came in late"),
+    "K9": Invariant("a row is dropped only when it is below the watermark", drops_by_rule, "no row was dropped"),
     "K10": Invariant(
         "windows are those of a batch query over the on-time rows",
         windows_equal_batch,
-        _RESULTS,
         "no window or session gave a result, or had to",
     ),
     "K11": Invariant(
-        "joins are those of a batch query over the on-time rows",
-        joins_equal_batch,
-        _RESULTS,
-        "no join gave a result, or had to",
+        "joins are those of a batch query over the on-time rows", joins_equal_batch, "no join gave a result, or had to"
     ),
-    "K12": Invariant(
-        "no window or join holds more than its limit",
-        within_limits,
-        ("state", "rules"),
-        "nothing with a limit held rows",
-    ),
+    "K12": Invariant("no window or join holds more than its limit", within_limits, "nothing with a limit held rows"),
     "K13": Invariant(
         "every row makes one call, and no more calls are in flight than the capacity",
         calls_consistent,
-        ("calls", "items", "queues", "executions", "capacities"),
         "no call was made",
     ),
     "K14": Invariant(
-        "an idle message overtakes no call in flight",
-        idle_overtakes_no_call,
-        ("calls", "items", "queues", "coalescing"),
-        "no asynchronous vertex became idle",
+        "an idle message overtakes no call in flight", idle_overtakes_no_call, "no asynchronous vertex became idle"
     ),
 }
 """What a recording of a dataflow has to keep, by name."""
-JUDGED: Final = (
-    "items", "queues", "coalescing", "vertices", "executions", "drops", "state", "calls",
-)  # fmt: skip
-"""The tables of a recording from which that is judged."""
-_OF_THE_DATAFLOW: Final = ("rules", "capacities")
+UNKNOWN_DATAFLOW: Final = {
+    name: replace(invariant, no_data="the recording does not tell its dataflow, as it has Python functions")
+    if "rules" in invariant.inputs
+    else invariant
+    for name, invariant in INVARIANTS.items()
+}
+"""The same, where nobody knows the rules of the dataflow."""
+TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "drops", "state", "calls")
+"""The tables of a recording that this takes."""
 
 
-def dataflow_verdict(name: str, tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> DataFrame:
-    """The verdict on one invariant, "K1" to "K14", over a recorded dataflow: exactly one row.
+def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
+    """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
+    merged = merging.coalesced(tables["items"], tables["queues"], tables["coalescing"])
+    return {**tables, "merged": merged, "rules": rules or DataflowRules()}
 
-    `tables` are the recording's tables by name, `rules` what they do not say of its dataflow; None if nobody
-    knows, and then what needs it is "unknown". Columns as `wmlab.streams.checks.checks.verdict`. Nothing is executed
-    here. Raises `ModelError` for another name or a missing table.
+
+def check(recording: Recording, spark: SparkSession) -> Verdicts:
+    """One verdict per invariant, K1 to K14, with the rows that prove a violation; from the tables, by Spark."""
+    tables = {name: recording.spark(spark, name) for name in TABLES}
+    try:
+        rules = rules_of(dataflow_of(recording, DataflowScenario))
+    except RecordingError:
+        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None))
+    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules))
+
+
+def coalesced(recording: Recording, spark: SparkSession) -> DataFrame:
+    """What merging had come to after every step of a recorded dataflow; see `wmlab.dataflow.spark.coalesced`.
+
+    With the deviations of the dataflow, so that a recording of mode `hz` is followed as it was. Raises `RecordingError`
+    if it was no dataflow.
     """
-    if name not in DATAFLOW_INVARIANTS:
-        known = ", ".join(DATAFLOW_INVARIANTS)
-        raise ModelError(f"There is no invariant {name!r} of dataflows.", remedy=f"Ask for one of {known}.")
-    if missing := [table for table in JUDGED if table not in tables]:
-        raise ModelError(
-            f"{name} is judged from the table {missing[0]!r}, which is not given.",
-            remedy=f"Give the tables {', '.join(JUDGED)}.",
-        )
-    rule = DATAFLOW_INVARIANTS[name]
-    if rules is None and any(table in _OF_THE_DATAFLOW for table in rule.tables):
-        why = "the recording does not tell its dataflow, as it has Python functions"
-        rule = Invariant(rule.statement, rule.judge, rule.tables, why)
-    vertex_rules = rules or DataflowRules()
-    made: dict[str, Callable[[], object]] = {
-        "merged": lambda: coalesced(tables["items"], tables["queues"], tables["coalescing"]),
-        "rules": lambda: tuple(vertex_rules.results.values()),
-        "capacities": lambda: vertex_rules.capacities,
-    }
-    return summed(name, rule, rule.judge(*(made[one]() if one in made else tables[one] for one in rule.tables)))
+    dataflow = dataflow_of(recording, DataflowScenario, stand_ins=True)
+    tables = [recording.spark(spark, name) for name in ("items", "queues", "coalescing")]
+    return merging.coalesced(*tables, deviations=dataflow.rules)

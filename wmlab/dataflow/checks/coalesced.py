@@ -19,7 +19,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.inputs import require
+from wmlab.core.spark.schemas import require
+from wmlab.core.spark.verdict import BEFORE, SO_FAR
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 
@@ -32,10 +33,8 @@ STEP_COLUMNS: Final = (
 LANE: Final = ("stream", "execution", "vertex", "instance", "level", "edge")
 """What merges on its own: an edge of an instance, or all edges of it."""
 _STEP: Final = (*LANE, "place", "at_ms", "taken", "input", "stimulus", "key", "value")
-_ASKED: Final = ("watermark", "idle", "done")
+_SPECIAL: Final = ("watermark", "idle", "done")
 _STATUS: Final = ("active", "idle", "done")
-_SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
-_BEFORE: Final = (Window.unboundedPreceding, -1)
 
 
 def coalesced(
@@ -61,28 +60,17 @@ def coalesced(
     require(items, "items", ITEM_COLUMNS)
     require(queues, "queues", QUEUE_COLUMNS)
     require(coalescing, "coalescing", STEP_COLUMNS)
-    edges, inputs = _edges(queues), _inputs(queues)
-    told = _told(coalescing, "global").join(F.broadcast(edges), ["stream", "vertex", "instance"])
-    if deviations.event_after_special:
-        of_edges = _told(coalescing, "edge").join(F.broadcast(inputs), ["stream", "vertex", "instance", "edge"])
-    else:
-        of_edges = _taken(items, queues).join(F.broadcast(inputs), ["stream", "vertex", "instance", "edge"])
-    return _merged(of_edges.unionByName(told), deviations)
+    named = queues.withColumnsRenamed({"target": "vertex", "target_instance": "instance"})
+    instance = ["stream", "vertex", "instance"]
+    edges = named.groupBy(*instance).agg(F.collect_set("edge").alias("inputs"))
+    inputs = named.groupBy(*instance, "edge").agg(F.collect_set("input").alias("inputs"))
+    came = _recorded(coalescing, "edge") if deviations.event_after_special else _taken(items, queues)
+    of_edges = came.join(F.broadcast(inputs), [*instance, "edge"])
+    of_instances = _recorded(coalescing, "global").join(F.broadcast(edges), instance)
+    return _merged(of_edges.unionByName(of_instances), deviations)
 
 
-def _inputs(queues: DataFrame) -> DataFrame:
-    """The queues of every edge of every instance: `inputs`."""
-    named = queues.select("stream", F.col("target").alias("vertex"), F.col("target_instance").alias("instance"), "*")
-    return named.groupBy("stream", "vertex", "instance", "edge").agg(F.collect_set("input").alias("inputs"))
-
-
-def _edges(queues: DataFrame) -> DataFrame:
-    """The edges of every instance: `inputs`."""
-    named = queues.select("stream", F.col("target").alias("vertex"), F.col("target_instance").alias("instance"), "edge")
-    return named.groupBy("stream", "vertex", "instance").agg(F.collect_set("edge").alias("inputs"))
-
-
-def _told(coalescing: DataFrame, level: str) -> DataFrame:
+def _recorded(coalescing: DataFrame, level: str) -> DataFrame:
     """What came on the inputs of a level, by the steps that were recorded."""
     steps = coalescing.where(F.col("level") == level)
     return steps.select(*LANE, F.col("step").alias("place"), "at_ms", "taken", "input", "stimulus", "key", "value")
@@ -93,26 +81,14 @@ def _taken(items: DataFrame, queues: DataFrame) -> DataFrame:
 
     Of an unbroken run of events only the first can end an idleness, and only behind something else.
     """
-    told = items.where(F.col("taken").isNotNull() & F.col("kind").isin("event", *_ASKED))
+    taken = items.where(F.col("taken").isNotNull() & F.col("kind").isin("event", *_SPECIAL))
     along = Window.partitionBy("stream", "execution", "queue").orderBy("taken")
-    run = told.withColumn("_before", F.lag("kind").over(along))
+    run = taken.withColumn("_before", F.lag("kind").over(along))
     steps = run.where((F.col("kind") != "event") | F.col("_before").isin("idle", "watermark"))
-    places = F.broadcast(queues.select(*QUEUE_COLUMNS))
-    return steps.join(places, ["stream", "queue"]).select(
-        "stream",
-        "execution",
-        F.col("target").alias("vertex"),
-        F.col("target_instance").alias("instance"),
-        F.lit("edge").alias("level"),
-        "edge",
-        F.col("taken").alias("place"),
-        F.col("taken_ms").alias("at_ms"),
-        (F.col("taken") + 1).alias("taken"),
-        "input",
-        F.col("kind").alias("stimulus"),
-        "key",
-        "value",
-    )
+    return steps.join(F.broadcast(queues.select(*QUEUE_COLUMNS)), ["stream", "queue"]).selectExpr(
+        "stream", "execution", "target as vertex", "target_instance as instance", "'edge' as level", "edge",
+        "taken as place", "taken_ms as at_ms", "taken + 1 as taken", "input", "kind as stimulus", "key", "value",
+    )  # fmt: skip
 
 
 def _merged(steps: DataFrame, deviations: Deviations) -> DataFrame:
@@ -123,7 +99,7 @@ def _merged(steps: DataFrame, deviations: Deviations) -> DataFrame:
     for_key = every.withColumn("_key", F.explode("_keys")).withColumn("_place", F.explode("inputs"))
     inputs = _each_input(for_key, deviations)
     counts = ~F.col("_idle") & ~F.col("_done")
-    asked = inputs.groupBy(*_STEP, "_key").agg(
+    wanted = inputs.groupBy(*_STEP, "_key").agg(
         F.min(F.when(counts, F.coalesce("_mark", F.lit(MIN)))).alias("_low"),
         F.max("_mark").alias("_top"),
         _listed(counts).alias("active"),
@@ -132,10 +108,10 @@ def _merged(steps: DataFrame, deviations: Deviations) -> DataFrame:
     )
     lowest = F.when(F.col("_low").isNull(), F.col("_top")).when(F.col("_low") > MIN, F.col("_low"))
     by_key = Window.partitionBy(*LANE, "_key").orderBy("place")
-    through = asked.withColumn("_due", lowest).withColumns(
+    through = wanted.withColumn("_due", lowest).withColumns(
         {
-            "_merged": F.max("_due").over(by_key.rowsBetween(*_SO_FAR)),
-            "_was": F.max("_due").over(by_key.rowsBetween(*_BEFORE)),
+            "_merged": F.max("_due").over(by_key.rowsBetween(*SO_FAR)),
+            "_was": F.max("_due").over(by_key.rowsBetween(*BEFORE)),
         }
     )
     moved = F.col("_merged").isNotNull() & ~F.col("_merged").eqNullSafe(F.col("_was"))
@@ -159,7 +135,7 @@ def _each_input(steps: DataFrame, deviations: Deviations) -> DataFrame:
         early = F.col("_key").isNull() | (F.col("place") < F.col("_first"))
         wakes = (F.col("stimulus") == "event") | ((F.col("stimulus") == "watermark") & (own | early))
     says = F.when(mine & (F.col("stimulus") == "idle"), F.lit(True)).when(mine & wakes, F.lit(False))
-    so_far = Window.partitionBy(*LANE, "_key", "_place").orderBy("place").rowsBetween(*_SO_FAR)
+    so_far = Window.partitionBy(*LANE, "_key", "_place").orderBy("place").rowsBetween(*SO_FAR)
     return steps.withColumns(
         {
             "_idle": F.coalesce(F.last(says, ignorenulls=True).over(so_far), F.lit(False)),
@@ -183,10 +159,10 @@ def _with_idle(steps: DataFrame, deviations: Deviations) -> DataFrame:
     """Adds `emitted_idle`: an idle message or an end has left only idle inputs, which was not said since they are."""
     quiet = (F.size("active") == 0) & (F.size("idle") > 0)
     along = Window.partitionBy(*LANE).orderBy("place")
-    episode = F.sum(F.when(quiet, 0).otherwise(1)).over(along.rowsBetween(*_SO_FAR))
+    episode = F.sum(F.when(quiet, 0).otherwise(1)).over(along.rowsBetween(*SO_FAR))
     says = F.col("stimulus").isin(["idle"] if deviations.done_hides_idle else ["idle", "done"])
-    within = Window.partitionBy(*LANE, "_episode").orderBy("place").rowsBetween(*_BEFORE)
-    told = steps.withColumns({"_episode": episode, "_says": quiet & says})
+    within = Window.partitionBy(*LANE, "_episode").orderBy("place").rowsBetween(*BEFORE)
+    numbered = steps.withColumns({"_episode": episode, "_says": quiet & says})
     first = ~F.coalesce(F.max("_says").over(within), F.lit(False))
     again = F.lit(deviations.idle_repeated) & (F.col("stimulus") == "idle")
-    return told.withColumn("emitted_idle", F.col("_says") & (first | again)).drop("_episode", "_says")
+    return numbered.withColumn("emitted_idle", F.col("_says") & (first | again)).drop("_episode", "_says")

@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from wmlab.dataflow.sim.rules import RecordedRule
 
 INSTANCE: Final = ("stream", "execution", "vertex", "instance")
+_TIME_KEY: Final = "array_min(map_keys(map_filter(keys, (key, column) -> column is not null)))"
+"""The key of the column that is the time of the rows on a queue."""
 
 
 def field(column: str, row: str = "row") -> Column:
@@ -25,15 +27,8 @@ def field(column: str, row: str = "row") -> Column:
 
 def taken_items(items: DataFrame, queues: DataFrame) -> DataFrame:
     """The items that were taken, with the `vertex` and `instance` that took them, `edge` and `time_key`."""
-    places = queues.select(
-        "stream",
-        "queue",
-        F.col("target").alias("vertex"),
-        F.col("target_instance").alias("instance"),
-        "edge",
-        F.col("source").alias("sender"),
-        _time_key().alias("time_key"),
-    )
+    place = "stream", "queue", "target as vertex", "target_instance as instance", "edge", f"{_TIME_KEY} as time_key"
+    places = queues.selectExpr(*place)
     return items.where("taken is not null").join(F.broadcast(places), ["stream", "queue"])
 
 
@@ -43,23 +38,12 @@ def put_items(items: DataFrame, queues: DataFrame) -> DataFrame:
     A vertex with several edges puts the same on each; `first` marks the items of one of them, each item once.
     """
     sender = Window.partitionBy("stream", "source", "source_instance")
-    way = F.struct("target", "edge")
     # Of a broadcast edge one queue has all rows; of any other a row is on one of them.
-    own = (F.col("routing") != "broadcast") | (F.col("target_instance") == 0)
-    places = queues.withColumn("_first", F.min(way).over(sender)).select(
-        "stream",
-        "queue",
-        F.col("source").alias("vertex"),
-        F.col("source_instance").alias("instance"),
-        ((way == F.col("_first")) & own).alias("first"),
-        _time_key().alias("time_key"),
+    first = "struct(target, edge) = _first and (routing != 'broadcast' or target_instance = 0) as first"
+    places = queues.withColumn("_first", F.min(F.struct("target", "edge")).over(sender)).selectExpr(
+        "stream", "queue", "source as vertex", "source_instance as instance", first, f"{_TIME_KEY} as time_key"
     )
     return items.join(F.broadcast(places), ["stream", "queue"])
-
-
-def _time_key() -> Column:
-    """The key of the column that is the time of the rows on a queue."""
-    return F.array_min(F.map_keys(F.map_filter("keys", lambda _, column: column.isNotNull())))
 
 
 def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, entry: str) -> DataFrame:

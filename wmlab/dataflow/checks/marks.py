@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.findings import findings, row_of, say
+from wmlab.core.spark.verdict import SO_FAR, findings, phrase, previous, row_of
 from wmlab.dataflow.checks.coalesced import LANE
 from wmlab.dataflow.checks.items import INSTANCE, put_items
 
@@ -23,36 +23,36 @@ _MERGED: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input
 
 def marks_increase(items: DataFrame, queues: DataFrame) -> DataFrame:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
-    lane = Window.partitionBy("stream", "execution", "queue", "key").orderBy("sequence")
-    earlier = F.lag(F.struct("sequence", "put_ms", "value")).over(lane)
-    marks = items.where(F.col("kind") == "watermark").withColumn("before", earlier).where("before is not null")
-    named = marks.join(F.broadcast(queues.select("stream", "queue", "source", "target")), ["stream", "queue"])
+    mark = ("sequence", "put_ms", "value")
+    before = previous(mark, by=("stream", "execution", "queue", "key"), order=["sequence"])
+    marks = items.where("kind = 'watermark'").withColumn("before", before).where("before is not null")
     place = ("execution", "queue", "source", "target", "key")
-    first = [F.col(f"before.{name}").alias(name) for name in ("sequence", "put_ms", "value")]
-    what = say(
-        "watermark ", F.col("value"), " of key ", F.col("key"), " from ", F.col("source"), " to ", F.col("target"),
-        " is not above ", F.col("before.value"), ", which came before it",
-    )  # fmt: skip
-    rows = [row_of("items", *place, *first), row_of("items", *place, "sequence", "put_ms", "value")]
-    ok = F.col("value") > F.col("before.value")
-    return findings(named, ok=ok, at_ms=F.col("put_ms"), what=what, evidence=rows)
+    return findings(
+        marks.join(F.broadcast(queues.select("stream", "queue", "source", "target")), ["stream", "queue"]),
+        ok=F.col("value") > F.col("before.value"),
+        at_ms="put_ms",
+        what="watermark {value} of key {key} from {source} to {target} is not above {before.value}, which came before "
+        "it",
+        evidence=[row_of("items", *place, *(f"before.{name}" for name in mark)), row_of("items", *place, *mark)],
+    )
 
 
 def idle_once(coalescing: DataFrame) -> DataFrame:
     """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
-    steps = _of_merging(coalescing)
-    along = Window.partitionBy(*LANE).orderBy("step").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    along = Window.partitionBy(*LANE).orderBy("step").rowsBetween(*SO_FAR)
     episode = F.sum((F.size("active") > 0).cast("long")).over(along)
-    said = steps.withColumn("_episode", episode).where("emitted_idle")
-    before = F.lag(F.struct("step", "at_ms")).over(Window.partitionBy(*LANE, "_episode").orderBy("step"))
-    told = said.withColumn("_before", before)
+    said = _of_merging(coalescing).withColumn("_episode", episode).where("emitted_idle")
     place = ("vertex", "instance", "level", "edge")
-    rows = [
-        row_of("coalescing", *place, F.col("_before.step").alias("step"), F.col("_before.at_ms").alias("at_ms")),
-        row_of("coalescing", *place, "step", "at_ms", "input", "stimulus", "idle", "done"),
-    ]
-    what = say(_at(), " says again that it is idle, though no input was active in between")
-    return findings(told, ok=F.col("_before").isNull(), at_ms=F.col("at_ms"), what=what, evidence=rows)
+    return findings(
+        said.withColumn("before", previous(["step", "at_ms"], by=(*LANE, "_episode"), order=["step"])),
+        ok=F.col("before").isNull(),
+        at_ms="at_ms",
+        what=phrase("{at} says again that it is idle, though no input was active in between", at=_at()),
+        evidence=[
+            row_of("coalescing", *place, "before.step", "before.at_ms"),
+            row_of("coalescing", *place, "step", "at_ms", "input", "stimulus", "idle", "done"),
+        ],
+    )
 
 
 def marks_merged(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
@@ -60,21 +60,28 @@ def marks_merged(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
 
     One finding per step. `merged` is what `wmlab.dataflow.checks.coalesced.coalesced` makes of the items, as designed.
     """
-    both = _beside(coalescing, merged)
-    ok = _entries("emitted") == _entries("due.emitted")
-    what = say(_at(), " let ", _marks("emitted"), " through, where merging gives ", _marks("due.emitted"))
-    return findings(both, ok=ok, at_ms=F.col("at_ms"), what=what, evidence=_proof("emitted"))
+    what = "{at} let {emitted} through, where merging gives {due}"
+    return findings(
+        _beside(coalescing, merged),
+        ok=_entries("emitted") == _entries("due.emitted"),
+        at_ms="at_ms",
+        what=phrase(what, at=_at(), emitted=_marks("emitted"), due=_marks("due.emitted")),
+        evidence=[row_of("coalescing", *_MERGED, "active", "idle", "done", "emitted")],
+    )
 
 
 def idle_when_all_are(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     """K4: merging says idle when the last input that counts is idle or ends, and only then; one finding per step."""
-    both = _beside(coalescing, merged)
-    ok = F.col("emitted_idle") == F.col("due.emitted_idle")
-    told = F.when(F.col("emitted_idle"), " says that it is idle where it is not to").otherwise(
-        " does not say that all its inputs are idle"
+    wrong = F.when(F.col("emitted_idle"), "says that it is idle where it is not to").otherwise(
+        "does not say that all its inputs are idle"
     )
-    rows = _proof("emitted_idle")
-    return findings(both, ok=ok, at_ms=F.col("at_ms"), what=say(_at(), told), evidence=rows)
+    return findings(
+        _beside(coalescing, merged),
+        ok=F.col("emitted_idle") == F.col("due.emitted_idle"),
+        at_ms="at_ms",
+        what=phrase("{at} {wrong}", at=_at(), wrong=wrong),
+        evidence=[row_of("coalescing", *_MERGED, "active", "idle", "done", "emitted_idle")],
+    )
 
 
 def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFrame:
@@ -82,14 +89,10 @@ def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFr
 
     One finding per watermark of an execution that came to its end, or behind which another one got through.
     """
-    sent = _let_through(coalescing, "edge")
-    came = coalescing.where((F.col("level") == "global") & (F.col("stimulus") == "watermark"))
+    came = coalescing.where("level = 'global' and stimulus = 'watermark'")
     heard = came.select(*INSTANCE, F.col("input").alias("edge"), F.col("key").alias("_key"), "value").distinct()
-    what = say(
-        "watermark ", F.col("value"), " of key ", F.col("_key"), " that input edge ", F.col("edge"), " of ",
-        _instance(), " let through never reached it",
-    )  # fmt: skip
-    return _lost(sent, heard, [*INSTANCE, "edge"], executions, what)
+    what = "watermark {value} of key {_key} that input edge {edge} of {vertex}[{instance}] let through never reached it"
+    return _lost(_let_through(coalescing, "edge"), heard, [*INSTANCE, "edge"], executions, what)
 
 
 def leaves_the_instance(
@@ -99,14 +102,13 @@ def leaves_the_instance(
 
     One finding per watermark of an execution that came to its end, or behind which another one left.
     """
-    kinds = vertices.where(F.col("kind").isin(*FORWARDING)).select(
-        "stream", "vertex", F.map_keys("keys").alias("_keys")
-    )
+    forwarding = vertices.where(F.col("kind").isin(*FORWARDING))
+    kinds = forwarding.select("stream", "vertex", F.map_keys("keys").alias("_keys"))
     sent = _let_through(coalescing, "global").join(F.broadcast(kinds), ["stream", "vertex"])
-    left = put_items(items, queues).where(F.col("first") & (F.col("kind") == "watermark"))
+    left = put_items(items, queues).where("first and kind = 'watermark'")
     heard = left.select(*INSTANCE, F.col("key").alias("_key"), "value").distinct()
-    what = say("merged watermark ", F.col("value"), " of key ", F.col("_key"), " never left ", _instance())
-    return _lost(sent.where(F.array_contains("_keys", F.col("_key"))), heard, list(INSTANCE), executions, what)
+    what = "merged watermark {value} of key {_key} never left {vertex}[{instance}]"
+    return _lost(sent.where("array_contains(_keys, _key)"), heard, list(INSTANCE), executions, what)
 
 
 def _let_through(coalescing: DataFrame, level: str) -> DataFrame:
@@ -115,15 +117,19 @@ def _let_through(coalescing: DataFrame, level: str) -> DataFrame:
     return steps.select(*INSTANCE, "edge", "step", "at_ms", F.explode("emitted").alias("_key", "value"))
 
 
-def _lost(sent: DataFrame, heard: DataFrame, place: list[str], executions: DataFrame, what: Column) -> DataFrame:
-    told = heard.withColumn("_heard", F.lit(True))
-    found = sent.join(told, [*place, "_key", "value"], "left").withColumn("_heard", F.coalesce("_heard", F.lit(False)))
+def _lost(sent: DataFrame, heard: DataFrame, place: list[str], executions: DataFrame, what: str) -> DataFrame:
+    known = sent.join(heard.withColumn("_heard", F.lit(True)), [*place, "_key", "value"], "left")
+    found = known.withColumn("_heard", F.coalesce("_heard", F.lit(False)))
     last = F.max(F.when(F.col("_heard"), F.col("step"))).over(Window.partitionBy(*place))
     ended = executions.select("stream", "execution", (F.col("outcome") == "completed").alias("_completed"))
     due = found.withColumn("_last", last).join(F.broadcast(ended), ["stream", "execution"])
-    judged = due.where(F.col("_completed") | (F.col("step") <= F.col("_last")))
-    proof = row_of("coalescing", "vertex", "instance", "edge", "step", "at_ms", F.col("_key").alias("key"), "value")
-    return findings(judged, ok=F.col("_heard"), at_ms=F.col("at_ms"), what=what, evidence=[proof])
+    return findings(
+        due.where("_completed or step <= _last"),
+        ok=F.col("_heard"),
+        at_ms="at_ms",
+        what=what,
+        evidence=[row_of("coalescing", "vertex", "instance", "edge", "step", "at_ms", "_key as key", "value")],
+    )
 
 
 def _of_merging(coalescing: DataFrame) -> DataFrame:
@@ -133,13 +139,12 @@ def _of_merging(coalescing: DataFrame) -> DataFrame:
 def _beside(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     """The recorded steps at which a watermark, idle message or end came, each with what it should do as `due`."""
     place = F.when(F.col("level") == "edge", F.col("taken") - 1).otherwise(F.col("step"))
-    recorded = _of_merging(coalescing).where(F.col("stimulus") != "event")
-    lane = [*INSTANCE, "level", "_edge", "_place"]
     edge = F.coalesce("edge", F.lit(-1)).alias("_edge")
-    due = merged.where(F.col("stimulus") != "event").select(
+    recorded = _of_merging(coalescing).where("stimulus != 'event'").select("*", edge, place.alias("_place"))
+    due = merged.where("stimulus != 'event'").select(
         *INSTANCE, "level", edge, F.col("place").alias("_place"), F.struct("emitted", "emitted_idle").alias("due")
     )
-    return recorded.select("*", edge, place.alias("_place")).join(due, lane)
+    return recorded.join(due, [*INSTANCE, "level", "_edge", "_place"])
 
 
 def _entries(emitted: str) -> Column:
@@ -148,18 +153,10 @@ def _entries(emitted: str) -> Column:
 
 def _marks(emitted: str) -> Column:
     """Watermarks by key as one reads them: "20 of key 0"."""
-    told = F.transform(_entries(emitted), lambda one: F.concat(one["value"], F.lit(" of key "), one["key"]))
-    return F.when(F.size(told) == 0, F.lit("no watermark")).otherwise(F.array_join(told, ", "))
-
-
-def _proof(column: str) -> list[Column]:
-    return [row_of("coalescing", *_MERGED, "active", "idle", "done", column)]
-
-
-def _instance() -> Column:
-    return F.concat(F.col("vertex"), F.lit("["), F.col("instance"), F.lit("]"))
+    texts = F.transform(_entries(emitted), lambda mark: F.concat(mark["value"], F.lit(" of key "), mark["key"]))
+    return F.when(F.size(texts) == 0, F.lit("no watermark")).otherwise(F.array_join(texts, ", "))
 
 
 def _at() -> Column:
-    edge = F.concat(F.lit("input edge "), F.col("edge"), F.lit(" of "), _instance())
-    return F.when(F.col("level") == "edge", edge).otherwise(_instance())
+    edge = phrase("input edge {edge} of {vertex}[{instance}]")
+    return F.when(F.col("level") == "edge", edge).otherwise(phrase("{vertex}[{instance}]"))

@@ -15,7 +15,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.inputs import require
+from wmlab.core.spark.schemas import require
+from wmlab.core.spark.verdict import BEFORE, SO_FAR
 from wmlab.progress.model.windows import Trigger, Windows
 
 _OPERATOR: Final = ("stream", "operator")
@@ -62,7 +63,7 @@ def _reached(progressed: DataFrame, windows: Windows, *, exact: bool) -> DataFra
     """Per arrival the watermark (`reached`), the highest so far, and how many windows were `closed` before it."""
     order = Window.partitionBy(*_OPERATOR).orderBy("arrival")
     highest = F.max("global_watermark").over(order)
-    before = F.max("global_watermark").over(order.rowsBetween(Window.unboundedPreceding, -1))
+    before = F.max("global_watermark").over(order.rowsBetween(*BEFORE))
     closed = F.floor((before + int(exact) - windows.size - 1) / windows.slide) + 1
     return progressed.select(
         *_OPERATOR,
@@ -99,7 +100,7 @@ def _first_fires(held: DataFrame, reached: DataFrame, windows: Windows, *, exact
     # At equal values a mark counts for the window if it is seen before it.
     tie = F.col("at").isNotNull() if exact else F.col("at").isNull()
     down = Window.partitionBy(*_OPERATOR).orderBy(F.desc("value"), F.desc(tie))
-    passed = both.withColumn("at", F.min("at").over(down.rowsBetween(Window.unboundedPreceding, 0)))
+    passed = both.withColumn("at", F.min("at").over(down.rowsBetween(*SO_FAR)))
     return passed.where("number is not null").select(
         *_OPERATOR, "number", "start", "end", "begun", "at.arrival", "at.reached", "at.closed",
         F.lit(False).alias("again"),
@@ -110,11 +111,11 @@ def _fires_again(held: DataFrame, fired: DataFrame, reached: DataFrame) -> DataF
     """The later arrivals that bring a record for a window whose time had passed; `again` if it had fired before."""
     bring = held.select(*_OPERATOR, "number", F.col("arrival").alias("at")).distinct()
     later = fired.drop("reached", "closed").join(bring, [*_OPERATOR, "number"]).where("at > arrival")
-    told = reached.select(*_OPERATOR, F.col("arrival").alias("at"), "reached", "closed")
+    marks = reached.select(*_OPERATOR, F.col("arrival").alias("at"), "reached", "closed")
     return (
         later.withColumns({"again": (F.col("begun") <= F.col("arrival")) | (F.col("at") > F.col("begun"))})
         .drop("arrival")
-        .join(told, [*_OPERATOR, "at"])
+        .join(marks, [*_OPERATOR, "at"])
         .withColumnRenamed("at", "arrival")
     )
 

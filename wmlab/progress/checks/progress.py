@@ -27,7 +27,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.inputs import refuse, require
+from wmlab.core.spark.schemas import refuse, require
+from wmlab.core.spark.verdict import BEFORE, SO_FAR, phrase
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.tracker import LocalRule
 
@@ -80,9 +81,12 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
 
 def _from_the_base() -> Column:
     """The chunk number, refused where it is below the base, as `wmlab.progress.model.identifiers` does."""
-    place = F.concat_ws(" of origin ", F.concat(F.lit("Sequence "), F.col("sequence")), F.col("origin"))
-    told = F.concat(place, F.lit(" has a chunk "), F.col("chunk"), F.lit(" in a trace whose chunks start at "))
-    wrong = F.raise_error(F.concat(told, F.col("chunk_base"), F.lit(": give the whole trace one base.")))
+    wrong = F.raise_error(
+        phrase(
+            "Sequence {sequence} of origin {origin} has a chunk {chunk} in a trace whose chunks start at {chunk_base}: "
+            "give the whole trace one base."
+        )
+    )
     return F.when(F.col("chunk") < F.col("chunk_base"), wrong).otherwise(F.col("chunk"))
 
 
@@ -107,7 +111,7 @@ def _by_set(buffers: DataFrame) -> DataFrame:
 def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
     """Adds `completes` and `_top` as `_by_set`, by a rule that counts; what comes after that is left out."""
     whole = Window.partitionBy(*_LANE, "sequence")
-    so_far = whole.orderBy("arrival").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    so_far = whole.orderBy("arrival").rowsBetween(*SO_FAR)
     last_chunk = F.last(F.when(F.col("last"), F.col("chunk")), ignorenulls=True).over(so_far)
     if rule == "balance":
         hit = F.sum(F.when(F.col("last"), F.col("chunk") - F.col("chunk_base")).otherwise(-1)).over(so_far) == 0
@@ -154,7 +158,7 @@ def _state(prefix: Column, watermark: Column) -> Column:
 def _along_arrivals(rows: DataFrame) -> DataFrame:
     """Adds `prefix` and `local_watermark`, and `next`, the origin's next arrival (null after its last one)."""
     back = Window.partitionBy(*_LANE).orderBy(F.desc("arrival"))
-    later = back.rowsBetween(Window.unboundedPreceding, -1)
+    later = back.rowsBetween(*BEFORE)
     whole = back.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     seen = rows.withColumns(
         {
@@ -199,7 +203,7 @@ def _over_all_origins(rows: DataFrame, operators: DataFrame) -> DataFrame:
         }
     )
     back = Window.partitionBy("_block", *_OPERATOR).orderBy(F.desc("_place"))
-    smallest = F.min("_low").over(back.rowsBetween(Window.unboundedPreceding, -1))
+    smallest = F.min("_low").over(back.rowsBetween(*BEFORE))
     known = (F.col("heard") == F.col("origins")) & (F.col("_smallest") > _UNKNOWN)
     seen = blocked.withColumn("_smallest", smallest).where(F.col("_for.block").isNull())
     return seen.withColumn("global_watermark", F.when(known, F.col("_smallest")))
@@ -213,11 +217,13 @@ def _operators(buffers: DataFrame) -> DataFrame:
     lanes = buffers.groupBy(*_LANE).agg(
         F.max("arrival").alias("end"), F.min("chunk_base").alias("low"), F.max("chunk_base").alias("high")
     )
-    told = F.concat(
-        F.lit("The trace has no single chunk base: operator "), F.col("operator"), F.lit(" of "), F.col("stream"),
-        F.lit(" has "), F.min("low"), F.lit(" and "), F.max("high"), F.lit("; give the whole trace one base."),
-    )  # fmt: skip
-    end = F.when(F.min("low") < F.max("high"), F.raise_error(told)).otherwise(F.max("end"))
+    text = phrase(
+        "The trace has no single chunk base: operator {operator} of {stream} has {low} and {high}; "
+        "give the whole trace one base.",
+        low=F.min("low"),
+        high=F.max("high"),
+    )
+    end = F.when(F.min("low") < F.max("high"), F.raise_error(text)).otherwise(F.max("end"))
     return lanes.groupBy(*_OPERATOR).agg(end.alias("end"), F.count("*").alias("heard"))
 
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.inputs import refuse, require
+from wmlab.core.spark.schemas import refuse, require
 from wmlab.streams.bounds.log_by_segment import (
     ALWAYS,
     BELOW,

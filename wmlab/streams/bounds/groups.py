@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.inputs import require
+from wmlab.core.spark.schemas import require
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, Marks, Ranges, Runs, bounds_of, column, log_of, parts
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")

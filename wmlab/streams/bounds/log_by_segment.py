@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.inputs import require
+from wmlab.core.spark.schemas import require
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.inputs import refuse, require
+from wmlab.core.spark.schemas import refuse, require
 from wmlab.streams.bounds.groups import GROUP_COLUMNS
 
 _SEGMENT: Final = ("stream", "segment_id")

@@ -1,96 +1,97 @@
 """Invariants of stream cuts: I3 (never back), I4 (at or beyond every counted writer), I5 (complete and passable).
 
 Cuts are compared at every key, on exact ranges, by the functions of `wmlab.streams.model`. That is done once per stream
-on an executor: watermarks are few where events are many.
+on an executor, with all watermarks of the stream on one side and its segments and epochs on the other: watermarks are
+few where events are many. A null in a cut is the end of the segment, as readers take it (issue 6510 upstream).
 
 Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import pairwise
-from typing import Final
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.findings import FINDINGS
-from wmlab.streams.checks.counted import with_counted
-from wmlab.streams.checks.lineage import END, Lineage, Row, evidence, named
+from wmlab.core.spark.verdict import FINDINGS, FINDINGS_IN_ARROW
+from wmlab.streams.checks.log import with_counted
+from wmlab.streams.model.history import Epoch, StreamHistory
+from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
+from wmlab.streams.model.segment import KeyRange, Segment, gaps, segment_name, split_id
 
-Kernel = Callable[[list[Row], Lineage], Iterable[Row]]
-"""Judges the watermarks of one stream, given in the order of the log."""
+END: Final = 2**63 - 1
+"""Stands for the end of a segment: beyond every offset."""
 
-_ARROW: Final = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("at_ms", pa.int64()),
-        ("ok", pa.bool_()),
-        ("judged", pa.int64()),
-        ("what", pa.string()),
-        ("evidence", pa.list_(pa.field("element", pa.struct([("table", pa.string()), ("row", pa.string())])))),
-    ]
-)
+Row = dict[str, Any]
+Offsets = Mapping[int, int | None]
 
 
 def cut_never_moves_back(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:
     """I3: at no key does a cut lie behind the cut before it; one finding per pair of neighbouring entries.
 
-    Takes the recording's tables. Returns `FINDINGS`; not judged are cuts that name unknown segments.
+    Not decided are cuts that name unknown segments.
     """
-    return _judged(watermarks, segments, epochs, _backwards)
+    return _found(watermarks, segments, epochs, _backwards)
 
 
 def cut_beyond_writers(
-    watermarks: DataFrame, marks: DataFrame, cycles: DataFrame, segments: DataFrame, epochs: DataFrame
+    watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame, segments: DataFrame, epochs: DataFrame
 ) -> DataFrame:
     """I4: the cut is at or beyond the position of every counted writer, at every key; one finding per entry.
 
     A counted writer's position is that of its accepted mark with the counted time: the last one that the cycle can
-    have read, and any that arrived between cycle and append. Takes the recording's tables. Returns `FINDINGS`; not
-    judged are entries without such a mark.
+    have read, and any that arrived between cycle and append. Not decided are entries without such a mark.
     """
-    return _judged(with_counted(watermarks, marks, cycles), segments, epochs, _behind_writers)
+    return _found(with_counted(watermarks, writer_marks, cycles), segments, epochs, _behind_writers)
 
 
 def cut_complete(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:
     """I5: the cut covers the key space once, and no segment of it waits for one that it has not passed.
 
-    One finding per entry. Takes the recording's tables. Returns `FINDINGS`; nothing is judged when the epochs are not
-    a history.
+    One finding per entry; nothing is decided when the epochs are not a history.
     """
-    return _judged(watermarks, segments, epochs, _incomplete)
+    return _found(watermarks, segments, epochs, _incomplete)
 
 
-def _judged(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame, kernel: Kernel) -> DataFrame:
-    """The kernel's findings, stream by stream."""
+def _found(
+    watermarks: DataFrame,
+    segments: DataFrame,
+    epochs: DataFrame,
+    findings: Callable[[Sequence[Row], Lineage], Iterable[Row]],
+) -> DataFrame:
+    """The findings on the watermarks of each stream, given in the order of the log."""
 
-    def judge(log: pa.Table, lineage: pa.Table) -> pa.Table:
-        rows = sorted(log.to_pylist(maps_as_pydicts="strict"), key=lambda row: (row["seq"], row["revision"]))
-        found = [_FILLED | row for row in kernel(rows, Lineage.of(lineage.to_pylist()))]
-        return pa.Table.from_pylist(found, schema=_ARROW)
+    def found(log: pa.Table, lineage: pa.Table) -> pa.Table:
+        ordered = log.sort_by([("seq", "ascending"), ("revision", "ascending")])
+        rows = findings(ordered.to_pylist(maps_as_pydicts="strict"), Lineage.of(lineage.to_pylist()))
+        return pa.Table.from_pylist([{"judged": 0} | row for row in rows], schema=FINDINGS_IN_ARROW)
 
-    named_rows = segments.select("stream", "segment_id", "keys")
+    named = segments.select("stream", "segment_id", "keys")
     listed = epochs.select("stream", "epoch", "kind", "segment_ids")
-    lineage = named_rows.unionByName(listed, allowMissingColumns=True)
-    return watermarks.groupBy("stream").cogroup(lineage.groupBy("stream")).applyInArrow(judge, FINDINGS)
+    lineage = named.unionByName(listed, allowMissingColumns=True)
+    return watermarks.groupBy("stream").cogroup(lineage.groupBy("stream")).applyInArrow(found, FINDINGS)
 
 
-_FILLED: Final[Row] = {"at_ms": None, "ok": None, "judged": 0, "what": None, "evidence": None}
+def _finding(entry: Row, *, ok: bool, judged: int = 1) -> Row:
+    return {"stream": entry["stream"], "at_ms": entry["emitted_ms"], "ok": ok, "judged": judged}
 
 
-def _backwards(log: list[Row], lineage: Lineage) -> Iterator[Row]:
+def _backwards(log: Sequence[Row], lineage: Lineage) -> Iterator[Row]:
     for before, entry in pairwise(log):
-        if complaint := _unknown(lineage, before) or _unknown(lineage, entry):
+        if complaint := lineage.complaint(before) or lineage.complaint(entry):
             yield {"stream": entry["stream"], "what": complaint}
             continue
-        reached = {segment: END if offset is None else offset for segment, offset in before["cut"].items()}
+        reached = {segment: _reach(offset) for segment, offset in before["cut"].items()}
         back = lineage.behind(reached, entry["cut"])
-        finding = {"stream": entry["stream"], "at_ms": entry["emitted_ms"], "ok": back is None, "judged": 1}
+        finding = _finding(entry, ok=back is None)
         if back is not None:
-            places = f"from {named(back.segment, back.offset)} to {named(back.cut_segment, back.cut_offset)}"
+            places = f"from {_named(back.segment, back.offset)} to {_named(back.cut_segment, back.cut_offset)}"
             rows = [
                 _cut_row(before, {back.segment: before["cut"][back.segment]}),
                 _cut_row(entry, {back.cut_segment: back.cut_offset}),
@@ -100,62 +101,161 @@ def _backwards(log: list[Row], lineage: Lineage) -> Iterator[Row]:
         yield finding
 
 
-def _behind_writers(log: list[Row], lineage: Lineage) -> Iterator[Row]:
+def _behind_writers(log: Sequence[Row], lineage: Lineage) -> Iterator[Row]:
     for entry in log:
         yield {"stream": entry["stream"]} | _behind_writer(entry, lineage)
 
 
 def _behind_writer(entry: Row, lineage: Lineage) -> Row:
-    if complaint := _unknown(lineage, entry):
+    if complaint := lineage.complaint(entry):
         return {"what": complaint}
     judged = 0
     for writer in sorted(entry["writers"]):
         marks = [m for m in entry["counted"] or () if m["writer"] == writer and m["position"] is not None]
+        judged += bool(marks)
         behind = [(mark, lineage.behind(dict(mark["position"]), entry["cut"])) for mark in marks]
-        judged += bool(behind)
-        if not behind or any(back is None for _, back in behind):
+        mark, back = behind[-1] if all(back for _, back in behind) and behind else (None, None)
+        if mark is None or back is None:
             continue
-        mark, back = behind[-1]
-        assert back is not None
-        stands = named(back.segment, back.offset, unknown="its start")
-        places = f"{named(back.cut_segment, back.cut_offset)}, the writer in {stands}"
+        stands = _named(back.segment, back.offset, unknown="its start")
+        places = f"{_named(back.cut_segment, back.cut_offset)}, the writer in {stands}"
         noted = {"stream": entry["stream"], "writer": writer, "time": mark["time"], "received_ms": mark["received_ms"]}
         rows = [
             _cut_row(entry, {back.cut_segment: back.cut_offset}, writers={writer: entry["writers"][writer]}),
-            evidence("writer_marks", **noted, position={back.segment: back.offset}),
+            _evidence("writer_marks", **noted, position={back.segment: back.offset}),
             *lineage.rows(entry["stream"], (back.segment, back.cut_segment)),
         ]
         what = f"the cut of watermark {entry['seq']} is behind writer {writer}: {places}"
-        return {"at_ms": entry["emitted_ms"], "ok": False, "judged": judged, "what": what, "evidence": rows}
+        return _finding(entry, ok=False, judged=judged) | {"what": what, "evidence": rows}
     if not judged:
         return {"what": f"no accepted mark of the writers that watermark {entry['seq']} counted is recorded"}
-    return {"at_ms": entry["emitted_ms"], "ok": True, "judged": judged}
+    return _finding(entry, ok=True, judged=judged)
 
 
-def _incomplete(log: list[Row], lineage: Lineage) -> Iterator[Row]:
+def _incomplete(log: Sequence[Row], lineage: Lineage) -> Iterator[Row]:
     for entry in log:
         try:
             fault = lineage.fault(entry["cut"])
         except ModelError as wrong:
             yield {"stream": entry["stream"], "what": f"segments and epochs are no history: {wrong.problem}"}
             continue
-        finding = {"stream": entry["stream"], "at_ms": entry["emitted_ms"], "ok": fault is None, "judged": 1}
+        finding = _finding(entry, ok=fault is None)
         if fault is not None:
-            rows = [_cut_row(entry, entry["cut"]), *lineage.rows(entry["stream"], fault.segments)]
-            finding |= {"what": f"the cut of watermark {entry['seq']} {fault.what}", "evidence": rows}
+            what, segments = fault
+            rows = [_cut_row(entry, entry["cut"]), *lineage.rows(entry["stream"], segments)]
+            finding |= {"what": f"the cut of watermark {entry['seq']} {what}", "evidence": rows}
         yield finding
 
 
-def _unknown(lineage: Lineage, entry: Row) -> str:
-    strangers = lineage.unknown(entry["cut"])
-    return (
-        f"watermark {entry['seq']} names {named(strangers[0], entry['cut'][strangers[0]])}, which is no segment"
-        if strangers
-        else ""
-    )
+class Behind(NamedTuple):
+    """Where a cut lies behind a position: the position's segment and offset, and the cut's at the same keys."""
+
+    segment: int
+    offset: int | None
+    cut_segment: int
+    cut_offset: int | None
 
 
-def _cut_row(entry: Row, cut: Mapping[int, int | None], **more: object) -> Row:
-    return evidence(
+Fault = tuple[str, Sequence[int]]
+"""What is wrong with a cut, and the ids of the segments that show it."""
+
+
+@dataclass(slots=True)
+class Lineage:
+    """The segments of a stream and its history, or what is wrong with that; faults are kept per set of segments."""
+
+    segments: Mapping[int, Segment]
+    keys: Mapping[int, str]
+    history: StreamHistory | ModelError
+    _faults: dict[frozenset[int], Fault | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Lineage:
+        """From rows of the tables segments (with `segment_id`) and epochs (with `segment_ids`) of one stream."""
+        given = list(rows)
+        keys = {row["segment_id"]: row["keys"] for row in given if row["segment_id"] is not None}
+        segments: dict[int, Segment] = {}
+        try:
+            segments |= {i: Segment(*split_id(i), KeyRange.parse(text)) for i, text in sorted(keys.items())}
+            epochs = sorted((row for row in given if row["segment_ids"] is not None), key=lambda row: int(row["epoch"]))
+            return cls(segments, keys, StreamHistory(tuple(_epoch(row, segments) for row in epochs)))
+        except ModelError as wrong:
+            return cls(segments, keys, wrong)
+
+    def complaint(self, entry: Row) -> str:
+        """That the cut of a watermark names a segment which the stream never had, or nothing."""
+        strangers = [
+            _named(segment, offset) for segment, offset in entry["cut"].items() if segment not in self.segments
+        ]
+        return f"watermark {entry['seq']} names {strangers[0]}, which is no segment" if strangers else ""
+
+    def behind(self, position: Offsets, cut: Offsets) -> Behind | None:
+        """Where `cut` lies behind `position`, at its latest segment, or None; both are compared at every key."""
+        if all(segment in cut and _reach(cut[segment]) >= (offset or 0) for segment, offset in position.items()):
+            return None
+        ends = Position({segment: _reach(offset) for segment, offset in cut.items()})
+        for segment, offset in sorted(position.items(), reverse=True):
+            alone = Position({segment: offset})
+            if segment not in self.segments or not behind_at_a_key(alone, ends, self.segments):
+                continue
+            for other in cut:
+                if behind_at_a_key(alone, Position({other: ends[other]}), self.segments):
+                    return Behind(segment, offset, other, cut[other])
+        return None
+
+    def fault(self, cut: Offsets) -> Fault | None:
+        """Why a cut is not range-complete and lineage-valid, or None. Raises `ModelError` without a history."""
+        ids = frozenset(cut)
+        if ids not in self._faults:
+            self._faults[ids] = self._fault(sorted(ids))
+        return self._faults[ids]
+
+    def _fault(self, ids: Sequence[int]) -> Fault | None:
+        if isinstance(self.history, ModelError):
+            raise self.history
+        if strangers := [i for i in ids if i not in self.segments]:
+            return f"names {segment_name(strangers[0])}, which the stream never had", ()
+        members = [self.segments[i] for i in ids]
+        for left, right in combinations(members, 2):
+            if left.keys.overlaps(right.keys):
+                return f"covers keys twice, in {left.name} and {right.name}", (left.id, right.id)
+        if missing := gaps([s.keys for s in members], within=self.history.space):
+            return f"does not cover the keys {missing[0].text}", ids
+        ancestor = first_unpassed_ancestor(Position(dict.fromkeys(ids, 0)), self.history)
+        if ancestor is None:
+            return None
+        waits = [s.id for s in members if s.keys.overlaps(ancestor.keys)]
+        return f"is passed before {ancestor.name}, which its segments wait for, is read", (ancestor.id, *waits)
+
+    def rows(self, stream: str, ids: Iterable[int]) -> list[Row]:
+        """Evidence: the rows of the segments table for these ids, with their exact key ranges."""
+        known = [i for i in dict.fromkeys(ids) if i in self.keys]
+        return [_evidence("segments", stream=stream, segment_id=i, keys=self.keys[i]) for i in known]
+
+
+def _evidence(table: str, **row: object) -> Row:
+    return {"table": table, "row": json.dumps(row, ensure_ascii=False)}
+
+
+def _cut_row(entry: Row, cut: Offsets, **more: object) -> Row:
+    return _evidence(
         "watermarks", stream=entry["stream"], seq=entry["seq"], cut=cut, **more, emitted_ms=entry["emitted_ms"]
     )
+
+
+def _named(segment: int, offset: int | None, *, unknown: str = "its end") -> str:
+    """A place in a segment as people read it: "0@0 at 400"; `unknown` says what null means there."""
+    return f"{segment_name(segment)} at {unknown if offset in (None, END) else offset}"
+
+
+def _reach(offset: int | None) -> int:
+    return END if offset is None else offset
+
+
+def _epoch(row: Row, segments: Mapping[int, Segment]) -> Epoch:
+    if strangers := [i for i in row["segment_ids"] if i not in segments]:
+        raise ModelError(
+            f"Epoch {row['epoch']} lists {segment_name(strangers[0])}, which is not in the segments table.",
+            remedy="Give every segment of every epoch.",
+        )
+    return Epoch(row["epoch"], row["kind"], tuple(segments[i] for i in row["segment_ids"]))

@@ -1,15 +1,28 @@
 """Invariants of what readers see: I6 (nothing behind the shown lower bound) and I9 (windows only move forward).
 
+A late event is one that was read first after a window of its group had shown a larger lower bound. An event counts when
+a reader of the group first reads it; whatever is read again proves nothing. A bound counts from the window that showed
+it, for what is read in a later millisecond: within one millisecond the tables do not say what came first.
+
 Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.findings import FINDINGS, findings, ms, row_of, say, segment_name
-from wmlab.streams.checks.late import blamed, delivered, late
+from wmlab.core.spark.verdict import BEFORE, SO_FAR, finding_rows, findings, phrase, previous, row_of
+from wmlab.streams.checks.log import accepted, read_at
+
+DROPPED: Final = "its writer had been dropped"
+NOT_NOTED: Final = "its writer had noted no time yet"
+BROKE_ITS_WORD: Final = "its writer had noted a larger time while the event was not acknowledged"
+
+_EVENT: Final = ("stream", "group", "segment_id", "offset")
+_WINDOW: Final = ("stream", "group", "reader", "lower", "upper", "at_ms")
 
 
 def nothing_late(
@@ -17,7 +30,7 @@ def nothing_late(
     windows: DataFrame,
     events: DataFrame,
     watermarks: DataFrame,
-    marks: DataFrame,
+    writer_marks: DataFrame,
     cycles: DataFrame,
     segments: DataFrame,
 ) -> DataFrame:
@@ -25,105 +38,196 @@ def nothing_late(
 
     Only first deliveries count: what is read again after a reset proves nothing. An event does not count either when
     its writer had been dropped, had noted no time yet, or had noted a larger time without having the event
-    acknowledged; `wmlab.streams.checks.late.late_events` lists those. Takes the recording's tables. Returns `FINDINGS`:
-    one that stands for all events read, and one per late event: bad if it counts, good with its evidence if not.
+    acknowledged; see `late_events`. There is one finding that stands for all events read, and one per
+    late event: bad if it counts, good with its evidence if not.
     """
     read = delivered(reads, windows, events)
-    judged = read.groupBy("stream").agg(F.count("*").alias("judged")).select(
-        "stream",
-        F.lit(None).cast("long").alias("at_ms"),
-        F.lit(True).alias("ok"),
-        "judged",
-        F.lit(None).cast("string").alias("what"),
-        F.lit(None).cast(FINDINGS["evidence"].dataType).alias("evidence"),
+    counts = read.groupBy("stream").agg(F.count("*").alias("count"))
+    late = late_events(read, watermarks, writer_marks, cycles, segments)
+    what = phrase(
+        "an event of {writer} with time {event_time:ms} in {segment_id:segment} is read at {read_ms:ms}, after "
+        "{shown_to} saw lower {shown_lower:ms}"
+    )
+    proof = F.array(
+        row_of("windows", "stream", "group", "shown_to as reader", "shown_lower as lower", "shown_ms as at_ms"),
+        row_of("events", "stream", "segment_id", "offset", "event_time", "append_ms", "writer"),
+        row_of("reads", "stream", "group", "reader", "segment_id", "after as from_offset", "reached as to_offset",
+               "read_ms as at_ms"),
     )  # fmt: skip
-    late_ones = blamed(late(read), watermarks, marks, cycles, segments)
-    what = say(
-        "an event of ", F.col("writer"), " with time ", ms(F.col("event_time")), " in ",
-        segment_name(F.col("segment_id")), " is read at ", ms(F.col("read_ms")), ", after ", F.col("shown_to"),
-        " saw lower ", ms(F.col("promised")),
-    )  # fmt: skip
-    proof = late_ones.select(
-        "stream",
-        F.col("read_ms").alias("at_ms"),
-        F.col("because").isNotNull().alias("ok"),
+    blamed = F.col("because").isNull()
+    of_late = finding_rows(
+        late,
+        at_ms=F.col("read_ms"),
+        ok=~blamed,
         # The event is judged already, by the finding that stands for all of them.
-        F.lit(0).cast("long").alias("judged"),
-        F.when(F.col("because").isNull(), what).otherwise(say(what, "; ", F.col("because"))).alias("what"),
-        F.array(
-            row_of("windows", "stream", "group", F.col("shown_to").alias("reader"), F.col("promised").alias("lower"),
-                   F.col("shown_ms").alias("at_ms")),
-            row_of("events", "stream", "segment_id", "offset", "event_time", "append_ms", "writer"),
-            row_of("reads", "stream", "group", "reader", "segment_id", F.col("after").alias("from_offset"),
-                   F.col("reached").alias("to_offset"), F.col("read_ms").alias("at_ms")),
-        ).alias("evidence"),
-    )  # fmt: skip
-    return judged.unionByName(proof)
+        judged=F.lit(0),
+        what=F.when(blamed, what).otherwise(phrase("{what}; {because}", what=what)),
+        evidence=proof,
+    )
+    return finding_rows(counts, ok=F.lit(True), judged=F.col("count")).unionByName(of_late)
 
 
-def windows_monotone(windows: DataFrame, watermarks: DataFrame, faults: DataFrame) -> DataFrame:
+def windows_monotone(windows: DataFrame, watermarks: DataFrame, incidents: DataFrame) -> DataFrame:
     """I9: the lower bound of a reader's windows never goes back, nor becomes unknown; known upper bounds neither.
 
-    One finding per pair of neighbouring windows of a reader. A fault that befell the reader or its group parts them:
-    a new reader object may start earlier. Upper bounds are left out where those of the log go back themselves.
-    Takes the recording's tables. Returns `FINDINGS`.
+    One finding per pair of neighbouring windows of a reader. An incident that befell the reader or its group parts
+    them: a new reader object may start earlier. Upper bounds are left out where those of the log go back themselves.
     """
-    log = Window.partitionBy("stream").orderBy("seq")
-    fell = F.col("upper") < F.lag("upper").over(log)
-    falling = watermarks.select("stream", fell.alias("fell")).where("fell").select("stream").distinct()
-    numbered = _lives(windows, faults).join(F.broadcast(falling.withColumn("falls", F.lit(True))), "stream", "left")
-    life = Window.partitionBy("stream", "group", "reader", "life").orderBy("at_ms", F.asc_nulls_first("lower"), "upper")
-    entry = F.struct("stream", "group", "reader", "lower", "upper", "at_ms")
-    with_upper = F.when(F.col("upper").isNotNull(), entry)
+    fell = F.col("upper") < F.lag("upper").over(Window.partitionBy("stream").orderBy("seq"))
+    falling = watermarks.select("stream", fell.alias("falls")).where("falls").distinct()
+    numbered = _lives(windows, incidents).join(F.broadcast(falling), "stream", "left")
+    by, order = ("stream", "group", "reader", "life"), ("at_ms", F.asc_nulls_first("lower"), "upper")
+    with_upper = F.when(F.col("upper").isNotNull(), F.struct(*_WINDOW))
+    last_with_upper = F.last(with_upper, ignorenulls=True).over(
+        Window.partitionBy(*by).orderBy(*order).rowsBetween(*BEFORE)
+    )
     pairs = numbered.select(
-        "stream",
-        "falls",
-        entry.alias("entry"),
-        F.lag(entry).over(life).alias("before"),
-        F.last(with_upper, ignorenulls=True).over(life.rowsBetween(Window.unboundedPreceding, -1)).alias("bounded"),
+        *_WINDOW, "falls", previous(_WINDOW, by=by, order=order).alias("before"), last_with_upper.alias("bounded")
     ).where("before is not null")
-    went_back = _lower_went_back()
-    first = F.when(went_back, F.col("before")).otherwise(F.col("bounded"))
+    lower_back = F.expr("before.lower is not null and (lower is null or lower < before.lower)")
+    upper_back = F.expr("falls is null and coalesce(upper < bounded.upper, false)")
+    first = F.when(lower_back, F.col("before")).otherwise(F.col("bounded"))
+    lower, upper = (
+        phrase(f"{bound} of {{reader}} goes from {{first.{bound}:ms}} to {{{bound}:ms}}")
+        for bound in ("lower", "upper")
+    )
     return findings(
         pairs.withColumn("first", first),
-        ok=~(went_back | _upper_went_back()),
-        at_ms=F.col("entry.at_ms"),
-        what=F.when(went_back, _moved("lower")).otherwise(_moved("upper")),
-        evidence=[_window("first"), _window("entry")],
+        ok=~(lower_back | upper_back),
+        at_ms="at_ms",
+        what=F.when(lower_back, lower).otherwise(upper),
+        evidence=[row_of("windows", *(f"first.{name}" for name in _WINDOW)), row_of("windows", *_WINDOW)],
     )
 
 
-def _lower_went_back() -> Column:
-    before, now = F.col("before.lower"), F.col("entry.lower")
-    return before.isNotNull() & (now.isNull() | F.coalesce(now < before, F.lit(False)))
-
-
-def _upper_went_back() -> Column:
-    return F.col("falls").isNull() & F.coalesce(F.col("entry.upper") < F.col("bounded.upper"), F.lit(False))
-
-
-def _moved(bound: str) -> Column:
-    places = ms(F.col(f"first.{bound}")), ms(F.col(f"entry.{bound}"))
-    return say(f"{bound} of ", F.col("entry.reader"), " goes from ", places[0], " to ", places[1])
-
-
-def _window(side: str) -> Column:
-    columns = ("stream", "group", "reader", "lower", "upper", "at_ms")
-    return row_of("windows", *(F.col(f"{side}.{name}").alias(name) for name in columns))
-
-
-def _lives(windows: DataFrame, faults: DataFrame) -> DataFrame:
-    """The windows with `life`: how many faults had befallen the reader, or its group, by then."""
-    names = windows.select("stream", "group", "reader").distinct()
-    befell = names.join(F.broadcast(faults.select("stream", "target", "at_ms")), "stream").where(
-        (F.col("target") == F.col("reader")) | (F.col("target") == F.col("group"))
+def _lives(windows: DataFrame, incidents: DataFrame) -> DataFrame:
+    """The windows with `life`: how many incidents had befallen the reader, or its group, by then."""
+    reader = ("stream", "group", "reader")
+    befell = (
+        windows.select(*reader)
+        .distinct()
+        .join(F.broadcast(incidents.select("stream", "target", "at_ms")), "stream")
+        .where("target = reader or target = `group`")
+        .select(*reader, "at_ms", F.lit(1).alias("incident"))
     )
-    rows = windows.unionByName(
-        befell.select("stream", "group", "reader", "at_ms", F.lit(1).alias("fault")), allowMissingColumns=True
+    so_far = Window.partitionBy(*reader).orderBy("at_ms").rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    rows = windows.unionByName(befell, allowMissingColumns=True)
+    return rows.withColumn("life", F.count("incident").over(so_far)).where("incident is null").drop("incident")
+
+
+def delivered(reads: DataFrame, windows: DataFrame, events: DataFrame) -> DataFrame:
+    """The events that a group read while it had a lower bound, one row per group, with that bound.
+
+    Columns: those of `events`, `group`, the `reader` that read it at `read_ms` together with all events between the
+    offsets `after` and `reached`, `shown_lower` (the largest lower bound shown before), `shown_to` and `shown_ms`.
+    """
+    first = _first_reads(reads, _raised(windows))
+    groups = F.broadcast(reads.select("stream", "group").distinct())
+    by = F.struct("reader", "read_ms", "after", "reached", "shown").alias("by")
+    rows = events.join(groups, "stream").unionByName(first.select(*_EVENT, by), allowMissingColumns=True)
+    # From the end of a segment to its start: an event belongs to the nearest end of what was read at or beyond it.
+    downwards = Window.partitionBy("stream", "group", "segment_id").orderBy(
+        F.desc("offset"), F.col("by").isNull(), "event_time"
     )
-    before = (
-        Window.partitionBy("stream", "group", "reader")
-        .orderBy("at_ms")
-        .rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    reading = F.last("by", ignorenulls=True).over(downwards.rowsBetween(*SO_FAR))
+    covered = rows.withColumn("reading", reading).where("event_time is not null and offset > reading.after")
+    shown = F.col("reading.shown")
+    return covered.where(shown.isNotNull()).select(
+        *_EVENT, "event_time", "append_ms", "writer", "reading.reader", "reading.read_ms", "reading.after",
+        "reading.reached", shown["lower"].alias("shown_lower"), shown["reader"].alias("shown_to"),
+        shown["at_ms"].alias("shown_ms"),
+    )  # fmt: skip
+
+
+def _raised(windows: DataFrame) -> DataFrame:
+    """The windows that raised the lower bound of their group: stream, group, at_ms, shown (at_ms, lower, reader)."""
+    by_time = Window.partitionBy("stream", "group").orderBy("at_ms", F.desc("lower"), "reader")
+    before = F.max("lower").over(by_time.rowsBetween(*BEFORE))
+    raised = windows.where("lower is not null").withColumn("before", before)
+    kept = raised.where("before is null or lower > before")
+    return kept.select("stream", "group", "at_ms", F.struct("at_ms", "lower", "reader").alias("shown"))
+
+
+def _first_reads(reads: DataFrame, raised: DataFrame) -> DataFrame:
+    """What was read for the first time, with the last bound shown before.
+
+    Columns: stream, group, segment_id, offset and reached (the same), after, reader, read_ms, and `shown`.
+    """
+    first = reads.where("not again").select(
+        "stream", "group", "reader", "segment_id", "at_ms", F.col("from_offset").alias("after"),
+        F.col("to_offset").alias("offset"),
+    )  # fmt: skip
+    rows = first.unionByName(raised, allowMissingColumns=True)
+    by_time = Window.partitionBy("stream", "group").orderBy("at_ms", F.col("shown").isNotNull())
+    last = F.last("shown", ignorenulls=True).over(by_time.rowsBetween(*SO_FAR))
+    with_shown = rows.withColumn("shown", last).where("segment_id is not null")
+    return with_shown.withColumn("reached", F.col("offset")).withColumnRenamed("at_ms", "read_ms")
+
+
+def late_events(
+    read: DataFrame, watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame, segments: DataFrame
+) -> DataFrame:
+    """Those of the events `delivered` that lie below the lower bound shown before, with `because`.
+
+    That says why they are their writer's doing or nobody's; it is null if a bound was wrong. A bound above the event is
+    right about a writer that it counted if the writer had noted that time without having the event acknowledged; and
+    about one that it did not count if that had been removed or had noted nothing. If any of the bounds that were shown
+    was wrong about it, `because` is null.
+    """
+    late_ones = read.where("event_time < shown_lower")
+    noted = accepted(writer_marks).select("stream", "writer").distinct().withColumn("noted", F.lit(True))
+    event = late_ones.columns
+    own = late_ones.join(F.broadcast(_later_segments(segments)), ["stream", "segment_id"], "left")
+    shown = own.join(F.broadcast(noted), ["stream", "writer"], "left").alias("late")
+    bounds = _bounds(watermarks, writer_marks, cycles).alias("log")
+    same = (F.col("late.stream") == F.col("log.stream")) & (F.col("late.writer") == F.col("log.writer"))
+    above = (F.col("log.lower") > F.col("late.event_time")) & (F.col("log.lower") <= F.col("late.shown_lower"))
+    claims = shown.join(F.broadcast(bounds), same & above, "left")
+    broke = F.col("position").isNotNull() & ~_covers()
+    excuse = F.when(F.col("time").isNotNull(), F.when(broke, F.lit(BROKE_ITS_WORD))).otherwise(F.col("excuse"))
+    because = F.when(F.col("noted").isNull(), F.lit(NOT_NOTED)).otherwise(excuse)
+    every = F.bool_and(F.col("because").isNotNull())
+    by_bound = claims.select("late.*", "seq", because.alias("because"))
+    return by_bound.groupBy(*event).agg(
+        F.when(every, F.max_by("because", F.coalesce("seq", F.lit(0)))).alias("because")
     )
-    return rows.withColumn("life", F.count("fault").over(before)).where("fault is null").drop("fault")
+
+
+def _covers() -> Column:
+    """Whether `position` covers the event: its segment that far, or only what came after the segment."""
+    own = F.try_element_at("position", F.col("segment_id")) >= F.col("offset")
+    beyond = F.coalesce(F.arrays_overlap(F.map_keys("position"), F.col("later")), F.lit(False))
+    return F.coalesce(own, F.lit(False)) | (~F.map_contains_key("position", F.col("segment_id")) & beyond)
+
+
+def _bounds(watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame) -> DataFrame:
+    """Every watermark from the side of every writer that ever noted.
+
+    Columns: stream, seq, lower, writer, `time` (that it was counted with; null if it was not), `position` (of the
+    counted mark) and `excuse` (why it was not counted: NOT_NOTED, DROPPED, or null if it was on record and left out).
+    """
+    log = read_at(watermarks, cycles).select("stream", "seq", "lower", "writers", "emitted_ms", "read_ms")
+    time = F.try_element_at("writers", F.col("writer"))
+    pairs = log.join(accepted(writer_marks).withColumnRenamed("time", "noted_time"), "stream").withColumn("time", time)
+    counted = (F.col("noted_time") == F.col("time")) & (F.col("received_ms") <= F.col("emitted_ms"))
+    # A mark of the very millisecond in which the cycle read the marks may have come too late for it.
+    seen_ms = F.when(F.col("received_ms") < F.col("read_ms"), F.col("received_ms"))
+    facts = pairs.groupBy("stream", "seq", "lower", "writer", "time", "emitted_ms").agg(
+        F.max_by("position", F.when(counted, F.col("received_ms"))).alias("position"),
+        F.max(seen_ms).alias("last_ms"),
+    )
+    removals = cycles.select("stream", F.explode("removed").alias("writer"), F.col("at_ms").alias("removed_ms"))
+    listed = removals.groupBy("stream", "writer").agg(F.collect_list("removed_ms").alias("removals"))
+    gone = F.exists("removals", lambda at: (at >= F.col("last_ms")) & (at <= F.col("emitted_ms")))
+    excuse = F.when(F.col("last_ms").isNull(), F.lit(NOT_NOTED)).when(gone, F.lit(DROPPED))
+    known = facts.join(F.broadcast(listed), ["stream", "writer"], "left")
+    return known.select("stream", "seq", "lower", "writer", "time", "position", excuse.alias("excuse"))
+
+
+def _later_segments(segments: DataFrame) -> DataFrame:
+    """Every segment with `later`: the ids of the segments that came after it over some of its keys."""
+    columns = ("stream", "segment_id", "low", "high")
+    theirs = segments.select(*columns).toDF("stream", "other", "from", "to")
+    overlap = (F.col("other") > F.col("segment_id")) & (F.col("from") < F.col("high")) & (F.col("low") < F.col("to"))
+    pairs = segments.select(*columns).join(F.broadcast(theirs), "stream").where(overlap)
+    return pairs.groupBy("stream", "segment_id").agg(F.collect_list("other").alias("later"))
