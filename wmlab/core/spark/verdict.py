@@ -64,8 +64,8 @@ def check(recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[s
     """One verdict per invariant on the recording with this name; `inputs` are what their functions take, by name."""
     frames = [verdict(name, invariant, inputs) for name, invariant in invariants.items()]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        rows = list(pool.map(lambda frame: frame.collect()[0].asDict(recursive=True), frames))
-    return Verdicts.of(recording, rows)
+        rows = list(pool.map(DataFrame.first, frames))
+    return Verdicts.of(recording, [row.asDict(recursive=True) for row in rows if row is not None])
 
 
 def verdict(name: str, invariant: Invariant, inputs: Mapping[str, Any]) -> DataFrame:
