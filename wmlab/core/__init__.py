@@ -1,1 +1,1 @@
-"""What the models share: recordings, values, words, charts, the judge. Knows none of the models."""
+"""What the models share: recordings, values, words, charts, checks. Knows none of the models."""
