@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).parent
@@ -16,7 +16,8 @@ VECTORS = TESTS / "conformance" / "vectors"
 SLOW_FIXTURES = {"spark", "made", "lab"}
 SPARK_FOLDERS = ("core/spark", "streams/bounds", "streams/checks", "dataflow/checks", "progress/checks")
 
-settings.register_profile("wmlab", derandomize=True, deadline=None)
+# No test depends on how long something takes: no deadline, no complaint about slow generation.
+settings.register_profile("wmlab", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("wmlab")
 
 
