@@ -30,7 +30,12 @@ class Told:
 
     def to_come(self, segment: int, offset: int) -> int | None:
         own = [time for end, time in self.events[segment] if end > offset]
-        later = [time for part in self.history.descendants(segment) for _, time in self.events[part.id]]
+        later = [
+            time
+            for part in self.history.segments
+            if segment in {ancestor.id for ancestor in self.history.ancestors(part)}
+            for _, time in self.events[part]
+        ]
         return min(own + later, default=None)
 
 
