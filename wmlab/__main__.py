@@ -70,7 +70,7 @@ def _bounds(options: argparse.Namespace) -> int:
 
     bounds = read_recording(options.directory).time_bounds(spark_session(), of=options.of, visible=options.visible)
     # Not through pandas, where a column with unknowns becomes floating point.
-    csv.write_csv(bounds.drop("happened").toArrow(), options.output or sys.stdout.buffer)
+    csv.write_csv(bounds.drop("incidents").toArrow(), options.output or sys.stdout.buffer)
     return 0
 
 
