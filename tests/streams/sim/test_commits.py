@@ -258,7 +258,7 @@ EVENT_WRITERS = st.fixed_dictionaries(LOAD | {
     "note_every_ms": st.sampled_from([300, 100, 900]),
 })  # fmt: skip
 TXN_WRITERS = st.fixed_dictionaries(LOAD | {
-    "every_ms": st.sampled_from([300, 900]),
+    "every_ms": st.sampled_from([500, 900]),
     "open_ms": st.sampled_from([None, 100, 2_500]),
     "commit_latency_ms": st.sampled_from([0, 90, 700]),
 })  # fmt: skip
@@ -281,7 +281,7 @@ def runs(draw):
         readers=ReaderGroup(publish_every_ms=300, state_latency_ms=None),
         controllers=Controllers(3, buckets=2, **{**FLEET, "period_ms": 1_900, "start_delay_ms": 14_000}),
         network=Network(
-            inside=Fixed(draw(st.sampled_from([0, 4, 40]))),
+            inside=Fixed(draw(st.sampled_from([0, 4, 10]))),
             delay=Uniform(1, 40) if spread else None,
             loss=0.03 * spread,
         ),
