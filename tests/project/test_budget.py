@@ -11,13 +11,13 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 276,
     "core": 2_944,
-    "streams": 10_568,
+    "streams": 10_567,
     "dataflow": 7_055,
-    "progress": 2_539,
+    "progress": 2_537,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 34_509
+LINES: Final = 34_506
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 199

@@ -12,7 +12,7 @@ from wmlab.core.charts.axis import Axis, Numbers, duration_unit, format_duration
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps
-from wmlab.core.charts.steps import Standstill, Value, standstills, thin
+from wmlab.core.charts.steps import Standstill, Value, standstills, thin, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.words import is_instant, listed
 
@@ -47,8 +47,7 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
     sentence = _describe_progress(table)
     held = _stragglers(table, _longest(table))
     curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in table.emitters]
-    rows = thin([table.overall], _CAP)
-    xs, ys = [table.at_ms[row] for row in rows], [table.overall[row] for row in rows]
+    xs, ys = thinned(table.at_ms, table.overall, _CAP)
     curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
     watermarks = [value for curve in curves for value in curve.ys]
     scene = Scene(
@@ -116,9 +115,8 @@ def _chosen(table: ProgressTable, emitter: str | None) -> str:
 def _local(table: ProgressTable, emitter: str, role: str) -> Steps:
     """An origin's local watermark; it holds to the end of the table."""
     mine = table.of(emitter)
-    kept = thin([mine.local], _CAP)
-    xs = [*(mine.at_ms[row] for row in kept), table.at_ms[-1]]
-    return Steps(name=emitter, role=role, xs=xs, ys=[*(mine.local[row] for row in kept), mine.local[-1]])
+    xs, ys = thinned(mine.at_ms, mine.local, _CAP)
+    return Steps(name=emitter, role=role, xs=[*xs, table.at_ms[-1]], ys=[*ys, mine.local[-1]])
 
 
 def _clock(at_ms: Sequence[int]) -> Axis:

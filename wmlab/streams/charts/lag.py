@@ -11,7 +11,7 @@ from wmlab.core.charts.axis import Numbers, format_duration, nice_step, time_axi
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, faults, one_stream, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps
-from wmlab.core.charts.steps import Value, thin
+from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 
@@ -106,8 +106,7 @@ def _known(windows: Sequence[Window]) -> tuple[list[int], list[int]]:
 
 def _curve(windows: Sequence[Window], role: str, column: str) -> Steps:
     values: list[Value] = [getattr(window, column) for window in windows]
-    kept = thin([values], _MOST)
-    xs, ys = [windows[i].at_ms for i in kept], [values[i] for i in kept]
+    xs, ys = thinned([window.at_ms for window in windows], values, _MOST)
     return Steps(name=windows[0].reader, role=role, xs=xs, ys=ys)
 
 
