@@ -2,7 +2,7 @@
 
 import pytest
 
-from wmlab.core.words import counted, listed, moment, span
+from wmlab.core.words import counted, listed, moment, rounded, span
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,8 @@ from wmlab.core.words import counted, listed, moment, span
         (0, "0 ms"),
         (29_400, "29 400 ms"),
         (599_999, "599 999 ms"),
-        (600_000, "10 min 0 s"),
+        (600_000, "10 min"),
+        (6_240_000, "1 h 44 min"),
         (-1_504_000, "−25 min 4 s"),
         (28_440_000, "7 h 54 min"),
         (190_800_000, "2 d 5 h"),
@@ -21,9 +22,29 @@ def test_long_durations_have_two_units(length_ms: int, words: str) -> None:
     assert span(length_ms) == words
 
 
+@pytest.mark.parametrize(
+    ("value_ms", "words"),
+    [
+        (0, "0 s"),
+        (400, "400 ms"),
+        (999, "999 ms"),
+        (24_000, "24.0 s"),
+        (23_949, "23.9 s"),
+        (23_950, "24.0 s"),
+        (599_949, "599.9 s"),
+        (750_000, "12 min 30 s"),
+        (12_000_000, "3 h 20 min"),
+        (190_800_000, "2 d 5 h"),
+        (-1_400, "−1.4 s"),
+    ],
+)
+def test_a_duration_is_written_in_the_unit_that_suits_it(value_ms: int, words: str) -> None:
+    assert rounded(value_ms) == words
+
+
 def test_durations_of_one_sentence_have_one_form() -> None:
     written = [span(length_ms, beside_ms=5_329_000) for length_ms in (59_999, 60_000, 317_812, 5_329_000)]
-    assert written == ["59 999 ms", "1 min 0 s", "5 min 17 s", "88 min 49 s"]
+    assert written == ["59 999 ms", "1 min", "5 min 17 s", "1 h 28 min"]
     assert span(317_812, beside_ms=400_000) == "317 812 ms"
 
 

@@ -9,6 +9,7 @@ from typing import Final
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_INSTANT_MS: Final = 100_000_000_000
 _LATEST_INSTANT_MS: Final = 250_000_000_000_000
+_SECOND_MS: Final = 1_000
 _LONG_MS: Final = 600_000
 _MINUTE_MS: Final = 60_000
 _MINUTES: Final = ("min", 60, "s", 1)
@@ -39,15 +40,26 @@ def moment(time_ms: int | None) -> str:
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:
-    """A duration: "400 ms", or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min", "2 d 5 h".
+    """A duration, exact: "400 ms", "24 037 ms"; or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min".
 
     In a sentence with a duration `beside_ms` of ten minutes or more, that form begins at one minute: "5 min 17 s".
     """
     if abs(length_ms) < (_LONG_MS if abs(beside_ms) < _LONG_MS else _MINUTE_MS):
         return f"{grouped(length_ms)} ms"
-    sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // 1_000
-    major, major_s, minor, minor_s = _MINUTES if seconds < 7_200 else _HOURS if seconds < 172_800 else _DAYS
-    return f"{sign}{seconds // major_s} {major} {seconds % major_s // minor_s} {minor}"
+    sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // _SECOND_MS
+    major, major_s, minor, minor_s = _MINUTES if seconds < 3_600 else _HOURS if seconds < 172_800 else _DAYS
+    rest = seconds % major_s // minor_s
+    return f"{sign}{grouped(seconds // major_s)} {major}{f' {rest} {minor}' if rest else ''}"
+
+
+def rounded(length_ms: int) -> str:
+    """A duration beside a chart, whose axes have seconds: "400 ms", "24.0 s"; as `span` from ten minutes on."""
+    if length_ms < 0:
+        return f"−{rounded(-length_ms)}"
+    if length_ms < _SECOND_MS:
+        return f"{length_ms} ms" if length_ms else "0 s"
+    tenths = (length_ms + 50) // 100
+    return f"{tenths // 10}.{tenths % 10} s" if tenths < _LONG_MS // 100 else span(max(length_ms, _LONG_MS))
 
 
 def listed(names: Sequence[str], *, most: int | None = None, rest: str = "more") -> str:

@@ -15,26 +15,6 @@ def labels(axis: list[ticks.Tick]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("value_ms", "words"),
-    [
-        (0, "0 s"),
-        (400, "400 ms"),
-        (999, "999 ms"),
-        (24_000, "24.0 s"),
-        (23_949, "23.9 s"),
-        (23_950, "24.0 s"),
-        (599_949, "599.9 s"),
-        (750_000, "12 min 30 s"),
-        (12_000_000, "3 h 20 min"),
-        (190_800_000, "2 d 5 h"),
-        (-1_400, "−1.4 s"),
-    ],
-)
-def test_a_duration_is_written_in_the_unit_that_suits_it(value_ms: int, words: str) -> None:
-    assert ticks.format_duration(value_ms) == words
-
-
-@pytest.mark.parametrize(
     ("span_ms", "words"),
     [
         (5_000, "Jan 3, 14:20:05.250"),

@@ -49,7 +49,7 @@ def test_the_predicted_rise_is_what_the_next_cycle_emits(run: Recording) -> None
             assert f"raises it to {watermark_row['lower']:,} ms".replace(",", " ") in found.sentence
 
 
-@pytest.mark.parametrize("at_ms", [0, 900, 1_500, 2_004, 2_005, 17_000, 34_004, 36_000, 44_004, 56_000, 70_000])
+@pytest.mark.parametrize("at_ms", [0, 900, 1_500, 2_004, 2_005, 17_000, 34_004, 36_000, 44_004, 56_000, 60_000])
 def test_only_what_was_known_by_then_is_used(run: Recording, at_ms: int) -> None:
     assert at(run, at_ms) == at(until(run, at_ms), at_ms)
 
@@ -97,6 +97,12 @@ def test_a_failed_cut_is_told_with_its_reason_and_the_next_try() -> None:
         "no lower bound yet: the cycles end with: cut failed: unknown segment 9@4; "
         "the next cycle tries again at 2 100 ms"
     )
+
+
+@pytest.mark.parametrize("at_ms", [-1, 60_001])
+def test_a_moment_outside_the_run_is_refused(run: Recording, at_ms: int) -> None:
+    with pytest.raises(RecordingError, match="outside the run, which lasts from 0 ms to 60 000 ms"):
+        run.explain(at_ms=at_ms)
 
 
 def emitted(**rows: Any) -> dict[str, Any]:

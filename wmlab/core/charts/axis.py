@@ -13,7 +13,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from wmlab.core.charts.steps import Value
-from wmlab.core.words import is_instant, span
+from wmlab.core.words import is_instant, rounded
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
@@ -190,16 +190,6 @@ def format_number(value: int) -> str:
     return str(value)
 
 
-def format_duration(value_ms: int) -> str:
-    """A duration in words: "400 ms", "24.0 s", "12 min 30 s", "3 h 20 min", "2 d 5 h"; cut from 10 min on."""
-    if value_ms < 0:
-        return f"−{format_duration(-value_ms)}"
-    if value_ms < SECOND_MS:
-        return f"{value_ms} ms" if value_ms else "0 s"
-    tenths = (value_ms + 50) // 100
-    return f"{tenths // 10}.{tenths % 10} s" if tenths < 6_000 else span(value_ms, beside_ms=value_ms + MINUTE_MS)
-
-
 def format_instant(value_ms: int, *, span_ms: int) -> str:
     """An instant in UTC, as fine as a chart over `span_ms` shows: "Jan 3, 14:20:05", "Jan 3, 14:20", "Jan 3 2024"."""
     moment = _moment(value_ms)
@@ -213,7 +203,7 @@ def time_words(values: Iterable[Value]) -> Callable[[int], str]:
     """Writes a time as a column of these values reads: an instant as exact as their span shows, or a duration."""
     known = [value for value in values if value is not None]
     span_ms = max(known) - min(known)
-    return partial(format_instant, span_ms=span_ms) if is_instant(known) else format_duration
+    return partial(format_instant, span_ms=span_ms) if is_instant(known) else rounded
 
 
 def _multiples(low: int, high: int, step: int) -> range:

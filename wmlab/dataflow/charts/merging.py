@@ -5,13 +5,14 @@ from __future__ import annotations
 from itertools import cycle
 from typing import Any, Final
 
-from wmlab.core.charts.axis import format_duration, time_axis
+from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, lanes
 from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.words import rounded
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import Level, State, level_of
 
@@ -158,8 +159,8 @@ def _sentence(level: Level, key: int, late: int) -> str:
     if not held[most]:
         return f"No input of {level.vertex} held the others back; the merged watermark of key {key} {where}{dropped}."
     return (
-        f"{level.names[most]} held the watermark of key {key} at {level.vertex} longest, {format_duration(held[most])} "
-        f"of {format_duration(level.end_ms - level.begun_ms)}; the merged one {where}{dropped}."
+        f"{level.names[most]} held the watermark of key {key} at {level.vertex} longest, {rounded(held[most])} "
+        f"of {rounded(level.end_ms - level.begun_ms)}; the merged one {where}{dropped}."
     )
 
 
@@ -177,5 +178,5 @@ def _activity_sentence(level: Level, released: int) -> str:
     )
     return (
         f"{count} of {len(level.names)} inputs of {level.vertex} {'was' if count == 1 else 'were'} idle at some time, "
-        f"{level.names[most]} longest ({format_duration(idle[most])}); that let {times}."
+        f"{level.names[most]} longest ({rounded(idle[most])}); that let {times}."
     )

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Number, format_duration, time_axis
+from wmlab.core.charts.axis import Number, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.words import rounded
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
 
@@ -163,7 +164,7 @@ def _sentence(items: Sequence[Row], routes: Mapping[int, Row]) -> str:
     if taken:
         slow = max(taken, key=lambda row: row["taken_ms"] - row["put_ms"])
         route = routes[slow["queue"]]
-        wait = format_duration(slow["taken_ms"] - slow["put_ms"])
+        wait = rounded(slow["taken_ms"] - slow["put_ms"])
         text += f"; the longest wait was {wait}, from {route['source']} to {route['target']}"
     text += f"; {left:,} were not taken" if left else ""
     text += f"; {overtook:,} were taken from behind a barrier before it was complete" if overtook else ""

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import format_duration, time_axis
+from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Shape, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
+from wmlab.core.words import rounded
 
 _MOST: Final = 400
 _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
@@ -89,4 +90,4 @@ def _sentence(name: str, fired: Sequence[Mapping[str, Any]]) -> str:
         return f"{text}; {again:,} fired again, which breaks the promise of the watermark before."
     moments = sorted({row["fired_ms"] for row in fired})
     longest = max((after - before for before, after in pairwise(moments)), default=0)
-    return f"{text}; the longest time without one was {format_duration(longest)}."
+    return f"{text}; the longest time without one was {rounded(longest)}."

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, Numbers, duration_unit, format_duration, time_axis, time_words
+from wmlab.core.charts.axis import Axis, Numbers, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import Standstill, Value, standstills, thin, thinned
 from wmlab.core.errors import ChartError
-from wmlab.core.words import is_instant, listed
+from wmlab.core.words import is_instant, listed, rounded
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""
@@ -201,7 +201,7 @@ def _describe_progress(table: ProgressTable) -> str:
     back = sum(a > b for a, b in itertools.pairwise(known))
     falls = f" It went back {back} times." if back > 1 else " It went back once." if back else ""
     return (
-        f"The global watermark {value} for {format_duration(stretch.length_ms)} (from {when(stretch.from_ms)} to "
+        f"The global watermark {value} for {rounded(stretch.length_ms)} (from {when(stretch.from_ms)} to "
         f"{when(stretch.to_ms)}{end}), held by {by}.{falls}"
     )
 
@@ -222,7 +222,7 @@ def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], st
     if end is None:
         return f"{lacking} from {when(at_ms[begin])} to the end; {_buffers(most)} wait behind it."
     jump = f"then the prefix jumped to {prefix[end]}"
-    lasted = format_duration(at_ms[end] - at_ms[begin])
+    lasted = rounded(at_ms[end] - at_ms[begin])
     return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {_buffers(most)} behind it; {jump}."
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.explain import Explanation, explain_log, stragglers_of
+from wmlab.core.words import moment
+from wmlab.streams.answers.explain import Explanation, explain_log, scenario_span, stragglers_of
 from wmlab.streams.answers.history import Rules
 from wmlab.streams.answers.reader import explain_reader
 
@@ -22,16 +23,22 @@ def explain(
 
     Without `at_ms` the answer is a table over the whole run: `Stragglers`. `stream` is needed when there are several,
     `rules` for predictions. Raises `RecordingError` for a stream or reader that the recording does not have, for a
-    reader without a moment, and for a moment that is not a whole number.
+    reader without a moment, and for a moment that is not a whole number or outside the run of a scenario.
     """
     if at_ms is None:
         if reader is not None:
             raise RecordingError(
                 f"Reader {reader!r} is named, but no moment.", remedy="give at_ms=..., or leave the reader out."
             )
-        return stragglers_of(recording, stream=stream)
+        return stragglers_of(recording, stream=stream, rules=rules)
     if isinstance(at_ms, bool) or not isinstance(at_ms, int):
         raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    planned = scenario_span(recording)
+    if planned is not None and not planned[0] <= at_ms <= planned[1]:
+        raise RecordingError(
+            f"{moment(at_ms)} is outside the run, which lasts from {moment(planned[0])} to {moment(planned[1])}.",
+            remedy="give a moment of the run.",
+        )
     if reader is None:
         return explain_log(recording, at_ms=at_ms, rules=rules, stream=stream)
     return explain_reader(recording, at_ms=at_ms, reader=reader, rules=rules, stream=stream)

@@ -7,6 +7,7 @@
     slowest            emitted                                         those whose time is the bound
     failed             ended for another reason (cut failed, ...)      nobody
     nobody left        found no active writer                          nobody
+    no cycle           is too long ago, for another was due            the controller that ought to have run it
 
 The lower bound of a watermark is the smallest time of the writers that it counts, so the writers with that time hold
 it, also when only one is counted; without others on record its price is unknown. The cause is taken from what was known
@@ -17,10 +18,10 @@ Source: PDP-33, Periodic Watermark Workflow; upstream class `PeriodicWatermarkin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final
 
 import pyarrow.compute as pc
@@ -29,8 +30,17 @@ from wmlab.core.answers.answer import Answer
 from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.recording import Recording
-from wmlab.core.words import listed, moment, span
-from wmlab.streams.answers.history import Rules, RunHistory, history_at, of_stream, the_stream, walk
+from wmlab.core.words import listed, moment, rounded, span
+from wmlab.streams.answers.history import (
+    CONTROLLERS,
+    Rules,
+    RunHistory,
+    history_at,
+    of_stream,
+    recorded_rules,
+    the_stream,
+    walk,
+)
 
 _NOT_APPENDED: Final = "the watermark was not appended"
 
@@ -97,6 +107,11 @@ class CauseKind(StrEnum):
     SLOWEST = "slowest"
     FAILED = "failed"
     NOBODY_LEFT = "nobody left"
+    NO_CYCLE = "no cycle"
+
+
+_WAITING: Final = (CauseKind.FIRST_CYCLE, CauseKind.NO_CYCLE)
+"""The bound waits for a cycle, whatever writers do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,17 +119,24 @@ class Cause:
     """The cause and the writers; `since_ms` when it began; `by_ms` how much higher the bound would be without them.
 
     `since_ms` is None if it was so from the start; `by_ms` is None when nobody else is on record or no bound is known.
+    `leader` ought to have run the missing cycle, None if no controller had to.
     """
 
     kind: CauseKind
     writers: tuple[str, ...] = ()
     since_ms: int | None = None
     by_ms: int | None = None
+    leader: str | None = None
 
 
-def cause_of(history: RunHistory) -> Cause:
-    """What holds the bound at the moment of `history`."""
+def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
+    """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
     cycle = history.cycle
+    missed_ms = rules.missed_ms(history) if rules else None
+    if missed_ms is not None:
+        could_be = min(noted.time for noted in history.on_record.values())
+        by_ms = None if history.lower is None else max(0, could_be - history.lower)
+        return Cause(kind=CauseKind.NO_CYCLE, since_ms=missed_ms, by_ms=by_ms, leader=history.leader)
     if cycle is None:
         if not history.on_record:
             return Cause(kind=CauseKind.NO_MARK)
@@ -134,17 +156,43 @@ def cause_of(history: RunHistory) -> Cause:
 
 
 def causes(
-    recording: Recording, stream: str, *, start_ms: int, end_ms: int
+    recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: Rules | None = None
 ) -> Iterator[tuple[int, int, RunHistory, Cause]]:
     """What held the bound from `start_ms` to `end_ms`, stretch by stretch: (from, to, history at its begin, cause)."""
     before = RunHistory(at_ms=start_ms)
-    for history in chain(walk(recording, stream), [None]):
-        if history is not None and history.cycle is before.cycle and history.bound is before.bound and before.on_record:
+    for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [None]):
+        same = history is not None and history.cycle is before.cycle and history.bound is before.bound
+        # While a cycle is missing, each mark changes what the bound would be otherwise.
+        if history is not None and same and before.on_record and not (rules and rules.missed_ms(history) is not None):
             continue
         to_ms = end_ms if history is None else history.at_ms
         if before.at_ms < to_ms:
-            yield before.at_ms, to_ms, before, cause_of(before)
+            yield before.at_ms, to_ms, before, cause_of(before, rules)
         before = before if history is None else history
+
+
+def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules | None) -> Iterator[RunHistory]:
+    """The histories, and again from the moment on at which a cycle is missing, if nothing happens before."""
+    for history, following in pairwise(chain(histories, [RunHistory(at_ms=end_ms)])):
+        yield history
+        due_ms = rules.due_ms(history) if rules else None
+        if rules and due_ms is not None and history.at_ms < due_ms + rules.late_ms < following.at_ms:
+            yield replace(history, at_ms=due_ms + rules.late_ms)
+
+
+def longest_stall(recording: Recording, stream: str, *, start_ms: int, end_ms: int) -> str:
+    """The longest time without a cycle that was due, as the last part of a sentence; empty if none was missing."""
+    rules = recorded_rules(recording, stream)
+    found = causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=rules)
+    missing = [(begin, end, history) for begin, end, history, cause in found if cause.kind is CauseKind.NO_CYCLE]
+    stalls: list[tuple[int, int, RunHistory]] = []
+    for begin, end, history in missing:
+        joined = stalls.pop() if stalls and stalls[-1][1] == begin else (begin, end, history)
+        stalls.append((joined[0], end, joined[2]))
+    if not stalls:
+        return ""
+    begin, end, history = max(stalls, key=lambda stall: stall[1] - stall[0])
+    return f"; for {rounded(end - begin)} from {rounded(begin)} no cycle ran: {_leader(history, rounded)}"
 
 
 def explain_log(
@@ -181,7 +229,7 @@ class _Case:
 
     def __init__(self, recording: Recording, history: RunHistory, stream: str, rules: Rules | None) -> None:
         self.history = history
-        self.cause = cause_of(history)
+        self.cause = cause_of(history, rules)
         lagging = self.cause.kind is CauseKind.LAGGING
         self.writers = tuple(
             _holding_writer(history, name, rules.drops_at_ms(history, name) if rules and lagging else None)
@@ -200,7 +248,7 @@ class _Case:
             drops = [writer.dropped_ms for writer in self.behind if writer.dropped_ms is not None]
             if len(drops) == len(self.behind):
                 self.release_ms = max(drops, default=self.next_cycle_ms)
-        elif self.cause.kind is CauseKind.FIRST_CYCLE or (self.cause.kind is CauseKind.SLOWEST and not self.awaited):
+        elif self.cause.kind in _WAITING or (self.cause.kind is CauseKind.SLOWEST and not self.awaited):
             self.release_ms = self.next_cycle_ms
 
     def caught_up(self, writer: str) -> bool:
@@ -276,6 +324,22 @@ def _slowest(case: _Case) -> str:
     return f"the time that {listed(case.cause.writers)} had noted{ahead}"
 
 
+def _no_cycle(case: _Case) -> str:
+    since = "" if case.history.cycle is None else f" since {moment(case.history.cycle['at_ms'])}"
+    return f"no cycle has run{since}: {_leader(case.history, moment)}"
+
+
+def _leader(history: RunHistory, in_words: Callable[[int], str]) -> str:
+    """What is known of the controller that ought to run the cycles."""
+    name, (_, owned_ms) = history.leader, history.owner or (None, 0)
+    if name is None:
+        return f"nobody owns the bucket{f' since {in_words(owned_ms)}' if history.owner else ''}"
+    kind, at_ms = history.incidents.get(name, ("", 0))
+    if kind in CONTROLLERS and at_ms >= owned_ms:
+        return f"{name}, owner of the bucket, {CONTROLLERS[kind]} at {in_words(at_ms)}"
+    return f"{name} owns the bucket since {in_words(owned_ms)}"
+
+
 _IN_WORDS: Final[Mapping[CauseKind, Callable[[_Case], str]]] = {
     CauseKind.NO_MARK: _no_mark,
     CauseKind.FIRST_CYCLE: _first_cycle,
@@ -283,6 +347,7 @@ _IN_WORDS: Final[Mapping[CauseKind, Callable[[_Case], str]]] = {
     CauseKind.SLOWEST: _slowest,
     CauseKind.FAILED: lambda case: f"the cycles end with: {case.reason or _NOT_APPENDED}",
     CauseKind.NOBODY_LEFT: lambda _: "no active writer is left",
+    CauseKind.NO_CYCLE: _no_cycle,
 }
 """How each cause is put in words, after those for where the bound is."""
 
@@ -301,6 +366,8 @@ def _release(case: _Case) -> str:
         return f"; {'it' if len(case.writers) == 1 else 'the last of them'} times out at {moment(case.release_ms)}"
     if kind is CauseKind.FIRST_CYCLE:
         return f"; the first cycle runs at {following}"
+    if kind is CauseKind.NO_CYCLE:
+        return f"; the next one is due at {following}"
     if kind is not CauseKind.SLOWEST:
         return f"; the next cycle tries again at {following}"
     if case.awaited:
@@ -313,6 +380,7 @@ _WHO: Final = {
     CauseKind.NO_MARK: "nobody had noted a time",
     CauseKind.FIRST_CYCLE: "the first cycle had not run",
     CauseKind.NOBODY_LEFT: "no active writer was left",
+    CauseKind.NO_CYCLE: "nobody owned the bucket",
 }
 _TIMED: Final = {
     "segments": "created_ms",
@@ -324,7 +392,7 @@ _TIMED: Final = {
 }
 
 
-def stragglers_of(recording: Recording, *, stream: str | None = None) -> Stragglers:
+def stragglers_of(recording: Recording, *, stream: str | None = None, rules: Rules | None = None) -> Stragglers:
     """The stragglers of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
 
     At every moment one cause holds the bound; what the bound would have been without its writers is taken from the
@@ -334,8 +402,8 @@ def stragglers_of(recording: Recording, *, stream: str | None = None) -> Straggl
     name = the_stream(recording, stream)
     start_ms, end_ms = _run(recording, name)
     stretches = []
-    for from_ms, to_ms, history, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms):
-        who = cause.writers
+    for from_ms, to_ms, history, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms, rules=rules):
+        who = (cause.leader,) if cause.leader else cause.writers
         if cause.kind is CauseKind.FAILED and history.cycle is not None:
             who = (history.cycle["reason"] or _NOT_APPENDED,)
         elif not who:
@@ -352,10 +420,18 @@ def _run(recording: Recording, stream: str) -> tuple[int, int]:
         times += pc.min_max(column).as_py().values() if len(column) else []
     incidents = of_stream(recording.table("incidents"), stream, "at_ms")
     end_ms = pc.max(incidents.filter(pc.equal(incidents["kind"], "delete"))["at_ms"]).as_py()
-    scenario = recording.scenario
-    if end_ms is None and scenario is not None and "duration_ms" in scenario and recording.manifest.finished:
-        end_ms = int(scenario.get("start_ms", 0)) + int(scenario["duration_ms"])
+    if end_ms is None and (planned := scenario_span(recording)) is not None:
+        end_ms = planned[1]
     return min(times, default=0), max(times, default=0) if end_ms is None else end_ms
+
+
+def scenario_span(recording: Recording) -> tuple[int, int] | None:
+    """From when to when the scenario of a finished run lasted (clock, ms); None for any other recording."""
+    scenario = recording.scenario
+    if scenario is None or "duration_ms" not in scenario or not recording.manifest.finished:
+        return None
+    start_ms = int(scenario.get("start_ms", 0))
+    return start_ms, start_ms + int(scenario["duration_ms"])
 
 
 _CLOCK: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")

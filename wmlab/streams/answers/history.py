@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
+from wmlab.core.delays import Fixed
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.model.cycle import CycleState, TimeoutFrom, inactive_since
@@ -35,6 +36,14 @@ ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak"
 """What a writer is no longer after a fault of that kind."""
 PASSING: Final = frozenset({"note", "commit", "write", "duplicate"})
 """What a script lets a writer do once, which is no state. Of any other kind the detail is the state."""
+CONTROLLERS: Final = {
+    "crash": "crashed",
+    "restart": "restarted",
+    "pause": "paused",
+    "resume": "went on",
+    "expire": "lost its session",
+}
+"""What befell a controller, in words."""
 UNTIL_HEARD: Final = frozenset({"hold", "abort"})
 """What explains why a writer notes nothing: the detail counts until its next mark is accepted."""
 
@@ -59,7 +68,9 @@ class RunHistory:
     `on_record` are the writers that a cycle would read; `memory` is that of the present leader: when it first found
     each lagging writer behind; `held_since` the first cycle of the present run of cycles that ended for the same
     cause; `woken_ms` when the first mark arrived after nobody was on record; `states` what happened to writers;
-    `unheard` what explains why a writer has noted nothing since.
+    `unheard` what explains why a writer has noted nothing since. `owner` is who owns the stream's bucket and since
+    when, None for nobody, and as a whole if it is not recorded; `incidents` is the last incident of each party: its
+    kind and when.
     """
 
     at_ms: int
@@ -72,6 +83,15 @@ class RunHistory:
     woken_ms: int | None = None
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unheard: Mapping[str, str] = field(default_factory=dict)
+    owner: tuple[str | None, int] | None = None
+    incidents: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+    @property
+    def leader(self) -> str | None:
+        """The controller that ought to run the cycles: the owner of the bucket, or who ran the last one; None: none."""
+        if self.owner is not None:
+            return self.owner[0]
+        return None if self.cycle is None else str(self.cycle["controller"])
 
     @property
     def lower(self) -> int | None:
@@ -87,6 +107,8 @@ class RunHistory:
                 return self._after_mark(row)
             case "cycles":
                 return self._after_cycle(row)
+            case "ownership":
+                return replace(self, owner=(row["controller"], row["from_ms"]))
         return replace(self, bound=row)
 
     def state_of(self, writer: str) -> str:
@@ -97,15 +119,16 @@ class RunHistory:
 
     def _after_fault(self, row: Row) -> RunHistory:
         target, kind = row["target"], row["kind"]
+        happened = replace(self, incidents={**self.incidents, target: (kind, row["at_ms"])})
         # A script may ask something of a writer that is not there; that changes nothing.
         if kind in PASSING or row["detail"] == f"{target} is not running":
-            return self
+            return happened
         if kind in UNTIL_HEARD:
-            return replace(self, unheard={**self.unheard, target: row["detail"]})
+            return replace(happened, unheard={**self.unheard, target: row["detail"]})
         begun = "" if kind in ENDS else BEGINS.get(kind, row["detail"])
         over = (begun, *ENDS.get(kind, ()))
         lasting = tuple(state for state in self.states.get(target, ()) if state not in over)
-        return replace(self, states={**self.states, target: (*lasting, begun) if begun else lasting})
+        return replace(happened, states={**self.states, target: (*lasting, begun) if begun else lasting})
 
     def _after_mark(self, row: Row) -> RunHistory:
         writer = row["writer"]
@@ -146,6 +169,13 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
     rows: list[tuple[int, int, str, Row]] = []
     for order, (table, when) in enumerate(_WHEN.items()):
         rows += [(row[when], order, table, row) for row in rows_of(recording, table, stream, when, until_ms)]
+    for row in recording.table("ownership").to_pylist():
+        if stream.partition("#")[0] in row["streams"]:
+            changes = [(row["from_ms"], row["controller"])]
+            changes += [(row["to_ms"], None)] if row["to_ms"] is not None else []
+            for at_ms, owner in changes:
+                if until_ms is None or at_ms <= until_ms:
+                    rows.append((at_ms, len(_WHEN), "ownership", {"controller": owner, "from_ms": at_ms}))
     rows.sort(key=lambda entry: entry[:2])
     history = RunHistory(at_ms=0)
     for at_ms, together in groupby(rows, key=lambda entry: entry[0]):
@@ -230,7 +260,8 @@ def late_events(events: Iterable[Row], watermarks: Sequence[Row]) -> list[Row]:
 class Rules:
     """Cycle period and start delay, timeout (all ms) and where it is counted from; start delay None: one period.
 
-    `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown.
+    `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown. A cycle may
+    run up to `late_ms` after it is due: by the jitter of the period, and by what the cycle before took.
     """
 
     period_ms: int
@@ -238,16 +269,38 @@ class Rules:
     timeout_from: TimeoutFrom = "first_behind"
     start_delay_ms: int | None = None
     look_every_ms: int | None = None
+    late_ms: int = 0
+
+    def due_ms(self, history: RunHistory) -> int | None:
+        """When the next cycle is due if its leader works; None while no writer is on record, for then none is planned.
+
+        None, too, after the stream was deleted.
+        """
+        deleted = any(kind == "delete" for kind, _ in history.incidents.values())
+        if not history.on_record or history.woken_ms is None or deleted:
+            return None
+        if history.cycle is None or history.cycle["at_ms"] < history.woken_ms:
+            return history.woken_ms + self._delay_ms
+        return int(history.cycle["at_ms"]) + self.period_ms
+
+    def missed_ms(self, history: RunHistory) -> int | None:
+        """When a cycle was due that has not run; None if none is missing."""
+        due_ms = self.due_ms(history)
+        return due_ms if due_ms is not None and due_ms + self.late_ms <= history.at_ms else None
 
     def next_cycle_ms(self, history: RunHistory) -> int | None:
-        """When the next cycle runs; None while no writer is on record, for then none is planned."""
-        if not history.on_record or history.woken_ms is None:
+        """When the next cycle runs; None if none is planned, or if a leader is missing."""
+        due_ms = self.due_ms(history)
+        if due_ms is None or history.incidents.get(history.leader or "", ("",))[0] in ("crash", "pause"):
             return None
-        delay_ms = self.period_ms if self.start_delay_ms is None else self.start_delay_ms
-        first_ms = history.woken_ms + delay_ms
-        if history.cycle is None or history.cycle["at_ms"] < history.woken_ms:
-            return first_ms
-        return int(history.cycle["at_ms"]) + self.period_ms
+        owner, owned_ms = history.owner or ("", due_ms - self._delay_ms)
+        if owned_ms > max(history.woken_ms or 0, history.cycle["at_ms"] if history.cycle else 0):
+            due_ms = owned_ms + self._delay_ms  # a new owner waits as for a stream's first cycle
+        return due_ms if owner is not None and due_ms + self.late_ms > history.at_ms else None
+
+    @property
+    def _delay_ms(self) -> int:
+        return self.period_ms if self.start_delay_ms is None else self.start_delay_ms
 
     def drops_at_ms(self, history: RunHistory, writer: str) -> int | None:
         """The cycle that drops a lagging writer if it notes nothing newer; None if it is not on record."""
@@ -269,10 +322,13 @@ def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
     scenario = TypeAdapter(StreamScenario).validate_python(recording.scenario)
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
+    controllers = scenario.controllers
+    is_instant = scenario.network.inside == Fixed(0) and not controllers.marks_read_ms
     return Rules(
-        period_ms=scenario.controllers.period_ms,
+        period_ms=controllers.period_ms,
         timeout_ms=part.rules.timeout_ms,
         timeout_from=part.rules.timeout_from,
-        start_delay_ms=scenario.controllers.start_delay_ms,
+        start_delay_ms=controllers.start_delay_ms,
         look_every_ms=looks.pop() if len(looks) == 1 else None,
+        late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),
     )

@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, duration_unit, format_duration, time_axis, time_words
+from wmlab.core.charts.axis import Axis, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SHAPES, one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes
 from wmlab.core.charts.steps import Standstill, Value, minus, standstills, thin, unknown_spans
 from wmlab.core.errors import ChartError
-from wmlab.core.words import listed
+from wmlab.core.words import listed, rounded
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -171,7 +171,7 @@ def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
     event = time_words([*table.lower, *table.upper, *table.perfect])
     stretches = [stretch for stretch in standstills(table.at_ms, table.lower) if stretch.value is not None]
     longest = max(stretches, key=lambda stretch: stretch.length_ms)
-    lasted = format_duration(longest.length_ms)
+    lasted = rounded(longest.length_ms)
     if longest.length_ms == 0:
         return f"The lower bound is {event(known[-1])} at {clock(table.at_ms[-1])}"
     lengths = sorted(stretch.length_ms for stretch in stretches if stretch.length_ms)
@@ -213,10 +213,10 @@ def _safety(table: BoundsTable) -> str:
     if unsafe:
         return (
             f"it is not safe: above the perfect watermark at {len(unsafe):,} of {_positions(len(slacks))}, first at "
-            f"{time_words(table.at_ms)(unsafe[0][1])}, by up to {format_duration(-min(unsafe)[0])}"
+            f"{time_words(table.at_ms)(unsafe[0][1])}, by up to {rounded(-min(unsafe)[0])}"
         )
     mean_ms = (2 * sum(slack for slack, _ in slacks) + len(slacks)) // (2 * len(slacks))
-    distance = f"{format_duration(mean_ms)} behind the perfect watermark" if mean_ms else "at the perfect watermark"
+    distance = f"{rounded(mean_ms)} behind the perfect watermark" if mean_ms else "at the perfect watermark"
     if len(slacks) == 1:
         return f"it is safe at the only position that can be checked, {distance}"
     everywhere = len(slacks) == len(table.at_ms)

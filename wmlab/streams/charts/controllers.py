@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import Final
 
-from wmlab.core.charts.axis import format_duration, time_axis
+from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.words import rounded
+from wmlab.streams.answers.explain import longest_stall
 from wmlab.streams.answers.history import Row
 
 _MOST_CYCLES: Final = 600
@@ -28,7 +30,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
-    sentence = _describe_cycles(name, cycles)
+    stall = longest_stall(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
+    sentence = f"{_describe_cycles(name, cycles)}{stall}."
     fewer = f" Drawn are {len(shown):,} of {len(cycles):,} cycles." if len(shown) < len(cycles) else ""
     times = [row["previous_lower"] for row in cycles]
     times += [mark["lower"] for mark in stream_rows(recording, "watermarks", name)]
@@ -74,13 +77,13 @@ def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
     held = [row for row in cycles if row["outcome"] != "emitted"]
     text = f"{len(cycles):,} cycles ran for {name}, {len(cycles) - len(held):,} of them emitted a watermark"
     if not held:
-        return f"{text}; none was held."
+        return f"{text}; none was held"
     waited = Counter(writer for row in held for writer in row["lagging"])
     causes = waited or Counter(row["reason"] for row in held)
     cause, count = min(causes.items(), key=lambda pair: (-pair[1], pair[0]))
     others = "the other one" if len(held) == 1 else f"{count:,} of the {len(held):,} others"
     were = "was" if len(held) == 1 else "were"
-    return f"{text}; {others} {f'waited for {cause}' if waited else f'{were} held because: {cause}'}."
+    return f"{text}; {others} {f'waited for {cause}' if waited else f'{were} held because: {cause}'}"
 
 
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
@@ -164,4 +167,4 @@ def _describe_owners(
     if not orphaned:
         return f"{text}; every bucket had an owner all the time."
     bucket, begin, end = max(orphaned, key=lambda stretch: stretch[2] - stretch[1])
-    return f"{text}; bucket {bucket} had no owner for {format_duration(end - begin)} from {when(begin, span_ms=end)}."
+    return f"{text}; bucket {bucket} had no owner for {rounded(end - begin)} from {when(begin, span_ms=end)}."

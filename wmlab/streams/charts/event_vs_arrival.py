@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from wmlab.core.charts.axis import format_duration, time_axis
+from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
+from wmlab.core.words import rounded
 from wmlab.streams.answers.history import Row, late_events
 
 _MOST_EVENTS: Final = 700
@@ -82,6 +83,6 @@ def _sentence(name: str, events: Sequence[Row], late: int) -> str:
     half, most = delays[len(delays) // 2], delays[-1]
     kept = "none arrived below a lower bound" if not late else f"{late:,} arrived below the lower bound"
     return (
-        f"Half of the {len(events):,} events of {name} arrived within {format_duration(half)} of their time, "
-        f"the slowest after {format_duration(most)}; {kept} that a watermark had given before."
+        f"Half of the {len(events):,} events of {name} arrived within {rounded(half)} of their time, "
+        f"the slowest after {rounded(most)}; {kept} that a watermark had given before."
     )

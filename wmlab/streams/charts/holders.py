@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, duration_unit, format_duration
+from wmlab.core.charts.axis import Axis, duration_unit
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, plain_columns
 from wmlab.core.charts.scene import Blocks, Box, Scene, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.words import rounded
 from wmlab.streams.answers.history import Row
 
 _COLUMNS: Final = ("stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms")
@@ -53,8 +54,8 @@ def _bars(shown: Sequence[Row]) -> list[Blocks]:
     """The bars by cause, each with its price beside it."""
     bars: dict[str, list[Box]] = {}
     for lane, row in enumerate(shown):
-        price = "cost unknown" if row["cost_ms"] is None else format_duration(round(row["cost_ms"]))
-        label = f"{price}, held {format_duration(row['held_ms'])}"
+        price = "cost unknown" if row["cost_ms"] is None else rounded(round(row["cost_ms"]))
+        label = f"{price}, held {rounded(row['held_ms'])}"
         box = Box(0, round(row["cost_ms"] or 0), lane - 0.3, lane + 0.3, label, f"{_name(row)}: {label}")
         bars.setdefault(row["why"], []).append(box)
     return [
@@ -71,6 +72,6 @@ def _sentence(stream: str, rows: Sequence[Row]) -> str:
     cost = first["cost_ms"]
     return (
         f"{first['who']} ({first['why']}) cost most: the lower bound of {stream} was on average "
-        f"{format_duration(round(cost))} lower for it, {round(100 * cost / total)} % of what all holders cost; it held "
-        f"for {format_duration(first['held_ms'])}."
+        f"{rounded(round(cost))} lower for it, {round(100 * cost / total)} % of what all holders cost; it held "
+        f"for {rounded(first['held_ms'])}."
     )

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from wmlab.core.charts.axis import Numbers, format_duration, nice_step, time_axis
+from wmlab.core.charts.axis import Numbers, nice_step, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, faults, one_stream, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps
 from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.words import rounded
+from wmlab.streams.answers.explain import longest_stall
 
 _MOST: Final = 500
 _BINS: Final = 40
@@ -40,7 +42,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     order = sorted(readers, key=lambda reader: -fmean(_known(readers[reader])[0] or [0]))
     shown = {reader: readers[reader] for reader in order[: len(SERIES)]}
     drawn = [window for rows in shown.values() for window in rows]
-    sentence = _sentence(name, windows)
+    sentence = _sentence(recording, name, windows)
     left_out = f" Of {len(order)} readers the {len(shown)} with most lag are drawn." if len(shown) < len(order) else ""
     panels = []
     for column, what, height in (("lag_ms", "lag", 190.0), ("uncertainty_ms", "uncertainty", 130.0)):
@@ -73,7 +75,7 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
         )
     low, high = min([0, *lags, *widths]), max([*lags, *widths, 1])
     step = nice_step(high - low, _BINS)
-    sentence = _sentence(name, windows)
+    sentence = _sentence(recording, name, windows)
     scene = Scene(
         title=title or f"How often did which lag and uncertainty occur in {name}?",
         subtitle=sentence,
@@ -114,7 +116,7 @@ def _histogram(what: str, role: str, values: Sequence[int], step: int) -> Panel:
     counts = Counter(value // step * step for value in values)
     boxes = []
     for low, count in sorted(counts.items()):
-        words = f"{what} from {format_duration(low)} to {format_duration(low + step)}: {count:,} windows"
+        words = f"{what} from {rounded(low)} to {rounded(low + step)}: {count:,} windows"
         boxes.append(Box(low, low + step, 0, count, "", words))
     blocks = Blocks(name=what, role=role, boxes=boxes, opacity=0.6)
     return Panel(up=Numbers(f"windows by {what}", 0, max(counts.values())), layers=[blocks], height=140.0)
@@ -125,14 +127,14 @@ def _data(windows: Sequence[Window]) -> dict[str, list[Value | str]]:
     return {column: [getattr(window, column) for window in by_reader] for column in Window._fields}
 
 
-def _sentence(name: str, windows: Sequence[Window]) -> str:
+def _sentence(recording: Recording, name: str, windows: Sequence[Window]) -> str:
     lags, widths = (sorted(values) for values in _known(windows))
     if not lags:
         return f"No reader of {name} ever knew a lower bound."
     text = (
-        f"In half of the windows of {name} the lower bound stood at most {format_duration(lags[len(lags) // 2])} "
-        f"behind the clock, and {format_duration(lags[-1])} at worst"
+        f"In half of the windows of {name} the lower bound stood at most {rounded(lags[len(lags) // 2])} "
+        f"behind the clock, and {rounded(lags[-1])} at worst"
     )
-    if not widths:
-        return f"{text}; an upper bound was never known."
-    return f"{text}; where both bounds were known they were {format_duration(widths[len(widths) // 2])} apart."
+    apart = f"where both bounds were known they were {rounded(widths[len(widths) // 2])} apart" if widths else ""
+    stall = longest_stall(recording, name, start_ms=windows[0].at_ms, end_ms=windows[-1].at_ms)
+    return f"{text}; {apart or 'an upper bound was never known'}{stall}."

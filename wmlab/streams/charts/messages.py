@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from wmlab.core.charts.axis import Axis, Number, duration_unit, format_duration, format_instant
+from wmlab.core.charts.axis import Axis, Number, duration_unit, format_instant
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import plain_columns
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
-from wmlab.core.words import grouped, is_instant
+from wmlab.core.words import grouped, is_instant, rounded
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
@@ -77,7 +77,7 @@ def message_diagram(
     ]
     if not messages:
         raise ChartError(
-            f"No message was on its way within {format_duration(span_ms // 2)} of {_clock_words(around_ms, span_ms)}.",
+            f"No message was on its way within {rounded(span_ms // 2)} of {_clock_words(around_ms, span_ms)}.",
             remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
         )
     streams = sorted({message.stream for message in messages if message.stream is not None})
@@ -183,7 +183,7 @@ def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
     sentences = [f"{number} of {subject} {where}: {_kinds(messages)}."]
     if arrived := [message for message in messages if message.received_ms is not None]:
         slow = max(arrived, key=lambda message: message.end_ms - message.sent_ms)
-        sentences.append(f"The slowest, {slow.phrase}, took {format_duration(slow.end_ms - slow.sent_ms)}.")
+        sentences.append(f"The slowest, {slow.phrase}, took {rounded(slow.end_ms - slow.sent_ms)}.")
     if lost := [message for message in messages if message.received_ms is None]:
         first = "first " if len(lost) > 1 else ""
         sentences.append(f"{len(lost)} did not arrive, {first}{lost[0].phrase}.")

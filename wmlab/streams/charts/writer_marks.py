@@ -7,13 +7,14 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from wmlab.core.charts.axis import format_duration, time_axis
+from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.explain import CauseKind, causes
-from wmlab.streams.answers.history import Row
+from wmlab.core.words import rounded
+from wmlab.streams.answers.explain import CauseKind, causes, longest_stall
+from wmlab.streams.answers.history import Row, recorded_rules
 
 Stretch = tuple[str, int, int, str]
 """A writer, from when to when, and the words for the hover box."""
@@ -41,7 +42,8 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     held = _held(recording, name, marks[0]["received_ms"], end_ms)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    sentence = _sentence(name, marks, refused, held)
+    stall = longest_stall(recording, name, start_ms=marks[0]["received_ms"], end_ms=end_ms)
+    sentence = f"{_sentence(name, marks, refused, held)}{stall}."
     fewer = len(accepted) > _MOST_MARKS or len(refused) > _MOST_MARKS
     part = f" Drawn are at most {_MOST_MARKS} accepted and {_MOST_MARKS} refused marks." if fewer else ""
     scene = Scene(
@@ -73,7 +75,7 @@ def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list
         due_ms = round(_SILENT_AFTER * median(gaps)) if gaps else end_ms
         for before, after in pairwise([*received, end_ms]):
             if after - before > due_ms:
-                words = f"{writer}: no mark for {format_duration(after - before)}"
+                words = f"{writer}: no mark for {rounded(after - before)}"
                 silences.append((writer, before + due_ms, after, words))
     return silences
 
@@ -82,7 +84,8 @@ def _held(recording: Recording, name: str, start_ms: int, end_ms: int) -> list[S
     """Stretches in which a writer held the bound, neighbours joined."""
     held: list[Stretch] = []
     newest: dict[str, int] = {}
-    for from_ms, to_ms, _, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms):
+    rules = recorded_rules(recording, name)
+    for from_ms, to_ms, _, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms, rules=rules):
         why = "waited for" if cause.kind is CauseKind.LAGGING else "the slowest"
         for writer in cause.writers:
             index = newest.get(writer)
@@ -123,7 +126,7 @@ def _sentence(name: str, marks: Sequence[Row], refused: Sequence[Row], held: Seq
     text = f"{len(marks):,} marks were noted in {name}, {len(refused):,} of them refused"
     longest = max(held, key=lambda stretch: stretch[2] - stretch[1], default=None)
     if longest is None:
-        return f"{text}; no writer held the lower bound."
+        return f"{text}; no writer held the lower bound"
     writer, begin, end, _ = longest
     since = when(begin, span_ms=marks[-1]["received_ms"] - marks[0]["received_ms"])
-    return f"{text}; {writer} held the lower bound longest, for {format_duration(end - begin)} from {since}."
+    return f"{text}; {writer} held the lower bound longest, for {rounded(end - begin)} from {since}"
