@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, ClassVar, Final, Self, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.rules import RuleTable, options_in, resolved
 from wmlab.core.values import Problems, plain, problems_of
 
 FORMAT = 1
@@ -135,8 +136,11 @@ _KINDS: Final[dict[str, str]] = {}
 class ScenarioFile:
     """The base of the scenarios, which are values: written as YAML, read back equal, replaced but never changed.
 
-    The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`.
+    The base class of a kind gives `only_field`, a field that no other kind has, and `users_call_it`; one with a field
+    `rules` has a `rule_table` as well.
     """
+
+    rule_table: ClassVar[RuleTable] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
         if only_field is not None:
@@ -145,6 +149,16 @@ class ScenarioFile:
     def replace(self, **fields: Any) -> Self:
         """The same scenario with some fields changed."""
         return dataclasses.replace(self, **fields)  # type: ignore[type-var]
+
+    @property
+    def resolved(self) -> Self:
+        """The same scenario with all that was left to its `rules` filled in: what is run."""
+        return resolved(self, getattr(self, "rules", "sound"), self.rule_table)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What is in effect, by path, of every option that `rules` decides on unless a part sets it."""
+        return dict(options_in(self.resolved, self.rule_table))
 
     def to_dict(self) -> dict[str, Any]:
         """The scenario as dicts, lists and scalars; defaults are left out."""

@@ -64,7 +64,6 @@ def test_automatic_noting_notes_the_clock_at_its_period(fields, period_ms):
         {"automatically_note_time": True, "noting": noting.WallClock()},
         {"automatically_note_time": True, "note_every_ms": 50},
         {"automatic_note_period_ms": 50},
-        {"auto_note_survives_close": True},
     ],
 )
 def test_options_that_contradict_each_other_are_refused(fields):

@@ -319,7 +319,7 @@ def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
     """The rules of one stream of a recorded scenario, by the name that the tables have for it."""
     if recording.scenario is None:
         return None
-    scenario = TypeAdapter(StreamScenario).validate_python(recording.scenario)
+    scenario = TypeAdapter(StreamScenario).validate_python(recording.scenario).resolved
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers

@@ -14,8 +14,10 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.rules import options_of
 from wmlab.core.scenario_file import dump_fragment, parse_fragment
 from wmlab.core.values import Problem, Problems, plain, problems_of
+from wmlab.streams.scenario.rules import RULE_TABLE
 from wmlab.streams.scenario.scenario import StreamScenario
 
 Kind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
@@ -49,7 +51,11 @@ class FormField:
 
 
 def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
-    """All fields of a scenario, part by part: the run, its streams, writers, readers, controllers, network, script."""
+    """All fields of a scenario, part by part: the run, its streams, writers, readers, controllers, network, script.
+
+    Options that the rules decide on show what is in effect.
+    """
+    scenario = scenario.resolved
     fields = _of_part(scenario, (), "run", without=_PARTS)
     for name in _PARTS:
         part = getattr(scenario, name)
@@ -68,13 +74,16 @@ def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
     """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
     data = copy.deepcopy(scenario.to_dict())
     problems: list[Problem] = []
-    kinds = {field.path: field.kind for field in fields_of(scenario)}
+    fields = {field.path: field for field in fields_of(scenario)}
     for path, value in changes.items():
+        # An option left as it was stays with the rules.
+        if path in fields and (type(value), value) == (type(fields[path].value), fields[path].value):
+            continue
         part: Any = data
         for step in path[:-1]:
             part = part.setdefault(step, {}) if isinstance(part, dict) else part[step]
         try:
-            part[path[-1]] = parse_fragment(value) if kinds.get(path) == "yaml" else value
+            part[path[-1]] = parse_fragment(value) if path in fields and fields[path].kind == "yaml" else value
         except ScenarioError as wrong:
             problems.append(Problem(path, wrong.problem))
     if problems:
@@ -107,11 +116,13 @@ def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
 def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
     schema = TypeAdapter(type(part)).json_schema()
     properties = schema.get("properties", {})
-    return [
+    options = options_of(type(part), RULE_TABLE)
+    fields = [
         _field((*path, entry.name), group, getattr(part, entry.name), properties.get(entry.name, {}), schema)
         for entry in dataclasses.fields(part)
         if entry.name not in _OMITTED and entry.name not in without
     ]
+    return [dataclasses.replace(f, optional=False) if f.path[-1] in options else f for f in fields]
 
 
 def _field(path: Path, group: str, held: Any, described: Mapping[str, Any], schema: Mapping[str, Any]) -> FormField:

@@ -1,7 +1,8 @@
 """The parties of a run as values: the stream, its writers, its reader groups, the controllers, and their clocks.
 
-Names and defaults follow the documents; every deviation of an implementation from its design is a named
-option that is off by default.
+Names follow the documents. Every difference between the design, its implementation and sound rules is a named option:
+the scenario's `rules` decide on those that are `UNSET`, by the table in `wmlab.streams.scenario.rules`. All other
+options keep their default under all rules.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from wmlab.core.rules import UNSET, Option
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
@@ -57,21 +59,21 @@ class Stream:
     _: KW_ONLY
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
-    timeout_from: Literal["first_behind", "last_note"] = "first_behind"
-    note_rule: Literal["implementation", "design"] = "implementation"
-    cut_algorithm: Literal["sound", "pravega"] = "sound"
+    timeout_from: Option[Literal["first_behind", "last_note"]] = UNSET
+    note_rule: Option[Literal["implementation", "design"]] = UNSET
+    cut_algorithm: Option[Literal["sound", "pravega"]] = UNSET
     visit_order: Literal["as_noted", "newest_first", "oldest_first"] = "as_noted"
-    bug_6510: bool = False
+    bug_6510: Option[bool] = UNSET
     acks_carry_offset: bool = True
-    commit_without_time: Literal["no_mark", "minimum_long", "zero"] = "no_mark"
-    txn_marks: Literal["per_batch", "per_transaction"] = "per_batch"
+    commit_without_time: Option[Literal["no_mark", "minimum_long", "zero"]] = UNSET
+    txn_marks: Option[Literal["per_batch", "per_transaction"]] = UNSET
     commit_batch: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
     commit_order: Literal["requested", "by_id"] = "requested"
-    empty_mark_after_roll: bool = False
+    empty_mark_after_roll: Option[bool] = UNSET
 
     @property
     def rules(self) -> CycleRules:
-        """The rules of its watermark cycles."""
+        """The rules of its watermark cycles; of a stream of a `resolved` scenario."""
         return CycleRules(
             timeout_ms=self.timestamp_aggregation_timeout_ms,
             timeout_from=self.timeout_from,
@@ -111,7 +113,7 @@ class EventWriter:
     flush_before_note: bool = False
     automatically_note_time: bool = False
     automatic_note_period_ms: Period = 5_000
-    auto_note_survives_close: bool = False
+    auto_note_survives_close: Option[bool] = UNSET
     processes: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
     clock: Clock = Clock()
     starts_ms: Ms = 0
@@ -152,8 +154,6 @@ def _automatic_problems(writer: EventWriter) -> Iterator[Problem]:
         return
     if writer.automatic_note_period_ms != 5_000:
         yield Problem(("automatic_note_period_ms",), "needs automatically_note_time")
-    if writer.auto_note_survives_close:
-        yield Problem(("auto_note_survives_close",), "needs automatically_note_time")
 
 
 @value
@@ -243,12 +243,12 @@ class ReaderGroup:
     rate_per_s: Annotated[float, Field(gt=0, strict=True)] | None = None
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
-    read_side: Literal["implementation", "document"] = "implementation"
+    read_side: Option[Literal["implementation", "document"]] = UNSET
     time_windows: bool = True
     own_position: bool = False
     tracker_ms: Ms = 0
     mark_read_ms: Annotated[float, Field(ge=0, strict=True)] = 0.0
-    publish_timer: Literal["fixed", "pravega"] = "fixed"
+    publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
     read_every_ms: Period = 100
     group_refresh_ms: Period = 3_000
     state_latency_ms: Ms | None = 0
@@ -304,7 +304,7 @@ class Controllers:
     contact: Literal["round_robin", "random"] = "round_robin"
     clocks: tuple[Clock, ...] = ()
     marks_read_ms: Ms = 0
-    double_work_entry: bool = False
+    double_work_entry: Option[bool] = UNSET
 
     @property
     def first_cycle_ms(self) -> int:

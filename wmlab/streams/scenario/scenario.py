@@ -9,11 +9,13 @@ from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
+from wmlab.core.rules import Rules
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problems, value
 from wmlab.streams.scenario.checks import problems_across
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.rules import RULE_TABLE
 from wmlab.streams.scenario.script import Action
 
 
@@ -46,7 +48,9 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     Give `stream` for one or `streams` for several; then every writer and every reader group names its own.
     `duration_ms` is simulated time; `start_ms` is the clock at the start, zero or, for a real trace, a moment in
     milliseconds since 1970. All randomness comes from `seed`. `latency_ms` is the one-way delay of every message
-    to or from a writer, unless `network` has another. The same scenario always gives the same recording.
+    to or from a writer, unless `network` has another. `rules` sets all options in which the design, the implementation
+    and sound rules differ, unless a part sets them itself; `options` shows what is in effect. The same scenario always
+    gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -62,6 +66,8 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     start_ms: Annotated[int, Field(strict=True)] = 0
     latency_ms: Ms = 5
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+    rules: Rules = "sound"
+    rule_table = RULE_TABLE
 
     def __post_init__(self) -> None:
         problems = tuple(problems_across(self))
@@ -97,5 +103,9 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
             ("duration", f"{self.duration_ms:,} ms, seed {self.seed}"),
         ]
+        if self.rules != "sound":
+            sound = self.replace(rules="sound").options
+            others = [f"{path}={held!r}" for path, held in self.options.items() if held != sound[path]]
+            rows.append(("rules", f"{self.rules}: {', '.join(others)}"))
         cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"

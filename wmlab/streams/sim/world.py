@@ -35,7 +35,7 @@ class World(Simulation):
 
     def __init__(self, scenario: StreamScenario, traces: Mapping[str, Load]) -> None:
         super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
-        self.scenario = scenario
+        self.scenario = scenario = scenario.resolved
         self.shared = Journal()
         self.network = Network(self)
         self.metadata = MetadataStore(self)
