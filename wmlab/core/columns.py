@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import pyarrow as pa
@@ -13,10 +14,20 @@ FLAG: Final = pa.bool_()
 OFFSETS: Final = pa.map_(LONG, LONG)
 
 
-def column(name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable: bool = False) -> pa.Field:
-    """A field whose metadata carries `about` and, if it has one, its `unit`."""
-    metadata = {"about": about} | ({"unit": unit} if unit else {})
+def column(
+    name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable: bool = False, added: bool = False
+) -> pa.Field:
+    """A field whose metadata carries `about` and, if it has one, its `unit`.
+
+    One that was `added` later is nullable, and null in recordings that were stored without it.
+    """
+    metadata = {"about": about} | ({"unit": unit} if unit else {}) | ({"added": "later"} if added else {})
     return pa.field(name, kind, nullable=nullable, metadata=metadata)
+
+
+def without_added(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """The schema without the later columns that are not among `names`."""
+    return pa.schema([field for field in schema if field.name in names or b"added" not in (field.metadata or {})])
 
 
 def table(*columns: pa.Field) -> pa.Schema:

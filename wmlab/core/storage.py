@@ -22,6 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wmlab.core.columns import without_added
 from wmlab.core.errors import RecordingError
 from wmlab.core.manifest import MANIFEST_FILE, VERSION_1, Manifest
 
@@ -54,7 +55,13 @@ class StoredTable:
                     remedy="read the recording again with Recording.read.",
                 )
             with pq.ParquetFile(self.file, page_checksum_verification=True) as parquet:
-                return parquet.read().rename_columns(self.schema.names).cast(self.schema)
+                written = parquet.read()
+                present = without_added(self.schema, written.column_names)
+                rows = written.rename_columns(present.names).cast(present)
+                columns = [
+                    rows[c.name] if c.name in present.names else pa.nulls(len(rows), c.type) for c in self.schema
+                ]
+                return pa.Table.from_arrays(columns, schema=self.schema)
         except (OSError, pa.ArrowException) as damage:
             raise RecordingError(
                 f"table {self.name!r} cannot be read from {self.file}: {damage}.", remedy=_RECORD_AGAIN
@@ -173,7 +180,7 @@ def _table_damage(dataset: Path, schema: pa.Schema, rows: int) -> str:
             found, found_rows = parquet.schema_arrow, parquet.metadata.num_rows
     except (OSError, pa.ArrowException) as failure:
         return f"is truncated or not Parquet ({failure})"
-    if not found.equals(schema):
+    if not found.equals(without_added(schema, found.names)):
         return f"has wrong columns: {describe(found)}; expected {describe(schema)}"
     if found_rows != rows:
         return f"has {found_rows} rows where {MANIFEST_FILE} counts {rows}"

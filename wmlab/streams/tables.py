@@ -226,9 +226,10 @@ TABLES: Final[dict[str, pa.Schema]] = {
             column("sender", TEXT, "the party that sent it"),
             column("receiver", TEXT, "the party it was sent to"),
             column("kind", TEXT, "what it says: append, acknowledge, note time, answer and so on"),
-            column("content", TEXT, "its content in short"),
+            column("content", TEXT, "its content in short, for example event numbers and offsets"),
             column("sent_ms", LONG, "when it was sent", unit="ms"),
             column("received_ms", LONG, "when it arrived; null: lost, or still under way", unit="ms", nullable=True),
+            column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True, added=True),
         ]
     ),
 }

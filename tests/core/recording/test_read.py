@@ -45,6 +45,17 @@ def test_a_recording_without_scenario_and_seed_is_read_back(tmp_path):
     assert Recording.read(plain.save(tmp_path / "r").path) == plain
 
 
+def test_a_column_that_was_added_later_is_null_in_a_recording_without_it(tmp_path):
+    message = dict.fromkeys(TABLES["messages"].names) | {"sender": "a", "receiver": "b", "kind": "note"}
+    rows = [message | {"content": "", "sent_ms": 1, "bytes": 40}]
+    made = Recording.from_tables({"messages": pa.Table.from_pylist(rows, schema=TABLES["messages"])}, name="r")
+    file = made.save(tmp_path / "r").path / "messages" / "part-0.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["bytes"]), file)
+    assert Recording.read(tmp_path / "r").table("messages").to_pylist() == [rows[0] | {"bytes": None}]
+    pq.write_table(pq.read_table(file).drop_columns(["received_ms"]), file)
+    assert "has wrong columns" in problem_of(tmp_path / "r")
+
+
 def test_rows_are_read_when_a_table_is_first_used(saved, monkeypatch):
     opened = []
     genuine = pq.ParquetFile.read

@@ -11,7 +11,7 @@ from wmlab.core.delays import Exponential, Fixed, LogNormal, Uniform, delays_ms
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network, Retry
-from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario.parts import EventWriter, Stream
 
 QUIET = [EventWriter("w", rate_per_s=20)]
 
@@ -70,6 +70,45 @@ def test_a_message_names_both_parties_and_its_times():
     assert "position {0@0: " in noted[0]["content"]
     acks = messages(world, kind="acknowledge", sender="segment-store", receiver="w")
     assert len(acks) == len(messages(world, kind="append", sender="w"))
+
+
+def numbers(row):
+    """The event number of an acknowledgement, the one before, and the offset it carries, if it does."""
+    text = row["content"].partition(", event number ")[2].replace("previous ", "").replace("offset ", "")
+    return tuple(map(int, text.split(", ")))
+
+
+def test_an_acknowledgement_shows_event_numbers_and_offset_and_they_go_on_from_each_other():
+    world = run(writers=QUIET, network=Network(keep_messages=True), latency_ms=30)
+    acks = [row for row in messages(world, kind="acknowledge") if "for 0@0" in row["content"]]
+    last, previous, offsets = zip(*map(numbers, acks), strict=True)
+    assert len(acks) > 50
+    assert list(previous) == [0, *last[:-1]]
+    assert list(offsets) == [number * 108 for number in last]
+
+
+def test_the_offset_on_an_acknowledgement_costs_8_bytes_and_saves_two_messages():
+    new, old = (
+        run(writers=QUIET, stream=Stream(acks_carry_offset=carry), network=Network(keep_messages=True))
+        for carry in (True, False)
+    )
+    carried, bare = messages(new, kind="acknowledge"), messages(old, kind="acknowledge")
+    assert {row["bytes"] for row in carried} == {48}
+    assert {row["bytes"] for row in bare} == {40}
+    assert not messages(new, kind="get length")
+    asked, told = messages(old, kind="get length"), messages(old, kind="length")
+    assert len(asked) == len(told) == len(bare)
+    assert {row["bytes"] for row in asked} == {21}
+    assert {row["bytes"] for row in told} == {29}
+
+
+def test_an_append_counts_its_events_and_a_note_its_segments():
+    world = run(writers=QUIET, network=Network(keep_messages=True))
+    for row in messages(world, kind="append", sender="w"):
+        assert row["bytes"] == 32 + 108 * int(row["content"].partition(" ")[0])
+    for row in messages(world, kind="note time"):
+        assert row["bytes"] == 8 + 8 + 3 + 8 + 16 * row["content"].count("@")
+    assert {row["bytes"] for row in messages(world, kind="answer")} == {None}
 
 
 def test_a_message_under_way_at_the_end_has_not_arrived():

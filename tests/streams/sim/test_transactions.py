@@ -131,6 +131,32 @@ def test_a_lost_merge_reply_is_replaced_by_the_length_of_the_segment():
         assert late_events(world) == 0
 
 
+@pytest.mark.parametrize("carry", [True, False])
+def test_the_answer_to_a_merge_shows_the_offset_or_the_length_is_asked_for(carry):
+    lose = script.LoseMergeReply(at_ms=2_100, noticed_after_ms=800)
+    world = run(
+        writers=[txn_writer()],
+        stream=Stream(acks_carry_offset=carry),
+        script=[lose],
+        network=Network(keep_messages=True),
+        duration_ms=5_500,
+    )
+    said = [row for row in world.shared.rows["messages"] if "merge" in row["kind"] or "get lengths" in row["kind"]]
+    known = {name: row["position"][0] for name, row in txns(world, state="committed").items()}
+    first, second = f"{{0@0: {known['t-1']}}}", f"{{0@0: {known['t-2']}}}"
+    told = first if carry else "{0@0: –}"
+    assert [(row["kind"], row["content"], row["received_ms"] is None) for row in said[:6]] == [
+        ("merge transaction", "t-1: {0@0: –}", False),
+        ("merge transaction: answer", f"t-1: {told}", True),
+        ("merge transaction", "t-1: {0@0: –}", False),
+        ("merge transaction: answer", "t-1 was merged before: {0@0: –}", False),
+        ("get lengths", "{0@0: –}", False),
+        ("get lengths: answer", first, False),
+    ]
+    of_the_second = [(row["content"], row["bytes"]) for row in said[6:] if row["kind"].endswith("answer")]
+    assert of_the_second == ([(f"t-2: {second}", 34)] if carry else [("t-2: {0@0: –}", 26), (second, 29)])
+
+
 def test_an_older_server_is_asked_how_long_the_segment_is_after_a_merge():
     busy = EventWriter("w", rate_per_s=2_000, batch_ms=3, note_every_ms=None)
     far = Network(inside=Fixed(5))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from wmlab.core.clock import generator
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
+from wmlab.streams.model.wire import note_bytes
 from wmlab.streams.scenario.units import METADATA_STORE
 from wmlab.streams.sim.store import UnavailableError
 
@@ -41,6 +42,11 @@ class Note(NamedTuple):
     noted_ms: int
     process: str | None = None
     txn: str | None = None
+
+    @property
+    def wire_bytes(self) -> int:
+        """The length of the message."""
+        return note_bytes(self.stream, self.writer, self.position)
 
     def __str__(self) -> str:
         return f"time {self.time}, position {self.position}"

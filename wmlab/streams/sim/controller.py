@@ -218,18 +218,21 @@ class Controller:
     def _is_current(self, stream: str, entry: int) -> bool:
         return stream in self._work if self._part.double_work_entry else self._work.get(stream) == entry
 
-    def ask(self, party: str, stream: StreamWorld, what: str, act: Callable[[], T]) -> Job[T]:
-        """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`."""
+    def ask(self, party: str, stream: StreamWorld, what: str, act: Callable[[], T], about: object = "") -> Job[T]:
+        """Go to a store, do `act` there, and come back with its result. Raises `UnavailableError`.
+
+        `about` is the content of the request; the result is that of the answer if the request has one.
+        """
         network = self.world.network
         if network.is_cut(self.name, party):
             raise UnavailableError(party.replace("-", " "))
-        delay_ms = network.internal_delay_ms(stream.title, self.name, party, what)
+        delay_ms = network.internal_delay_ms(stream.title, self.name, party, what, about)
         if delay_ms:
             yield delay_ms
             if network.is_cut(self.name, party):
                 raise UnavailableError(party.replace("-", " "))
         result = act()
-        delay_ms = network.internal_delay_ms(stream.title, party, self.name, f"{what}: answer")
+        delay_ms = network.internal_delay_ms(stream.title, party, self.name, f"{what}: answer", about and result)
         if delay_ms:
             yield delay_ms
         return result

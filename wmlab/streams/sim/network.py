@@ -15,6 +15,7 @@ import simpy
 
 from wmlab.core.clock import Timer, generator
 from wmlab.core.delays import Fixed, chances, delays_ms
+from wmlab.streams.model.wire import SegmentsMerged
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
@@ -92,7 +93,8 @@ class Network:
         delay_ms = self._inside_ms
         if delay_ms is None:
             delay_ms = next(self._link(sender, receiver, inside=True).delays)
-        if (row := self._row(stream, sender, receiver, what, about)) is not None:
+        row = self._row(stream, sender, receiver, what, about)
+        if row is not None and not (isinstance(about, SegmentsMerged) and about.lost_ms):
             row["received_ms"] = self._world.now_ms + delay_ms
         return delay_ms
 
@@ -206,6 +208,7 @@ class Network:
             receiver=receiver,
             kind=what,
             content=str(about),
+            bytes=getattr(about, "wire_bytes", None),
             sent_ms=self._world.now_ms,
             received_ms=None,
         )

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
 
 
-EVENT_HEADER_BYTES = 8
-
-
 @dataclass(slots=True)
 class StoredSegment:
     """One segment: its length in bytes, and where its events end.

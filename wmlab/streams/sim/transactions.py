@@ -12,8 +12,9 @@ Source: PDP-33, "Controller Changes", "Server Changes" and "Writer Marks" (trans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 from zlib import crc32
 
@@ -35,10 +36,11 @@ from wmlab.streams.model.txn import (
     step,
     targets,
 )
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, SegmentLengths, SegmentsMerged
 from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.scenario.units import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.sim.client import UNAVAILABLE, Note, judge
-from wmlab.streams.sim.store import EVENT_HEADER_BYTES, UnavailableError
+from wmlab.streams.sim.store import UnavailableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -290,13 +292,15 @@ class Transactions:
                     txn.batch = self._batch.number
         return None if self.stream.deleted else self._batch
 
-    def _ask(self, controller: Controller, batch: _Batch, store: str, what: str, act: Callable[[], T]) -> Job[T]:
+    def _ask(
+        self, controller: Controller, batch: _Batch, store: str, what: str, act: Callable[[], T], about: object = ""
+    ) -> Job[T]:
         def unless_done() -> T:
             if self._batch is not batch or self.stream.deleted:
                 raise _SupersededError
             return act()
 
-        return (yield from controller.ask(store, self.stream, what, unless_done))
+        return (yield from controller.ask(store, self.stream, what, unless_done, about))
 
     def _commit(self, controller: Controller, batch: _Batch) -> Job[None]:
         def record() -> None:
@@ -357,28 +361,34 @@ class Transactions:
         """
         store, history = self.stream.store, batch.history or self.stream.history
         pairs = targets(history, txn.epoch, batch.into)
-        merged, lost_ms = True, 0
-        while True:
-            ends, merged, lost_ms = yield from self._ask(
-                controller, batch, SEGMENT_STORE, "merge transaction", lambda: self._merge_parts(txn, pairs.items())
+        unknown = dict.fromkeys(pairs.values())
+        merge = partial(self._ask, controller, batch, SEGMENT_STORE, "merge transaction")
+        request = SegmentsMerged(txn.name, unknown)
+        while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
+            yield self.stream.env.timeout(answer.lost_ms)
+        ends = answer.offsets
+        if None in ends.values():
+            measured = yield from self._ask(
+                controller,
+                batch,
+                SEGMENT_STORE,
+                "get lengths",
+                lambda: SegmentLengths({target: store[target].length for target in unknown}),
+                SegmentLengths(unknown),
             )
-            if not lost_ms:
-                break
-            yield self.stream.env.timeout(lost_ms)
-        if not merged or not self.stream.part.acks_carry_offset:
-            ends = yield from self._ask(
-                controller, batch, SEGMENT_STORE, "get lengths", lambda: {t: store[t].length for t in pairs.values()}
-            )
+            ends = measured.offsets
         again = batch.attempts > 1 and history.active.number > batch.into
         txn.position = Position({} if again and self.stream.part.empty_mark_after_roll else ends)
 
-    def _merge_parts(self, txn: Txn, pairs: Iterable[tuple[int, int]]) -> tuple[dict[int, int], bool, int]:
-        """At the segment store: where each segment ends, whether nothing was merged before, when a loss is noticed."""
+    def _merge_parts(self, txn: Txn, pairs: Mapping[int, int]) -> SegmentsMerged:
+        """At the segment store: where each segment ends, unless a part was merged before or the store does not say."""
         stream = self.stream
-        parts = [txn.merge(source_id, target_id, stream) for source_id, target_id in pairs]
+        parts = [txn.merge(source_id, target_id, stream) for source_id, target_id in pairs.items()]
         merged = all(parts)
         lost_ms = self.lost_replies.pop(0) if merged and self.lost_replies else 0
-        return {target_id: stream.store[target_id].length for _, target_id in pairs}, merged, lost_ms
+        ends = {target_id: stream.store[target_id].length for target_id in pairs.values()}
+        known = merged and stream.part.acks_carry_offset
+        return SegmentsMerged(txn.name, ends if known else dict.fromkeys(ends), not merged, lost_ms)
 
     def _finish_rolling(self, controller: Controller, batch: _Batch, rolled: StreamHistory) -> Job[None]:
         """Seal the copy that was merged into, open a copy of the active epoch, and seal what was active.

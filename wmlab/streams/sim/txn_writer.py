@@ -8,6 +8,7 @@ happen in the order of their requests.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,7 @@ import simpy
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.txn import TxnState, refuse_unless_open
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended
 from wmlab.streams.scenario.parts import TransactionalWriter
 from wmlab.streams.scenario.units import SEGMENT_STORE
 from wmlab.streams.sim.load import Load, Routes, time_to_note
@@ -43,6 +45,7 @@ class TxnHandle:
     unanswered: int = 0
     time: int | None = None
     written: list[NDArray[np.int64]] = field(default_factory=list)
+    numbers: Counter[int] = field(default_factory=Counter)
 
     @property
     def events(self) -> NDArray[np.int64]:
@@ -154,16 +157,21 @@ class TxnWriter(WriterProcess):
         handle.written.append(events)
         for segment_id, part in handle.routes.split(self.backlog.key[events], events) if len(events) else ():
             handle.unanswered += 1
-            self.world.send(
-                self.party, SEGMENT_STORE, "append", handle.txn, self._arrive, self.life, handle, segment_id, part
+            handle.numbers[segment_id] += len(part)
+            append = Append(
+                segment_id, len(part), self.part.event_bytes, handle.numbers[segment_id], txn=handle.txn.name
             )
+            self.world.send(self.party, SEGMENT_STORE, "append", append, self._arrive, self.life, handle, append, part)
 
-    def _arrive(self, life: int, handle: TxnHandle, segment_id: int, events: NDArray[np.int64]) -> None:
+    def _arrive(self, life: int, handle: TxnHandle, append: Append, events: NDArray[np.int64]) -> None:
         """At the segment store: kept beside the segment until the transaction is merged."""
         if self.world.deleted:
             return
-        handle.txn.write(segment_id, self.backlog.event_time[events])
-        self.world.send(SEGMENT_STORE, self.party, "acknowledge", handle.txn, self._on_acknowledged, life, handle)
+        handle.txn.write(append.segment, self.backlog.event_time[events])
+        # Each part of a transaction is a segment of its own until it is merged, and its events have one size.
+        length = append.last * (EVENT_HEADER_BYTES + append.event_bytes)
+        answer = DataAppended(append, length if self.world.part.acks_carry_offset else None)
+        self.world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, life, handle)
 
     def _on_acknowledged(self, life: int, handle: TxnHandle) -> None:
         handle.unanswered -= 1

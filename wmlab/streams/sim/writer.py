@@ -8,6 +8,7 @@ acknowledged are not covered by its position.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,12 +20,12 @@ import simpy
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segment, refuse_explicit_note, remove_segment
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.segment import Segment, segment_name
+from wmlab.streams.model.segment import Segment
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended, SegmentLengths
 from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
 from wmlab.streams.scenario.units import SEGMENT_STORE, process_name
 from wmlab.streams.sim.client import ControllerClient
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
-from wmlab.streams.sim.store import EVENT_HEADER_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,9 +44,7 @@ class _Append:
     segment_id: int
     events: NDArray[np.int64]
     resent_from: int | None
-
-    def __str__(self) -> str:
-        return f"{len(self.events)} events for {segment_name(self.segment_id)}"
+    content: Append
 
 
 @dataclass(slots=True)
@@ -150,6 +149,7 @@ class Writer(WriterProcess):
         super()._begin_anew()
         self.position = Position({})
         self.routes = Routes(())
+        self._numbers: Counter[int] = Counter()
         self._seals: dict[int, _Seal] = {}
         self._flushes: list[tuple[NDArray[np.int64], Callable[[], None]]] = []
 
@@ -187,8 +187,10 @@ class Writer(WriterProcess):
             self._append(segment_id, part, resent_from)
 
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
-        append = _Append(self.life, segment_id, events, resent_from)
-        self.world.send(self.party, SEGMENT_STORE, "append", append, self._arrive, append)
+        self._numbers[segment_id] += len(events)
+        content = Append(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
+        append = _Append(self.life, segment_id, events, resent_from, content)
+        self.world.send(self.party, SEGMENT_STORE, "append", content, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
@@ -197,7 +199,7 @@ class Writer(WriterProcess):
         if segment is None:
             return
         if segment.sealed:
-            world.send(SEGMENT_STORE, self.party, "sealed", append, self._on_sealed, append)
+            world.send(SEGMENT_STORE, self.party, "sealed", str(append.content), self._on_sealed, append)
             return
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
@@ -205,7 +207,8 @@ class Writer(WriterProcess):
             times = self.backlog.event_time[append.events]
             world.journal.append(append.segment_id, before, size, times, world.now_ms, self.index)
         carried = segment.length if world.part.acks_carry_offset else None
-        world.send(SEGMENT_STORE, self.party, "acknowledge", append, self._on_acknowledged, append, carried)
+        answer = DataAppended(append.content, carried)
+        world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, append, carried)
 
     def _on_acknowledged(self, append: _Append, length: int | None) -> None:
         """An answer with the segment's length; from an older server without it, and then it has to be asked for.
@@ -215,7 +218,8 @@ class Writer(WriterProcess):
         if append.life != self.life:
             return
         if length is None:
-            self.world.send(self.party, SEGMENT_STORE, "get length", append, self._tell_length, append)
+            asked = SegmentLengths({append.segment_id: None})
+            self.world.send(self.party, SEGMENT_STORE, "get length", asked, self._tell_length, append)
             return
         if append.segment_id in self.position:
             self.position = acknowledge(self.position, append.segment_id, length)
@@ -232,7 +236,8 @@ class Writer(WriterProcess):
         """
         segment = self.world.store.get(append.segment_id)
         if segment is not None:
-            self.world.send(SEGMENT_STORE, self.party, "length", append, self._on_acknowledged, append, segment.length)
+            answer = SegmentLengths({append.segment_id: segment.length})
+            self.world.send(SEGMENT_STORE, self.party, "length", answer, self._on_acknowledged, append, segment.length)
 
     def _on_sealed(self, append: _Append) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""

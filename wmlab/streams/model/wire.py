@@ -1,0 +1,115 @@
+"""What a message carries and how many bytes it has, as far as PDP-33 adds to it or saves it.
+
+An acknowledgement and the answer to a merge carry the length of the segment, 8 bytes more than before; without it a
+client has to ask for the length, with a message and its answer. Events of a writer are numbered from 1 in each segment;
+an acknowledgement names the last one that is stored, and the last one acknowledged before.
+
+A message has 8 bytes for its type and length, a number 8, the id of a writer's connection 16, a text 2 and its UTF-8,
+an event 8 and its payload. Requests and noted times are counted by the same rule, which is wmlab's. Of other messages
+the bytes are unknown.
+
+Source: PDP-33, Controller Changes (DataAppended, SegmentsMerged) and Server Changes (getSegmentLength); upstream class
+`WireCommands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.segment import segment_name
+
+EVENT_HEADER_BYTES: Final = 8
+_HEADER: Final = 8
+_NUMBER: Final = 8
+_CONNECTION: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Events for a segment; `last` is the number of the last event, `txn` the transaction they are written in."""
+
+    segment: int
+    events: int
+    event_bytes: int
+    last: int
+    txn: str | None = None
+
+    @property
+    def wire_bytes(self) -> int:
+        """The events, their writer, and the number of the last."""
+        return _HEADER + _CONNECTION + _NUMBER + self.events * (EVENT_HEADER_BYTES + self.event_bytes)
+
+    def __str__(self) -> str:
+        within = "" if self.txn is None else f"{self.txn}: "
+        return f"{within}{self.events} events for {segment_name(self.segment)}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataAppended:
+    """The acknowledgement of an append; `offset` is the length of the segment in bytes, None: not carried."""
+
+    append: Append
+    offset: int | None
+
+    @property
+    def wire_bytes(self) -> int:
+        """The writer, two event numbers, and the length if it is carried."""
+        return _HEADER + _CONNECTION + 2 * _NUMBER + _carried(self.offset)
+
+    def __str__(self) -> str:
+        previous = self.append.last - self.append.events
+        carried = "" if self.offset is None else f", offset {self.offset}"
+        return f"{self.append}, event number {self.append.last}, previous {previous}{carried}"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLengths:
+    """The request for the lengths of segments, offsets None, or the answer to it."""
+
+    offsets: Mapping[int, int | None]
+
+    @property
+    def wire_bytes(self) -> int:
+        """A message for each segment: the number of the request, the name, and the length if it is the answer."""
+        return sum(_HEADER + _NUMBER + _text(segment_name(s)) + _carried(o) for s, o in self.offsets.items())
+
+    def __str__(self) -> str:
+        return str(Position(self.offsets))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentsMerged:
+    """The request to merge a transaction into segments, offsets None, or the answer: the new lengths if carried.
+
+    `lost_ms` is when the loss of the answer is noticed; 0: it arrives.
+    """
+
+    txn: str
+    offsets: Mapping[int, int | None]
+    merged_before: bool = False
+    lost_ms: int = 0
+
+    @property
+    def wire_bytes(self) -> int:
+        """A message for each segment: the number of the request, both names, and the length if it is carried."""
+        names = {segment: _text(segment_name(segment)) + _text(self.txn) for segment in self.offsets}
+        return sum(_HEADER + _NUMBER + names[s] + _carried(o) for s, o in self.offsets.items())
+
+    def __str__(self) -> str:
+        return f"{self.txn}{' was merged before' if self.merged_before else ''}: {Position(self.offsets)}"
+
+
+def note_bytes(stream: str, writer: str, position: Position) -> int:
+    """The length of a noted time: both names, the time, and each segment with its offset."""
+    return _HEADER + _text(stream) + _text(writer) + _NUMBER + 2 * _NUMBER * len(position)
+
+
+def _text(text: str) -> int:
+    return 2 + len(text.encode())
+
+
+def _carried(offset: int | None) -> int:
+    return 0 if offset is None else _NUMBER
