@@ -15,6 +15,7 @@ from wmlab.core.recording import Recording
 from wmlab.streams import answers, places, simulate
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.history import recorded_rules
+from wmlab.streams.answers.ownership import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
@@ -30,6 +31,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     stream_cut_at = places.stream_cut_at
     time_at = places.time_at
     timeline = timeline
+    ownership = ownership
 
     def explain(
         self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None

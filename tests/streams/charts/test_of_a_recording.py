@@ -11,7 +11,7 @@ import pytest
 
 from tests.streams.charts.recordings import BORN_1, recording
 from wmlab.core.charts.chart import Chart
-from wmlab.core.errors import ChartError
+from wmlab.core.errors import ChartError, RecordingError
 from wmlab.streams import charts as view
 from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
@@ -132,10 +132,13 @@ def test_cycles_say_whom_they_waited_for() -> None:
 
 def test_a_bucket_without_owner_is_told_and_drawn() -> None:
     chart = view.bucket_ownership(recording())
-    assert chart.sentence == "2 controllers owned 2 buckets; bucket 0 had no owner for 1.5 s from 3,000 ms."
+    assert chart.sentence == (
+        "2 buckets were owned by c0 21%, c1 79% (fairness 0.75); between owners there was 1 gap, the longest "
+        "1 500 ms for bucket 0 from 3 000 ms."
+    )
     nobody = trace(chart, "no owner")
     assert (list(nobody.base), list(nobody.x)) == ([3], [1.5])
-    with pytest.raises(ChartError, match="one controller ran everything"):
+    with pytest.raises(RecordingError, match="one controller ran everything"):
         view.bucket_ownership(recording(ownership=[]))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute
+from wmlab.streams.model.coordination import Coordination, Session, bucket_of, distribute, fairness
 
 A, B = Session("a", 1), Session("b", 1)
 
@@ -20,6 +20,18 @@ def test_the_oldest_session_distributes():
     service = service.open(A).open(B)
     assert service.distributor == A
     assert service.close(A).distributor == B
+
+
+def test_buckets_without_a_node_are_free():
+    service = Coordination(3).open(A)
+    assert service.free == (0, 1, 2)
+    assert service.take(1, A)[0].free == (0, 2)
+    assert service.take(1, A)[0].close(A).free == (0, 1, 2)
+
+
+@pytest.mark.parametrize(("loads", "index"), [((4, 4, 4), 1), ((9, 0, 0), 1 / 3), ((2, 1), 0.9), ((0, 0), 1), ((), 1)])
+def test_fairness_is_one_for_equal_loads_and_one_nth_when_one_has_all(loads, index):
+    assert fairness(loads) == pytest.approx(index)
 
 
 def test_a_node_goes_with_its_session_and_with_nothing_else():

@@ -1,6 +1,7 @@
 """Transactions in a fleet: who commits, what a fail-over does to a batch, several streams, and the way there."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -52,6 +53,40 @@ def test_the_controller_that_commits_stays_the_same_while_its_session_lasts():
     world = run(writers=[frequent(), BUSY], stream=STREAM, controllers=THREE)
     assert len({row["controller"] for row in rows(world, "writer_marks", writer="t")}) == 1
     assert len({row["controller"] for row in rows(world, "writer_marks", writer="w")}) == 3
+
+
+def in_turn(found):
+    """The names without immediate repetition."""
+    return [name for name, before in zip(found, [None, *found], strict=False) if name != before]
+
+
+def committers(world):
+    return in_turn([row["controller"] for row in rows(world, "writer_marks", writer="t")])
+
+
+def leaders(world):
+    return in_turn([row["controller"] for row in world.shared.rows["ownership"] if row["streams"]])
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        script.CrashController(at_ms=6_050, controller="leader"),
+        script.RemoveController(at_ms=6_050, controller="leader"),
+        script.ExpireSession(at_ms=6_050, notice_after_ms=6_000),
+        script.LoseBucketOwner(at_ms=6_050, for_ms=3_000),
+        script.CrashController(at_ms=5_900, controller="leader", point="after_merge"),
+    ],
+)
+def test_the_leader_of_a_stream_can_be_its_committer_and_hands_that_over_with_the_bucket(happens):
+    stream = Stream("sales", segments=2, timestamp_aggregation_timeout_ms=60_000)
+    case = {"writers": [frequent(), BUSY], "controllers": THREE, "script": [happens]}
+    apart, world = run(stream=stream, **case), run(stream=replace(stream, committer="leader"), **case)
+    assert committers(apart) != leaders(apart)
+    assert committers(world) == leaders(world)
+    assert txns(world)["t-18"]["state"] == "committed"
+    assert_merged_once(world)
+    assert_sound(world)
 
 
 @pytest.mark.parametrize("point", ["before_merge", "after_merge", "after_noting"])

@@ -1,6 +1,7 @@
 """Many controllers: rows C1 to C6 and C8 to C12 of the failures, the index of the marks segment, and random faults."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -176,6 +177,63 @@ def test_c6_buckets_stay_even_when_controllers_come_and_go():
     assert all(after[name] <= before[name] for name in before)
     assert "controller-0" not in at(world, 16_000)
     assert emitted(world, 16_000)
+
+
+CONTEST = Controllers(3, buckets=12, distribution="contest", **FAST)
+
+
+def loads(world, at_ms):
+    """How many buckets each controller owns at a moment."""
+    owned = [
+        row["controller"]
+        for row in world.shared.rows["ownership"]
+        if row["from_ms"] <= at_ms and (row["to_ms"] is None or row["to_ms"] > at_ms)
+    ]
+    return Counter(owned)
+
+
+def test_in_a_contest_controllers_that_start_together_share_the_buckets_and_a_later_one_gets_none():
+    world = run(controllers=CONTEST, script=[script.AddController(at_ms=5_000)])
+    shares = loads(world, 15_000)
+    assert sum(shares.values()) == 12
+    assert set(shares) == {"controller-0", "controller-1", "controller-2"}
+    assert "controller-3" in loads(run(controllers=replace(CONTEST, distribution="even"), script=[
+        script.AddController(at_ms=5_000)]), 15_000)  # fmt: skip
+    assert world.shared.rows["ownership"][0]["from_ms"] == 10
+    assert_log_grows(world)
+
+
+def test_in_a_contest_the_buckets_of_a_crashed_controller_go_to_whoever_is_first():
+    world = run(controllers=CONTEST, script=[script.CrashController(at_ms=5_000, restart_after_ms=1_000)])
+    victim = rows(world, "incidents", kind="crash")[0]["target"]
+    lost = [row for row in world.shared.rows["ownership"] if row["controller"] == victim and row["to_ms"] is not None]
+    assert {row["to_ms"] for row in lost} == {7_000}
+    heirs = [row for row in world.shared.rows["ownership"] if row["from_ms"] >= 7_000]
+    assert {row["bucket"] for row in heirs} == {row["bucket"] for row in lost}
+    assert sum(loads(world, 15_000).values()) == 12
+    assert emitted(world, 8_000)
+    assert_log_grows(world)
+
+
+def test_a_bucket_that_nobody_may_take_is_contested_again_when_it_can_be_owned():
+    world = run(controllers=CONTEST, script=[script.LoseBucketOwner(at_ms=5_000, for_ms=4_000)])
+    free, owned = owners(world)[-2:]
+    assert (free[2], owned[1]) == (5_000, 9_010)
+    assert emitted(world, 9_010)
+
+
+def test_ownership_says_how_fair_it_is_and_when_nobody_owned_a_bucket():
+    crash = script.CrashController(at_ms=5_000, controller="controller-0")
+    contest = scenario(controllers=CONTEST, script=[crash, script.AddController(at_ms=5_500)]).record().ownership()
+    assert list(contest.share) == [f"controller-{index}" for index in range(4)]
+    assert sum(contest.share.values()) == pytest.approx(1)
+    assert {(begin, end - begin <= 120) for _, begin, end in contest.gaps} == {(7_000, True)}
+    assert f"fairness {contest.fairness:.2f}" in contest.sentence
+    even = scenario(controllers=replace(CONTEST, distribution="even"), script=[]).record().ownership()
+    assert (even.fairness, even.gaps) == (1.0, ())
+    assert "no bucket was without an owner" in even.sentence
+    with pytest.raises(RecordingError, match="one controller ran everything"):
+        scenario().record().ownership()
 
 
 def test_one_controller_that_owns_everything_all_the_time_is_not_written_down():

@@ -2,7 +2,18 @@
 
 import pytest
 
-from tests.streams.sim.worlds import assert_sound, late_events, noted, outcomes, rows, run, stored_marks
+from tests.streams.sim.worlds import (
+    assert_sound,
+    commit,
+    late_events,
+    noted,
+    outcomes,
+    rows,
+    run,
+    stored_marks,
+    txn_writer,
+    txns,
+)
 from wmlab.core.delays import Fixed, Uniform
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import noting, script
@@ -67,8 +78,36 @@ def test_automatic_noting_notes_the_clock_at_its_period(fields, period_ms):
     ],
 )
 def test_options_that_contradict_each_other_are_refused(fields):
-    with pytest.raises(Problems):
-        writer(**fields)
+    with pytest.raises(Problems, match=r"writers\[0\]"):
+        run(writers=[writer(**fields)])
+
+
+def test_automatic_noting_as_a_switch_of_the_stream_holds_for_all_its_writers():
+    stream = Stream(automatically_note_time=True)
+    plain, own = EventWriter("w", rate_per_s=50), EventWriter("v", rate_per_s=50, automatic_note_period_ms=2_000)
+    world = run(stream=stream, writers=[plain, own], script=[noted(7_000, "w", 5)])
+    for name, period_ms in (("w", 5_000), ("v", 2_000)):
+        marks = rows(world, "writer_marks", writer=name)
+        assert [(row["noted_ms"], row["time"]) for row in marks] == [
+            (at, at) for at in range(period_ms, 20_000, period_ms)
+        ]
+    assert [(row["process"], row["call"]) for row in rows(world, "errors")] == [("w", "note time")]
+    with pytest.raises(Problems, match="leave noting out"):
+        run(stream=stream, writers=[writer(noting=noting.WallClock())])
+
+
+@pytest.mark.parametrize("where", ["stream", "writer"])
+def test_a_transactional_writer_that_notes_automatically_notes_its_clock_at_every_commit(where):
+    fields = {"automatically_note_time": True}
+    world = run(
+        stream=Stream(**(fields if where == "stream" else {})),
+        writers=[txn_writer(clock=Clock(skew_ms=-300), open_ms=1_000, **(fields if where == "writer" else {}))],
+        script=[commit(4_200, time=5), commit(6_200, time=None)],
+    )
+    requested = {name: row["time"] for name, row in txns(world).items() if row["time"] is not None}
+    assert list(requested.values())[:4] == [700, 2_700, 4_700, 5_900]
+    assert [(row["at_ms"], row["call"]) for row in rows(world, "errors")] == [(4_200, "commit")]
+    assert outcomes(world)[:4] == ["success"] * 4
 
 
 @pytest.mark.parametrize("survives", [True, False])

@@ -22,7 +22,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.segment import parse_segment, segment_name
-from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario import network, noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.load import Load
 from wmlab.streams.simulate import tables_of
@@ -356,3 +356,122 @@ def test_a_load_from_outside_keeps_its_keys():
     load = Load.of(np.array([5]), np.array([5]), np.array([2**63], np.uint64))
     world = run({"w": load}, writers=[EventWriter("w", trace="log")], stream=Stream(segments=2))
     assert world.journal.events(("w",)).segment_id.tolist() == [1]
+
+
+def two_streams(*actions, **fields):
+    """A run over the streams `early` and `late`, each with a writer and a group; the script is about `late`."""
+    parts = {
+        "stream": Stream(),
+        "streams": [Stream(name, segments=2, timestamp_aggregation_timeout_ms=3_000) for name in ("early", "late")],
+        "writers": [EventWriter(f"w-{name}", rate_per_s=50, stream=name) for name in ("early", "late")],
+        "readers": [ReaderGroup(f"g-{name}", stream=name) for name in ("early", "late")],
+    }
+    return run(**(parts | {"script": actions} | fields))
+
+
+def test_a_stream_that_is_created_during_the_run_begins_with_its_writers_and_readers():
+    world = two_streams(script.CreateStream(at_ms=8_000, stream="late"))
+    tables = tables_of(world.scenario, world.journals())
+    by_stream = {
+        table: {row["stream"]: row for row in reversed(tables[table].to_pylist())}
+        for table in ("segments", "writer_marks", "windows")
+    }
+    assert by_stream["segments"]["early"]["created_ms"] == 0
+    assert (by_stream["segments"]["late"]["created_ms"], by_stream["segments"]["late"]["number"]) == (8_000, 0)
+    assert by_stream["writer_marks"]["late"]["noted_ms"] == 9_000
+    assert by_stream["windows"]["late"]["at_ms"] == 9_000
+    assert {(row["kind"], row["at_ms"]) for row in tables["incidents"].to_pylist() if row["stream"] == "late"} == {
+        ("create", 8_000)
+    }
+
+
+def test_a_stream_can_be_deleted_and_created_again_by_two_actions():
+    steps = script.DeleteStream(at_ms=6_000, stream="late"), script.CreateStream(at_ms=9_000, stream="late")
+    twice, once = (
+        two_streams(*steps),
+        two_streams(script.DeleteStream(at_ms=6_000, recreate_after_ms=3_000, stream="late")),
+    )
+    assert tables_of(twice.scenario, twice.journals()) == tables_of(once.scenario, once.journals())
+    assert "late#2" in twice.journals()
+
+
+def test_the_owner_of_a_bucket_is_notified_when_a_stream_comes_and_goes():
+    news = []
+    for unconditional in (False, True):
+        streams = [
+            Stream(name, cycles="unconditional" if unconditional else "while_noted") for name in ("early", "late")
+        ]
+        world = two_streams(
+            script.CreateStream(at_ms=8_000, stream="late"),
+            script.DeleteStream(at_ms=12_000, stream="late"),
+            streams=streams,
+            network=network.Network(keep_messages=True),
+        )
+        messages = [row for row in world.shared.rows["messages"] if row["kind"] == "bucket changed"]
+        news.append([row["sent_ms"] for row in messages if row["stream"] == "late"])
+    assert news == [[9_005, 12_000], [8_000, 12_000]]
+
+
+@pytest.mark.parametrize(
+    ("actions", "problem"),
+    [
+        (
+            [script.CreateStream(at_ms=1, stream="late"), script.CreateStream(at_ms=2, stream="late")],
+            "there already then",
+        ),
+        ([script.DeleteStream(at_ms=1, stream="late"), script.DeleteStream(at_ms=1, stream="late")], "not there then"),
+        (
+            [script.Scale(at_ms=1, seal=["0@0"], stream="late"), script.CreateStream(at_ms=2, stream="late")],
+            "not there",
+        ),
+        ([script.TruncateStream(at_ms=1, stream="late"), script.CreateStream(at_ms=2, stream="late")], "not there"),
+        (
+            [script.SealStream(at_ms=1, stream="late"), script.Scale(at_ms=2, seal=["0@0"], stream="late")],
+            "is sealed then",
+        ),
+    ],
+)
+def test_what_a_stream_cannot_do_at_that_time_is_refused(actions, problem):
+    with pytest.raises(Problems, match=problem):
+        two_streams(*actions)
+
+
+def test_an_unconditional_loop_runs_from_creation_to_deletion_whether_anybody_notes_or_not():
+    quiet = EventWriter("w", rate_per_s=10, note_every_ms=None)
+    end = script.DeleteStream(at_ms=6_100)
+    noted_never = run(writers=[quiet], script=[end], duration_ms=10_000)
+    assert not rows(noted_never, "cycles")
+    stream = Stream(cycles="unconditional", start_delay_ms=200)
+    world = run(stream=stream, writers=[quiet], script=[end], duration_ms=10_000)
+    ran = [(row["at_ms"], row["reason"]) for row in rows(world, "cycles")]
+    assert ran == [(at_ms, "no active writer") for at_ms in range(200, 6_100, 500)]
+
+
+def test_with_an_unconditional_loop_no_note_is_late_for_the_next_cycle():
+    """Row S12 cannot happen: a stream that never leaves its bucket has no wake-up to lose."""
+    pause = script.SilenceWriter(at_ms=4_500, writer="w", for_ms=6_000)
+    case = {
+        "writers": [EventWriter("w", rate_per_s=50)],
+        "controllers": Controllers(period_ms=700),
+        "script": [pause],
+    }
+    first = {}
+    for cycles in ("while_noted", "unconditional"):
+        stream = Stream(timestamp_aggregation_timeout_ms=500, cycles=cycles)
+        world = run(stream=stream, **case)
+        note = next(row for row in rows(world, "writer_marks") if row["noted_ms"] > 10_000)
+        first[cycles] = next(r["at_ms"] for r in rows(world, "cycles") if r["at_ms"] > note["received_ms"])
+        first[cycles] -= note["received_ms"]
+    assert first["while_noted"] == 700
+    assert first["unconditional"] < 700
+
+
+def test_a_stream_has_a_start_delay_of_its_own():
+    streams = [Stream("early"), Stream("late", start_delay_ms=3_000)]
+    world = two_streams(streams=streams)
+    delays = {
+        name: world.streams[name].journal.rows["cycles"][0]["at_ms"]
+        - world.streams[name].journal.rows["writer_marks"][0]["received_ms"]
+        for name in ("early", "late")
+    }
+    assert delays == {"early": 500, "late": 3_000}

@@ -1,5 +1,6 @@
 """Writers: their clocks and loads, batched appends, positions from acknowledgements, seals, crashes, silence."""
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.streams.sim.worlds import events_of, rows, run, scenario
+from tests.streams.sim.worlds import assert_sound, events_of, late_events, rows, run, scenario
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, Stream
@@ -230,6 +231,24 @@ def test_a_seal_is_met_by_an_append_and_both_sides_stand_in_the_position_meanwhi
     new = {segment.id for segment in world.history.active.segments} - {0, 1}
     assert {0, 1} | new in held
     assert held[-1] == {1} | new
+
+
+@pytest.mark.parametrize("keys", ["0..1", "0..1/2"])
+def test_a_writer_that_does_not_probe_stays_in_a_sealed_segment_until_it_writes_there(keys):
+    """PDP-33, "Watermark Computation": the position (1/off1, 2/off2), which is no stream cut."""
+    case = {
+        "stream": Stream(segments=2),
+        "writers": [EventWriter("w", rate_per_s=100, keys=keys, note_every_ms=500, batch_ms=50)],
+        "script": [script.Scale(at_ms=5_000, seal=["0@0", "1@0"], into=["0..3/5", "3/5..1"])],
+        "duration_ms": 8_000,
+    }
+    probing, waiting = run(**case), run(**(case | {"writers": [replace(case["writers"][0], probe_on_seal=False)]}))
+    two, three = (segment.id for segment in probing.history.active.segments)
+    assert set(rows(probing, "writer_marks")[-1]["position"]) == {two, three}
+    assert set(rows(waiting, "writer_marks")[-1]["position"]) == ({1, two} if keys == "0..1/2" else {two, three})
+    assert rows(waiting, "watermarks")[-1]["cut"].keys() == {two, three}
+    assert_sound(waiting)
+    assert late_events(waiting) == 0
 
 
 def test_no_event_is_lost_or_written_twice_by_scaling():

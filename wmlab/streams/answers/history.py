@@ -260,6 +260,7 @@ def late_events(events: Iterable[Row], watermarks: Sequence[Row]) -> list[Row]:
 class Rules:
     """Cycle period and start delay, timeout (all ms) and where it is counted from; start delay None: one period.
 
+    `unconditional`: cycles run whether somebody notes time or not.
     `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown. A cycle may
     run up to `late_ms` after it is due: by the jitter of the period, and by what the cycle before took.
     """
@@ -268,6 +269,7 @@ class Rules:
     timeout_ms: int
     timeout_from: TimeoutFrom = "first_behind"
     start_delay_ms: int | None = None
+    unconditional: bool = False
     look_every_ms: int | None = None
     late_ms: int = 0
 
@@ -277,6 +279,8 @@ class Rules:
         None, too, after the stream was deleted.
         """
         deleted = any(kind == "delete" for kind, _ in history.incidents.values())
+        if self.unconditional and history.cycle is not None and not deleted:
+            return int(history.cycle["at_ms"]) + self.period_ms
         if not history.on_record or history.woken_ms is None or deleted:
             return None
         if history.cycle is None or history.cycle["at_ms"] < history.woken_ms:
@@ -315,11 +319,18 @@ class Rules:
         return following + -(-missing // self.period_ms) * self.period_ms
 
 
-def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
-    """The rules of one stream of a recorded scenario, by the name that the tables have for it."""
+def recorded_scenario(recording: Recording) -> StreamScenario | None:
+    """The scenario that was recorded; None for a log of the outside world."""
     if recording.scenario is None:
         return None
-    scenario = TypeAdapter(StreamScenario).validate_python(recording.scenario).resolved
+    return TypeAdapter(StreamScenario).validate_python(recording.scenario).resolved
+
+
+def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
+    """The rules of one stream of a recorded scenario, by the name that the tables have for it."""
+    scenario = recorded_scenario(recording)
+    if scenario is None:
+        return None
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers
@@ -328,7 +339,8 @@ def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
         period_ms=controllers.period_ms,
         timeout_ms=part.rules.timeout_ms,
         timeout_from=part.rules.timeout_from,
-        start_delay_ms=controllers.start_delay_ms,
+        start_delay_ms=controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms,
+        unconditional=part.cycles == "unconditional",
         look_every_ms=looks.pop() if len(looks) == 1 else None,
         late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),
     )

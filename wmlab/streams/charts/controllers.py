@@ -9,13 +9,12 @@ from typing import Final
 
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_stream, share_of, stream_rows, when
+from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
-from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
 from wmlab.streams.answers.explain import longest_stall
 from wmlab.streams.answers.history import Row
+from wmlab.streams.answers.ownership import last_ms, owner_rows, ownership
 
 _MOST_CYCLES: Final = 600
 
@@ -89,50 +88,31 @@ def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
     """Draw who owned each bucket of streams over time, by the word of the coordination service.
 
-    A bucket without an owner runs no cycle, so the bounds of its streams stand still. Raises `ChartError` if one
+    A bucket without an owner runs no cycle, so the bounds of its streams stand still. Raises `RecordingError` if one
     controller owned everything all the time, which is not recorded.
     """
-    rows = sorted(recording.table("ownership").to_pylist(), key=lambda row: (row["bucket"], row["from_ms"]))
-    if not rows:
-        raise ChartError(
-            f"Recording {recording.name!r} has no ownership of buckets: one controller ran everything.",
-            remedy="Record a scenario with several controllers or buckets.",
-        )
-    ends = [*recording.table("cycles")["at_ms"].to_pylist(), *(row["to_ms"] or row["from_ms"] for row in rows)]
-    end_ms = max(ends)
+    found, rows = ownership(recording), owner_rows(recording)
+    end_ms = last_ms(recording, rows)
     buckets = sorted({row["bucket"] for row in rows})
     controllers = sorted({row["controller"] for row in rows})
-    orphaned = [stretch for bucket in buckets for stretch in _gaps(rows, bucket, end_ms)]
-    sentence = _describe_owners(buckets, controllers, orphaned)
     roles = chain(SERIES, repeat("unknown"))
     layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]
-    layers.append(_nobody(orphaned, buckets))
+    layers.append(_nobody(found.gaps, buckets))
     scene = Scene(
         title=title or "Who owned which bucket of streams?",
-        subtitle=sentence,
+        subtitle=found.sentence,
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
         rules=_crashes(recording, controllers),
     )
     data = columns_of(rows, ("bucket", "controller", "streams", "from_ms", "to_ms"))
-    return Chart(sentence=sentence, data=data, scene=scene)
+    return Chart(sentence=found.sentence, data=data, scene=scene)
 
 
 def _lane(bucket: int, rows: Sequence[Row]) -> str:
     streams = next(row["streams"] for row in rows if row["bucket"] == bucket)
     shown = ", ".join(streams[:2]) + (", …" if len(streams) > 2 else "")
     return f"bucket {bucket}: {shown or 'no stream'}"
-
-
-def _gaps(rows: Sequence[Row], bucket: int, end_ms: int) -> list[tuple[int, int, int]]:
-    """The stretches (bucket, from, to) in which nobody owned it."""
-    gaps, free_from = [], None
-    for row in rows:
-        if row["bucket"] == bucket:
-            if free_from is not None and row["from_ms"] > free_from:
-                gaps.append((bucket, free_from, row["from_ms"]))
-            free_from = row["to_ms"]
-    return [*gaps, (bucket, free_from, end_ms)] if free_from is not None and free_from < end_ms else gaps
 
 
 def _owned(controller: str, role: str, rows: Sequence[Row], buckets: Sequence[int], end_ms: int) -> Blocks:
@@ -158,13 +138,3 @@ def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
     incidents = [row for row in recording.table("incidents").to_pylist() if row["target"] in controllers]
     shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
     return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]
-
-
-def _describe_owners(
-    buckets: Sequence[int], controllers: Sequence[str], orphaned: Sequence[tuple[int, int, int]]
-) -> str:
-    text = f"{len(controllers)} controllers owned {len(buckets)} buckets"
-    if not orphaned:
-        return f"{text}; every bucket had an owner all the time."
-    bucket, begin, end = max(orphaned, key=lambda stretch: stretch[2] - stretch[1])
-    return f"{text}; bucket {bucket} had no owner for {rounded(end - begin)} from {when(begin, span_ms=end)}."

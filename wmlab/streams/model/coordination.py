@@ -6,6 +6,9 @@ one at most, and moves as few as it can. A controller owns a bucket only through
 the node goes with the session, whether the controller knows or not. So two may believe that they own a bucket, but the
 service never does.
 
+Without a distributor, controllers contest for the buckets: whoever creates the node of one first owns it, as the
+document has it. What that gives is a matter of who comes first; `fairness` says how even it is.
+
 Source: PDP-33, Distributing Streams across Controller instances; upstream classes `BucketStore` (getBucket),
 `ZKBucketManager`, `BucketService` (takeBucketOwnership), `ClusterZKImpl` and `UniformBucketDistributor`.
 """
@@ -60,6 +63,16 @@ def distribute(
     return {name: frozenset(buckets) for name, buckets in kept.items()}
 
 
+def fairness(loads: Collection[float]) -> float:
+    """How evenly loads are spread, from 1 / n (one has all) to 1 (all the same), which it also is without any load.
+
+    It is the square of the sum over n times the sum of squares. Source: R. Jain, D. Chiu and W. Hawe, "A quantitative
+    measure of fairness and discrimination for resource allocation in shared computer systems", 1984.
+    """
+    squares = len(loads) * sum(load * load for load in loads)
+    return sum(loads) ** 2 / squares if squares else 1.0
+
+
 def _refuse_count(count: int) -> None:
     if count < 1:
         raise ModelError(f"{count} is not a number of buckets.", remedy="Give at least one bucket.")
@@ -112,6 +125,11 @@ class Coordination:
         """The service with even shares for the controllers that are there, moving as few buckets as possible."""
         present = {session.controller for session in self.sessions}
         return replace(self, shares=distribute(present, self.buckets, self.shares))
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """The buckets that nobody owns, ascending."""
+        return tuple(bucket for bucket in range(self.buckets) if bucket not in self.nodes)
 
     def share(self, controller: str) -> frozenset[int]:
         """The buckets a controller ought to own."""

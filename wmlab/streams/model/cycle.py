@@ -38,13 +38,18 @@ MIN_TIME: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleRules:
-    """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`."""
+    """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`.
+
+    `leaves_bucket`: a cycle that finds no writer is the last one until somebody notes time again, as implemented; the
+    document's loop is unconditional.
+    """
 
     timeout_ms: int = 60_000
     timeout_from: TimeoutFrom = "first_behind"
     algorithm: CutAlgorithm = "sound"
     visit_order: VisitOrder = "as_noted"
     bug_6510: bool = False
+    leaves_bucket: bool = True
 
     def __post_init__(self) -> None:
         if self.timeout_ms < 0:
@@ -209,7 +214,7 @@ def _verdict(
 ) -> tuple[Append | LeaveBucket | None, str]:
     counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
     if not counted and not lagging:
-        return LeaveBucket(), "no active writer"
+        return LeaveBucket() if rules.leaves_bucket else None, "no active writer"
     if lagging and event.previous is not None:
         bound = f"previous lower bound {grouped(event.previous.lower)}"
         waits = [f"{writer} (last noted {grouped(mark.time)}, {bound})" for writer, mark in lagging.items()]

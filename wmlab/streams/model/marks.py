@@ -61,11 +61,14 @@ class AutomaticNotes:
         return range(start_ms + self.first_after_ms, until_ms + 1, self.period_ms)
 
 
+EXPLICIT_NOTE: Final = "A writer that notes time automatically cannot note it explicitly."
+
+
 def refuse_explicit_note(automatic: AutomaticNotes | None) -> None:
     """Nothing, or `ModelError` in automatic mode."""
     if automatic is not None:
         raise ModelError(
-            "A writer that notes time automatically cannot note it explicitly.",
+            EXPLICIT_NOTE,
             remedy="Leave automatic mode off for a writer that notes its own time.",
         )
 

@@ -10,7 +10,7 @@ from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter, automatic_problems
 from wmlab.streams.scenario.script import (
     AbortTransaction,
     Action,
@@ -18,6 +18,7 @@ from wmlab.streams.scenario.script import (
     AddReader,
     Checkpoint,
     CommitTransaction,
+    CreateStream,
     DeleteStream,
     DuplicateWriter,
     NoteTime,
@@ -30,6 +31,7 @@ from wmlab.streams.scenario.script import (
     ShutDownWriter,
     SlowTransaction,
     StepClock,
+    TruncateStream,
     WriteInTransaction,
 )
 from wmlab.streams.scenario.units import EVERY, SERVICES, controller_name, process_name
@@ -205,6 +207,9 @@ def _stream_problems(scenario: StreamScenario) -> Iterator[Problem]:
         if named is None and len(names) > 1:
             yield Problem(location, f"must say which stream; there are: {', '.join(names)}")
         yield from _unknown(location, "stream", named, names)
+    for index, writer in enumerate(scenario.writers):
+        for problem in automatic_problems(writer, scenario.stream_titled(writer.stream)):
+            yield Problem(("writers", index, *problem.location), problem.message)
 
 
 def _name_problems(scenario: StreamScenario, index: int, action: Action) -> Iterator[Problem]:
@@ -225,33 +230,49 @@ def _name_problems(scenario: StreamScenario, index: int, action: Action) -> Iter
 
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
-    """Scales that the history of their stream refuses when the script is tried in order of time."""
-    counts = {stream.name: stream.segments for stream in scenario.all_streams}
-    histories = {name: StreamHistory.create(segments) for name, segments in counts.items()}
-    closed: set[str] = set()
+    """Actions on streams that are not there, and scales that their history refuses, tried in order of time."""
+    segments = {stream.name: stream.segments for stream in scenario.all_streams}
+    later = created_later(scenario)
+    histories = {name: StreamHistory.create(count) for name, count in segments.items() if name not in later}
+    numbers, sealed = Counter[str](), set()
     for _, index, name, action in sorted(_steps(scenario), key=lambda step: step[:2]):
-        if name not in histories:
-            continue
-        if action is None:
-            number = 1 + max(segment.number for segment in histories[name].segments.values())
-            histories[name] = StreamHistory.create(counts[name], first_number=number)
-            closed.discard(name)
-        elif not isinstance(action, Scale):
-            closed.add(name)
-        elif name in closed:
-            yield Problem(("script", index, "at_ms"), "the stream is sealed or deleted then")
-        else:
+        creates = action is None or isinstance(action, CreateStream)
+        if creates is (name in histories):
+            state = "there already" if creates else "not there"
+            yield Problem(("script", index, "at_ms"), f"the stream {name!r} is {state} then")
+        elif creates:
+            histories[name] = StreamHistory.create(segments[name], first_number=numbers[name])
+            sealed.discard(name)
+        elif isinstance(action, DeleteStream):
+            numbers[name] = 1 + max(segment.number for segment in histories.pop(name).segments.values())
+        elif isinstance(action, SealStream):
+            sealed.add(name)
+        elif isinstance(action, Scale) and name in sealed:
+            yield Problem(("script", index, "at_ms"), f"the stream {name!r} is sealed then")
+        elif isinstance(action, Scale):
             try:
                 histories[name] = histories[name].scale(action.seal, action.ranges)
             except ModelError as error:
                 yield Problem(("script", index, "seal"), error.problem)
 
 
-def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, Scale | SealStream | DeleteStream | None]]:
+def created_later(scenario: StreamScenario) -> tuple[str, ...]:
+    """The streams that are not there at the start: the first action that creates or deletes them creates them."""
+    first: dict[str, Action] = {}
+    for action in sorted(scenario.script, key=lambda action: action.at_ms):
+        if isinstance(action, CreateStream | DeleteStream):
+            first.setdefault(action.stream or scenario.all_streams[0].name, action)
+    return tuple(name for name, action in first.items() if isinstance(action, CreateStream))
+
+
+_OnStream = Scale | TruncateStream | SealStream | CreateStream | DeleteStream
+
+
+def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream | None]]:
     """What changes a stream's segments: when, place in the script, stream, and the action; None: it is created anew."""
+    names = {stream.name for stream in scenario.all_streams}
     for index, action in enumerate(scenario.script):
-        if isinstance(action, Scale | SealStream | DeleteStream):
-            name = action.stream or scenario.all_streams[0].name
+        if isinstance(action, _OnStream) and (name := action.stream or scenario.all_streams[0].name) in names:
             yield action.at_ms, index, name, action
             if isinstance(action, DeleteStream) and action.recreate_after_ms is not None:
                 yield action.at_ms + action.recreate_after_ms, index, name, None

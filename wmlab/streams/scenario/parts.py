@@ -39,6 +39,13 @@ class Stream:
     `timestamp_aggregation_timeout_ms` is how long a silent writer is waited for (PDP-33, "Config Changes").
     `timeout_from`: `first_behind` counts from the first cycle that saw the writer behind the previous lower bound, as
     Pravega does; `last_note` counts from its last noted time, as the document says.
+    `cycles`: `while_noted` runs the watermark cycle from the first noted time until a cycle finds no writer left, as
+    Pravega does; `unconditional` runs it from the creation of the stream to its deletion (PDP-33, "Distributing Streams
+    Across Controller Instances" and "Periodic Watermark Workflow").
+    `start_delay_ms`: the delay of the first cycle for this stream (PDP-33, "Config Changes"); None: that of the
+    controllers.
+    `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
+    (PDP-33 in the wiki, "Config changes").
     `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
     `cut_algorithm`: `sound`, or `pravega` with its `visit_order`, which can produce cuts that move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
@@ -49,6 +56,9 @@ class Stream:
     `txn_marks`: one mark for each writer and batch of commits, with the largest time; or one for each transaction,
     as the document says and as Pravega did until issue 4357.
     `commit_batch`: how many transactions are committed together at most.
+    `committer`: the controller that commits the transactions: `by_hash`, one drawn by the stream's name, for as long as
+    its session lasts; `leader`, the one that owns the stream's bucket (PDP-33, "Controller Changes": it may be useful
+    that the aggregating instance is the one that manages transactions).
     `commit_order`: transactions are committed in the order in which that was asked for; or, `by_id`, in one that has
     nothing to do with it, as in Pravega issue 3420.
     `empty_mark_after_roll`: a commit that is tried again after a rolling transaction notes an empty position, as
@@ -60,6 +70,9 @@ class Stream:
     segments: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     timestamp_aggregation_timeout_ms: Ms = 60_000
     timeout_from: Option[Literal["first_behind", "last_note"]] = UNSET
+    cycles: Option[Literal["while_noted", "unconditional"]] = UNSET
+    start_delay_ms: Ms | None = None
+    automatically_note_time: bool = False
     note_rule: Option[Literal["implementation", "design"]] = UNSET
     cut_algorithm: Option[Literal["sound", "pravega"]] = UNSET
     visit_order: Literal["as_noted", "newest_first", "oldest_first"] = "as_noted"
@@ -68,6 +81,7 @@ class Stream:
     commit_without_time: Option[Literal["no_mark", "minimum_long", "zero"]] = UNSET
     txn_marks: Option[Literal["per_batch", "per_transaction"]] = UNSET
     commit_batch: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 100
+    committer: Option[Literal["by_hash", "leader"]] = UNSET
     commit_order: Literal["requested", "by_id"] = "requested"
     empty_mark_after_roll: Option[bool] = UNSET
 
@@ -80,6 +94,7 @@ class Stream:
             algorithm=self.cut_algorithm,
             visit_order=self.visit_order,
             bug_6510=self.bug_6510,
+            leaves_bucket=self.cycles == "while_noted",
         )
 
 
@@ -98,6 +113,9 @@ class EventWriter:
     `automatically_note_time` the writer itself notes its clock every `automatic_note_period_ms`, and the application
     may not (PDP-33, "Config Changes"); `auto_note_survives_close`: nobody stops that when the writer is closed
     (Pravega issue 4218). `processes` share the writer's id and load; the second one is called `w1/2`.
+    `probe_on_seal`: a writer that meets the seal of a segment sends an empty append to all others, as Pravega's client
+    does, and so meets their seals too. Without, it stays in a sealed segment until it writes there: the position with
+    segments 1 and 2 in the example of PDP-33, "Watermark Computation".
     `stream` names the stream it writes to; None: the only one.
     """
 
@@ -114,6 +132,7 @@ class EventWriter:
     automatically_note_time: bool = False
     automatic_note_period_ms: Period = 5_000
     auto_note_survives_close: Option[bool] = UNSET
+    probe_on_seal: Option[bool] = UNSET
     processes: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
     clock: Clock = Clock()
     starts_ms: Ms = 0
@@ -122,7 +141,7 @@ class EventWriter:
     stream: Name | None = None
 
     def __post_init__(self) -> None:
-        problems = (*load_problems(self), *_automatic_problems(self))
+        problems = tuple(load_problems(self))
         if problems:
             raise Problems(f"EventWriter {self.name!r}", problems)
 
@@ -143,14 +162,17 @@ def load_problems(writer: EventWriter | TransactionalWriter) -> Iterator[Problem
         yield Problem(("keys",), "a trace has its own keys; leave keys out")
 
 
-def _automatic_problems(writer: EventWriter) -> Iterator[Problem]:
+def automatic_problems(writer: EventWriter | TransactionalWriter, stream: Stream) -> Iterator[Problem]:
     """Options of automatic noting that contradict each other or have no effect."""
-    if writer.automatically_note_time:
-        if writer.noting != EarliestOpen():
-            yield Problem(("noting",), "a writer that notes time automatically notes its clock; leave noting out")
-        if writer.note_every_ms != 1_000:
-            message = "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out"
-            yield Problem(("note_every_ms",), message)
+    automatic = writer.automatically_note_time or stream.automatically_note_time
+    if automatic and writer.noting != EarliestOpen():
+        yield Problem(("noting",), "a writer that notes time automatically notes its clock; leave noting out")
+    if isinstance(writer, TransactionalWriter):
+        return
+    if automatic and writer.note_every_ms != 1_000:
+        message = "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out"
+        yield Problem(("note_every_ms",), message)
+    if automatic:
         return
     if writer.automatic_note_period_ms != 5_000:
         yield Problem(("automatic_note_period_ms",), "needs automatically_note_time")
@@ -163,7 +185,8 @@ class TransactionalWriter:
     Every `every_ms` it begins a transaction and commits it `open_ms` later (None: when the next one begins). With
     `open_ms` up to `every_ms` transactions do not overlap, and one that is late delays the next; with more they do.
     Committing notes the time that `noting` chooses; `noting.Never()` commits without one, and so does a writer
-    without a `writer_id`, whose attempt is recorded as an error (Pravega issue 4222).
+    without a `writer_id`, whose attempt is recorded as an error (Pravega issue 4222). With `automatically_note_time`
+    every commit notes the writer's clock, and committing with a given time is an error.
 
     The controller takes up the commit `commit_latency_ms` after the request. When the writer dies, the controller
     aborts what it left open after `lease_ms`, Pravega's transaction timeout. The other fields are those of
@@ -181,6 +204,7 @@ class TransactionalWriter:
     commit_latency_ms: Ms = 400
     lease_ms: Period = 90_000
     noting: Noting = EarliestOpen()
+    automatically_note_time: bool = False
     writer_id: WriterId | None = "{name}"
     clock: Clock = Clock()
     starts_ms: Ms = 0
@@ -276,10 +300,12 @@ class ReaderGroup:
 class Controllers:
     """The controllers: any of them judges a noted time; the owner of a stream's bucket runs its watermark cycle.
 
-    They are called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`; the elected
-    distributor spreads the buckets evenly over the controllers when one joins or goes, at most every
-    `redistribute_every_ms`. A controller that sends nothing for `session_timeout_ms` loses its session and with it
-    its buckets, whether it notices or not.
+    They are called `controller-0`, `controller-1` and so on. Streams are hashed into `buckets`. A controller that
+    sends nothing for `session_timeout_ms` loses its session and with it its buckets, whether it notices or not.
+    `distribution`: with `even` the elected distributor spreads the buckets evenly over the controllers when one joins
+    or goes, at most every `redistribute_every_ms`; with `contest`, the document's way, each controller tries to take
+    every free bucket, one every `contest_ms` in an order of its own, and keeps what it gets, so that one that joins
+    later finds nothing free (Pravega issue 6663).
 
     A stream's first cycle runs `start_delay_ms` after the stream came to its owner (None: one period, Pravega's
     intentional delay), each later one `period_ms` after the one before has ended, plus up to `period_jitter_ms`.
@@ -300,7 +326,9 @@ class Controllers:
     start_delay_ms: Ms | None = None
     period_jitter_ms: Ms = 0
     session_timeout_ms: Period = 10_000
+    distribution: Option[Literal["even", "contest"]] = UNSET
     redistribute_every_ms: Ms = 10_000
+    contest_ms: Ms = 10
     contact: Literal["round_robin", "random"] = "round_robin"
     clocks: tuple[Clock, ...] = ()
     marks_read_ms: Ms = 0

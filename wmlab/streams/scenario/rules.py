@@ -10,17 +10,19 @@ from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, 
 RULE_TABLE: Final[RuleTable] = {
     Stream: {
         "timeout_from": ("last_note", "first_behind", "first_behind"),
+        "cycles": ("unconditional", "while_noted", "while_noted"),
         "note_rule": ("design", "implementation", "implementation"),
         "cut_algorithm": ("sound", "pravega", "sound"),
         "bug_6510": (False, True, False),
         "commit_without_time": ("no_mark", "minimum_long", "no_mark"),
         "txn_marks": ("per_transaction", "per_batch", "per_batch"),
+        "committer": ("leader", "by_hash", "by_hash"),
         "empty_mark_after_roll": (False, True, False),
     },
-    EventWriter: {"auto_note_survives_close": (False, True, False)},
+    EventWriter: {"auto_note_survives_close": (False, True, False), "probe_on_seal": (False, True, True)},
     ReaderGroup: {
         "read_side": ("document", "implementation", "implementation"),
         "publish_timer": ("fixed", "pravega", "fixed"),
     },
-    Controllers: {"double_work_entry": (False, True, False)},
+    Controllers: {"distribution": ("contest", "even", "even"), "double_work_entry": (False, True, False)},
 }

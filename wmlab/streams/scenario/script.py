@@ -373,6 +373,17 @@ class SealStream(Timed):
 
 
 @action
+class CreateStream(Timed):
+    """The stream is created then; until then it is not there.
+
+    Its writers, and the groups that read nothing else, begin then, or later if they start later. A stream that was
+    deleted is created anew (PDP-33, "Distributing Streams Across Controller Instances").
+    """
+
+    stream: str
+
+
+@action
 class DeleteStream(Timed):
     """The stream, its marks and its marks segment are deleted, and created anew after `recreate_after_ms`, if at all.
 
@@ -468,7 +479,7 @@ _NetworkAction = Partition | StoreUnavailable | StepClock
 _ControllerAction = (
     CrashController | PauseController | ExpireSession | LoseBucketOwner | AddController | RemoveController
 )
-_StreamAction = Scale | TruncateStream | SealStream | DeleteStream | LoseMarksSegment | TruncateMarks
+_StreamAction = Scale | TruncateStream | SealStream | CreateStream | DeleteStream | LoseMarksSegment | TruncateMarks
 ReaderAction = CrashReader | PauseReader | AddReader | RemoveReader | ReleaseSegment | Checkpoint | ResetToCheckpoint
 Action = Annotated[
     _WriterAction | _TransactionAction | _NetworkAction | _ControllerAction | _StreamAction | ReaderAction,

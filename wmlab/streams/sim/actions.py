@@ -360,31 +360,36 @@ class Actions:
 
     def delete_stream(self, action: script.DeleteStream) -> None:
         """Delete a stream; its writers and readers stop, and start again when it is created anew."""
-        world, old = self.world, self.world.stream(action.stream)
-        old.happened("delete", old.name, f"{old.name} is deleted")
-        writers = [writer for writer in world.writers.values() if writer.world is old]
-        for writer in writers:
-            if writer.life:
+        world, stream = self.world, self.world.stream(action.stream)
+        stream.happened("delete", stream.name, f"{stream.name} is deleted")
+        for writer in world.writers.values():
+            if writer.world is stream and writer.life:
                 writer.crash()
-        old.delete()
+        stream.delete()
+        if action.recreate_after_ms is not None:
+            world.after(action.recreate_after_ms, self._create, stream.name)
 
-        def recreate() -> None:
-            first_number = 1 + max(segment.number for segment in old.history.segments.values())
-            new = StreamWorld(world, old.part, generation=old.generation + 1, first_number=first_number)
-            world.streams[old.name] = new
-            new.open()
-            new.happened("create", new.name, f"{new.name} is created again")
-            since_ms = world.now_ms - world.scenario.start_ms
-            for writer in writers:
+    def create_stream(self, action: script.CreateStream) -> None:
+        """Create a stream; its writers and readers start."""
+        self._create(action.stream)
+
+    def _create(self, name: str) -> None:
+        world, old = self.world, self.world.stream(name)
+        again = old in world.past
+        first_number = 1 + max(segment.number for segment in old.history.segments.values()) if again else 0
+        new = StreamWorld(world, old.part, generation=old.generation + again, first_number=first_number)
+        world.streams[name] = new
+        new.open()
+        new.happened("create", name, f"{name} is created{' again' if again else ''}")
+        since_ms = world.now_ms - world.scenario.start_ms
+        for writer in world.writers.values():
+            if writer.world is old:
                 writer.world = new
                 if writer.life or writer.part.starts_ms < since_ms:
                     writer.restart("lost")
-            for group in world.scenario.groups:
-                if not group.streams and world.stream(group.stream) is new and group.starts_ms < since_ms:
-                    world.start_group(group)
-
-        if action.recreate_after_ms is not None:
-            world.after(action.recreate_after_ms, recreate)
+        for group in world.scenario.groups:
+            if not group.streams and world.stream(group.stream) is new and group.starts_ms < since_ms:
+                world.start_group(group)
 
     # Writers and their transactions.
 

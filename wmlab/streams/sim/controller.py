@@ -12,7 +12,7 @@ Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,6 +62,7 @@ class Controller:
         self.session: Session | None = None
         self.buckets: set[int] = set()
         self.memory: dict[str, Memory] = {}
+        self._contested: list[int] = []
         self.armed: list[tuple[str, str, Callable[[], None]]] = []
         self._part = world.scenario.controllers
         self._resumed: simpy.Event | None = None
@@ -71,6 +72,7 @@ class Controller:
         self._entries = 0
         self._sessions = 0
         self._jitter = generator(world.scenario.seed, f"jitter of {name}")
+        self._order = generator(world.scenario.seed, f"contest of {name}")
 
     @property
     def is_working(self) -> bool:
@@ -88,7 +90,7 @@ class Controller:
 
     def _forget(self) -> None:
         """A life has ended: what was in memory is lost, and the connections break."""
-        self.buckets, self.memory, self._work = set(), {}, {}
+        self.buckets, self.memory, self._work, self._contested = set(), {}, {}, []
         broken, self._open = self._open, {}
         for answer in broken.values():
             answer(None)
@@ -171,16 +173,41 @@ class Controller:
         session = self.session
         if session is None or session not in coordinator.state.sessions:
             return
+        if self._part.distribution == "contest":
+            self._contest_for(coordinator.state.free)
+            return
         share = coordinator.state.share(self.name)
         for bucket in sorted(self.buckets - share):
             self.release_bucket(bucket)
             coordinator.release(bucket, session)
         for bucket in sorted(share - self.buckets):
-            if coordinator.take(bucket, session):
-                self.world.network.internal_delay_ms(None, self.name, COORDINATOR, "take bucket", bucket)
-                self.buckets.add(bucket)
-                for stream in self.world.metadata.members(bucket):
-                    self.add_work(stream)
+            self._take(bucket, session)
+
+    def _take(self, bucket: int, session: Session) -> None:
+        """Try to take a bucket; with it come the cycles of its streams, and the commits that a leader makes."""
+        if self.world.coordinator.take(bucket, session):
+            self.world.network.internal_delay_ms(None, self.name, COORDINATOR, "take bucket", bucket)
+            self.buckets.add(bucket)
+            for stream in self.world.metadata.members(bucket):
+                self.add_work(stream)
+            for world in self.world.streams.values():
+                if world.part.committer == "leader":
+                    world.transactions.wake()
+
+    def _contest_for(self, free: Iterable[int]) -> None:
+        """Try to take these buckets, one after the other in an order of its own, behind those it is trying already."""
+        more = [bucket for bucket in free if bucket not in self._contested]
+        idle, ordered = not self._contested, [more[place] for place in self._order.permutation(len(more))]
+        self._contested += ordered
+        if idle and ordered:
+            self.drive(self._contest())
+
+    def _contest(self) -> Job[None]:
+        while self._contested:
+            yield self._part.contest_ms
+            bucket = self._contested.pop(0)
+            if self.session is not None and not self.world.network.is_cut(self.name, COORDINATOR):
+                self._take(bucket, self.session)
 
     def release_bucket(self, bucket: int) -> None:
         """Stop working on a bucket; the clocks of its streams are lost."""
@@ -194,7 +221,8 @@ class Controller:
         if stream not in self._work and self.is_running:
             self._entries += 1
             self._work[stream] = self._entries
-            self._enqueue(stream, self._entries, self._part.first_cycle_ms)
+            delay_ms = self.world.streams[stream].part.start_delay_ms
+            self._enqueue(stream, self._entries, self._part.first_cycle_ms if delay_ms is None else delay_ms)
 
     def drop_work(self, stream: str) -> None:
         """A stream has left: no further cycle."""

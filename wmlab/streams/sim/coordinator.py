@@ -58,7 +58,14 @@ class Coordinator:
             stream.transactions.wake()
 
     def plan(self) -> None:
-        """Distribute at the next moment that is allowed; all joins of this very moment count."""
+        """Distribute at the next moment that is allowed; all joins of this very moment count.
+
+        In a contest nobody distributes: everybody looks for free buckets at once.
+        """
+        if self._part.distribution == "contest":
+            for controller in self._world.fleet.members:
+                self._notify(controller)
+            return
         at_ms = max(self._next_ms, self._world.now_ms)
         if self._planned_ms is None or at_ms < self._planned_ms:
             self._planned_ms = at_ms
@@ -87,7 +94,7 @@ class Coordinator:
     def _announce(self, bucket: int) -> None:
         """A node has gone: whoever ought to own the bucket tries again."""
         for controller in self._world.fleet.members:
-            if bucket in self.state.share(controller.name):
+            if self._part.distribution == "contest" or bucket in self.state.share(controller.name):
                 self._notify(controller)
 
     def take(self, bucket: int, session: Session) -> bool:

@@ -108,8 +108,10 @@ class MetadataStore:
         self._refusals: Counter[str] = Counter()
 
     def create(self, stream: str) -> None:
-        """Begin the records of a stream anew."""
+        """Begin the records of a stream anew; with unconditional cycles it is in its bucket from now on."""
         self._records[stream] = StreamRecord()
+        if self._world.streams[stream].part.cycles == "unconditional":
+            self._enter(stream)
 
     def delete(self, stream: str) -> None:
         """Delete the records of a stream, which also leaves its bucket."""
@@ -137,8 +139,11 @@ class MetadataStore:
     def join(self, stream: str) -> None:
         """Put a stream into its bucket, if the stream exists and is not there. Raises `UnavailableError`."""
         if self.record(stream) is not None and stream not in self._members:
-            self._members[stream] = self.bucket(stream)
-            self._notify(stream, lambda owner: owner.add_work(stream))
+            self._enter(stream)
+
+    def _enter(self, stream: str) -> None:
+        self._members[stream] = self.bucket(stream)
+        self._notify(stream, lambda owner: owner.add_work(stream))
 
     def leave(self, stream: str) -> None:
         """Take a stream out of its bucket, if it is there."""

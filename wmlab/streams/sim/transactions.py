@@ -229,10 +229,12 @@ class Transactions:
             )
 
     def committer(self) -> Controller | None:
-        """The controller that commits: the same one while its session lasts; None while there is no session."""
+        """The controller that commits: the stream's leader, or the same one while its session lasts; None: nobody."""
         world = self.stream.world
         sessions = world.coordinator.state.sessions
-        if self._host not in sessions:
+        if self.stream.part.committer == "leader":
+            self._host = world.coordinator.state.nodes.get(world.metadata.bucket(self.stream.name))
+        elif self._host not in sessions:
             self._host = sessions[world.metadata.bucket(self.stream.name, len(sessions))] if sessions else None
         return None if self._host is None else world.fleet[self._host.controller]
 
@@ -249,6 +251,11 @@ class Transactions:
             self._worker = worker
             controller.drive(self._run(controller, worker))
 
+    def _has_passed_on(self, controller: Controller) -> bool:
+        """Whether a leader knows that another one commits now; one whose session has ended unnoticed does not."""
+        bucket = self.stream.world.metadata.bucket(self.stream.name)
+        return self.stream.part.committer == "leader" and bucket not in controller.buckets
+
     def between_batches(self, change: Callable[[], None], *, drained: bool = False) -> None:
         """Change the stream's segments now, or when the batch in work is committed; `drained`: when nothing waits."""
         self._changes.append((drained, change))
@@ -260,7 +267,7 @@ class Transactions:
 
     def _run(self, controller: Controller, worker: tuple[str, int]) -> Job[None]:
         retry_ms = 0
-        while True:
+        while not self._has_passed_on(controller):
             if retry_ms:
                 yield self.stream.env.timeout(retry_ms)
             try:

@@ -18,6 +18,7 @@ import numpy as np
 import simpy
 
 from wmlab.core.errors import ModelError
+from wmlab.streams.model.marks import EXPLICIT_NOTE
 from wmlab.streams.model.txn import TxnState, refuse_unless_open
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended
 from wmlab.streams.scenario.parts import TransactionalWriter
@@ -231,8 +232,10 @@ class TxnWriter(WriterProcess):
             self._planned_ms[self._open[0].txn.name] += hold_ms
 
     def commit(self, name: str | None, time: CommitTime) -> None:
-        """Commit the named or the oldest open transaction, if that is open."""
-        if (handle := self._named(name, "commit")) is not None:
+        """Commit the named or the oldest open transaction, if that is open; with a given time, if it may have one."""
+        if isinstance(time, int) and self.notes_automatically:
+            self.refuse("commit", EXPLICIT_NOTE)
+        elif (handle := self._named(name, "commit")) is not None:
             self.commit_open(handle, time)
 
     def write(self, name: str | None) -> None:
@@ -278,8 +281,10 @@ class TxnWriter(WriterProcess):
         self._open.remove(handle)
         self._to_request.append(handle)
         self.backlog.acknowledge(handle.events)
-        if given == "policy":
-            now_ms = self.world.now_ms
+        now_ms = self.world.now_ms
+        if self.notes_automatically:
+            given = self.clock.read(now_ms)
+        elif given == "policy":
             silent = now_ms < self.silent_until
             given = None if silent else time_to_note(self.part.noting, self.backlog, now_ms)
         handle.time = given

@@ -12,7 +12,7 @@ from typing import Any
 from wmlab.core.clock import Simulation
 from wmlab.core.journal import Journal
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.scenario.checks import controllers_of, process_names, readers_of
+from wmlab.streams.scenario.checks import controllers_of, created_later, process_names, readers_of
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.actions import Actions
@@ -45,6 +45,8 @@ class World(Simulation):
         self.groups: dict[str, Group] = {}
         self._begun_groups: list[Group] = []
         self.streams = {part.name: StreamWorld(self, part) for part in scenario.all_streams}
+        for name in created_later(scenario):
+            self.streams[name].deleted = True
         self.writers = {
             process.party: process
             for index, part in enumerate(scenario.writers)
@@ -98,7 +100,7 @@ class World(Simulation):
 
     def run(self, progress: Callable[[int], None] | None = None) -> None:
         """Run to the end of the scenario; `progress` gets the percentage done."""
-        for stream in self.streams.values():
+        for stream in self._all_streams():
             stream.open()
         for controller in self.fleet.members:
             controller.start()

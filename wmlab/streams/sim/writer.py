@@ -79,6 +79,11 @@ class WriterProcess:
         self.backlog = Backlog(load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms)
         self._begin_anew()
 
+    @property
+    def notes_automatically(self) -> bool:
+        """Whether it notes its clock by itself, by its own option or by that of its stream."""
+        return self.part.automatically_note_time or self.world.part.automatically_note_time
+
     def _begin_anew(self) -> None:
         """Know what a process knows when it starts."""
         self.client = ControllerClient(self.world, self.party)
@@ -143,7 +148,7 @@ class Writer(WriterProcess):
     def __init__(self, world: StreamWorld, part: EventWriter, index: int, load: Load, number: int = 1) -> None:
         super().__init__(world, part, index, load, process_name(part.name, number))
         period_ms = part.automatic_note_period_ms
-        self._automatic = AutomaticNotes(period_ms, period_ms) if part.automatically_note_time else None
+        self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
 
     def _begin_anew(self) -> None:
         super()._begin_anew()
@@ -277,8 +282,10 @@ class Writer(WriterProcess):
             if successor.id not in self._seals:
                 self.position = add_segment(self.position, successor.id)
         self._send(np.concatenate(seal.waiting), sealed_id)
+        opened = [successor.id for successor in seal.successors]
         for segment_id in [held for held in self.position if held not in self._seals]:
-            self._append(segment_id, _NOTHING)
+            if self.part.probe_on_seal or segment_id in opened:
+                self._append(segment_id, _NOTHING)
         self._drop(sealed_id)
 
     def _account(self, sealed_id: int) -> None:
