@@ -133,7 +133,7 @@ def test_cycles_say_whom_they_waited_for() -> None:
 def test_a_bucket_without_owner_is_told_and_drawn() -> None:
     chart = view.bucket_ownership(recording())
     assert chart.sentence == (
-        "2 buckets were owned by c0 21%, c1 79% (fairness 0.75); between owners there was 1 gap, the longest "
+        "2 buckets were owned by c0 21%, c1 79% (fairness 0.74); between owners there was 1 gap, the longest "
         "1 500 ms for bucket 0 from 3 000 ms."
     )
     nobody = trace(chart, "no owner")

@@ -79,7 +79,7 @@ def leaders(world):
     ],
 )
 def test_the_leader_of_a_stream_can_be_its_committer_and_hands_that_over_with_the_bucket(happens):
-    stream = Stream("sales", segments=2, timestamp_aggregation_timeout_ms=60_000)
+    stream = Stream("orders", segments=2, timestamp_aggregation_timeout_ms=60_000)
     case = {"writers": [frequent(), BUSY], "controllers": THREE, "script": [happens]}
     apart, world = run(stream=stream, **case), run(stream=replace(stream, committer="leader"), **case)
     assert committers(apart) != leaders(apart)
