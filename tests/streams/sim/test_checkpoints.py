@@ -18,9 +18,10 @@ from tests.streams.sim.worlds import (
     run,
     segment_owners,
 )
+from wmlab.core.errors import ScenarioError
 from wmlab.streams.model.position import is_valid_cut
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
 
 TAKEN = script.Checkpoint(at_ms=6_200, name="c")
 BACK = script.ResetToCheckpoint(at_ms=12_200, checkpoint="c")
@@ -156,6 +157,110 @@ def test_after_a_reset_readers_go_on_in_the_marks_where_the_checkpoint_was():
 def test_time_windows_off_leave_the_marks_out_of_a_checkpoint():
     (row,) = rows(run(readers=group(read_side="document", time_windows=False), script=[TAKEN]), "checkpoints")
     assert row["marks_offset"] is None
+
+
+# Stream cuts of a group, and groups that begin elsewhere
+
+CUT = script.TakeStreamCut(at_ms=6_200, name="cut", group="readers")
+
+
+def published(world, at_ms, name="readers"):
+    """The offsets of a group's open segments at a moment."""
+    found = {}
+    for row in rows(world, "positions", group=name):
+        if row["at_ms"] <= at_ms:
+            found[row["segment_id"]] = None if row["finished"] else row["offset"]
+    return {segment: offset for segment, offset in found.items() if offset is not None}
+
+
+def only_origin(world, name):
+    """Where a group of one stream began."""
+    return world.groups[name].shared.value.origin["stream"]
+
+
+def first_of(world, table, name):
+    return next(row for row in rows(world, table, group=name))
+
+
+@pytest.mark.parametrize("read_side", ["implementation", "document"])
+def test_a_stream_cut_is_what_the_group_has_published_with_its_place_in_the_marks(read_side):
+    paused = script.PauseReader(at_ms=3_000, reader="readers-1", for_ms=6_000)
+    world = run(stream=FOUR, readers=group(read_side=read_side), script=[CUT, paused])
+    (row,) = rows(world, "checkpoints")
+    assert (row["checkpoint"], row["requested_ms"], row["completed_ms"]) == ("cut", 6_200, 6_200)
+    assert row["cut"] == published(world, 6_200)
+    if read_side == "implementation":
+        assert row["marks_offset"] is None
+        return
+    marks = rows(world, "watermarks")
+    begins = dict(zip([0, *(mark["revision"] for mark in marks)], marks, strict=False))
+    assert begins[row["marks_offset"]]["lower"] == lower_at(world, 6_200) < lower_at(world, 14_000)
+
+
+@pytest.mark.parametrize("read_side", ["implementation", "document"])
+def test_another_group_begins_at_a_stream_cut_in_the_segments_and_in_the_marks(read_side):
+    split = script.Scale(at_ms=4_000, seal=["0@0"])
+    one = group(read_side=read_side, rate_per_s=60)
+    other = group(name="other", read_side=read_side, starting_checkpoint="cut", starts_ms=9_000)
+    world = run(readers=[one, other], script=[CUT, split])
+    cut = rows(world, "checkpoints", checkpoint="cut", group="readers")[0]["cut"]
+    assert published(world, 9_000, "other") == cut
+    begins = {row["segment_id"]: row["from_offset"] for row in reversed(rows(world, "reads", group="other"))}
+    assert {segment: begins[segment] for segment in cut} == cut
+    assert set(begins) == set(cut) | ({s.id for s in world.history.active.segments})
+    offset = rows(world, "checkpoints", checkpoint="cut", group="readers")[0]["marks_offset"]
+    assert only_origin(world, "other").marks_offset == offset
+    assert (offset is None) is (read_side == "implementation")
+    assert (first_of(world, "windows", "other")["lower"] or 0) >= lower_at(world, 6_200)
+
+
+def test_a_group_can_be_taken_back_to_a_stream_cut():
+    back = script.ResetToCheckpoint(at_ms=12_100, checkpoint="cut", group="readers")
+    world = run(readers=group(), script=[CUT, back])
+    (row,) = rows(world, "checkpoints")
+    assert published(world, 12_100) == row["cut"]
+
+
+@pytest.mark.parametrize("read_side", ["implementation", "document"])
+@pytest.mark.parametrize("time", [3_000, 8_000, -5])
+def test_a_group_that_starts_at_a_time_begins_at_its_cut_and_reads_no_older_mark(time, read_side):
+    split = script.Scale(at_ms=6_000, seal=["0@0"])
+    late = group(name="late", readers=1, starting_time=time, starts_ms=12_000, read_side=read_side)
+    world = run(readers=[group(), late], script=[split])
+    known = [mark for mark in rows(world, "watermarks") if mark["lower"] <= time]
+    begins = published(world, 12_000, "late")
+    assert begins == (known[-1]["cut"] if known else world.stream(None).head)
+    events = world.journal.events(("w1", "w2"))
+    behind = [events.event_time[(events.segment_id == s) & (events.offset > at)].min() for s, at in begins.items()]
+    assert min(behind) >= (known[-1]["lower"] if known else 0)
+    offset = only_origin(world, "late").marks_offset
+    revisions = [0, *(mark["revision"] for mark in rows(world, "watermarks"))]
+    assert offset == (revisions[len(known) - 1] if known else None)
+    assert first_of(world, "windows", "late")["lower"] >= time
+
+
+def test_a_group_of_several_streams_starts_at_a_time_in_each_of_them():
+    streams = [Stream("a"), Stream("b", segments=2)]
+    writers = [EventWriter(f"w-{stream.name}", rate_per_s=50, stream=stream.name) for stream in streams]
+    both = group(streams=["a", "b"], starting_time=5_000, starts_ms=9_000)
+    world = run(stream=Stream(), streams=streams, writers=writers, readers=both)
+    for name in ("a", "b"):
+        marks = [mark for mark in world.streams[name].journal.rows["watermarks"] if mark["lower"] <= 5_000]
+        begun = [row for row in world.streams[name].journal.rows["positions"] if row["version"] == 0]
+        assert {row["segment_id"]: row["offset"] for row in begun} == marks[-1]["cut"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"starting_checkpoint": "cut", "starting_time": 5}, "does not go with starting_time"),
+        ({"starting_checkpoint": "none"}, "no checkpoint of another group is called 'none'"),
+        ({"starting_checkpoint": "cut", "starts_ms": 5_000}, "no other group of its streams has come to it by then"),
+    ],
+)
+def test_a_start_that_nothing_gives_is_refused(fields, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        run(readers=[group(), group(name="other", **fields)], script=[CUT])
 
 
 # Random lives of a group

@@ -72,13 +72,20 @@ class GroupState:
     rangeless: frozenset[int] = frozenset()
 
     @classmethod
-    def create(cls, offsets: Mapping[int, int], *, ends: Mapping[int, int] | None = None) -> GroupState:
+    def create(
+        cls,
+        offsets: Mapping[int, int],
+        pending: Mapping[int, frozenset[int]] | None = None,
+        *,
+        ends: Mapping[int, int] | None = None,
+    ) -> GroupState:
         """A group that starts at the given offsets and stops at `ends`, with no reader.
 
         Raises `ModelError` for a negative offset.
         """
         known = ReaderPosition(offsets).offsets
-        return cls(known, dict.fromkeys(known), resume=known, ends=ReaderPosition(ends or {}).offsets)
+        stops = ReaderPosition(ends or {}).offsets
+        return cls(known, dict.fromkeys(known), pending or {}, resume=known, ends=stops)
 
     def add_reader(self, reader: str) -> GroupState:
         """The group with one more reader. Raises `ModelError` if it is in already."""
@@ -249,7 +256,7 @@ class StreamPlace:
 
 
 Checkpoint = Mapping[str, StreamPlace]
-"""A checkpoint: the place in each stream."""
+"""A checkpoint or a stream cut of the group: the place in each stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +276,7 @@ class PendingCheckpoint:
 class Membership:
     """The whole shared state of a reader group; `streams` holds each stream's part.
 
-    `origin` is the checkpoint that the group was last taken back to.
+    `origin` is the checkpoint that the group began at or was last taken back to.
     """
 
     streams: Mapping[str, GroupState]
@@ -330,6 +337,17 @@ class Membership:
             raise ModelError(f"Checkpoint {name} cannot begin.", remedy="Wait for the last one, and use a new name.")
         return replace(self, pending=PendingCheckpoint(name, self.readers))._completed()
 
+    def take_cut(self, name: str, marks: Mapping[str, int]) -> Membership:
+        """With the stream cut that the group has published, kept like a checkpoint; no reader has to report.
+
+        `marks` has for each stream the least offset in the marks segment at which a reader is. Raises `ModelError` when
+        the name was used. Source: PDP-33, Client Changes (getStreamCut).
+        """
+        if name in self.checkpoints:
+            raise ModelError(f"There is a checkpoint {name} already.", remedy="Use a new name.")
+        places = {s: StreamPlace(state.offsets, state.pending, marks.get(s)) for s, state in self.streams.items()}
+        return replace(self, checkpoints={**self.checkpoints, name: places})
+
     def report(self, reader: str, offsets: Mapping[Place, int], marks: Mapping[str, int] | None = None) -> Membership:
         """After a reader's report for the checkpoint under way, which publishes its offsets too; only the first counts.
 
@@ -358,9 +376,9 @@ class Membership:
             raise ModelError(f"There is no checkpoint {name}.", remedy="Name one that is complete.")
         origin, streams = self.checkpoints[name], {}
         for stream, state in self.streams.items():
-            begun = GroupState.create(origin[stream].offsets, ends=state.ends)
+            begun = GroupState.create(origin[stream].offsets, origin[stream].pending, ends=state.ends)
             rangeless = frozenset() if ranges else frozenset(begun.offsets)
-            streams[stream] = replace(begun, pending=origin[stream].pending, readers=state.readers, rangeless=rangeless)
+            streams[stream] = replace(begun, readers=state.readers, rangeless=rangeless)
         return replace(self, streams=streams, generation=self.generation + 1, pending=None, origin=origin)
 
     def owned(self, reader: str) -> tuple[Place, ...]:

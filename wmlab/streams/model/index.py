@@ -117,9 +117,15 @@ def stream_cut_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> Pos
     As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
     Raises `TruncatedError` when the entry was truncated.
     """
+    record = record_at(index, log, time)
+    return None if record is None else log.first_after(record.offset)[1].cut
+
+
+def record_at(index: MarksIndex, log: MarksLog[Watermark], time: int) -> IndexRecord | None:
+    """The record of the last watermark not beyond a time, None before the first."""
     index = caught_up(index, log)
     later = _first(0, len(index), lambda place: index[place].time > time)
-    return log.first_after(index[later - 1].offset)[1].cut if later else None
+    return index[later - 1] if later else None
 
 
 def window_at(

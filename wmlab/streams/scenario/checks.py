@@ -31,6 +31,7 @@ from wmlab.streams.scenario.script import (
     ShutDownWriter,
     SlowTransaction,
     StepClock,
+    TakeStreamCut,
     TruncateStream,
     WriteInTransaction,
 )
@@ -100,7 +101,8 @@ def _refusal(action: Action, writer: AnyWriter) -> str | None:
 def reader_problems(groups: Sequence[ReaderGroup], script: Sequence[Action]) -> Iterator[Problem]:
     """Actions before there is a group, on groups, readers and checkpoints that nothing makes, or making one twice."""
     actions = [(index, action) for index, action in enumerate(script) if isinstance(action, get_args(ReaderAction))]
-    checkpoints = Counter((_group_name(groups, a), a.name) for _, a in actions if isinstance(a, Checkpoint))
+    taken = [(_group_name(groups, a), a.name) for _, a in actions if isinstance(a, Checkpoint | TakeStreamCut)]
+    checkpoints = Counter(taken)
     readers = Counter(name for group in groups for name in group.reader_names())
     readers.update(action.reader for _, action in actions if isinstance(action, AddReader))
     for index, action in actions:
@@ -110,10 +112,14 @@ def reader_problems(groups: Sequence[ReaderGroup], script: Sequence[Action]) -> 
         yield from _group_problems(index, action, groups)
         if isinstance(action, AddReader) and readers[action.reader] > 1:
             yield Problem(("script", index, "reader"), f"another reader is called {action.reader!r} too")
-        if isinstance(action, Checkpoint) and checkpoints[_group_name(groups, action), action.name] > 1:
+        if isinstance(action, Checkpoint | TakeStreamCut) and checkpoints[_group_name(groups, action), action.name] > 1:
             yield Problem(("script", index, "name"), f"another checkpoint is called {action.name!r} too")
         known = [name for group, name in checkpoints if group == _group_name(groups, action)]
         yield from _reference_problems(index, action, sorted(readers), known)
+
+    for group in groups:
+        others = [name for of, name in taken if of != group.name]
+        yield from _unknown(("readers",), "checkpoint of another group", group.starting_checkpoint, others)
 
 
 def _group_name(groups: Sequence[ReaderGroup], action: ReaderAction) -> str | None:

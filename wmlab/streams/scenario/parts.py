@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wmlab.core.rules import UNSET, Option
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, value
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, Time, value
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
@@ -255,6 +255,9 @@ class ReaderGroup:
       "Future Possibilities"). Differences up to `rebalance_slack_bytes` or `rebalance_slack_ms` are left alone.
     - `automatic_checkpoint_every_ms`: a checkpoint that often; Pravega takes one every 30 s.
     - `starting_cut`, `ending_cut`: begin, and stop, at a stream cut instead of the head of the stream and never.
+    - `starting_time`: begin at the stream cut that the watermark index has for a time, or at the head if there is none
+      (PDP-33, "Future Possibilities"); `starting_checkpoint`: begin where another group was at a checkpoint or stream
+      cut. With either its readers go on in the marks segment from there on.
 
     `stream` names the stream that the group reads; None: the only one. A group that reads several names them all in
     `streams` instead: it has one state and one set of readers, and a time window for each stream. It does not come
@@ -281,6 +284,8 @@ class ReaderGroup:
     rebalance_slack_ms: Ms = 5_000
     automatic_checkpoint_every_ms: Period | None = None
     starting_cut: Cut | None = None
+    starting_time: Time | None = None
+    starting_checkpoint: Name | None = None
     ending_cut: Cut | None = None
     stream: Name | None = None
     streams: tuple[Name, ...] = ()
@@ -290,6 +295,12 @@ class ReaderGroup:
             if getattr(self, field) is not None:
                 message = f"does not go with several streams (got {getattr(self, field)!r})"
                 raise Problems(f"ReaderGroup {self.name!r}", [Problem((field,), message)])
+
+        starts = {name: getattr(self, name) for name in ("starting_cut", "starting_time", "starting_checkpoint")}
+        given = [name for name, start in starts.items() if start is not None]
+        if len(given) > 1:
+            message = f"does not go with {given[0]} (got {starts[given[1]]!r})"
+            raise Problems(f"ReaderGroup {self.name!r}", [Problem((given[1],), message)])
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""

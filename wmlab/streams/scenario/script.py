@@ -459,6 +459,19 @@ class Checkpoint(Timed):
 
 
 @action
+class TakeStreamCut(Timed):
+    """Take the stream cut of what the group has published, at once and without asking its readers.
+
+    With `read_side="document"` it has the least offset in the marks segment at which a reader is (PDP-33, "Client
+    Changes", `getStreamCut`). It is kept like a checkpoint: the group can be taken back to it, and another group can
+    begin there with `starting_checkpoint`.
+    """
+
+    name: Name
+    group: str | None = None
+
+
+@action
 class ResetToCheckpoint(Timed):
     """Take the whole group back to a checkpoint, the last completed one when none is named; all readers begin anew.
 
@@ -480,7 +493,16 @@ _ControllerAction = (
     CrashController | PauseController | ExpireSession | LoseBucketOwner | AddController | RemoveController
 )
 _StreamAction = Scale | TruncateStream | SealStream | CreateStream | DeleteStream | LoseMarksSegment | TruncateMarks
-ReaderAction = CrashReader | PauseReader | AddReader | RemoveReader | ReleaseSegment | Checkpoint | ResetToCheckpoint
+ReaderAction = (
+    CrashReader
+    | PauseReader
+    | AddReader
+    | RemoveReader
+    | ReleaseSegment
+    | Checkpoint
+    | TakeStreamCut
+    | ResetToCheckpoint
+)
 Action = Annotated[
     _WriterAction | _TransactionAction | _NetworkAction | _ControllerAction | _StreamAction | ReaderAction,
     Field(discriminator="kind"),

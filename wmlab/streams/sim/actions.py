@@ -288,6 +288,13 @@ class Actions:
             self.world.env.process(group.checkpoint(action.name))
             group.happened("checkpoint", group.part.name, f"checkpoint {action.name}")
 
+    def take_stream_cut(self, action: script.TakeStreamCut) -> None:
+        """Take the stream cut that a group has published."""
+        group = self._group(action.group)
+        if group is not None:
+            self.world.env.process(group.take_cut(action.name))
+            group.happened("stream_cut", group.part.name, f"stream cut {action.name}")
+
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
         group = self._group(action.group)

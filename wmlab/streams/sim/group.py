@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.streams.model.group import GroupState, Membership, Place, Shared, fair_share, is_least_loaded, to_release
-from wmlab.streams.model.index import window_at
+from wmlab.streams.model.group import (
+    Checkpoint,
+    GroupState,
+    Membership,
+    Place,
+    Shared,
+    StreamPlace,
+    fair_share,
+    is_least_loaded,
+    to_release,
+)
+from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import Position, ReaderPosition, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario.parts import ReaderGroup
@@ -138,7 +148,13 @@ class Group:
     def start(self) -> None:
         """Bring the group to life: its starting position, then its readers."""
         empty = Membership({name: GroupState.create({}) for name in self.feeds})
-        begun = Membership({name: self._start_of(feed) for name, feed in self.feeds.items()})
+        origin = self._origin()
+        ends = {parse_segment(name): offset for name, offset in (self.part.ending_cut or {}).items()}
+        places = origin or {name: StreamPlace(feed.head, {}) for name, feed in self.feeds.items()}
+        begun = Membership(
+            {name: GroupState.create(places[name].offsets, places[name].pending, ends=ends) for name in self.feeds},
+            origin=origin,
+        )
         self._write_positions(empty, begun, None, None)
         for name in self.part.reader_names():
             begun = begun.add_reader(name)
@@ -148,18 +164,44 @@ class Group:
         if self.part.automatic_checkpoint_every_ms is not None:
             self.world.env.process(self._checkpointing(self.part.automatic_checkpoint_every_ms))
 
-    def _start_of(self, feed: StreamWorld) -> GroupState:
-        ends = {parse_segment(name): offset for name, offset in (self.part.ending_cut or {}).items()}
-        if self.part.starting_cut is None:
-            return GroupState.create(feed.head, ends=ends)
-        cut = Position(self.part.starting_cut)
+    def _origin(self) -> Checkpoint | None:
+        """Where the group is to begin in each stream; None: at the head of all."""
+        if self.part.starting_checkpoint is not None:
+            return self._checkpoint_of_another(self.part.starting_checkpoint)
+        if self.part.starting_time is not None:
+            return {name: self._place_at(feed, self.part.starting_time) for name, feed in self.feeds.items()}
+        if self.part.starting_cut is not None:
+            cut = Position(self.part.starting_cut)
+            return {name: self._place_of(feed, cut) for name, feed in self.feeds.items()}
+        return None
+
+    def _checkpoint_of_another(self, name: str) -> Checkpoint:
+        for other in self.world.groups.values():
+            found = other.shared.value.checkpoints.get(name)
+            same = all(other.feeds.get(name) is feed for name, feed in self.feeds.items())
+            if other is not self and found is not None and same:
+                return found
+        raise ScenarioError(
+            f"Group {self.part.name!r} cannot start at {name!r}: no other group of its streams has come to it by then.",
+            remedy="Let it start later, with starts_ms, or read the streams of the group that takes it.",
+        )
+
+    def _place_at(self, feed: StreamWorld, time: int) -> StreamPlace:
+        """The stream cut of a time, and where its entry begins in the marks segment; the head before the first."""
+        record = record_at(feed.index, feed.log, time)
+        if record is None:
+            return StreamPlace(feed.head, {})
+        cut = feed.log.first_after(record.offset)[1].cut
+        return StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {}, record.offset)
+
+    def _place_of(self, feed: StreamWorld, cut: Position) -> StreamPlace:
         exists = is_valid_cut(cut, feed.history)
         if not exists or any((offset or 0) > feed.store[segment].length for segment, offset in cut.items()):
             raise ScenarioError(
                 f"Group {self.part.name!r} cannot start at {cut}: it is no place in {feed.name!r} at that time.",
                 remedy="Give one offset at each key, in what is written by the time the readers start.",
             )
-        return GroupState.create({segment: offset or 0 for segment, offset in cut.items()}, ends=ends)
+        return StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {})
 
     def write(self, stream: str, table: str, **row: Any) -> None:
         """Write down what the group does now in a stream."""
@@ -225,6 +267,17 @@ class Group:
             newest = (yield from self.update(self.shared, None, "checkpoint", begun)).value
             if name in newest.checkpoints or (newest.pending is not None and newest.pending.name == name):
                 return
+
+    def take_cut(self, name: str) -> Generator[simpy.Event]:
+        """Keep the stream cut that is published, by the document with the least place in the marks."""
+
+        def taken(value: Membership) -> Membership:
+            compared = self.part.read_side == "document" and self.part.time_windows
+            marks = {s: start_of(self.feeds[s].log, state.time) for s, state in value.streams.items()}
+            return value.take_cut(name, marks if compared else {})
+
+        self.requested[name] = self.world.now_ms
+        yield from self.update(self.shared, None, "stream cut", taken)
 
     def remove(self, name: str, operation: str, at: dict[Place, int] | None = None) -> Generator[simpy.Event]:
         """Take a reader out of the group, with what it says about where it is, or without."""
