@@ -49,7 +49,10 @@ def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, M
     name = the_stream(recording, stream)
 
     entries = tuple(
-        (row["revision"], Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"]))
+        (
+            row["revision"],
+            Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"], known=bool(row["writers"])),
+        )
         for row in sorted(rows_of(recording, "watermarks", name), key=lambda row: int(row["seq"]))
     )
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)

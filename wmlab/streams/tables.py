@@ -130,7 +130,11 @@ TABLES: Final[dict[str, pa.Schema]] = {
             column("lower", LONG, "minimum of the counted writers' times", unit="ms"),
             column("upper", LONG, "maximum of the counted writers' times", unit="ms"),
             column("cut", OFFSETS, "stream cut: offset of each segment; null: end of segment (bug 6510 only)"),
-            column("writers", pa.map_(TEXT, LONG), "the counted writers and the time each had noted"),
+            column(
+                "writers",
+                pa.map_(TEXT, LONG),
+                "the counted writers and the time each had noted; none: an end of known time",
+            ),
             column("controller", TEXT, "the controller that emitted it"),
             column("emitted_ms", LONG, "when it was appended", unit="ms"),
             column("revision", LONG, "end of the entry in the marks segment", unit="bytes"),

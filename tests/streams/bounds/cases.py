@@ -39,7 +39,7 @@ class Stream:
     def watermark_rows(self) -> Iterator[Row]:
         for seq, emitted_ms, mark in zip(self.seqs, self.emitted_ms, self.log, strict=True):
             times = {"lower": mark.lower, "upper": mark.upper, "emitted_ms": emitted_ms}
-            yield {"stream": self.name, "seq": seq, **times, "cut": dict(mark.cut)}
+            yield {"stream": self.name, "seq": seq, **times, "cut": dict(mark.cut), "writers": dict(mark.writers)}
 
 
 def streams(count: int, seed: int) -> list[Stream]:
@@ -85,4 +85,6 @@ def _watermark(number: int, history: StreamHistory, ids: tuple[int, ...], random
     cut = {segment: max(0, number * 2 + random.randint(-4, 4)) for segment in named}
     ends = {segment for segment in named if random.random() < 0.05}
     cut_or_end = {segment: None if segment in ends else offset for segment, offset in cut.items()}
-    return Watermark(number * 10 + random.randint(0, 3), number * 10 + random.randint(4, 30), Position(cut_or_end))
+    bounds = number * 10 + random.randint(0, 3), number * 10 + random.randint(4, 30)
+    known = random.random() < 0.85
+    return Watermark(*bounds, Position(cut_or_end), {"w": bounds[0]} if known else {}, known=known)

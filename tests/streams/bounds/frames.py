@@ -12,13 +12,17 @@ from tests.streams.bounds.cases import Row, Stream
 
 SEGMENTS = "stream string, segment_id long, low double, high double"
 WATERMARKS = "stream string, seq long, lower long, upper long, emitted_ms long, cut map<long, long>"
+COUNTED = WATERMARKS + ", writers map<string, long>"
 POSITIONS = "stream string, segment_id long, offset long, tag string"
 CHANGES = "stream string, group string, version long, at_ms long, segment_id long, offset long, finished boolean"
 EVENTS = "stream string, segment_id long, offset long, event_time long"
 
 
 def frame(spark: SparkSession, rows: Iterable[Row], schema: str) -> DataFrame:
-    names = [part.split()[0] for part in schema.replace("map<long, long>", "map").split(", ")]
+    names = [
+        part.split()[0]
+        for part in schema.replace("map<long, long>", "map").replace("map<string, long>", "map").split(", ")
+    ]
     return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], schema)
 
 
@@ -36,7 +40,7 @@ class Logs:
         # The order of rows is nothing to rely on.
         marks.reverse()
         segments = [row for stream in kept for row in stream.segment_rows()]
-        return cls(frame(spark, marks, WATERMARKS), frame(spark, segments, SEGMENTS))
+        return cls(frame(spark, marks, COUNTED), frame(spark, segments, SEGMENTS))
 
 
 def rows_of(found: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import dataframe
 from wmlab.core.spark.verdict import verdict
 from wmlab.streams.api import Scenario
+from wmlab.streams.bounds.recorded import time_bounds
 from wmlab.streams.checks.checks import INVARIANTS
 from wmlab.streams.checks.readers import BROKE_ITS_WORD, DROPPED, NOT_NOTED, delivered, late_events
 from wmlab.streams.recording import StreamRecording
@@ -432,3 +433,19 @@ def test_the_known_fault_of_unacknowledged_segments_is_found(spark: SparkSession
     assert "at its end to" in found["what"]
     fixed = record(stream=Stream("orders", segments=4), writers=idle, script=[])
     assert check(spark, fixed, "I3")["verdict"] == "ok"
+
+
+def test_an_end_of_known_time_is_null_to_spark_breaks_nothing_and_is_explained(spark: SparkSession) -> None:
+    silence = [script.SilenceWriter(at_ms=3_000, writer=name, for_ms=6_000) for name in ("w1", "w2")]
+    stream = Stream("orders", segments=2, timestamp_aggregation_timeout_ms=1_000, null_without_writers=True)
+    recording = record(stream=stream, script=silence, duration_ms=14_000)
+    (end,) = [row for row in recording.table("watermarks").to_pylist() if not row["writers"]]
+    shown = {(row["at_ms"], row["lower"] is None) for row in recording.table("windows").to_pylist()}
+    bounds = time_bounds(recording, spark, visible="then").select("at_ms", "lower").collect()
+    found = {(row["at_ms"], row["lower"] is None) for row in bounds}
+    assert {at for at, unknown in found if unknown and at > 3_000} <= {at for at, unknown in shown if unknown}
+    assert [at for at, unknown in sorted(found) if unknown and end["emitted_ms"] < at < 9_000]
+    assert {row["violations"] for row in recording.check(spark).to_pandas().to_dict("records")} == {0}
+    assert str(recording.explain(at_ms=8_000)).startswith("no lower bound since ")
+    cut = {segment: offset + 1 for segment, offset in dict(end["cut"]).items()}
+    assert recording.time_at(cut).lower is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from wmlab.core.errors import ModelError
@@ -157,3 +159,22 @@ def test_a_negative_timeout_is_refused() -> None:
 
 def test_the_default_timeout_is_a_minute() -> None:
     assert CycleRules().timeout_ms == 60_000
+
+
+def test_with_nobody_left_an_end_of_known_time_is_appended_once_beyond_the_last_writers() -> None:
+    gone = {"a": mark(29_000, 8, alive=False), "b": mark(30_000, 7, alive=False)}
+    rules = replace(RULES, null_without_writers=True)
+    end = Append(Watermark(30_000, 31_000, Position({"0@0": 8}), known=False))
+    _, decision, effects = run(gone, rules=rules)
+    assert (decision.outcome, decision.reason) == ("held", "no active writer")
+    assert effects == [*(RemoveWriter(w, m) for w, m in gone.items()), end, LeaveBucket()]
+    assert run({}, rules=rules)[2] == [Append(replace(PREVIOUS, known=False)), LeaveBucket()]
+    assert run({}, rules=rules, previous=end.watermark)[2] == run({}, rules=rules, previous=None)[2] == [LeaveBucket()]
+    assert run({})[2] == [LeaveBucket()]
+    assert run({}, rules=replace(rules, leaves_bucket=False))[2] == [Append(replace(PREVIOUS, known=False))]
+
+
+def test_after_an_end_of_known_time_the_bound_still_rises() -> None:
+    end = replace(PREVIOUS, known=False)
+    assert run({"a": mark(30_000)}, previous=end)[1].lagging == ("a",)
+    assert run({"a": mark(30_001)}, previous=end)[1].outcome == "emitted"

@@ -1,5 +1,8 @@
 """The index segment: fixed records, conditional append, recovery from the log, and the two searches."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,11 +26,13 @@ from wmlab.streams.model.window import TimeWindow, Tracker
 SEGMENTS = {0: Segment(0, 0, WHOLE)}
 
 
-def log_of(*marks: tuple[int, int]) -> MarksLog[Watermark]:
-    """A log of (lower, offset in segment 0)."""
+def log_of(*marks: tuple[int, int], ends: Mapping[int, int] | None = None) -> MarksLog[Watermark]:
+    """A log of (lower, offset in segment 0); `ends` has an end of known time after some of them, so far beyond them."""
     log: MarksLog[Watermark] = MarksLog()
-    for lower, offset in marks:
-        log, _ = log.append(Watermark(lower, lower + 5, Position({0: offset})))
+    for number, (lower, offset) in enumerate(marks):
+        log, _ = log.append(mark := Watermark(lower, lower + 5, Position({0: offset})))
+        if ends and number in ends:
+            log, _ = log.append(replace(mark, cut=Position({0: offset + ends[number]}), known=False))
     return log
 
 
@@ -52,9 +57,16 @@ def test_a_time_is_answered_alike_whatever_the_index_lacks(
     assert caught_up(short, log) == whole
 
 
-@given(MARKS, st.integers(0, 12), st.integers(0, 40))
-def test_a_place_is_answered_as_a_reader_would(marks: tuple[tuple[int, int], ...], kept: int, offset: int) -> None:
-    log = log_of(*marks)
+@given(MARKS, st.integers(0, 12), st.integers(0, 40), st.dictionaries(st.integers(0, 12), st.integers(0, 1)))
+def test_a_place_is_answered_as_a_reader_would(
+    marks: tuple[tuple[int, int], ...], kept: int, offset: int, ends: dict[int, int]
+) -> None:
+    # The cut of an end is at or before that of the watermark after it.
+    following = dict(enumerate(marks[1:]))
+    ends = {
+        n: min(d, following[n][1] - marks[n][1]) if n in following else d for n, d in ends.items() if n < len(marks)
+    }
+    log = log_of(*marks, ends=ends)
     index = MarksIndex(caught_up(MarksIndex(), log).content[: kept * RECORD_BYTES])
     position = ReaderPosition({0: offset})
     assert window_at(index, log, position, SEGMENTS) == Tracker().advance(position, log, SEGMENTS).window

@@ -15,6 +15,7 @@ from tests.streams.sim.worlds import (
     only,
     rows,
     run,
+    run_of,
     scenario,
     scripted,
 )
@@ -475,3 +476,34 @@ def test_a_stream_has_a_start_delay_of_its_own():
         for name in ("early", "late")
     }
     assert delays == {"early": 500, "late": 3_000}
+
+
+def silent(rules="design", **stream):
+    """Both writers note nothing from 5 to 14 s, and go on writing."""
+    silence = [script.SilenceWriter(at_ms=5_000, writer=name, for_ms=9_000) for name in ("w1", "w2")]
+    options = {"cut_algorithm": "sound", "timeout_from": "first_behind"} | stream
+    return scenario(
+        rules=rules, stream=Stream(segments=2, timestamp_aggregation_timeout_ms=2_000, **options), script=silence
+    )
+
+
+@pytest.mark.parametrize("read_side", ["implementation", "document"])
+def test_a_reader_gets_null_where_no_writer_is_known(read_side):
+    quiet = silent().replace(readers=ReaderGroup(readers=2, publish_every_ms=500, read_side=read_side))
+    world = run_of(quiet)
+    (end,) = rows(world, "watermarks", writers={})
+    known = [row["lower"] is not None for row in rows(world, "windows") if row["at_ms"] > 5_000]
+    unknown = [row for row in rows(world, "windows") if row["at_ms"] > 5_000 and row["lower"] is None]
+    assert end["emitted_ms"] < min(row["at_ms"] for row in unknown) < 10_500
+    assert 14_000 < max(row["at_ms"] for row in unknown) < 17_000
+    assert known[0]
+    assert known[-1]
+    written = world.journal.events(("w1", "w2")).append_ms
+    assert np.count_nonzero((written > 10_500) & (written < 14_000)) > 400
+    assert len(world.stream().index) == len(rows(world, "watermarks")) - 1
+
+
+def test_with_the_implementation_the_last_bounds_stay_where_no_writer_is_known():
+    world = run_of(silent("sound"))
+    assert all(row["writers"] for row in rows(world, "watermarks"))
+    assert all(row["lower"] is not None for row in rows(world, "windows") if row["at_ms"] > 5_000)

@@ -274,7 +274,7 @@ def _sentence(case: _Case) -> str:
     """The explanation in one sentence, without a full stop."""
     lower, since_ms = case.history.lower, case.cause.since_ms
     if lower is None:
-        begin = "no lower bound yet: "
+        begin = "no lower bound yet: " if case.history.bound is None else f"no lower bound since {moment(since_ms)}: "
     elif case.cause.kind is CauseKind.SLOWEST:
         begin = f"lower bound is {moment(lower)} since {moment(since_ms)}, "
     else:

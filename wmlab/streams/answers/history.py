@@ -95,8 +95,8 @@ class RunHistory:
 
     @property
     def lower(self) -> int | None:
-        """The lower bound of the last watermark."""
-        return None if self.bound is None else int(self.bound["lower"])
+        """The lower bound of the last watermark; None where that is an end of known time."""
+        return None if self.bound is None or not self.bound["writers"] else int(self.bound["lower"])
 
     def after(self, table: str, row: Row) -> RunHistory:
         """The knowledge after one more row."""

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import require
@@ -46,8 +46,9 @@ _SEGMENTS: Final = {"segment_id": "long", "low": "double", "high": "double"}
 
 
 def log_of(watermarks: DataFrame, segments: DataFrame, *, emitted: bool = False) -> DataFrame:
-    """All watermarks and segments: stream, seq, lower, upper, cut, emitted_ms, segment_id, low, high.
+    """All watermarks and segments: stream, seq, lower, upper, cut, emitted_ms, is_end, segment_id, low, high.
 
+    A watermark that counts no writers is an end of known time; without a column `writers` there are none.
     Key ranges are compared as doubles; rounding keeps order, so ranges that do not overlap still do not. Raises
     `ModelError` for a missing column. `emitted` says whether emitted_ms is needed; otherwise it is 0.
     """
@@ -57,13 +58,18 @@ def log_of(watermarks: DataFrame, segments: DataFrame, *, emitted: bool = False)
         "stream",
         *(F.col(name).cast(kind).alias(name) for name, kind in _WATERMARKS.items()),
         (F.col("emitted_ms") if emitted else F.lit(0)).cast("long").alias("emitted_ms"),
+        _is_end(watermarks),
     )
     ranges = segments.select("stream", *(F.col(name).cast(kind).alias(name) for name, kind in _SEGMENTS.items()))
     return marks.unionByName(ranges, allowMissingColumns=True)
 
 
+def _is_end(watermarks: DataFrame) -> Column:
+    return (F.size("writers") == 0 if "writers" in watermarks.columns else F.lit(False)).alias("is_end")
+
+
 def extremes_of(watermarks: DataFrame) -> DataFrame:
-    """Per watermark the least and the most segment id of its cut: stream, seq, lower, upper, least, most.
+    """Per watermark the least and the most segment id of its cut: stream, seq, lower, upper, is_end, least, most.
 
     For a cut that names nothing they are the wrong way round: no id is above the least, none below the most.
     """
@@ -71,6 +77,7 @@ def extremes_of(watermarks: DataFrame) -> DataFrame:
     return watermarks.select(
         "stream",
         *(F.col(name).cast("long").alias(name) for name in ("seq", "lower", "upper")),
+        _is_end(watermarks),
         F.coalesce(F.array_min(ids), F.lit(NEVER)).cast("long").alias("least"),
         F.coalesce(F.array_max(ids), F.lit(BELOW)).cast("long").alias("most"),
     )
@@ -88,12 +95,14 @@ def parts(rows: pa.Table) -> tuple[Marks, Ranges]:
 class Marks:
     """A stream's watermarks in the order of the log, and the entries of all their cuts.
 
+    `is_end` says which of them are ends of known time, and give no bounds.
     Entry i says that watermark `place[i]` (from 0) cuts segment `segment[i]` at `offset[i]` bytes, or `NEVER`.
     """
 
     seq: Longs
     lower: Longs
     upper: Longs
+    is_end: Flags
     emitted_ms: Longs
     place: Longs
     segment: Longs
@@ -101,7 +110,7 @@ class Marks:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Marks:
-        """From rows of seq, lower, upper, cut and emitted_ms, in any order; cuts without offset are ends."""
+        """From rows of seq, lower, upper, is_end, cut and emitted_ms, in any order; cuts without offset are ends."""
         seq = column(table, "seq")
         if np.any(seq[1:] < seq[:-1]):
             table = table.sort_by("seq")
@@ -115,7 +124,8 @@ class Marks:
         unsorted = np.any((place[1:] == place[:-1]) & (segment[1:] < segment[:-1]))
         by_place = np.lexsort((segment, place)) if unsorted else slice(None)
         lower, upper, emitted_ms = (column(table, name) for name in ("lower", "upper", "emitted_ms"))
-        return cls(seq, lower, upper, emitted_ms, place[by_place], segment[by_place], offset[by_place])
+        is_end = flags(table, "is_end")
+        return cls(seq, lower, upper, is_end, emitted_ms, place[by_place], segment[by_place], offset[by_place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,7 @@ class Extremes:
     seq: Longs
     lower: Longs
     upper: Longs
+    is_end: Flags
     least: Longs
     most: Longs
 
@@ -135,7 +146,10 @@ class Extremes:
     def from_arrow(cls, table: pa.Table) -> Extremes:
         """From rows with those columns, in any order."""
         by_seq = np.argsort(column(table, "seq"), kind="stable")
-        return cls(*(column(table, name)[by_seq] for name in ("seq", "lower", "upper", "least", "most")))
+        seq, lower, upper, least, most = (
+            column(table, name)[by_seq] for name in ("seq", "lower", "upper", "least", "most")
+        )
+        return cls(seq, lower, upper, flags(table, "is_end")[by_seq], least, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +220,20 @@ def column(table: pa.Table, name: str) -> Longs:
     return values
 
 
+def flags(table: pa.Table, name: str) -> Flags:
+    """A column of truth values without nulls."""
+    values: Flags = table[name].to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
+    return values
+
+
 def bounds_of(log: Marks | Extremes, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
-    """Bounds by column, from the places of the watermarks that give them; null where there is none (-1)."""
+    """Bounds by column, from the places of the watermarks that give them; null where there is none (-1) or an end."""
 
     def at(values: Longs, place: Longs) -> pa.Array:
-        return pa.array(values[np.maximum(place, 0)] if len(values) else place, mask=place < 0)
+        if not len(values):
+            return pa.array(place, mask=place < 0)
+        at = np.maximum(place, 0)
+        return pa.array(values[at], mask=(place < 0) | log.is_end[at])
 
     return {
         "lower": at(log.lower, lower),

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.verdict import FINDINGS, FINDINGS_IN_ARROW
-from wmlab.streams.checks.log import with_counted
+from wmlab.streams.checks.log import with_counted, with_writers
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import KeyRange, Segment, gaps, segment_name, split_id
@@ -48,7 +48,7 @@ def cut_beyond_writers(
     A counted writer's position is that of its accepted mark with the counted time: the last one that the cycle can
     have read, and any that arrived between cycle and append. Not decided are entries without such a mark.
     """
-    return _found(with_counted(watermarks, writer_marks, cycles), segments, epochs, _behind_writers)
+    return _found(with_counted(with_writers(watermarks), writer_marks, cycles), segments, epochs, _behind_writers)
 
 
 def cut_complete(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:

@@ -16,7 +16,7 @@ from wmlab.core.spark.verdict import BEFORE, findings, phrase, previous, row_of,
 def lower_increases(watermarks: DataFrame) -> DataFrame:
     """I1: the lower bound strictly increases along the log; one finding per pair of neighbouring entries."""
     return findings(
-        _pairs(watermarks).where("before is not null"),
+        _pairs(with_writers(watermarks)).where("before is not null"),
         ok=F.col("lower") > F.col("before.lower"),
         at_ms="emitted_ms",
         what="lower goes from {before.lower:ms} to {lower:ms} between watermarks {before.seq} and {seq}",
@@ -75,6 +75,11 @@ def one_winner(watermarks: DataFrame) -> DataFrame:
         what=F.when(revision == before["revision"], same).otherwise(other),
         evidence=_both("revision", "controller"),
     )
+
+
+def with_writers(watermarks: DataFrame) -> DataFrame:
+    """The watermarks without ends of known time, which count no writers."""
+    return watermarks.where("size(writers) > 0")
 
 
 def _pairs(watermarks: DataFrame) -> DataFrame:

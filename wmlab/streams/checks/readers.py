@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, finding_rows, findings, phrase, previous, row_of
-from wmlab.streams.checks.log import accepted, read_at
+from wmlab.streams.checks.log import accepted, read_at, with_writers
 
 DROPPED: Final = "its writer had been dropped"
 NOT_NOTED: Final = "its writer had noted no time yet"
@@ -70,21 +70,27 @@ def nothing_late(
 def windows_monotone(windows: DataFrame, watermarks: DataFrame, incidents: DataFrame) -> DataFrame:
     """I9: the lower bound of a reader's windows never goes back, nor becomes unknown; known upper bounds neither.
 
+    It may become unknown in a stream whose log has an end of known time.
     One finding per pair of neighbouring windows of a reader. An incident that befell the reader or its group parts
     them: a new reader object may start earlier. Upper bounds are left out where those of the log go back themselves.
     """
     fell = F.col("upper") < F.lag("upper").over(Window.partitionBy("stream").orderBy("seq"))
     falling = watermarks.select("stream", fell.alias("falls")).where("falls").distinct()
+    ending = watermarks.where("size(writers) = 0").select("stream", F.lit(True).alias("ends")).distinct()
     numbered = _lives(windows, incidents).join(F.broadcast(falling), "stream", "left")
+    numbered = numbered.join(F.broadcast(ending), "stream", "left")
     by, order = ("stream", "group", "reader", "life"), ("at_ms", F.asc_nulls_first("lower"), "upper")
-    with_upper = F.when(F.col("upper").isNotNull(), F.struct(*_WINDOW))
-    last_with_upper = F.last(with_upper, ignorenulls=True).over(
-        Window.partitionBy(*by).orderBy(*order).rowsBetween(*BEFORE)
-    )
+
+    def last_with(bound: str) -> Column:
+        known = F.when(F.col(bound).isNotNull(), F.struct(*_WINDOW))
+        return F.last(known, ignorenulls=True).over(Window.partitionBy(*by).orderBy(*order).rowsBetween(*BEFORE))
+
+    before = F.when(F.col("ends"), last_with("lower")).otherwise(previous(_WINDOW, by=by, order=order))
     pairs = numbered.select(
-        *_WINDOW, "falls", previous(_WINDOW, by=by, order=order).alias("before"), last_with_upper.alias("bounded")
+        *_WINDOW, "falls", "ends", before.alias("before"), last_with("upper").alias("bounded")
     ).where("before is not null")
-    lower_back = F.expr("before.lower is not null and (lower is null or lower < before.lower)")
+    lower_back = F.expr("before.lower is not null and (lower < before.lower or (lower is null and ends is null))")
+    lower_back = F.coalesce(lower_back, F.lit(False))
     upper_back = F.expr("falls is null and coalesce(upper < bounded.upper, false)")
     first = F.when(lower_back, F.col("before")).otherwise(F.col("bounded"))
     lower, upper = (
@@ -206,7 +212,7 @@ def _bounds(watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame) -
     Columns: stream, seq, lower, writer, `time` (that it was counted with; null if it was not), `position` (of the
     counted mark) and `excuse` (why it was not counted: NOT_NOTED, DROPPED, or null if it was on record and left out).
     """
-    log = read_at(watermarks, cycles).select("stream", "seq", "lower", "writers", "emitted_ms", "read_ms")
+    log = read_at(with_writers(watermarks), cycles).select("stream", "seq", "lower", "writers", "emitted_ms", "read_ms")
     time = F.try_element_at("writers", F.col("writer"))
     pairs = log.join(accepted(writer_marks).withColumnRenamed("time", "noted_time"), "stream").withColumn("time", time)
     counted = (F.col("noted_time") == F.col("time")) & (F.col("received_ms") <= F.col("emitted_ms"))

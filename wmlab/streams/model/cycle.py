@@ -8,6 +8,9 @@ Every recorded writer is in one of four states; the previous lower is the lower 
     shut down      time <= previous lower, not alive                 removed, does not hold anything
     timed out      time <= previous lower, alive, age >= timeout     removed, does not hold anything
 
+A cycle that finds no writer at all in the first two states leaves the bucket. With `null_without_writers` it first
+appends an end of known time, at or beyond all that the writers it knew of had acknowledged.
+
 The age runs from the first cycle of this leader that found the writer behind (as implemented) or from its last note
 (as designed). The leader's only memory is when it first found each writer behind: a new leader starts without.
 
@@ -18,7 +21,7 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes (timesta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -28,6 +31,7 @@ from wmlab.streams.model.cut import CutAlgorithm, CutError, VisitOrder, stream_c
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.marks import WriterMark
+from wmlab.streams.model.position import Position
 
 TimeoutFrom = Literal["first_behind", "last_note"]
 Outcome = Literal["emitted", "held"]
@@ -50,6 +54,7 @@ class CycleRules:
     visit_order: VisitOrder = "as_noted"
     bug_6510: bool = False
     leaves_bucket: bool = True
+    null_without_writers: bool = False
 
     def __post_init__(self) -> None:
         if self.timeout_ms < 0:
@@ -197,6 +202,8 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
     inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
     verdict, reason = _verdict(event, found, rules)
+    anybody = found[WriterStatus.PARTICIPATING] or found[WriterStatus.LAGGING]
+    ends = () if anybody else _end_of_known_time(event, rules)
     decision = Decision(
         previous_lower=previous_lower,
         participating=tuple(found[WriterStatus.PARTICIPATING]),
@@ -206,7 +213,7 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
         outcome="emitted" if isinstance(verdict, Append) else "held",
         reason=reason,
     )
-    return state, (*removals, decision, *((verdict,) if verdict else ()))
+    return state, (*removals, decision, *ends, *((verdict,) if verdict else ()))
 
 
 def _verdict(
@@ -223,14 +230,32 @@ def _verdict(
     if event.previous is None and min(times.values()) <= MIN_TIME:
         return None, "time not advanced"
     try:
-        cut = stream_cut(
-            [mark.position for mark in counted.values()],
-            event.previous.cut if event.previous else None,
-            event.history,
-            algorithm=rules.algorithm,
-            visit_order=rules.visit_order,
-            bug_6510=rules.bug_6510,
-        )
+        cut = _cut(counted, event, rules)
     except CutError as error:
         return None, f"cut failed: {error.reason}"
     return Append(Watermark(min(times.values()), max(times.values()), cut, times)), ""
+
+
+def _end_of_known_time(event: Observe, rules: CycleRules) -> tuple[Append, ...]:
+    """What is appended when no writer is known any more; nothing where no time has been known since the last end.
+
+    Source: PDP-33, Config Changes ("If there are no known writers, readers ... will receive a null").
+    """
+    if not rules.null_without_writers or event.previous is None or not event.previous.known:
+        return ()
+    try:
+        cut = _cut(event.marks, event, rules)
+    except CutError:
+        cut = event.previous.cut
+    return (Append(replace(event.previous, cut=cut, writers={}, known=False)),)
+
+
+def _cut(marks: Mapping[str, WriterMark], event: Observe, rules: CycleRules) -> Position:
+    return stream_cut(
+        [mark.position for mark in marks.values()],
+        event.previous.cut if event.previous else None,
+        event.history,
+        algorithm=rules.algorithm,
+        visit_order=rules.visit_order,
+        bug_6510=rules.bug_6510,
+    )

@@ -95,13 +95,14 @@ class MarksIndex:
 
 
 def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, ...]:
-    """The records of the log's entries that the index does not have yet, oldest first."""
+    """The records of the watermarks that the index does not have yet, oldest first; ends of known time have none."""
     begin, known = log.oldest, False
     if index.last is not None and index.last.offset >= log.oldest:
         begin, known = index.last.offset, True
     entries = log.read_after(begin)
     starts = (begin, *(revision for revision, _ in entries))
-    records = tuple(IndexRecord(mark.lower, start) for start, (_, mark) in zip(starts, entries, strict=False))
+    marks = zip(starts, (mark for _, mark in entries), strict=False)
+    records = tuple(IndexRecord(mark.lower, start) for start, mark in marks if mark.known)
     return records[1:] if known else records
 
 
@@ -145,10 +146,16 @@ def window_at(
     oldest = _first(0, len(index), lambda place: index[place].offset >= log.oldest)
     passed = _first(oldest, len(index), lambda place: compare(position, mark(place).cut, segments) != 1)
     ahead = _first(passed, len(index), lambda place: compare(position, mark(place).cut, segments) == -1)
-    return TimeWindow(
-        mark(passed - 1).lower if passed > oldest else None,
-        mark(ahead).upper if ahead < len(index) else None,
-    )
+
+    def parted(place: int, side: int) -> bool:
+        """Whether right after a watermark there is an end of known time, and the position lies on that side of it."""
+        revision, _ = log.first_after(index[place].offset)
+        after = log.first_after(revision)[1] if revision < log.end else None
+        return after is not None and not after.known and compare(position, after.cut, segments) == side
+
+    has_lower = passed > oldest and not parted(passed - 1, 1)
+    has_upper = ahead < len(index) and not (ahead > oldest and parted(ahead - 1, -1))
+    return TimeWindow(mark(passed - 1).lower if has_lower else None, mark(ahead).upper if has_upper else None)
 
 
 def start_of(log: MarksLog[Watermark], lower: int | None) -> int:

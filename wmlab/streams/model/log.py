@@ -27,13 +27,16 @@ _BYTES_PER_SEGMENT = 16
 class Watermark:
     """An entry of the log: time bounds, stream cut, and the counted writers with the time each had noted.
 
-    Raises `ModelError` when lower > upper. Pravega stores no writers; the design has them.
+    If not `known`, it is an end of known time: from its cut to that of the next entry no writer is known, and a reader
+    there knows no bound; it counts no writers, and has the bounds of the entry before. Raises `ModelError` when lower >
+    upper. Pravega stores no writers; the design has them.
     """
 
     lower: int
     upper: int
     cut: Position
     writers: Mapping[str, int] = field(default_factory=dict, hash=False)
+    known: bool = True
 
     def __post_init__(self) -> None:
         if self.lower > self.upper:

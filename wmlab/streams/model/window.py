@@ -2,8 +2,8 @@
 
 A watermark is passed when every open segment of the group is at or beyond its cut. The lower bound is that of the
 last watermark passed. The upper bound is that of the first one that is ahead everywhere it can be compared. Either is
-None while no such watermark is known. The tracker works in the background, one position at a time: of those that
-arrive meanwhile only the newest is kept.
+None while no such watermark is known, or where it is an end of known time. The tracker works in the background, one
+position at a time: of those that arrive meanwhile only the newest is kept.
 
 Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream classes `WatermarkReaderImpl`,
 `TimeWindow` and `LatestItemSequentialProcessor`.
@@ -132,13 +132,16 @@ class Tracker:
 
     @property
     def window(self) -> TimeWindow:
-        """Lower bound of the last watermark passed, upper bound of the last one in flight."""
-        return TimeWindow(self.passed, self.pending[-1][1].upper if self.pending else None)
+        """Lower bound of the last watermark passed, upper bound of the last one in flight; None if that is an end."""
+        ahead = self.pending[-1][1] if self.pending else None
+        return TimeWindow(self.passed, ahead.upper if ahead is not None and ahead.known else None)
 
     @property
     def upper_seq(self) -> int | None:
         """The place in the log of the watermark that gives the upper bound."""
-        return self.pending[-1][0] if self.pending else None
+        return self.pending[-1][0] if self.pending and self.pending[-1][1].known else None
 
     def _passing(self, seq: int, watermark: Watermark) -> Tracker:
+        if not watermark.known:
+            return replace(self, passed=None, lower_seq=None)
         return replace(self, passed=watermark.lower, lower_seq=seq)

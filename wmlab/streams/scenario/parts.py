@@ -49,6 +49,8 @@ class Stream:
     `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
     `cut_algorithm`: `sound`, or `pravega` with its `visit_order`, which can produce cuts that move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
+    `null_without_writers`: where no writer is known, readers get null (PDP-33, "Config Changes"); otherwise the bounds
+    of the last watermark stay, as in Pravega.
     `acks_carry_offset=False`: an older server whose answers to appends and merges do not say how long the segment is;
     that is noticed, and the length is asked for (PDP-33, "Internal Changes").
     `commit_without_time`: what committing without a time notes: nothing; the minimum long, as Pravega does since
@@ -77,6 +79,7 @@ class Stream:
     cut_algorithm: Option[Literal["sound", "pravega"]] = UNSET
     visit_order: Literal["as_noted", "newest_first", "oldest_first"] = "as_noted"
     bug_6510: Option[bool] = UNSET
+    null_without_writers: Option[bool] = UNSET
     acks_carry_offset: bool = True
     commit_without_time: Option[Literal["no_mark", "minimum_long", "zero"]] = UNSET
     txn_marks: Option[Literal["per_batch", "per_transaction"]] = UNSET
@@ -95,6 +98,7 @@ class Stream:
             visit_order=self.visit_order,
             bug_6510=self.bug_6510,
             leaves_bucket=self.cycles == "while_noted",
+            null_without_writers=self.null_without_writers,
         )
 
 

@@ -14,6 +14,7 @@ RULE_TABLE: Final[RuleTable] = {
         "note_rule": ("design", "implementation", "implementation"),
         "cut_algorithm": ("sound", "pravega", "sound"),
         "bug_6510": (False, True, False),
+        "null_without_writers": (True, False, False),
         "commit_without_time": ("no_mark", "minimum_long", "no_mark"),
         "txn_marks": ("per_transaction", "per_batch", "per_batch"),
         "committer": ("leader", "by_hash", "by_hash"),
