@@ -481,7 +481,7 @@ def test_a_stream_has_a_start_delay_of_its_own():
 def silent(rules="design", **stream):
     """Both writers note nothing from 5 to 14 s, and go on writing."""
     silence = [script.SilenceWriter(at_ms=5_000, writer=name, for_ms=9_000) for name in ("w1", "w2")]
-    options = {"cut_algorithm": "sound", "timeout_from": "first_behind"} | stream
+    options = {"cut_algorithm": "sound", "timeout_from": "first_behind", "cycles": "while_noted"} | stream
     return scenario(
         rules=rules, stream=Stream(segments=2, timestamp_aggregation_timeout_ms=2_000, **options), script=silence
     )
