@@ -1,9 +1,11 @@
-"""From times to places in a stream and back, by the marks that a recording holds.
+"""From times to places in a stream and back, by the marks that a recording holds, and what lies between two places.
 
 The recorded watermarks and their index become values of the model again, and the model answers. Watermarks that the
 index does not have, because a leader stopped before it wrote the record, are found all the same.
 
-Source: PDP-33, Future Possibilities; Pravega issue 4098 asks for it.
+`read_sides` answers by the designs that PDP-33 discarded, too, as if they had run instead.
+
+Source: PDP-33, Future Possibilities and Discarded Approaches; Pravega issue 4098 asks for a stream cut by time.
 """
 
 from __future__ import annotations
@@ -13,11 +15,22 @@ from typing import Any
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import rows_of, segments_of, the_stream
+from wmlab.streams.answers.history import epochs_of, of_stream, recorded_rules, rows_of, segments_of, the_stream
+from wmlab.streams.answers.history import group_positions as states
 from wmlab.streams.model import index as watermark_index
+from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, MarksIndex
 from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.position import bytes_between as between
+from wmlab.streams.model.read_sides import (
+    NotedTime,
+    ReadSide,
+    extended_attributes,
+    ingestion_time,
+    marks_segment,
+    segment_index,
+)
 from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
 from wmlab.streams.model.window import TimeWindow
 
@@ -42,6 +55,66 @@ def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None 
     position = ReaderPosition(cut)
     _refuse_partial(position, segments)
     return watermark_index.window_at(index, log, position, segments)
+
+
+def bytes_between(
+    recording: Recording, frm: Mapping[Any, Any], to: Mapping[Any, Any], *, stream: str | None = None
+) -> dict[str, int]:
+    """The bytes of each segment, by "number@epoch", from one stream cut to a later one.
+
+    An empty `frm` is the head of the stream, an empty `to` its end in the recording. Raises `ModelError` when a cut
+    does not cover the key space once or `to` lies before `frm`, `RecordingError` as `stream_cut_at`.
+    """
+    name = the_stream(recording, stream)
+    history, ends = epochs_of(recording, name), _appends(recording, name)
+    lengths = {segment: ends[segment][-1][0] if segment in ends else 0 for segment in history.segments}
+    found = between(Position(frm), Position(to), history, lengths)
+    return {segment_name(segment): count for segment, count in found.items()}
+
+
+def group_positions(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, ReaderPosition]]]:
+    """Of each reader group the clock (ms) and its position after every update. Raises as `stream_cut_at`."""
+    rows = rows_of(recording, "positions", the_stream(recording, stream))
+    return {
+        group: [
+            (at_ms, ReaderPosition({segment: row["offset"] for segment, row in state.items()}))
+            for at_ms, state in states(row for row in rows if row["group"] == group)
+        ]
+        for group in sorted({row["group"] for row in rows})
+    }
+
+
+def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[ReadSide, ...]:
+    """The design of the read side and the discarded ones over the notes, appends and watermarks of one stream.
+
+    A recording without scenario has the default timeout. Raises `RecordingError` as `stream_cut_at`.
+    """
+    name = the_stream(recording, stream)
+    rows, rules = rows_of(recording, "segments", name), recorded_rules(recording, stream)
+    _, log, segments = _watermarks(recording, name)
+    emitted = [row["emitted_ms"] for row in rows_of(recording, "watermarks", name)]
+    known = tuple(zip(emitted, (watermark for _, watermark in log.entries), strict=True))
+    notes = [
+        NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
+        for row in rows_of(recording, "writer_marks", name)
+        if row["outcome"] == "success"
+    ]
+    return (
+        marks_segment(known, notes, segments),
+        extended_attributes(known, notes, segments),
+        segment_index(notes, segments, CycleRules().timeout_ms if rules is None else rules.timeout_ms),
+        ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
+    )
+
+
+def _appends(recording: Recording, stream: str) -> dict[int, list[tuple[int, int]]]:
+    """Where the appends of each segment ended, in bytes, and when they were stored, in ms; ascending."""
+    events = of_stream(recording.table("events"), stream, "append_ms")
+    ends = events.group_by(["segment_id", "append_ms"]).aggregate([("offset", "max")]).sort_by("offset_max")
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in ends.to_pylist():
+        found.setdefault(row["segment_id"], []).append((row["offset_max"], row["append_ms"]))
+    return found
 
 
 def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksLog[Watermark], dict[int, Segment]]:

@@ -30,6 +30,9 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
 
     stream_cut_at = places.stream_cut_at
     time_at = places.time_at
+    bytes_between = places.bytes_between
+    group_positions = places.group_positions
+    read_sides = places.read_sides
     timeline = timeline
     ownership = ownership
 

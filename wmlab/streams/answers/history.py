@@ -24,6 +24,7 @@ from wmlab.core.delays import Fixed
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams.model.cycle import CycleState, TimeoutFrom, inactive_since
+from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -215,6 +216,13 @@ def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:
         row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
         for row in rows_of(recording, "segments", stream)
     }
+
+
+def epochs_of(recording: Recording, stream: str) -> StreamHistory:
+    """The epochs of one stream with their segments."""
+    segments, rows = segments_of(recording, stream), rows_of(recording, "epochs", stream)
+    active = {row["epoch"]: tuple(segments[segment] for segment in row["segment_ids"]) for row in rows}
+    return StreamHistory(tuple(Epoch(row["epoch"], row["kind"], active[row["epoch"]]) for row in rows))
 
 
 def the_stream(recording: Recording, stream: str | None) -> str:

@@ -215,18 +215,18 @@ def bytes_between(
     to: Mapping[int, int | None],
     history: StreamHistory,
     sealed_bytes: Mapping[int, int],
-) -> int:
-    """Bytes from one stream cut to another; `sealed_bytes` is the length of each segment that `to` does not have.
+) -> Mapping[int, int]:
+    """Bytes of each segment from one stream cut to another; `sealed_bytes` has the lengths of those that `to` lacks.
 
     Raises `ModelError` as `segments_between`, or when a length is missing.
     """
-    total = 0
+    found = {}
     for segment in segments_between(frm, to, history):
         if segment.id not in to and segment.id not in sealed_bytes:
             raise ModelError(f"The length of {segment.name} is missing.", remedy="Give the length of every segment.")
         stop = (to[segment.id] or 0) if segment.id in to else sealed_bytes[segment.id]
-        total += stop - (frm.get(segment.id) or 0)
-    return total
+        found[segment.id] = stop - (frm.get(segment.id) or 0)
+    return found
 
 
 def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:

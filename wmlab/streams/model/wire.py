@@ -66,40 +66,26 @@ class DataAppended:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentLengths:
-    """The request for the lengths of segments, offsets None, or the answer to it."""
+class Lengths:
+    """A request for the lengths of segments, offsets None, or its answer; with `txn`, one to merge a transaction there.
 
-    offsets: Mapping[int, int | None]
-
-    @property
-    def wire_bytes(self) -> int:
-        """A message for each segment: the number of the request, the name, and the length if it is the answer."""
-        return sum(_HEADER + _NUMBER + _text(segment_name(s)) + _carried(o) for s, o in self.offsets.items())
-
-    def __str__(self) -> str:
-        return str(Position(self.offsets))
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentsMerged:
-    """The request to merge a transaction into segments, offsets None, or the answer: the new lengths if carried.
-
-    `lost_ms` is when the loss of the answer is noticed; 0: it arrives.
+    The loss of an answer is noticed after `lost_ms`; 0: it arrives.
     """
 
-    txn: str
     offsets: Mapping[int, int | None]
+    txn: str | None = None
     merged_before: bool = False
     lost_ms: int = 0
 
     @property
     def wire_bytes(self) -> int:
-        """A message for each segment: the number of the request, both names, and the length if it is carried."""
-        names = {segment: _text(segment_name(segment)) + _text(self.txn) for segment in self.offsets}
-        return sum(_HEADER + _NUMBER + names[s] + _carried(o) for s, o in self.offsets.items())
+        """A message for each segment: the number of the request, the names, and the length if it is carried."""
+        bare = _HEADER + _NUMBER + (0 if self.txn is None else _text(self.txn))
+        return sum(bare + _text(segment_name(segment)) + _carried(end) for segment, end in self.offsets.items())
 
     def __str__(self) -> str:
-        return f"{self.txn}{' was merged before' if self.merged_before else ''}: {Position(self.offsets)}"
+        merged = "" if self.txn is None else f"{self.txn}{' was merged before' if self.merged_before else ''}: "
+        return f"{merged}{Position(self.offsets)}"
 
 
 def note_bytes(stream: str, writer: str, position: Position) -> int:

@@ -15,7 +15,7 @@ import simpy
 
 from wmlab.core.clock import Timer, generator
 from wmlab.core.delays import Fixed, chances, delays_ms
-from wmlab.streams.model.wire import SegmentsMerged
+from wmlab.streams.model.wire import Lengths
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.world import World
@@ -94,7 +94,7 @@ class Network:
         if delay_ms is None:
             delay_ms = next(self._link(sender, receiver, inside=True).delays)
         row = self._row(stream, sender, receiver, what, about)
-        if row is not None and not (isinstance(about, SegmentsMerged) and about.lost_ms):
+        if row is not None and not (isinstance(about, Lengths) and about.lost_ms):
             row["received_ms"] = self._world.now_ms + delay_ms
         return delay_ms
 

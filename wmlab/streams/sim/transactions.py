@@ -36,7 +36,7 @@ from wmlab.streams.model.txn import (
     step,
     targets,
 )
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, SegmentLengths, SegmentsMerged
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths
 from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.scenario.units import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.sim.client import UNAVAILABLE, Note, judge
@@ -370,7 +370,7 @@ class Transactions:
         pairs = targets(history, txn.epoch, batch.into)
         unknown = dict.fromkeys(pairs.values())
         merge = partial(self._ask, controller, batch, SEGMENT_STORE, "merge transaction")
-        request = SegmentsMerged(txn.name, unknown)
+        request = Lengths(unknown, txn.name)
         while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
             yield self.stream.env.timeout(answer.lost_ms)
         ends = answer.offsets
@@ -380,14 +380,14 @@ class Transactions:
                 batch,
                 SEGMENT_STORE,
                 "get lengths",
-                lambda: SegmentLengths({target: store[target].length for target in unknown}),
-                SegmentLengths(unknown),
+                lambda: Lengths({target: store[target].length for target in unknown}),
+                Lengths(unknown),
             )
             ends = measured.offsets
         again = batch.attempts > 1 and history.active.number > batch.into
         txn.position = Position({} if again and self.stream.part.empty_mark_after_roll else ends)
 
-    def _merge_parts(self, txn: Txn, pairs: Mapping[int, int]) -> SegmentsMerged:
+    def _merge_parts(self, txn: Txn, pairs: Mapping[int, int]) -> Lengths:
         """At the segment store: where each segment ends, unless a part was merged before or the store does not say."""
         stream = self.stream
         parts = [txn.merge(source_id, target_id, stream) for source_id, target_id in pairs.items()]
@@ -395,7 +395,7 @@ class Transactions:
         lost_ms = self.lost_replies.pop(0) if merged and self.lost_replies else 0
         ends = {target_id: stream.store[target_id].length for target_id in pairs.values()}
         known = merged and stream.part.acks_carry_offset
-        return SegmentsMerged(txn.name, ends if known else dict.fromkeys(ends), not merged, lost_ms)
+        return Lengths(ends if known else dict.fromkeys(ends), txn.name, not merged, lost_ms)
 
     def _finish_rolling(self, controller: Controller, batch: _Batch, rolled: StreamHistory) -> Job[None]:
         """Seal the copy that was merged into, open a copy of the active epoch, and seal what was active.

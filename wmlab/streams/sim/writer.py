@@ -21,7 +21,7 @@ from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segment, refuse_explicit_note, remove_segment
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended, SegmentLengths
+from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended, Lengths
 from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
 from wmlab.streams.scenario.units import SEGMENT_STORE, process_name
 from wmlab.streams.sim.client import ControllerClient
@@ -223,7 +223,7 @@ class Writer(WriterProcess):
         if append.life != self.life:
             return
         if length is None:
-            asked = SegmentLengths({append.segment_id: None})
+            asked = Lengths({append.segment_id: None})
             self.world.send(self.party, SEGMENT_STORE, "get length", asked, self._tell_length, append)
             return
         if append.segment_id in self.position:
@@ -241,7 +241,7 @@ class Writer(WriterProcess):
         """
         segment = self.world.store.get(append.segment_id)
         if segment is not None:
-            answer = SegmentLengths({append.segment_id: segment.length})
+            answer = Lengths({append.segment_id: segment.length})
             self.world.send(SEGMENT_STORE, self.party, "length", answer, self._on_acknowledged, append, segment.length)
 
     def _on_sealed(self, append: _Append) -> None:

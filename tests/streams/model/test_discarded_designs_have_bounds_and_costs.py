@@ -1,0 +1,79 @@
+"""The designs of the read side on a history of a few notes, worked out by hand."""
+
+from __future__ import annotations
+
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.read_sides import (
+    NotedTime,
+    extended_attributes,
+    ingestion_time,
+    marks_segment,
+    segment_index,
+)
+from wmlab.streams.model.window import TimeWindow
+
+SEGMENTS = StreamHistory.create(2).segments
+LOG = [
+    (1_000, Watermark(10, 20, Position({"0@0": 100, "1@0": 50}))),
+    (2_000, Watermark(30, 40, Position({"0@0": 300, "1@0": 80}))),
+]
+NOTES = [
+    NotedTime(500, "a", 10, Position({"0@0": 100, "1@0": None})),
+    NotedTime(600, "b", 20, Position({"0@0": 90, "1@0": 50})),
+    NotedTime(700, "t", 5, Position({"0@0": 95, "1@0": 50}), is_txn=True),
+    NotedTime(1_500, "a", 30, Position({"0@0": 300, "1@0": 60})),
+]
+
+
+def at(first: int, second: int) -> ReaderPosition:
+    return ReaderPosition({"0@0": first, "1@0": second})
+
+
+def test_a_watermark_counts_once_it_is_known_in_both_designs_that_store_watermarks() -> None:
+    for design in (marks_segment, extended_attributes):
+        window = design(LOG, NOTES, SEGMENTS).window
+        assert window(at(100, 50), 999) == TimeWindow(None, None)
+        assert window(at(100, 50), 1_999) == TimeWindow(10, None)
+        assert window(at(100, 50), 2_000) == TimeWindow(10, 40)
+        assert window(at(300, 80), 2_000) == TimeWindow(30, None)
+
+
+def test_attributes_find_a_time_with_one_request_and_take_more_bytes() -> None:
+    marks, attributes = (design(LOG, NOTES, SEGMENTS) for design in (marks_segment, extended_attributes))
+    assert (marks.requests, marks.bytes_stored, marks.search) == (4 + 2 * 2, 2 * (48 + 16), 2 + 1)
+    assert (attributes.requests, attributes.bytes_stored, attributes.search) == (4 + 2, 2 * 3 * 24, 1)
+
+
+def test_a_segment_joins_what_is_noted_in_it_and_never_hears_of_a_transaction() -> None:
+    index = segment_index(NOTES, SEGMENTS, timeout_ms=60_000)
+    assert index.window(at(100, 0), 500) == TimeWindow(10, None)
+    assert index.window(at(99, 0), 500) == TimeWindow(None, None)
+    assert index.window(at(99, 60), 600) == TimeWindow(None, None)
+    assert index.window(at(300, 60), 1_500) == TimeWindow(20, None)
+    assert index.window(at(200, 55), 1_500) == TimeWindow(10, 30)
+    # Three notes of two segments each; each segment has an entry at 500 and one at 1 500 ms.
+    assert (index.requests, index.bytes_stored, index.search) == (6, 4 * 24, 2 + 2)
+
+
+def test_a_writer_that_is_silent_for_the_timeout_counts_no_more_in_a_segment() -> None:
+    assert segment_index(NOTES, SEGMENTS, timeout_ms=900).window(at(300, 60), 1_500) == TimeWindow(30, None)
+    assert segment_index(NOTES, SEGMENTS, timeout_ms=0).window(at(300, 60), 1_500) == TimeWindow(30, None)
+
+
+def test_ingestion_time_is_known_without_any_writer() -> None:
+    first, second = SEGMENTS
+    stored = ingestion_time({first: [(100, 10), (200, 20), (300, 35)]}, {first: None, second: 40})
+    assert stored.window(at(0, 0), 5) == TimeWindow(5, None)
+    assert stored.window(at(0, 0), 50) == TimeWindow(10, None)
+    assert stored.window(at(100, 0), 50) == TimeWindow(20, 10)
+    assert stored.window(at(300, 0), 38) == TimeWindow(38, 35)
+    assert stored.window(at(300, 0), 50) == TimeWindow(40, 35)
+    assert stored.window(ReaderPosition(), 50) == TimeWindow(None, None)
+    assert (stored.requests, stored.bytes_stored, stored.search) == (0, 3 * 16, 2)
+
+
+def test_a_design_is_shown_with_its_costs() -> None:
+    shown = "ReadSide(name='ingestion time', requests=0, bytes_stored=0, search=0)"
+    assert repr(ingestion_time({}, {})) == shown

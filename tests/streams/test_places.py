@@ -1,0 +1,108 @@
+"""What lies between two places of a recorded stream, where a group was, and what other designs would say there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.streams.sim.worlds import scenario, txn_writer
+from wmlab.core.errors import ModelError
+from wmlab.streams.answers.history import epochs_of
+from wmlab.streams.model.position import ReaderPosition, is_valid_cut
+from wmlab.streams.model.segment import segment_name
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup
+
+SCALE = script.Scale(at_ms=8_000, seal=["0@0"], into=2)
+LATE = EventWriter("late", rate_per_s=40, delay_mean_ms=400)
+
+
+def recorded(*more, **fields):
+    writers = [EventWriter("w", rate_per_s=60), LATE, *more]
+    return scenario(writers=writers, script=[SCALE], **fields).record(progress=False)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return recorded()
+
+
+def unread(run, position: ReaderPosition, column: str) -> int | None:
+    """The smallest value of a column of events still to be read at a position."""
+    history = epochs_of(run, "stream")
+    later = {s.id for s in history.segments.values() if {a.id for a in history.ancestors(s.id)} & set(position.offsets)}
+    events = [
+        row[column]
+        for row in run.table("events").to_pylist()
+        if row["segment_id"] in later or row["offset"] > position.offsets.get(row["segment_id"], 2**62)
+    ]
+    return min(events, default=None)
+
+
+def test_bytes_between_two_cuts_add_up(run):
+    first, second = run.stream_cut_at(4_000), run.stream_cut_at(12_000)
+    assert (set(first), set(second)) != (set(second), set(first))
+    parts = [run.bytes_between(*ends) for ends in (({}, first), (first, second), (second, {}))]
+    whole = run.bytes_between({}, {})
+    assert list(whole) == ["0@0", "1@0", "2@1", "3@1"]
+    assert {name: sum(part.get(name, 0) for part in parts) for name in whole} == whole
+    ends = run.to_pandas("events").groupby("segment_id").offset.max()
+    assert whole == {segment_name(segment): end for segment, end in ends.items()}
+
+
+def test_cuts_in_the_wrong_order_are_refused(run):
+    with pytest.raises(ModelError, match="lies before the first"):
+        run.bytes_between(run.stream_cut_at(12_000), run.stream_cut_at(4_000))
+
+
+def test_the_positions_of_each_group_are_those_that_it_published():
+    groups = [ReaderGroup("fast"), ReaderGroup("slow", rate_per_s=20.0)]
+    run = recorded(readers=groups)
+    found = run.group_positions()
+    assert list(found) == ["fast", "slow"]
+    for name, positions in found.items():
+        rows = [row for row in run.table("positions").to_pylist() if row["group"] == name]
+        assert [at_ms for at_ms, _ in positions] == list({row["version"]: row["at_ms"] for row in rows}.values())
+        last = {row["segment_id"]: row["offset"] for row in rows if not row["finished"]}
+        gone = {row["segment_id"] for row in rows if row["finished"]}
+        assert positions[-1][1].offsets == {segment: last[segment] for segment in last if segment not in gone}
+
+
+def test_the_marks_segment_says_what_the_index_finds(run):
+    marks, attributes, *_ = run.read_sides()
+    history, checked = epochs_of(run, "stream"), 0
+    for _, position in run.group_positions()["readers"]:
+        if is_valid_cut(position.offsets, history):
+            assert marks.window(position, 10**9) == run.time_at(position.offsets) == attributes.window(position, 10**9)
+            checked += 1
+    assert checked > 30
+
+
+def test_ingestion_time_is_exact_for_appends_and_not_for_what_happened(run):
+    *_, stored = run.read_sides()
+    above = 0
+    for at_ms, position in run.group_positions()["readers"]:
+        window, happened = stored.window(position, at_ms), unread(run, position, "event_time")
+        assert window.lower <= (unread(run, position, "append_ms") or 10**9)
+        above += happened is not None and window.lower > happened
+    assert above > 20
+
+
+def test_an_index_in_each_segment_is_safe_until_there_are_transactions(run):
+    def unsafe(run):
+        _, _, index, _ = run.read_sides()
+        # At first a segment does not know who else is going to note.
+        known = [(at_ms, position) for at_ms, position in run.group_positions()["readers"] if at_ms > 3_000]
+        given = [(index.window(p, at_ms).lower, unread(run, p, "event_time")) for at_ms, p in known]
+        assert sum(lower is not None for lower, _ in given) > 20
+        return sum(lower is not None and happened is not None and lower > happened for lower, happened in given)
+
+    assert unsafe(run) == 0
+    assert unsafe(recorded(txn_writer(every_ms=3_000))) > 10
+
+
+def test_a_new_segment_has_no_index_of_its_own_at_first(run):
+    marks, _, index, _ = run.read_sides()
+    begun = [(at, p) for at, p in run.group_positions()["readers"] if 8_000 < at <= 9_000 and len(p.offsets) == 3]
+    assert begun
+    assert {index.window(position, at_ms).lower for at_ms, position in begun} >= {None}
+    assert None not in {marks.window(position, at_ms).lower for at_ms, position in begun}
