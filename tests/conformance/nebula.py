@@ -17,7 +17,6 @@ KINDS: Final[Mapping[str, Callable[[Fields], None]]] = {
     "seq_queue": nebula_progress.run_sequences,
     "seq_queue_generators": nebula_progress.run_generated,
     "multi_origin": nebula_progress.run_origins,
-    "range_tracker": nebula_progress.run_ranges,
     "emit_rechunk": nebula_windows.run_rechunking,
     "slice_assigner": nebula_windows.run_slices,
     "slice_store": nebula_windows.run_store,

@@ -1,4 +1,4 @@
-"""Chunks, sequences, origins and fractured ranges: everything that moves a watermark."""
+"""Chunks, sequences and origins: everything that moves a watermark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
 from wmlab.progress.model.identifiers import TupleBuffer, native
-from wmlab.progress.model.sequences import Range, RangeProgress, fracture
 from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 
 RULES: dict[str, CompletenessRule] = {
@@ -200,25 +199,3 @@ def run_rounds(case: Fields, state: Progress, origins: Sequence[int]) -> Progres
             wanted = sequence if origin == origins[-1] else sequence - 1
             expect(f"after {sequence} of {origin}", native(state.watermark), wanted)
     return state
-
-
-def run_ranges(case: Fields) -> None:
-    """Half-open ranges of fractured numbers."""
-    if "fracture" in case:
-        start, end, parts = case.take("fracture")
-        found = [[list(p.start), list(p.end)] for p in fracture(Range(tuple(start), tuple(end)), parts)]
-        expect("parts", found, case.take("parts"))
-        return
-    state = RangeProgress()
-    for entry in case.take("steps"):
-        with Fields(entry, "step") as fields:
-            (start, end), watermark = fields.take("range"), fields.take("wm", 0)
-            found: Any
-            try:
-                state = state.add(Range(tuple(start), tuple(end), watermark))
-                found = native(state.watermark)
-            except ModelError:
-                found = ERROR
-            expect(f"after {start}", found, fields.take("out", found))
-    if "completed_up_to" in case:
-        expect("completed up to", list(state.reached), case.take("completed_up_to"))

@@ -22,7 +22,7 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
     explain = explain_plan
 
     def check(self, spark: Any) -> Any:
-        """One verdict per invariant, N1 to N12; see `wmlab.progress.checks.checks.check`."""
+        """One verdict per invariant, N1 to N11; see `wmlab.progress.checks.checks.check`."""
         from wmlab.progress.checks.checks import check
 
         return check(self, spark)

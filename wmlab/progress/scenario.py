@@ -109,12 +109,16 @@ class Source:
 
     Its records are synthetic (`rate_per_s` a second at random), those of a real `trace` (a name or a file) whose writer
     has this source's name, or listed as `times_ms`, all in simulated time counted from the start; a trace has its own.
+    Listed `rows` have several fields, named by the schema `columns`: `event_time` chooses the one that is the time of a
+    record, in units of `unit_ms`, and `arrival` the one that says when it is received, in ms, both from the start.
+    Without `arrival` a record is received when it happens, without `event_time` it happens when it is received.
     A record happens, and is received after an exponential delay of mean `delay_mean_ms` (never before an earlier one,
     the source being in order) and `lag_ms` more. `disorder_ms` breaks that order: each record happened up to that much
     earlier than it should have.
 
     A buffer is sent when it holds `buffer_records`, or `flush_every_ms` after its first record (None: only when full).
-    `stamp` chooses the watermark: the largest event time of the buffer, or its creation time. `stamped` says where:
+    `stamp` chooses the watermark: the largest event time of the buffer, less `allowed_lateness_ms`, or its creation
+    time. `stamped` says where:
     at the source, or at the end of the first pipeline (`filter`) as in the engine, where a buffer without a record left
     gets 0. Each record has one of `keys` keys, drawn at random; a trace has its own.
     `operators` is the chain that the buffers of this source go through on their own.
@@ -125,26 +129,51 @@ class Source:
     rate_per_s: Annotated[float, Field(ge=0, le=1_000_000, strict=True)] | None = None
     trace: str | None = None
     times_ms: tuple[Ms, ...] | None = None
+    rows: tuple[tuple[Ms, ...], ...] | None = None
+    columns: tuple[Name, ...] = ()
+    event_time: Name | None = None
+    unit_ms: Period = 1
+    arrival: Name | None = None
     delay_mean_ms: Mean = 0.0
     lag_ms: Ms = 0
     disorder_ms: Ms = 0
     buffer_records: Count = 64
     flush_every_ms: Period | None = 1_000
     stamp: Literal["event_time", "ingestion_time"] = "event_time"
+    allowed_lateness_ms: Ms = 0
     stamped: Literal["source", "filter"] = "source"
     keys: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 1
     operators: tuple[Operator, ...] = ()
 
     def __post_init__(self) -> None:
-        given = [name for name in ("rate_per_s", "trace", "times_ms") if getattr(self, name) is not None]
+        given = [name for name in ("rate_per_s", "trace", "times_ms", "rows") if getattr(self, name) is not None]
         if len(given) != 1:
-            message = f"give one of rate_per_s, trace and times_ms (got {' and '.join(given) or 'none'})"
+            message = f"give one of rate_per_s, trace, times_ms and rows (got {' and '.join(given) or 'none'})"
             raise Problems(f"Source {self.name!r}", [Problem(("rate_per_s",), message)])
         if self.trace is not None and (self.delay_mean_ms or self.disorder_ms):
             message = "a trace has its own times; leave delay_mean_ms and disorder_ms out"
             raise Problems(f"Source {self.name!r}", [Problem(("trace",), message)])
         if self.trace is not None and self.keys > 1:
             raise Problems(f"Source {self.name!r}", [Problem(("keys",), "a trace has its own keys; leave keys out")])
+        problems = tuple(self._schema_problems())
+        if problems:
+            raise Problems(f"Source {self.name!r}", problems)
+
+    def _schema_problems(self) -> Iterator[Problem]:
+        """Rows that do not fit the schema, and fields that are not in it."""
+        for number, row in enumerate(self.rows or ()):
+            if len(row) != len(self.columns):
+                yield Problem(("rows", number), f"has {len(row)} values for {len(self.columns)} columns (got {row!r})")
+                return
+        for name in ("event_time", "arrival"):
+            field = getattr(self, name)
+            if field is not None and field not in self.columns:
+                known = ", ".join(self.columns) or "none"
+                yield Problem((name,), f"no column is called {field!r}; there are: {known}")
+        if self.rows is None and (self.columns or self.arrival or self.event_time):
+            yield Problem(("arrival",), "a schema belongs to rows; leave columns, event_time and arrival out")
+        elif self.rows is not None and self.event_time is None and self.arrival is None:
+            yield Problem(("event_time",), "name the column that is the time of a record, or its arrival")
 
 
 @tagged
@@ -152,14 +181,15 @@ class Aggregate:
     """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
     `trigger`: `strict` fires a window when its end is before the global watermark, as the engine does, `exact` one
-    tick earlier, when they are equal. `forget_fired` throws fired windows away without a trace, as an engine may: a
-    late record then fires its window twice.
+    tick earlier, when they are equal; `emit_lag_ms` is taken off the watermark first. `forget_fired` throws fired
+    windows away without a trace, as an engine may: a late record then fires its window twice.
     """
 
     size_ms: Period
     _: KW_ONLY
     slide_ms: Period | None = None
     trigger: Literal["strict", "exact"] = "strict"
+    emit_lag_ms: Ms = 0
     forget_fired: bool = False
 
 
@@ -170,14 +200,18 @@ class Join:
     The sources named in `left` (none: the first one) build the left side, all others the right. A window fires when
     the global watermark over both sides allows; then each pair of slices is a task of the probe side, which puts out
     one chunk of the window or more. The probe follows the watermark of these outputs and throws away the slices that
-    no later window needs. `trigger` and `forget_fired` are as in `Aggregate`.
+    no later window needs. `carries`: an output has the `start` of its window as watermark, as the engine does, or the
+    `largest` time of the records of its two slices, as in the diagram of the text; then chunks of one window differ,
+    and later windows may bring results below it. `trigger`, `emit_lag_ms` and `forget_fired` are as in `Aggregate`.
     """
 
     size_ms: Period
     _: KW_ONLY
     slide_ms: Period | None = None
     left: tuple[Name, ...] = ()
+    carries: Literal["start", "largest"] = "start"
     trigger: Literal["strict", "exact"] = "strict"
+    emit_lag_ms: Ms = 0
     forget_fired: bool = False
 
 
@@ -260,21 +294,47 @@ class Workers:
     service: Literal["exponential", "lognormal", "constant"] = "exponential"
 
 
+Chunk = Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None
+"""The chunk of a buffer that a fault happens to, behind the first `Emit`; None: the whole buffer, at the source."""
+
+
 @tagged
 class LoseBuffer:
-    """A buffer never reaches a worker; everything behind it waits for ever."""
+    """A buffer, or one chunk of it, never reaches a worker; everything behind it waits for ever."""
 
     source: str
     sequence: Count
+    _: KW_ONLY
+    chunk: Chunk = None
 
 
 @tagged
 class DelayBuffer:
-    """A buffer reaches the workers `by_ms` later than it was sent."""
+    """A buffer, or one chunk of it, reaches the workers `by_ms` later than it was sent."""
 
     source: str
     sequence: Count
     by_ms: Period
+    _: KW_ONLY
+    chunk: Chunk = None
+
+
+@tagged
+class DuplicateBuffer:
+    """A buffer, or one chunk of it, is sent twice, the second time `after_ms` after the first.
+
+    Its records then count twice in windows; a tracker that goes by the set of chunks names the repetition, one that
+    counts takes the sequence for complete too early.
+    """
+
+    source: str
+    sequence: Count
+    _: KW_ONLY
+    chunk: Chunk = None
+    after_ms: Ms = 0
+
+
+BufferFault = LoseBuffer | DelayBuffer | DuplicateBuffer
 
 
 @tagged
@@ -305,7 +365,7 @@ class StallWorker:
 
 
 PlanAction = Annotated[
-    LoseBuffer | DelayBuffer | EmptyBuffer | SilenceSource | StallWorker, Field(discriminator="kind")
+    LoseBuffer | DelayBuffer | DuplicateBuffer | EmptyBuffer | SilenceSource | StallWorker, Field(discriminator="kind")
 ]
 """Any entry of a plan scenario's script."""
 
@@ -385,7 +445,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     flush_at_end: bool = True
     chunk_base: Literal[0, 1] = 0
     complete: Literal["set", "count", "literal", "balance"] = "set"
-    local: Literal["running_max", "head"] = "running_max"
+    local: Literal["running_max", "head", "literal"] = "running_max"
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
 
     def __post_init__(self) -> None:
@@ -429,6 +489,19 @@ def _cross_problems(scenario: ProgressScenario) -> Iterator[Problem]:
         elif action.source not in sources:
             known = ", ".join(sorted(sources))
             yield Problem(("script", number, "source"), f"no source is called {action.source!r}; there are: {known}")
+        elif getattr(action, "chunk", None) is not None and not _emits(scenario, action.source):
+            message = f"nothing makes chunks of what {action.source!r} sends; give it or its query an Emit()"
+            yield Problem(("script", number, "chunk"), message)
+
+
+def _emits(scenario: ProgressScenario, name: str) -> bool:
+    """Whether the buffers of a source come through an `Emit` under its own origin."""
+    for query in scenario.queries:
+        for source in (source for source in query.sources if source.name == name):
+            for operator in (*source.operators, *query.operators):
+                if isinstance(operator, Emit | Renumber):
+                    return isinstance(operator, Emit)
+    return False
 
 
 def rules_of(recording: Recording) -> ProgressRules | None:

@@ -81,7 +81,9 @@ def frame(spark, plans) -> Any:
     return spark.createDataFrame([tuple(row.values()) for row in shuffled], SCHEMA)
 
 
-@pytest.mark.parametrize(("local", "bits"), [("running_max", 16), ("running_max", 2), ("head", 8), ("head", 1)])
+@pytest.mark.parametrize(
+    ("local", "bits"), [("running_max", 16), ("running_max", 2), ("head", 8), ("head", 1), ("literal", 2)]
+)
 def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bits) -> None:
     module = sys.modules[progress.__module__]
     monkeypatch.setattr(module, "_BLOCK_BITS", bits)
@@ -95,7 +97,9 @@ def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bi
     assert len(found) == len(wanted)
 
 
-@pytest.mark.parametrize(("complete", "local"), [("count", "running_max"), ("literal", "head"), ("balance", "head")])
+@pytest.mark.parametrize(
+    ("complete", "local"), [("count", "running_max"), ("literal", "head"), ("balance", "head"), ("count", "literal")]
+)
 def test_the_rules_that_count_are_those_of_the_pure_tracker(spark, complete, local) -> None:
     found = {
         (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)

@@ -48,6 +48,14 @@ def test_a_slice_is_kept_while_a_window_from_the_watermark_on_holds_it(windows: 
     assert all(windows.slice_of(start)[1] + windows.size >= mark for start, _ in tables.slices)
 
 
+@given(SHAPES, RECORDS, st.integers(0, 40))
+def test_the_largest_time_of_two_slices_is_that_of_the_records_in_them(windows: Windows, records, mark: int) -> None:
+    tables, _ = built(windows, records).collect(mark)
+    for left, right in tables.pairs(0, 60):
+        inside = [time for time, _, side in records if windows.slice_of(time)[0] == (left, right)[side]]
+        assert tables.largest(left, right) == max(inside)
+
+
 def test_nothing_is_thrown_away_while_the_watermark_is_unknown() -> None:
     tables = built(Windows(10, 5), [(1, 0, 0)])
     assert tables.collect(None) == (tables, ())

@@ -65,6 +65,17 @@ def test_the_running_maximum_never_goes_back(data) -> None:
     assert not falls(data.draw(st.permutations(data.draw(origin_buffers()))), ProgressRules())
 
 
+@given(st.data())
+def test_by_the_literal_sentence_the_sequence_behind_the_prefix_counts_from_its_first_chunk_on(data) -> None:
+    buffers = data.draw(origin_buffers())
+    order = data.draw(st.permutations(buffers))
+    taken = order[: data.draw(st.integers(0, len(order)))]
+    found = prefix(values(taken))
+    opened = [buffer.watermark for buffer in taken if buffer.sequence == len(found) + 1]
+    wanted = max(opened) if opened else found[-1] if found else None
+    assert run_origin(taken, ProgressRules(local="literal")).local == wanted
+
+
 def test_an_empty_buffer_pulls_only_the_head_back() -> None:
     buffers = [TupleBuffer(1, number, 0, True, mark) for number, mark in enumerate((100, 0, 110), 1)]
     assert [state.watermark for state in run([1], buffers, HEAD)] == [None, 100, 0, 110]

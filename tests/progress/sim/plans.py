@@ -35,7 +35,7 @@ def growing(name: str, growth: float, **fields: Any) -> Source:
 
 
 def source(name: str, **fields: Any) -> Source:
-    if not {"times_ms", "trace", "rate_per_s"} & fields.keys():
+    if not {"times_ms", "trace", "rate_per_s", "rows"} & fields.keys():
         fields["rate_per_s"] = 200
     return Source(name, **({"buffer_records": 10} | fields))
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.progress.sim.plans import growing, query, rows, run, source, tracked
-from wmlab.progress.scenario import Aggregate, DelayBuffer, EmptyBuffer, Filter, LoseBuffer, SilenceSource, Workers
+from tests.progress.sim.plans import growing, query, rows, run, scenario, source, tracked
+from wmlab.core.values import Problems
+from wmlab.progress.scenario import (
+    Aggregate,
+    DelayBuffer,
+    DuplicateBuffer,
+    EmptyBuffer,
+    Filter,
+    LoseBuffer,
+    Renumber,
+    SilenceSource,
+    Workers,
+)
 from wmlab.progress.sim.records import Records
 
 
@@ -35,6 +46,112 @@ def test_a_delayed_buffer_stops_time_until_it_comes() -> None:
     during = [r["fired_ms"] for r in rows(world, "windows_fired") if 1_300 < r["fired_ms"] < 4_900]
     assert during == []
     assert fired(world, "watermark") >= 8
+
+
+CHUNKED = [query(growing("a", 3), source("b"))]
+THE_CHUNK = {"emitter": "a", "sequence": 20, "chunk": 1}
+
+
+def test_a_lost_chunk_stops_time_as_a_whole_buffer_does() -> None:
+    world = run(queries=CHUNKED, script=[LoseBuffer("a", 20, chunk=1)])
+    assert max(mark for mark in watermarks(world) if mark is not None) < 1_100
+    assert [row["chunk"] for row in sorted(rows(world, "buffers", emitter="a", sequence=20), key=str)] in (
+        [0, 2],
+        [2, 0],
+    )
+    (fault,) = rows(world, "incidents")
+    assert (fault["kind"], fault["target"], fault["detail"]) == ("loss", "a 20 chunk 1", "3 records")
+    assert sum(row["records"] for row in rows(world, "windows_fired")) == sum(
+        row["records"] for row in rows(world, "buffers", operator="build")
+    )
+
+
+def test_a_delayed_chunk_comes_later_and_the_windows_wait_for_it() -> None:
+    plain, world = run(queries=CHUNKED), run(queries=CHUNKED, script=[DelayBuffer("a", 20, 9_500, chunk=1)])
+    (before,), (after,) = rows(plain, "buffers", **THE_CHUNK), rows(world, "buffers", **THE_CHUNK)
+    assert after["arrived_ms"] > before["arrived_ms"] + 9_000
+    records = [sum(row["records"] for row in rows(one, "windows_fired")) for one in (plain, world)]
+    assert records[0] == records[1]
+    assert rows(world, "incidents", kind="late") == []
+
+
+@pytest.mark.parametrize("chunk", [None, 1])
+def test_a_repeated_buffer_is_counted_twice_and_named(chunk) -> None:
+    queries = CHUNKED if chunk is not None else [query()]
+    fault = DuplicateBuffer("a", 20, chunk=chunk, after_ms=5)
+    plain, world = run(queries=queries), run(queries=queries, script=[fault])
+    copies = rows(world, "buffers", **({"emitter": "a", "sequence": 20} | ({} if chunk is None else {"chunk": chunk})))
+    assert len(copies) == 2
+    more = sum(r["records"] for r in rows(world, "windows_fired")) - sum(
+        r["records"] for r in rows(plain, "windows_fired")
+    )
+    assert more == copies[0]["records"] > 0
+    assert [row["detail"].split(":")[0] for row in rows(world, "incidents", kind="breach")] in (
+        ["repeated buffer"],
+        ["buffer of a finished sequence"],
+    )
+
+
+def test_a_repeated_chunk_completes_a_sequence_too_early_for_one_that_counts() -> None:
+    fault = {"script": [DuplicateBuffer("a", 20, chunk=2), DelayBuffer("a", 20, 3_000, chunk=0)]}
+    for rule, early in [("set", False), ("count", True)]:
+        world = run(queries=CHUNKED, complete=rule, **fault)
+        (completing,) = rows(world, "buffers", emitter="a", sequence=20, completed=True)
+        assert (completing["chunk"] != 0) == early, rule
+        assert bool(rows(world, "incidents", kind="late")) == early, rule
+
+
+def test_a_fault_of_a_chunk_needs_an_emission() -> None:
+    for plan in (query(), query(growing("c", 3), source("a", operators=[Renumber("r")]))):
+        with pytest.raises(Problems, match="nothing makes chunks of what 'a' sends"):
+            scenario(queries=[plan], script=[LoseBuffer("a", 1, chunk=0)])
+
+
+SCHEMA = {
+    "columns": ["made_s", "sent_ms", "received_ms"],
+    "rows": [(1, 2_500, 2_600), (4, 3_100, 3_200), (2, 3_300, 3_400), (5, 5_100, 5_200)],
+    "arrival": "received_ms",
+    "buffer_records": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "marks"),
+    [
+        ({"event_time": "made_s", "unit_ms": 1_000}, [1_000, 4_000, 2_000, 5_000]),
+        ({"event_time": "made_s", "unit_ms": 1_000, "allowed_lateness_ms": 1_500}, [0, 2_500, 500, 3_500]),
+        ({"event_time": "sent_ms"}, [2_500, 3_100, 3_300, 5_100]),
+        ({}, [2_600, 3_200, 3_400, 5_200]),
+        ({"stamp": "ingestion_time", "buffer_records": 2}, [2_600, 3_400, 5_200]),
+    ],
+)
+def test_the_event_time_is_the_field_of_the_schema_that_is_chosen(fields, marks) -> None:
+    world = run(queries=[query(source("a", **(SCHEMA | fields)))], workers=Workers(1))
+    assert [row["watermark"] for row in rows(world, "buffers", operator="build")] == marks
+
+
+def test_a_field_that_is_not_in_order_makes_records_late() -> None:
+    chosen = {"made_s": {"event_time": "made_s", "unit_ms": 1_000}, "sent_ms": {"event_time": "sent_ms"}}
+    late = {
+        name: len(rows(run(queries=[query(source("a", **(SCHEMA | fields)))]), "incidents", kind="late"))
+        for name, fields in chosen.items()
+    }
+    assert late == {"made_s": 1, "sent_ms": 0}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "message"),
+    [
+        ({"event_time": "t"}, "event_time", "no column is called 't'; there are: made_s, sent_ms, received_ms"),
+        ({"arrival": None}, "event_time", "name the column that is the time of a record"),
+        ({"rows": [(1, 2)]}, "rows[0]", "has 2 values for 3 columns"),
+        ({"rows": None, "rate_per_s": 1}, "arrival", "a schema belongs to rows"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused(fields, path, message) -> None:
+    with pytest.raises(Problems, match=message) as raised:
+        source("a", **(SCHEMA | fields))
+    assert raised.value.problems[0].path == path
 
 
 def test_a_silent_source_stops_time_for_ever() -> None:
@@ -116,6 +233,12 @@ def test_the_literal_rule_never_completes_a_single_chunk() -> None:
     assert fired(world, "watermark") == 0
     wrong = run(complete="literal", queries=[query(growing("a", 3), growing("b", 3))])
     assert rows(wrong, "incidents", kind="breach")
+
+
+def test_the_literal_sentence_lets_time_pass_the_chunks_that_are_still_to_come() -> None:
+    plan = {"queries": [query(growing("a", 3), growing("b", 3))], "workers": Workers(8, service_mean_ms=200)}
+    assert rows(run(**plan), "incidents", kind="late") == []
+    assert rows(run(**plan, local="literal"), "incidents", kind="late")
 
 
 def test_a_trace_is_replayed_as_it_arrived() -> None:

@@ -171,3 +171,30 @@ def test_the_trackers_write_down_what_they_believe() -> None:
         reached = (row["reached_prefix"], row["reached_local"], row["reached"])
         assert reached == (mine.prefix, mine.local, state.watermark)
     assert any(row["completed"] for row in rows(world, "buffers", operator="build"))
+
+
+def test_the_outputs_of_a_join_carry_what_the_diagram_of_the_text_shows() -> None:
+    """Source 1 comes to `now`, source 2 to `now + y`; the chunks of the join to now + y, now, and then now + x."""
+    sources = (
+        source("1", times_ms=[100, 900, 2_500, 3_100], buffer_records=2),
+        source("2", times_ms=[300, 1_900, 3_200, 3_300], buffer_records=2),
+    )
+
+    def sunk(**fields: str) -> dict[tuple[int, int, bool], int]:
+        joined = query(*sources, window=Join(2_000, slide_ms=1_000, **fields), output=[Emit()])
+        world = run(queries=[joined], duration_ms=5_000, flush_at_end=False, seed=1)
+        found = rows(world, "buffers", operator="sink")
+        return {(row["sequence"], row["chunk"], row["last"]): row["watermark"] for row in found}
+
+    now, y, x = 900, 1_000, 1_600
+    assert sunk(carries="largest") == {(1, 0, False): now + y, (1, 1, True): now, (2, 0, True): now + x}
+    assert sunk() == {(1, 0, False): 0, (1, 1, True): 0, (2, 0, True): 1_000}
+
+
+def test_an_emit_lag_holds_every_window_back_by_as_much() -> None:
+    def reached(lag_ms: int) -> list[int]:
+        window = Aggregate(1_000, emit_lag_ms=lag_ms)
+        return [row["reached"] - row["end"] for row in rows(run(queries=[query(window=window)]), "windows_fired")][:-2]
+
+    assert min(reached(0)) < 100
+    assert min(reached(700)) > 700

@@ -12,6 +12,7 @@ from wmlab.progress.recording import PlanScenario
 from wmlab.progress.scenario import (
     Aggregate,
     DelayBuffer,
+    DuplicateBuffer,
     Emit,
     EmptyBuffer,
     Filter,
@@ -38,11 +39,13 @@ FULL = scenario(
             output=[Emit(), Renumber("renumbered")],
         ),
         Query("p", sources=[Source("c", times_ms=[1, 5], lag_ms=3)]),
+        Query("r", sources=[Source("d", rows=[(1, 2)], columns=["t", "at"], event_time="t", arrival="at")]),
     ],
     script=[
         LoseBuffer("a", 2),
         DelayBuffer("b", 3, 500),
         EmptyBuffer("b", 4),
+        DuplicateBuffer("a", 3, chunk=0, after_ms=7),
         SilenceSource("c", at_ms=50),
         StallWorker(1, at_ms=100, for_ms=200),
     ],
@@ -62,7 +65,7 @@ def test_it_prints_as_the_code_that_makes_it() -> None:
     assert FULL.replace(seed=6).seed == 6
 
 
-MANY_LOADS = "give one of rate_per_s, trace and times_ms"
+MANY_LOADS = "give one of rate_per_s, trace, times_ms and rows"
 
 
 @pytest.mark.parametrize(

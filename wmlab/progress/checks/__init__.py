@@ -1,1 +1,1 @@
-"""The check of recorded query plans: invariants N1 to N12, computed by Spark."""
+"""The check of recorded query plans: invariants N1 to N11, computed by Spark."""

@@ -1,4 +1,4 @@
-"""The check of progress by origin, sequence and chunk: one verdict for each invariant N1 to N12, from tables alone.
+"""The check of progress by origin, sequence and chunk: one verdict for each invariant N1 to N11, from tables alone.
 
 What an operator believed after each buffer is recorded (`completed`, `reached_prefix`, `reached_local`, `reached`) and
 compared with what the buffers themselves say. A recording that was made under the literal rule, or by an engine that
@@ -23,7 +23,6 @@ from wmlab.progress.checks.invariants import (
     complete_by_the_set,
     count_is_set,
     fires_once,
-    fractured_ranges,
     gap_blocks,
     head_below_maximum,
     largest_of_its_chunks,
@@ -75,11 +74,6 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
         "no chunk comes twice, and only the one with the highest number is the last", chunks_in_order, _NO_BUFFER
     ),
     "N11": Invariant("a window holds the records of its slices", windows_are_their_slices, _NO_WINDOW),
-    "N12": Invariant(
-        "the parts of a fractured range add up to it",
-        fractured_ranges,
-        "buffers are numbered by sequence and chunk, not by fractured ranges",
-    ),
 }
 """What progress in a recording has to keep, by name."""
 TABLES: Final = ("buffers", "windows_fired")
@@ -99,7 +93,7 @@ def inputs_of(tables: Mapping[str, DataFrame], *, local: LocalRule = "running_ma
 
 
 def check(recording: Recording, spark: SparkSession) -> Verdicts:
-    """One verdict per invariant, N1 to N12, with the rows that prove a violation; from the tables, by Spark."""
+    """One verdict per invariant, N1 to N11, with the rows that prove a violation; from the tables, by Spark."""
     rules = rules_of(recording)
     tables = {name: recording.spark(spark, name) for name in TABLES}
     inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)

@@ -1,4 +1,4 @@
-"""Invariants of trackers: N1 to N7 (what an operator believes after each buffer), N10 (chunks), N12 (ranges); and of
+"""Invariants of trackers: N1 to N7 (what an operator believes after each buffer), N10 (chunks); and of
 windows and their outputs: N8 (they fire once, in order), N9 (what outputs carry), N11 (slices).
 
 `tracked` is the recording's table `buffers` with what `wmlab.progress.checks.progress` adds, by the set rule. There is
@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.verdict import findings, phrase, row_of, undecided
+from wmlab.core.spark.verdict import findings, phrase, row_of
 from wmlab.progress.checks.progress import falling_minimum
 
 _PLACE: Final = ("stream", "operator", "arrival")
@@ -122,11 +122,6 @@ def chunks_in_order(buffers: DataFrame) -> DataFrame:
         what=phrase(what, listed=listed),
         evidence=[row_of("buffers", *_LANE, "sequence", "chunks", "last_chunk")],
     )
-
-
-def fractured_ranges(buffers: DataFrame) -> DataFrame:
-    """N12 cannot be decided: no recording has ranges of fractured numbers."""
-    return undecided(buffers.limit(0), F.lit(None))
 
 
 def _found(frame: DataFrame, ok: Column, what: str, *columns: str) -> DataFrame:

@@ -7,7 +7,8 @@ counts is still to come, it is the final one. As running maxima only grow along 
 smallest local watermark among the later buffers of all origins at once. So three passes of window functions answer for
 all origins together: along the sequences of an origin, back along its arrivals, and back along all arrivals.
 
-The value at the head of the prefix may fall. Then the third pass is another one: `falling_minimum`.
+The value at the head of the prefix may fall. Then the third pass is another one: `falling_minimum`. By the literal
+sentence of the text the chunks of the sequence behind the prefix count too, which is a pass of its own before that.
 
 When a sequence is complete is a matter of the rule, and of the arrivals of that sequence alone.
 
@@ -64,19 +65,25 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
     require(buffers, "buffers", BUFFER_COLUMNS)
     refuse(buffers, "buffers", PROGRESS_COLUMNS)
     if local not in get_args(LocalRule):
-        raise ModelError(f"There is no local watermark {local!r}.", remedy="Ask for 'running_max' or 'head'.")
+        raise ModelError(f"There is no local watermark {local!r}.", remedy=f"Ask for one of {_listed(LocalRule)}.")
     if complete not in get_args(CompletenessRule):
-        known = ", ".join(map(repr, get_args(CompletenessRule)))
-        raise ModelError(f"There is no rule {complete!r} for a complete sequence.", remedy=f"Ask for one of {known}.")
+        remedy = f"Ask for one of {_listed(CompletenessRule)}."
+        raise ModelError(f"There is no rule {complete!r} for a complete sequence.", remedy=remedy)
     based = buffers.withColumn("chunk", _from_the_base())
     done = _by_set(based) if complete == "set" else _by_count(based, complete)
     followed = _along_arrivals(_along_sequences(done, buffers.columns, local))
+    if local == "literal":
+        followed = _with_the_next(followed)
     operators = _operators(based)
     if local == "running_max":
         found = _over_all_origins(followed, operators)
     else:
         found = falling_minimum(followed.drop("before", "after"), operators, bits=_BLOCK_BITS)
     return found.select(*buffers.columns, *PROGRESS_COLUMNS)
+
+
+def _listed(rules: object) -> str:
+    return ", ".join(map(repr, get_args(rules)))
 
 
 def _from_the_base() -> Column:
@@ -91,25 +98,26 @@ def _from_the_base() -> Column:
 
 
 def _by_set(buffers: DataFrame) -> DataFrame:
-    """Adds `completes` and `_top`, the largest watermark of the sequence, by the set of its chunks."""
+    """Adds by the set of chunks: `completes`, `_counted`, the watermark of what counts, and `_top`, the sequence's."""
     ordered = Window.partitionBy(*_LANE).orderBy("sequence", "chunk", "arrival")
     whole = Window.partitionBy(*_LANE, "sequence")
     same = (F.lag("sequence").over(ordered) == F.col("sequence")) & (F.lag("chunk").over(ordered) == F.col("chunk"))
     marked = buffers.withColumn("_once", ~F.coalesce(same, F.lit(False)))
+    marked = marked.withColumn("_counted", F.when(F.col("_once"), F.col("watermark")))
     last_chunk = F.max(F.when(F.col("last"), F.col("chunk"))).over(whole)
     chunks = F.sum(F.col("_once").cast("long")).over(whole)
     all_here = F.coalesce(chunks == last_chunk - F.col("chunk_base") + 1, F.lit(False))
     final = F.max(F.when(F.col("_once"), F.col("arrival"))).over(whole)
     return marked.withColumns(
         {
-            "_top": F.max(F.when(F.col("_once"), F.col("watermark"))).over(whole),
+            "_top": F.max("_counted").over(whole),
             "completes": all_here & (F.col("arrival") == final),
         }
     )
 
 
 def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
-    """Adds `completes` and `_top` as `_by_set`, by a rule that counts; what comes after that is left out."""
+    """Adds the same as `_by_set`, by a rule that counts; what comes after that is left out."""
     whole = Window.partitionBy(*_LANE, "sequence")
     so_far = whole.orderBy("arrival").rowsBetween(*SO_FAR)
     last_chunk = F.last(F.when(F.col("last"), F.col("chunk")), ignorenulls=True).over(so_far)
@@ -119,10 +127,10 @@ def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
         needed = last_chunk if rule == "literal" else last_chunk - F.col("chunk_base") + 1
         hit = F.count("*").over(so_far) == needed
     first = buffers.withColumn("_hit", F.when(hit, F.col("arrival"))).withColumn("_done", F.min("_hit").over(whole))
-    counted = F.when(F.col("arrival") <= F.col("_done"), F.col("watermark"))
-    return first.withColumns(
+    counted = F.when(F.coalesce(F.col("arrival") <= F.col("_done"), F.lit(True)), F.col("watermark"))
+    return first.withColumn("_counted", counted).withColumns(
         {
-            "_top": F.max(counted).over(whole),
+            "_top": F.max("_counted").over(whole),
             "completes": F.coalesce(F.col("arrival") == F.col("_done"), F.lit(False)),
         }
     )
@@ -146,6 +154,7 @@ def _along_sequences(done: DataFrame, columns: Sequence[str], local: LocalRule) 
     return seen.select(
         *columns,
         "completes",
+        "_counted",
         F.when(F.col("_counts"), _state(F.col("sequence") - 1, F.col("_before"))).alias("before"),
         F.when(F.col("_counts"), _state(F.col("sequence"), own)).alias("after"),
     )
@@ -176,6 +185,24 @@ def _along_arrivals(rows: DataFrame) -> DataFrame:
         F.coalesce(state["prefix"], F.lit(0)).alias("prefix"),
         state["watermark"].alias("local_watermark"),
     )
+
+
+def _with_the_next(rows: DataFrame) -> DataFrame:
+    """The local watermark by the literal sentence: that of the sequence behind the prefix, if a chunk of it has come.
+
+    Each arrival asks that sequence: it stands beside the chunks of it as a row of its own.
+    """
+    asks = F.array(
+        *(
+            F.struct(at.alias("sequence"), F.lit(place).alias("asks"))
+            for place, at in enumerate((F.col("sequence"), F.col("prefix") + 1))
+        )
+    )
+    both = rows.withColumn("_at", F.explode(asks))
+    so_far = Window.partitionBy(*_LANE, "_at.sequence").orderBy("arrival", "_at.asks").rowsBetween(*SO_FAR)
+    opened = F.max(F.when(F.col("_at.asks") == 0, F.col("_counted"))).over(so_far)
+    asked = both.withColumn("_opened", opened).where("_at.asks = 1")
+    return asked.withColumn("local_watermark", F.coalesce("_opened", "local_watermark")).drop("_at", "_opened")
 
 
 def _over_all_origins(rows: DataFrame, operators: DataFrame) -> DataFrame:

@@ -1,6 +1,6 @@
-"""Sequence numbers: a sequencer that restores the order, and fractured ranges that can be split.
+"""The sequencer, which restores the order of sequence numbers.
 
-The sequencer releases buffers one at a time, in the order of sequence and chunk. `keep` parks what comes too early;
+It releases buffers one at a time, in the order of sequence and chunk. `keep` parks what comes too early;
 `drop` parks only the newest and forgets what is older than what was handled, so that a slow operator keeps up.
 
     call    keep                                   drop
@@ -9,19 +9,11 @@ The sequencer releases buffers one at a time, in the order of sequence and chunk
     ack     the next one, if parked, is released   the parked one, if any, is released
     defer   handed back: it has to be taken again  as keep
 
-Fractured sequence numbers give half-open ranges that can be split without counting chunks.
-
-A buffer covers a range [start, end) of numbers; an operator that splits it gives the parts 1.0 to 1.1, 1.1 to 1.2, and
-1.2 to 2.0, which together are the range 1 to 2 again. The local watermark is the largest one in the gapless run from
-the first number, so it may advance inside a sequence that is not there in full, and it never goes back.
-
-Source: "Watermarking and Progress", SequenceNumber; upstream classes `Sequencer` (ordering of tasks) and
-`RangeWatermarkTracker` (experiment of 2026).
+Source: "Watermarking and Progress", SequenceNumber; upstream class `Sequencer` (ordering of tasks).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -86,81 +78,3 @@ class Sequencer:
         if self.policy == "drop":
             return (max((*self.parked, (place, last)), key=lambda entry: entry[0]),)
         return tuple(sorted({**dict(self.parked), place: last}.items()))
-
-
-Number = tuple[int, ...]
-"""A fractured number: 1 is (1,), 1.2 is (1, 2)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The numbers from `start` up to but without `end`, both of one depth, and the watermark of their records.
-
-    Raises `ModelError` for different depths and for a range that is empty.
-    """
-
-    start: Number
-    end: Number
-    watermark: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.start or len(self.start) != len(self.end) or self.start >= self.end:
-            raise ModelError(
-                f"[{_text(self.start)}, {_text(self.end)}) is no range.",
-                remedy="Give a start below an end, both with as many parts.",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class RangeProgress:
-    """The gapless run from the first number, its largest watermark, and the ranges beyond it by their start."""
-
-    reached: Number = (FIRST_SEQUENCE,)
-    watermark: int | None = None
-    beyond: Mapping[Number, Range] = field(default_factory=dict)
-
-    def add(self, part: Range) -> RangeProgress:
-        """The progress after one more range.
-
-        Raises `ModelError` for a range of another depth than the ones before, and for one that begins before the run
-        ends or where another waits.
-        """
-        untouched = self.watermark is None and not self.beyond
-        reached = (FIRST_SEQUENCE,) + (0,) * (len(part.start) - 1) if untouched else self.reached
-        if len(part.start) != len(reached):
-            raise ModelError(
-                f"A range from {_text(part.start)} does not line up with {_text(reached)}.",
-                remedy="Fracture all numbers of a stream to the same depth.",
-            )
-        if part.start < reached or part.start in self.beyond:
-            raise ModelError(f"The numbers from {_text(part.start)} have come before.", remedy="Send each number once.")
-        return _run(replace(self, reached=reached, beyond={**self.beyond, part.start: part}))
-
-
-def fracture(whole: Range, parts: int) -> tuple[Range, ...]:
-    """A range of one number split into `parts`, one level deeper, each with the watermark of the whole.
-
-    Raises `ModelError` for fewer than one part and for a range of several numbers.
-    """
-    if parts < 1 or whole.end != (*whole.start[:-1], whole.start[-1] + 1):
-        raise ModelError(
-            f"[{_text(whole.start)}, {_text(whole.end)}) cannot be split into {parts} parts.",
-            remedy="Split a single number into one part or more.",
-        )
-    inner = [(*whole.start, number) for number in range(parts)]
-    return tuple(
-        Range(start, end, whole.watermark) for start, end in zip(inner, [*inner[1:], (*whole.end, 0)], strict=True)
-    )
-
-
-def _run(state: RangeProgress) -> RangeProgress:
-    reached, watermark, beyond = state.reached, state.watermark, dict(state.beyond)
-    while reached in beyond:
-        part = beyond.pop(reached)
-        reached = part.end
-        watermark = part.watermark if watermark is None else max(watermark, part.watermark)
-    return RangeProgress(reached, watermark, beyond)
-
-
-def _text(number: Number) -> str:
-    return ".".join(map(str, number)) or "nothing"

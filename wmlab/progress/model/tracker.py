@@ -1,9 +1,12 @@
 """How far time has come: the local watermark of every origin and the global one, buffer by buffer.
 
 The local watermark is read off the longest complete prefix 1..k of an origin's sequences: the value of k (`head`, as
-the engine does) or the largest value in the prefix (`running_max`). They differ only if values go back. The global
-watermark is the smallest local one of the declared origins; it is unknown while one of them has no prefix. There is no
-idleness and no timeout: an origin that never sends holds it for ever.
+the engine does) or the largest value in the prefix (`running_max`). They differ only if values go back. The text has
+another sentence, `literal`: the value of the largest sequence i for which all chunks of the sequences up to i - 1 have
+come. So the first chunk of k + 1 counts before the others are there, and their records can be late.
+
+The global watermark is the smallest local one of the declared origins; it is unknown while one of them has no prefix.
+There is no idleness and no timeout: an origin that never sends holds it for ever.
 
 A step costs O(log n) in the number of buffers that wait beyond a gap, and the state holds nothing else.
 
@@ -21,7 +24,7 @@ from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessR
 from wmlab.progress.model.identifiers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer, require_chunk
 from wmlab.progress.model.number_map import NumberMap
 
-LocalRule = Literal["running_max", "head"]
+LocalRule = Literal["running_max", "head", "literal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +136,21 @@ def take(
     chunks = chunks.add(buffer.chunk, buffer.last, buffer.watermark)
     waiting = state.waiting + 1
     if not chunks.complete(rules.complete):
-        return replace(state, beyond=state.beyond.put(buffer.sequence, chunks), waiting=waiting), ()
+        opened = replace(state, beyond=state.beyond.put(buffer.sequence, chunks), waiting=waiting)
+        return (_opened(opened) if rules.local == "literal" else opened), ()
     done = Done(chunks.watermark, chunks.buffers)
     completed = Completed(buffer.origin, buffer.sequence, done.watermark)
     if buffer.sequence != state.prefix + 1:
         return replace(state, beyond=state.beyond.put(buffer.sequence, done), waiting=waiting), (completed,)
     beyond = state.beyond if known is None else state.beyond.without(buffer.sequence)
     grown = _grow(replace(state, beyond=beyond, waiting=waiting, moved_ms=at_ms), done, rules.local)
-    return grown, (completed,)
+    return (_opened(grown) if rules.local == "literal" else grown), (completed,)
+
+
+def _opened(state: OriginProgress) -> OriginProgress:
+    """With the watermark of the sequence behind the prefix, if one of its chunks has come."""
+    following = state.beyond.get(state.prefix + 1)
+    return state if following is None else replace(state, local=following.watermark)
 
 
 def _grow(state: OriginProgress, done: Done, rule: LocalRule) -> OriginProgress:

@@ -226,10 +226,11 @@ _EMPTY: Tables = (NumberMap(), NumberMap())
 
 @dataclass(frozen=True, slots=True)
 class JoinTables:
-    """The tables of all slices, by the start of the slice."""
+    """The tables of all slices, and the largest time of each side (2 * start + side), by the start of the slice."""
 
     windows: Windows
     slices: NumberMap[Tables] = field(default_factory=NumberMap)
+    latest: NumberMap[int] = field(default_factory=NumberMap)
 
     def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> JoinTables:
         """The tables after the records of one buffer of a side; `times` and `keys` are parallel.
@@ -238,14 +239,16 @@ class JoinTables:
         """
         if side not in (0, 1):
             raise ModelError(f"There is no side {side} of a join.", remedy="Give 0 for left or 1 for right.")
-        slices = self.slices
+        slices, latest = self.slices, self.latest
         for time, key in zip(times, keys, strict=True):
             start, _ = self.windows.slice_of(time)
+            if time > (latest.get(2 * start + side) or 0):
+                latest = latest.put(2 * start + side, time)
             left, right = slices.get(start) or _EMPTY
             mine = (left, right)[side]
             mine = mine.put(key, (mine.get(key) or 0) + 1)
             slices = slices.put(start, (mine, right) if side == 0 else (left, mine))
-        return replace(self, slices=slices)
+        return replace(self, slices=slices, latest=latest)
 
     def records(self, start: int) -> tuple[int, int]:
         """How many records the slice has left and right."""
@@ -267,16 +270,24 @@ class JoinTables:
         ours, theirs = (self.slices.get(left) or _EMPTY)[0], (self.slices.get(right) or _EMPTY)[1]
         return sum(count * (theirs.get(key) or 0) for key, count in ours)
 
+    def largest(self, left: int, right: int) -> int:
+        """The largest time of the records of two slices: what an output of them carries by the rule for all buffers.
+
+        Source: "Watermarking and Progress", Watermark Timestamp and the outputs of the diagram.
+        """
+        return max(self.latest.get(2 * left) or 0, self.latest.get(2 * right + 1) or 0)
+
     def collect(self, watermark: int | None) -> tuple[JoinTables, tuple[int, ...]]:
         """The tables without the slices that the probe has done with, and the starts of these, ascending.
 
         `watermark` is the probe's, None: unknown.
         """
         kept: NumberMap[Tables] = self.slices
-        gone: list[int] = []
+        latest, gone = self.latest, list[int]()
         while watermark is not None and (first := kept.first()) is not None:
             if self.windows.slice_of(first[0])[1] + self.windows.size >= watermark:
                 break
             kept = kept.without(first[0])
+            latest = latest.without(2 * first[0]).without(2 * first[0] + 1)
             gone.append(first[0])
-        return (replace(self, slices=kept), tuple(gone)) if gone else (self, ())
+        return (replace(self, slices=kept, latest=latest), tuple(gone)) if gone else (self, ())

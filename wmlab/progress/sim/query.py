@@ -8,7 +8,8 @@ Source: "Watermarking and Progress", Triggering windows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,17 @@ from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
 from wmlab.progress.model.outputs import window_output
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, JoinTables, Late, Windows
-from wmlab.progress.scenario import BUILD, PROBE, SINK, Aggregate, Join, Origins, Query, Source, origins_of
+from wmlab.progress.scenario import (
+    BUILD,
+    PROBE,
+    SINK,
+    Aggregate,
+    Join,
+    Origins,
+    Query,
+    Source,
+    origins_of,
+)
 from wmlab.progress.sim.records import CutBuffer
 from wmlab.progress.sim.steps import Chain, End, Filled, Step, Task, restamped, steps_of
 
@@ -34,9 +45,17 @@ class Windowing:
 
     def __init__(self, query: Query, part: Aggregate | Join, origins: Origins, base: ChunkBase) -> None:
         self.windows = Windows(part.size_ms, part.size_ms if part.slide_ms is None else part.slide_ms)
-        self.firing = Firing(FiringRules(windows=self.windows, trigger=part.trigger, forget_fired=part.forget_fired))
+        self.firing = Firing(
+            FiringRules(
+                windows=self.windows,
+                trigger=part.trigger,
+                emit_lag=part.emit_lag_ms,
+                forget_fired=part.forget_fired,
+            )
+        )
         self.tables = JoinTables(self.windows) if isinstance(part, Join) else None
         left = (part.left or (query.sources[0].name,)) if isinstance(part, Join) else ()
+        self._carries_largest = isinstance(part, Join) and part.carries == "largest"
         # The side of each origin of a join, 0 for left and 1 for right.
         self._sides = {origin: int(name not in left) for name, origin in origins.at_end.items()}
         self._origin = origins.ids[BUILD]
@@ -84,6 +103,9 @@ class Windowing:
         pairs = self.tables.pairs(window.start, window.end)
         matches = [self.tables.matches(*pair) for pair in pairs] or [0]
         stamps = window_output(window, self._origin, self._base, pairs=len(pairs))
+        if self._carries_largest and pairs:
+            largest = [self.tables.largest(*pair) for pair in pairs]
+            stamps = tuple(replace(stamp, watermark=time) for stamp, time in zip(stamps, largest, strict=True))
         return window, list(zip(stamps, matches, strict=True))
 
     def _slice(self, tables: JoinTables, start: int) -> dict[str, int]:
@@ -122,7 +144,7 @@ class QueryRun:
             steps.insert(first, partial(restamped, source=source))
         fused = self.window is not None
         end = self._build if fused else partial(self._arrive, SINK)
-        return Chain(steps, end, arrive=self._arrive, submit=self.submit, fused=fused)
+        return Chain(steps, end, arrive=self._arrive, submit=self.submit, fused=fused, pass_on=self._pass_on)
 
     def send(self, index: int, cut: CutBuffer) -> None:
         """A buffer of the source at `index` reaches the queue of the workers."""
@@ -131,6 +153,24 @@ class QueryRun:
         buffer = Filled(stamp, cut.created_ms, len(cut.rows), cut.rows, capacity=source.buffer_records)
         self.submit(partial(self.chains[index].run, buffer))
         self.on_its_way -= 1
+
+    def _pass_on(self, buffer: Filled, go: Callable[[], None]) -> None:
+        """Hand a chunk on by `go`, with the faults that the script has for it; each happens once."""
+        stamp = buffer.stamp
+        place = (self.emitters[stamp.origin], stamp.sequence, stamp.chunk)
+        faults = self.world.chunk_faults.pop(place, ())
+        after_ms = self.world.faulty(self.part.name, f"{place[0]} {place[1]} chunk {place[2]}", buffer.records, faults)
+        for delay_ms in after_ms:
+            if delay_ms:
+                self.on_its_way += 1
+                self.world.after(delay_ms, self._pass_late, go)
+            else:
+                go()
+
+    def _pass_late(self, go: Callable[[], None]) -> None:
+        go()
+        self.on_its_way -= 1
+        self.flush()
 
     def submit(self, task: Task) -> None:
         """Queue a task that the windows wait for."""

@@ -108,12 +108,20 @@ def received(source: Source, scenario: ProgressScenario, traced: Records | None 
     elif source.times_ms is not None:
         happens = start + np.sort(np.array(source.times_ms, np.int64))
         arrives = happens
+    elif source.rows is not None:
+        columns = np.array(source.rows, np.int64).reshape(len(source.rows), len(source.columns)).T
+        named = dict(zip(source.columns, columns, strict=True))
+        arrives = named[source.arrival] if source.arrival else named[str(source.event_time)] * source.unit_ms
+        happens = named[source.event_time] * source.unit_ms if source.event_time else arrives
+        happens, arrives = start + happens, start + arrives
     else:
         count = int(draws.poisson((source.rate_per_s or 0.0) * scenario.duration_ms / 1_000))
         happens = start + np.sort(draws.integers(0, scenario.duration_ms, size=count, dtype=np.int64))
         arrives = happens
-    delays = (draws.exponential(size=len(happens)) * source.delay_mean_ms).astype(np.int64)
+    delays = (draws.exponential(size=len(arrives)) * source.delay_mean_ms).astype(np.int64)
     arrives = np.maximum.accumulate(arrives + delays) + source.lag_ms
+    if source.rows is not None and source.event_time is None:
+        happens = arrives
     if source.disorder_ms:
         happens = np.maximum(0, happens - draws.integers(0, source.disorder_ms + 1, size=len(happens), dtype=np.int64))
     keys = generator(scenario.seed, f"keys of {source.name}").integers(0, source.keys, len(happens), dtype=np.int64)
@@ -149,7 +157,9 @@ def cut(
 
 def stamped(source: Source, created_ms: int, times: NDArray[np.int64]) -> int:
     """The watermark of a buffer of a source, from its creation or from the event times in it."""
-    return by_ingestion_time(created_ms) if source.stamp == "ingestion_time" else by_event_time(times.tolist())
+    if source.stamp == "ingestion_time":
+        return by_ingestion_time(created_ms)
+    return by_event_time(times.tolist(), allowed_lateness=source.allowed_lateness_ms)
 
 
 def _close(received_ms: NDArray[np.int64], begin: int, source: Source) -> tuple[int, int | None]:

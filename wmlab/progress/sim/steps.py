@@ -176,7 +176,8 @@ class Chain:
     """Operators one after another, and what stands at their end.
 
     `submit` queues a task. With `fused` the last pipeline and what stands at the end are one task, as in a build of
-    windows; otherwise the end is reached as soon as the last pipeline has put the buffer out.
+    windows; otherwise the end is reached as soon as the last pipeline has put the buffer out. `pass_on` is given every
+    chunk of an emission with what hands it on.
     """
 
     def __init__(
@@ -187,12 +188,14 @@ class Chain:
         arrive: Callable[[str, Filled, int], None],
         submit: Callable[[Task], None],
         fused: bool,
+        pass_on: Callable[[Filled, Callable[[], None]], None] = lambda _, go: go(),
     ) -> None:
         self._steps = tuple(steps)
         self._end = end
         self._arrive = arrive
         self._submit = submit
         self._fused = fused
+        self._pass_on = pass_on
 
     def run(self, buffer: Filled, worker: int, begin: int = 0) -> None:
         """Execute the pipeline that begins with step `begin`."""
@@ -208,10 +211,13 @@ class Chain:
 
     def _hand_on(self, step: End, buffers: Sequence[Filled], index: int, worker: int) -> None:
         for buffer in buffers:
+            go = partial(self._submit, partial(self._execute, step, buffer, index))
             if index == len(self._steps) and not self._fused:
-                self._execute(step, buffer, index, worker)
+                go = partial(self._execute, step, buffer, index, worker)
+            if isinstance(step, Emitting):
+                self._pass_on(buffer, go)
             else:
-                self._submit(partial(self._execute, step, buffer, index))
+                go()
 
     def _execute(self, step: End, buffer: Filled, index: int, worker: int) -> None:
         self.run(buffer, worker, index)

@@ -14,7 +14,9 @@ import simpy
 from wmlab.core.clock import Simulation, generator
 from wmlab.core.journal import Journal
 from wmlab.progress.scenario import (
+    BufferFault,
     DelayBuffer,
+    DuplicateBuffer,
     EmptyBuffer,
     LoseBuffer,
     ProgressScenario,
@@ -45,6 +47,11 @@ class PlanWorld(Simulation):
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
+        self._faults: dict[tuple[str, int, int | None], list[BufferFault]] = {}
+        for action in scenario.script:
+            if isinstance(action, LoseBuffer | DelayBuffer | DuplicateBuffer):
+                self._faults.setdefault((action.source, action.sequence, action.chunk), []).append(action)
+        self.chunk_faults = {place: faults for place, faults in self._faults.items() if place[2] is not None}
         self.queries = [QueryRun(self, query) for query in scenario.queries]
 
     def run(self) -> Journal:
@@ -74,8 +81,6 @@ class PlanWorld(Simulation):
         """Send all buffers of a source in their time, those with a fault as it has it."""
         name = query.part.name
         mine = [action for action in self.scenario.script if getattr(action, "source", None) == source.name]
-        lost = {action.sequence for action in mine if isinstance(action, LoseBuffer)}
-        late_ms = {action.sequence: action.by_ms for action in mine if isinstance(action, DelayBuffer)}
         empty = frozenset(action.sequence for action in mine if isinstance(action, EmptyBuffer))
         silent_ms = self._silent_ms(source.name)
         if silent_ms is not None:
@@ -85,14 +90,29 @@ class PlanWorld(Simulation):
             number = f"{source.name} {buffer.sequence}"
             if buffer.sequence in empty:
                 self.at(buffer.sent_ms, self.note, name, "empty", number, "no record is left")
-            if buffer.sequence in lost:
-                self.at(buffer.sent_ms, self.note, name, "loss", number, f"{len(buffer.rows)} records")
-                continue
-            delay_ms = late_ms.get(buffer.sequence, 0)
-            if delay_ms:
-                self.at(buffer.sent_ms, self.note, name, "delay", number, f"{delay_ms} ms")
-            query.on_its_way += 1
-            self.at(buffer.sent_ms + delay_ms, query.send, index, buffer)
+            faults = self._faults.get((source.name, buffer.sequence, None), ())
+            for delay_ms in self.faulty(name, number, len(buffer.rows), faults, at_ms=buffer.sent_ms):
+                query.on_its_way += 1
+                self.at(buffer.sent_ms + delay_ms, query.send, index, buffer)
+
+    def faulty(
+        self, query: str, number: str, records: int, faults: Sequence[BufferFault], *, at_ms: int | None = None
+    ) -> list[int]:
+        """After how many ms each copy of a buffer or chunk reaches the workers; its faults are noted at `at_ms`."""
+        at_ms = self.now_ms if at_ms is None else at_ms
+        copies = [0]
+        for fault in sorted(faults, key=lambda fault: type(fault).__name__):
+            match fault:
+                case DelayBuffer(by_ms=by_ms):
+                    copies = [by_ms]
+                    self.at(at_ms, self.note, query, "delay", number, f"{by_ms} ms")
+                case DuplicateBuffer(after_ms=after_ms):
+                    copies += [copies[0] + after_ms]
+                    self.at(at_ms, self.note, query, "duplicate", number, f"{records} records")
+                case LoseBuffer():
+                    copies = []
+                    self.at(at_ms, self.note, query, "loss", number, f"{records} records")
+        return copies
 
     def _silent_ms(self, source: str) -> int | None:
         """The clock time from which a source is silent, None: never."""
