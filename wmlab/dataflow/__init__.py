@@ -13,6 +13,7 @@ _HOMES: Final = {
     "chart": "wmlab.dataflow.charts",
     "spark": "wmlab.dataflow.spark",
     "Dataflow": "wmlab.dataflow.recording:Dataflow",
+    "Watermark": "wmlab.dataflow.model.items:Watermark",
     "permutations": "wmlab.dataflow.answers.permutations:permutations",
     **{
         name: f"wmlab.dataflow.scenario.{module}:{name}"
@@ -20,7 +21,8 @@ _HOMES: Final = {
             "faults": "AddPartition Disorder FailCall LatePartition RemovePartition Restart SilentPartition SlowCalls "
             "Stall SwallowAll",
             "source": "EventTime Source",
-            "vertices": "AsyncMap Edge Filter FlatMap Join LateDrop Map Merge SessionWindow Sink StatefulMap Window",
+            "vertices": "AsyncMap Custom Edge Filter FlatMap Join LateDrop Map Merge SessionWindow Sink StatefulMap "
+            "Window",
         }.items()
         for name in names.split()
     },

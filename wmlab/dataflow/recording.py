@@ -29,7 +29,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     why_dropped = answers.why_dropped
 
     def check(self, spark: Any) -> Any:
-        """One verdict per invariant, K1 to K14; see `wmlab.dataflow.checks.checks.check`."""
+        """One verdict per invariant, K1 to K15; see `wmlab.dataflow.checks.checks.check`."""
         from wmlab.dataflow.checks.checks import check
 
         return check(self, spark)

@@ -102,6 +102,50 @@ def test_the_defects_of_the_shipped_code_are_found(spark: SparkSession, name: st
     assert words in row.what
 
 
+def _own(function: Callable[[Any, Any], Any], *, unchecked: bool = False) -> Recording:
+    """One source, whose watermarks go through a processor of one's own."""
+    rows = [[t] for t in range(0, 600, 30)]
+    columns = {"columns": ["t"], "arrival": "t", "times": "t"}
+    vertices = [flow.Source("s", rows=rows, **columns), flow.Custom("own", function=function), flow.Sink("out")]
+    off = ["emission_unchecked"] if unchecked else None
+    return flow.Dataflow("own", vertices=vertices, edges=["s -> own -> out"], deviations=off).record()
+
+
+def _back(state: Any, item: Any) -> Any:
+    return state, [flow.Watermark(0, item.value // 100)] if isinstance(item, flow.Watermark) else [item]
+
+
+def _ahead(state: Any, item: Any) -> Any:
+    return state, [flow.Watermark(0, item.value + 40)] if isinstance(item, flow.Watermark) else [item]
+
+
+def _one_behind(state: Any, item: Any) -> Any:
+    if not isinstance(item, flow.Watermark):
+        return state, [item]
+    return item.value, [] if state is None else [flow.Watermark(0, state)]
+
+
+def _dropped(state: Any, item: Any) -> Any:
+    return state, [] if isinstance(item, flow.Watermark) else [item]
+
+
+RULES: dict[str, tuple[str, Recording, str]] = {
+    "monotonicity": ("K1", _own(_back, unchecked=True), "watermark 0 of key 0 from own to out is not above 0"),
+    "no overtaking": ("K7", _own(_ahead), "left own late, though it had come on time"),
+    "no latency, delayed": ("K15", _own(_one_behind), "watermark 0 of key 0, merged by own[0] at"),
+    "no latency, dropped": ("K15", _own(_dropped), "never left"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_processor_of_ones_own_breaks_each_rule_about_watermarks_and_is_found(spark: SparkSession, rule: str) -> None:
+    name, run, words = RULES[rule]
+    row = checked(spark, name, rows_of(run, TABLES))
+    assert (row.verdict, words in row.what) == ("violated", True), row.what
+    forwards = _own(lambda state, item: (state, [item]))
+    assert checked(spark, name, rows_of(forwards, TABLES)).verdict == "ok"
+
+
 def first(rows: list[Row], number: int = 0, **where: Any) -> Row:
     return [row for row in rows if all(row[name] == value for name, value in where.items())][number]
 

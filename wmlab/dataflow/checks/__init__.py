@@ -1,1 +1,1 @@
-"""The check of a recorded dataflow: invariants K1 to K14, computed by Spark."""
+"""The check of a recorded dataflow: invariants K1 to K15, computed by Spark."""

@@ -1,4 +1,4 @@
-"""The check of a recorded dataflow: the invariants K1 to K14, from the tables of its recording; and merged watermarks.
+"""The check of a recorded dataflow: the invariants K1 to K15, from the tables of its recording; and merged watermarks.
 
 What merging let through, what was dropped and what came out is recorded, and compared with what stood on the queues:
 the merged watermarks are computed anew as the documents have them, windows and joins by batch queries over the on-time
@@ -25,6 +25,7 @@ from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
 from wmlab.dataflow.checks.marks import (
     idle_once,
     idle_when_all_are,
+    leaves_at_once,
     leaves_the_instance,
     marks_increase,
     marks_merged,
@@ -92,6 +93,11 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "K14": Invariant(
         "an idle message overtakes no call in flight", idle_overtakes_no_call, "no asynchronous vertex became idle"
     ),
+    "K15": Invariant(
+        "a merged watermark leaves at once where no row is held back",
+        leaves_at_once,
+        "no vertex that hands watermarks on at once merged one",
+    ),
 }
 """What a recording of a dataflow has to keep, by name."""
 UNKNOWN_DATAFLOW: Final = {
@@ -112,7 +118,7 @@ def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> d
 
 
 def check(recording: Recording, spark: SparkSession) -> Verdicts:
-    """One verdict per invariant, K1 to K14, with the rows that prove a violation; from the tables, by Spark."""
+    """One verdict per invariant, K1 to K15, with the rows that prove a violation; from the tables, by Spark."""
     tables = {name: recording.spark(spark, name) for name in TABLES}
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario))

@@ -111,6 +111,50 @@ def leaves_the_instance(
     return _lost(sent.where("array_contains(_keys, _key)"), heard, list(INSTANCE), executions, what)
 
 
+def leaves_at_once(
+    coalescing: DataFrame, items: DataFrame, queues: DataFrame, vertices: DataFrame, executions: DataFrame
+) -> DataFrame:
+    """K15: where nothing is held back, a merged watermark, or a higher one, leaves in the turn in which it was merged.
+
+    One finding per watermark, behind which there was another step or the execution came to its end. Left out are
+    asynchronous steps and joins, which hold rows, and instances that wrote to a queue which was full at some time.
+    """
+    kinds = vertices.where(F.col("kind").isin(*FORWARDING, "custom"))
+    named = kinds.select("stream", "vertex", F.map_keys("keys").alias("_keys"))
+    last = F.max("step").over(Window.partitionBy(*INSTANCE))
+    steps = coalescing.where("level = 'global'").withColumn("_last", last)
+    merged = steps.select(*INSTANCE, "step", "at_ms", "_last", F.explode("emitted").alias("_key", "value"))
+    sent = merged.join(F.broadcast(named), ["stream", "vertex"]).where("array_contains(_keys, _key)").drop("_keys")
+    left = put_items(items, queues).where("first and kind = 'watermark'")
+    puts = left.select(*INSTANCE, F.col("key").alias("_key"), "value", "put_ms")
+    along = Window.partitionBy(*INSTANCE, "_key").orderBy(F.desc("value"), F.col("put_ms").isNull())
+    both = sent.join(_blocked(items, queues), list(INSTANCE), "anti").unionByName(puts, allowMissingColumns=True)
+    found = both.withColumn("left_ms", F.min("put_ms").over(along.rowsBetween(*SO_FAR))).where("step is not null")
+    ended = executions.select("stream", "execution", (F.col("outcome") == "completed").alias("_completed"))
+    due = found.join(F.broadcast(ended), ["stream", "execution"]).where(
+        "_completed or step < _last or left_ms is not null"
+    )
+    late = F.when(F.col("left_ms").isNull(), F.lit("never left")).otherwise(phrase("left at {left_ms:ms} only"))
+    return findings(
+        due.withColumn("late", late),
+        ok=F.coalesce(F.col("left_ms") <= F.col("at_ms"), F.lit(False)),
+        at_ms="at_ms",
+        what="watermark {value} of key {_key}, merged by {vertex}[{instance}] at {at_ms:ms}, {late}",
+        evidence=[row_of("coalescing", "vertex", "instance", "step", "at_ms", "_key as key", "value", "left_ms")],
+    )
+
+
+def _blocked(items: DataFrame, queues: DataFrame) -> DataFrame:
+    """The instances that wrote to a queue which was full at some time."""
+    lane = ("stream", "execution", "queue")
+    put = items.select(*lane, F.col("put_ms").alias("_at"), F.lit(1).alias("_more"))
+    taken = items.where("taken_ms is not null").select(*lane, F.col("taken_ms").alias("_at"), F.lit(-1).alias("_more"))
+    along = Window.partitionBy(*lane).orderBy("_at", F.desc("_more")).rowsBetween(*SO_FAR)
+    lying = put.unionByName(taken).withColumn("_lying", F.sum("_more").over(along))
+    of = queues.selectExpr("stream", "queue", "capacity", "source as vertex", "source_instance as instance")
+    return lying.join(F.broadcast(of), ["stream", "queue"]).where("_lying >= capacity").select(*INSTANCE).distinct()
+
+
 def _let_through(coalescing: DataFrame, level: str) -> DataFrame:
     """One row per watermark that a level let through: its key as `_key` and `value`."""
     steps = coalescing.where(F.col("level") == level)

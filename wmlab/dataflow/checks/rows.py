@@ -22,7 +22,7 @@ from wmlab.dataflow.checks.items import INSTANCE, put_items, taken_items
 from wmlab.dataflow.sim.rules import DataflowRules
 
 _AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop")
-_KEEPING: Final = (*_AT_ONCE, "async map", "stateful map")
+_KEEPING: Final = (*_AT_ONCE, "async map", "custom", "stateful map")
 """Kinds of vertices whose rows keep the time that they came with."""
 
 

@@ -1,10 +1,13 @@
-"""Steps that take rows one by one: map, filter, flat-map and merge; late drop; and the stateful map.
+"""Steps that take rows one by one: map, filter, flat-map and merge; late drop; the stateful map; one's own processor.
 
 Map, filter, flat-map and merge have no memory and forward watermarks at once. A merge is the identity with several
 edges; a key that only some of them carry never gets through while the others are active.
 
 Late drop leaves out rows below the last watermark of one key; a row exactly at it is on time. All watermarks of all
-keys are forwarded.
+keys are forwarded. One that ignores keys, as all processors did before there were any, takes every watermark for its
+own, so that it sees values go back.
+
+One's own processor gets every row and every watermark, and may generate, drop and delay watermarks.
 
 In the stateful map every row changes the state of its group and may give rows; a time to live removes old groups.
 
@@ -64,9 +67,12 @@ class LateDrop(Processor[int]):
 
     time: int
     key: int = 0
+    ignores_key: bool = False
 
     def watermark(self, state: int, watermark: Watermark) -> Reply[int]:
         """It passes."""
+        if self.ignores_key:
+            watermark = Watermark(self.key, watermark.value)
         return Reply(watermark.value if watermark.key == self.key else state, (watermark,))
 
     def row(self, state: int, edge: int, event: Event) -> Reply[int]:
@@ -79,6 +85,37 @@ class LateDrop(Processor[int]):
     def restore(self, snapshots: Sequence[int]) -> int:
         """The lowest watermark of all instances."""
         return min(snapshots)
+
+
+@dataclass(frozen=True, slots=True)
+class Custom(Processor[object]):
+    """`function(state, item)` gives the next state, which begins with `initial`, and what leaves; it must be pure.
+
+    Idle messages pass. Source: "Keyed watermark support", WM generation.
+    """
+
+    function: Callable[[object, Event | Watermark], tuple[object, Iterable[Event | Watermark]]] = field(repr=False)
+    initial: object = None
+
+    def start(self) -> object:
+        """The initial state."""
+        return self.initial
+
+    def row(self, state: object, edge: int, event: Event) -> Reply[object]:  # noqa: ARG002
+        """What the function says."""
+        return self._made(state, event)
+
+    def watermark(self, state: object, watermark: Watermark) -> Reply[object]:
+        """What the function says."""
+        return self._made(state, watermark)
+
+    def _made(self, state: object, item: Event | Watermark) -> Reply[object]:
+        after, out = self.function(state, item)
+        return Reply(after, tuple(out))
+
+    def restore(self, snapshots: Sequence[object]) -> object:
+        """Its own state."""
+        return snapshots[0]
 
 
 Memory = object

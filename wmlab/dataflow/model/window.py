@@ -136,11 +136,15 @@ class _Aggregation(Processor[S]):
 
     aggregates: tuple[Aggregate, ...]
     key: int = 0
+    ignores_key: bool = False
+    """Every watermark counts as one of its key, as before there were keys."""
 
     def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
         """One of its key leaves behind the results of the windows that it closes."""
         if watermark.key != self.key:
-            return Reply(state)
+            if not self.ignores_key:
+                return Reply(state)
+            watermark = Watermark(self.key, watermark.value)
         after, out = self._closed(state, watermark.value)
         return Reply(after, (*out, watermark))
 

@@ -19,6 +19,7 @@ from wmlab.dataflow.scenario.plan import Plan, plan
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import (
     AsyncMap,
+    Custom,
     Edge,
     Edges,
     Filter,
@@ -34,7 +35,19 @@ from wmlab.dataflow.scenario.vertices import (
 )
 
 Vertex = Annotated[
-    Source | Map | Filter | FlatMap | Merge | AsyncMap | LateDrop | StatefulMap | Window | SessionWindow | Join | Sink,
+    Source
+    | Map
+    | Filter
+    | FlatMap
+    | Merge
+    | AsyncMap
+    | Custom
+    | LateDrop
+    | StatefulMap
+    | Window
+    | SessionWindow
+    | Join
+    | Sink,
     Field(discriminator="kind"),
 ]
 """Any vertex of a dataflow."""

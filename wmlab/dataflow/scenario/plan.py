@@ -23,6 +23,7 @@ from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import (
     AsyncMap,
+    Custom,
     Edge,
     Filter,
     FlatMap,
@@ -193,6 +194,13 @@ class _Planning:
         match vertex:
             case Map() | FlatMap() | AsyncMap():
                 return self._selected(vertex, given)
+            case Custom():
+                columns = vertex.columns or given.columns
+                if vertex.keys is None:
+                    return Output(columns, selected(given.keys, [{column: column for column in columns}]))
+                for key, column in vertex.keys.items():
+                    self.problems += _unknown((*self.location, "keys", key), column, columns)
+                return Output(columns, of_source(vertex.keys))
             case Filter(where=str(where)):
                 self._require(("where",), columns_of(where), given)
             case LateDrop():

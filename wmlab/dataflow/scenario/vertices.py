@@ -25,6 +25,7 @@ from wmlab.dataflow.scenario.parts import (
     Expression,
     Function,
     Grouping,
+    Key,
     Select,
     Size,
     function_name,
@@ -59,6 +60,8 @@ class Vertex:
                 return f"{', '.join(self.aggregates.values())} over {self.size_ms} ms{slide} of {self.column}{stages}"
             case SessionWindow():
                 return f"{', '.join(self.aggregates.values())} per session of {self.timeout_ms} ms by {self.column}"
+            case Custom():
+                return function_name(self.function)
             case Join():
                 return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
         return "all inputs" if isinstance(self, Merge) else "results"
@@ -156,12 +159,36 @@ class AsyncMap(Vertex):
 
 
 @tagged
+class Custom(Vertex):
+    """A processor of one's own, which may generate, drop and delay watermarks, and so break every rule about them.
+
+    `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is merged over all inputs. It
+    returns the next state, which begins with `initial`, and a list of rows and watermarks, and must be pure. Rows that
+    leave have `columns` (none: those of the input), watermarks the `keys`, each with its column (None: as the input).
+    Source: "Keyed watermark support", WM generation and WM rules.
+    """
+
+    name: Name
+    _: KW_ONLY
+    function: Function
+    initial: int | float | str | None = None
+    columns: Columns = ()
+    keys: dict[Key, Column] | None = None
+    parallelism: Copies = 1
+    turn_ms: Ms = 0
+
+
+@tagged
 class LateDrop(Vertex):
-    """Leaves out every row whose time in `column` is below the watermark of that column's key."""
+    """Leaves out every row whose time in `column` is below the watermark of that column's key.
+
+    With `ignores_key` it is a processor from before there were keys: every watermark counts as one of that key.
+    """
 
     name: Name
     column: Column
     _: KW_ONLY
+    ignores_key: bool = False
     parallelism: Copies = 1
     turn_ms: Ms = 0
 
@@ -201,7 +228,7 @@ class Window(Vertex):
     The watermark of `column`'s key closes them; all other watermarks end here. A result has the columns `start`,
     `end`, those of `by`, and the aggregates; the key goes on to `end`. `limit` is the most accumulators it may hold
     (None: any number), one per frame and group. With two `stages` the first collects frames where the rows are, the
-    second combines them per group.
+    second combines them per group. `ignores_key` is as in `LateDrop`.
     Source: upstream class `SlidingWindowP`.
     """
 
@@ -214,6 +241,7 @@ class Window(Vertex):
     aggregates: Aggregates
     stages: Literal[1, 2] = 1
     limit: Size | None = None
+    ignores_key: bool = False
     parallelism: Copies = 1
     turn_ms: Ms = 0
 

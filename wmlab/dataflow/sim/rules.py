@@ -10,16 +10,16 @@ Source: "Keyed watermark support", WM generation; "Stream-to-stream join", time 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wmlab.core.errors import ScenarioError
 from wmlab.dataflow.model import aggregate as model
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.expression import compiled
-from wmlab.dataflow.model.items import Frames
+from wmlab.dataflow.model.items import Event, Frames, Watermark, require_watermark
 from wmlab.dataflow.model.join import StreamJoin, minimum_spread
-from wmlab.dataflow.model.processor import Processor
+from wmlab.dataflow.model.processor import Deviations, Processor
 from wmlab.dataflow.model.source import (
     EventTimeMapper,
     FixedLag,
@@ -28,6 +28,7 @@ from wmlab.dataflow.model.source import (
     pipeline_frame_ms,
     sql_frame_ms,
 )
+from wmlab.dataflow.model.transform import Custom as CustomRule
 from wmlab.dataflow.model.transform import LateDrop as LateDropRule
 from wmlab.dataflow.model.transform import StatefulMap as StatefulRule
 from wmlab.dataflow.model.transform import Transform
@@ -40,6 +41,7 @@ from wmlab.dataflow.scenario.plan import JoinRule, Output, Plan
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import (
     AsyncMap,
+    Custom,
     Filter,
     FlatMap,
     Join,
@@ -126,27 +128,35 @@ def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate)
         case AsyncMap():
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
             return kind(capacity=vertex.capacity, deviations=rules)
+        case Custom():
+            return CustomRule(_items_of(vertex, given, node.output), vertex.initial)
         case LateDrop():
-            return LateDropRule(given.columns.index(vertex.column), _key(given, vertex.column))
+            key = _key(given, vertex.column)
+            return LateDropRule(given.columns.index(vertex.column), key, vertex.ignores_key)
         case StatefulMap():
-            grouping = _grouping(vertex, given)
-            aggregates = grouping.pop("aggregates")
-
-            def on_row(memory: Any, values: Values) -> tuple[Any, tuple[Values, ...]]:
-                after = model.accumulated(aggregates, memory, values)
-                return after, ((*values, *model.finished(aggregates, after)),)
-
-            initial = model.created(aggregates)
-            return StatefulRule(on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping)
+            return _stateful(vertex, given, rules)
         case Window():
             shape = WindowShape(vertex.size_ms, vertex.step_ms)
             rule = WindowRule(shape=shape, limit=vertex.limit, deviations=rules, **_grouping(vertex, given))
+            rule = replace(rule, ignores_key=vertex.ignores_key)
             return rule if node.stage is None else in_two_stages(rule)[node.stage - 1]
         case SessionWindow():
             return SessionRule(timeout=vertex.timeout_ms, **_grouping(vertex, given))
         case Join():
             return _join(dataflow, vertex, plan.joins[vertex.name], inputs)
     return Transform.merge()
+
+
+def _stateful(vertex: StatefulMap, given: Output, rules: Deviations) -> StatefulRule:
+    grouping = _grouping(vertex, given)
+    aggregates = grouping.pop("aggregates")
+
+    def on_row(memory: Any, values: Values) -> tuple[Any, tuple[Values, ...]]:
+        after = model.accumulated(aggregates, memory, values)
+        return after, ((*values, *model.finished(aggregates, after)),)
+
+    initial = model.created(aggregates)
+    return StatefulRule(on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping)
 
 
 def _grouping(vertex: StatefulMap | Window | SessionWindow, given: Output) -> dict[str, Any]:
@@ -217,17 +227,42 @@ def _called(function: Callable[..., Any], given: Sequence[str], made: Sequence[s
     def call(values: Values) -> tuple[Values, ...]:
         result = function(dict(zip(given, values, strict=True)))
         rows: Iterable[Any] = () if result is None else (result,) if isinstance(result, Mapping) else result
-        return tuple(row_of(row) for row in rows)
-
-    def row_of(row: Any) -> Values:
-        if isinstance(row, Mapping) and row.keys() == set(made):
-            return tuple(row[name] for name in made)
-        raise ScenarioError(
-            f"{function_name(function)} returned {row!r}, which is no row of the columns {', '.join(made)}.",
-            remedy="return a dict of these columns, or give the vertex columns=.",
-        )
+        return tuple(_row_of(row, function, made) for row in rows)
 
     return call
+
+
+def _row_of(row: Any, function: Callable[..., Any], made: Sequence[str]) -> Values:
+    if isinstance(row, Mapping) and row.keys() == set(made):
+        return tuple(row[name] for name in made)
+    raise ScenarioError(
+        f"{function_name(function)} returned {row!r}, which is no row of the columns {', '.join(made)}.",
+        remedy="return a dict of these columns, or give the vertex columns=.",
+    )
+
+
+def _items_of(
+    vertex: Custom, given: Output, made: Output
+) -> Callable[[object, Event | Watermark], tuple[object, list[Event | Watermark]]]:
+    """The function of a custom processor over items of the model."""
+
+    def step(state: object, item: Event | Watermark) -> tuple[object, list[Event | Watermark]]:
+        offered = dict(zip(given.columns, item.values, strict=True)) if isinstance(item, Event) else item
+        answer = vertex.function(state, offered)
+        if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], list | tuple):
+            raise ScenarioError(
+                f"{function_name(vertex.function)} returned {answer!r}, which is no state with a list of items.",
+                remedy="return (state, [rows as dicts and Watermark(key, value)]).",
+            )
+        after, left = answer
+        return after, [
+            require_watermark(entry.key, entry.value)
+            if isinstance(entry, Watermark)
+            else Event(_row_of(entry, vertex.function, made.columns))
+            for entry in left
+        ]
+
+    return step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

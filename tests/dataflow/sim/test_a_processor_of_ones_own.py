@@ -1,0 +1,107 @@
+"""A processor of one's own may generate, drop and delay watermarks; an old one that ignores their keys may not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dataflow.sim.flows import count, marks, outcome, recorded, results, rows, source
+from wmlab import dataflow as flow
+from wmlab.core.errors import ScenarioError
+from wmlab.core.values import Problems
+
+Made = tuple[Any, list[Any]]
+MOMENTS = range(0, 400, 20)
+TWO_KEYS = {"columns": ["t", "u"], "times": [flow.EventTime("t"), flow.EventTime("u", key=1)]}
+
+
+def forwarding(state: Any, item: Any) -> Made:
+    return state, [item]
+
+
+def generating(highest: Any, item: Any) -> Made:
+    """A lag of 30 behind the highest time, every second time only."""
+    if isinstance(item, flow.Watermark):
+        return highest, []
+    mark = item["t"] - 30
+    return (mark, [flow.Watermark(0, mark), item]) if mark > highest + 20 else (highest, [item])
+
+
+def run(function: Any, times: Any = "t", **fields: Any) -> Any:
+    own = flow.Custom("own", function=function, **fields)
+    return recorded([source("s", MOMENTS, times=times), own, count()], ["s -> own -> count -> out"])
+
+
+def test_one_that_forwards_is_as_if_it_were_not_there() -> None:
+    plain = recorded([source("s", MOMENTS), count()], ["s -> count -> out"])
+    assert results(run(forwarding)) == results(plain) != []
+
+
+def test_it_generates_watermarks_where_the_source_has_none() -> None:
+    with pytest.raises(Problems, match="carries no watermark here"):
+        run(generating, times=())
+    generated = run(generating, times=(), keys={0: "t"}, initial=-1_000)
+    assert marks(generated, "own", "count") == list(range(-30, 351, 40))
+    assert [row["end"] for row in results(generated)] == [100, 200, 300]
+
+
+def test_it_may_count_rows_in_its_state_and_give_other_columns() -> None:
+    def numbered(state: Any, item: Any) -> Made:
+        return (state, [item]) if isinstance(item, flow.Watermark) else (state + 1, [{"t": item["t"], "n": state}])
+
+    own = flow.Custom("own", function=numbered, initial=1, columns=["t", "n"])
+    made = recorded([source("s", (0, 10, 20)), own], ["s -> own -> out"])
+    assert results(made) == [{"t": 0, "n": 1}, {"t": 10, "n": 2}, {"t": 20, "n": 3}]
+
+
+def test_a_watermark_that_is_not_above_the_one_before_fails_the_job() -> None:
+    """Rule 1: monotonicity."""
+
+    def twice(state: Any, item: Any) -> Made:
+        return state, [item, item] if isinstance(item, flow.Watermark) else [item]
+
+    failed = run(twice)
+    assert outcome(failed) == "failed"
+    (row,) = rows(failed, "executions")
+    assert row["reason"] == "own: watermark 0 of key 0 is emitted behind 0"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [([], "no state with a list of items"), ((None, [{"x": 1}]), "no row of the columns t")],
+)
+def test_what_is_no_answer_is_refused(answer: Any, message: str) -> None:
+    (row,) = rows(run(lambda state, item: answer), "executions")
+    assert (row["outcome"], message in row["reason"]) == ("failed", True)
+
+
+def test_a_key_needs_a_column_and_no_file_holds_the_function() -> None:
+    with pytest.raises(Problems, match="no column is called 'x'"):
+        run(forwarding, keys={0: "x"})
+    with pytest.raises(ScenarioError, match="'own' has a Python function as function"):
+        run(forwarding).dataflow.to_yaml()
+
+
+def two_times(offset: int, *vertices: Any) -> Any:
+    """Rows of a time t with key 0 and another one, u = t + offset, with key 1."""
+    both = source("s", (), rows=[(t, t + offset) for t in MOMENTS], **TWO_KEYS)
+    return recorded([both, *vertices], [" -> ".join(["s", *(vertex.name for vertex in vertices), "out"])])
+
+
+@pytest.mark.parametrize("vertex", [flow.LateDrop("old", "t", ignores_key=True), count("old", ignores_key=True)])
+def test_one_that_ignores_the_key_sees_values_go_back_and_fails(vertex: Any) -> None:
+    (row,) = rows(two_times(50, vertex), "executions")
+    assert (row["outcome"], row["reason"]) == ("failed", "old: watermark 20 of key 0 is emitted behind 50")
+
+
+def test_where_nobody_notices_it_drops_rows_that_are_on_time() -> None:
+    def dropped(ignores_key: bool) -> list[int]:
+        both = source("s", (), rows=[(t, t + 50) for t in MOMENTS], **TWO_KEYS)
+        old = flow.LateDrop("old", "t", ignores_key=ignores_key)
+        # Nothing behind the sink looks at watermarks, so the shipped code does not notice that they go back.
+        unseen = recorded([both, old], ["s -> old -> out"], deviations=["emission_unchecked"])
+        return [row["time"] for row in rows(unseen, "drops")]
+
+    assert dropped(ignores_key=False) == []
+    assert dropped(ignores_key=True) == list(MOMENTS)
