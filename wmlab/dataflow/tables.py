@@ -116,7 +116,9 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
     "state": table(
         *_OF_INSTANCE,
         column("at_ms", LONG, "when the size changed", unit="ms"),
-        column("buffer", TEXT, "which part: 'all', or 'left' and 'right' of a join, or 'output' that has no room"),
+        column(
+            "buffer", TEXT, "which part: 'all', or 'left' and 'right' of a join; 'visited': groups looked at so far"
+        ),
         column("size", LONG, "rows or accumulators held from then on"),
     ),
     "snapshots": table(

@@ -146,6 +146,18 @@ def test_a_processor_of_ones_own_breaks_each_rule_about_watermarks_and_is_found(
     assert checked(spark, name, rows_of(forwards, TABLES)).verdict == "ok"
 
 
+def test_the_batch_query_reads_the_time_of_each_input_from_its_own_column(spark: SparkSession) -> None:
+    columns = {"columns": ["arrival", "t", "u"], "arrival": "arrival", "ends": True}
+    vertices = [
+        flow.Source("a", rows=[[t, t, 0] for t in range(0, 300, 30)], times="t", **columns),
+        flow.Source("b", rows=[[t, 0, t] for t in range(0, 300, 50)], times="u", **columns),
+        flow.Window("w", 100, column="t", columns=["t", "u"], aggregates={"n": "count()"}),
+        flow.Sink("out"),
+    ]
+    run = flow.Dataflow("two columns", vertices=vertices, edges=["a -> w -> out", "b -> w"]).record()
+    assert checked(spark, "K10", rows_of(run, TABLES), rules_of(run.dataflow)).verdict == "ok"
+
+
 def first(rows: list[Row], number: int = 0, **where: Any) -> Row:
     return [row for row in rows if all(row[name] == value for name, value in where.items())][number]
 

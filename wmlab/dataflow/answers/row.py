@@ -116,17 +116,17 @@ class _Fate:
             sentence = f"waits on the queue from {queue['source']} to {name} since {moment(item['put_ms'])}"
             return self._fate("on queue", name, item["put_ms"], sentence)
         if name.removesuffix(FRAMES) in self.search.windows:
-            return self._in_window(name.removesuffix(FRAMES))
+            return self._in_window(name.removesuffix(FRAMES), queue["edge"])
         if name in self.search.joins:
             return self._in_join(name, queue)
         cause, what = _TAKEN.get(self.run.vertices[name]["kind"], ("gone", "made another row of it"))
         sentence = f"was taken by {name} at {moment(item['taken_ms'])}, which {what}"
         return self._fate(cause, name, item["taken_ms"], sentence)
 
-    def _in_window(self, name: str) -> Explanation:
+    def _in_window(self, name: str, edge: int) -> Explanation:
         """In the first of its windows that has not come out, or in the last one that has."""
         windows = Windows(self.search, name)
-        time = self.values[windows.columns[windows.rule.time]]
+        time = windows.time(self.values, edge)
         if isinstance(windows.rule, SessionWindow):
             ends = sorted(session.end for session in windows.open() if session.start <= time < session.end)
         else:

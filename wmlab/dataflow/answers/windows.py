@@ -7,7 +7,7 @@ Source: "Keyed watermark support", Changes to window aggregation processors; ups
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -140,8 +140,13 @@ class Windows:
         needed = self.rule.closed_by(end)
         return self.search.explanation("window", cause, self.vertex, sentence, key=self.key, needed=needed, **fields)
 
-    def _taken(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The rows that were taken and not dropped, each with the instance."""
+    def time(self, row: Mapping[str, Any], edge: int) -> int:
+        """The time of a row that came on an input edge."""
+        rule = self.rule
+        return int(row[self.columns[rule.time if isinstance(rule, SessionWindow) else rule.time_on(edge)]])
+
+    def _taken(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """The rows that were taken and not dropped, each with the instance and the input edge."""
         for instance in range(self.run.vertex(self.entry)["parallelism"]):
             dropped = Counter(drop["row"] for drop in self.search.rows("drops", self.entry, instance))
             for queue in self.run.into(self.entry, instance):
@@ -152,7 +157,7 @@ class Windows:
                     if dropped[item["row"]]:
                         dropped[item["row"]] -= 1
                     else:
-                        yield instance, read(item["row"])
+                        yield instance, queue["edge"], read(item["row"])
 
     def _results(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """The results that had left, as (clock ms, instance, row); one that went to several queues once."""
@@ -170,8 +175,8 @@ class Windows:
         """The windows that hold rows, whether they have come out or not."""
         assert not isinstance(self.rule, SessionWindow)
         held: dict[tuple[int, int], list[int]] = {}
-        for instance, row in self._taken():
-            for window in self.rule.shape.windows_of(row[self.columns[self.rule.time]]):
+        for instance, edge, row in self._taken():
+            for window in self.rule.shape.windows_of(self.time(row, edge)):
                 held.setdefault(window, []).append(instance)
         return [
             Open(start, end, self.rule.closed_by(end), len(rows), tuple(sorted(set(rows))))
@@ -182,7 +187,7 @@ class Windows:
         """The sessions of every instance and group as the model joins them, each with the number of its rows."""
         counting = replace(rule, aggregates=_COUNT)
         groups: dict[tuple[int, tuple[Any, ...]], Sessions] = {}
-        for instance, row in self._taken():
+        for instance, _, row in self._taken():
             values = tuple(row[name] for name in self.columns)
             group = instance, group_of(values, counting.group)
             groups[group] = counting.step(groups.get(group, counting.start()), RowStimulus(0, Event(values))).state

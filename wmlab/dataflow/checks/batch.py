@@ -64,7 +64,10 @@ def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
         raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
     columns = window.inputs[0]
     groups = {f"_group{n}": field(columns[place]) for n, place in enumerate(rule.group)}
-    timed = {"instance": _instance(window), "_time": field(columns[rule.time]).cast("long")}
+    time = field(columns[rule.time])
+    for edge, place in enumerate(rule.times if isinstance(rule, WindowRule) else ()):
+        time = F.when(F.col("edge") == edge, field(columns[place])).otherwise(time)
+    timed = {"instance": _instance(window), "_time": time.cast("long")}
     placed, by = _placed(rows.withColumns(timed | groups), rule, tuple(groups))
     texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
     if isinstance(rule, SessionWindow):

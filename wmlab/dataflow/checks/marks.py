@@ -102,8 +102,7 @@ def leaves_the_instance(
 
     One finding per watermark of an execution that came to its end, or behind which another one left.
     """
-    forwarding = vertices.where(F.col("kind").isin(*FORWARDING))
-    kinds = forwarding.select("stream", "vertex", F.map_keys("keys").alias("_keys"))
+    kinds = _leaving(vertices, *FORWARDING)
     sent = _let_through(coalescing, "global").join(F.broadcast(kinds), ["stream", "vertex"])
     left = put_items(items, queues).where("first and kind = 'watermark'")
     heard = left.select(*INSTANCE, F.col("key").alias("_key"), "value").distinct()
@@ -119,8 +118,7 @@ def leaves_at_once(
     One finding per watermark, behind which there was another step or the execution came to its end. Left out are
     asynchronous steps and joins, which hold rows, and instances that wrote to a queue which was full at some time.
     """
-    kinds = vertices.where(F.col("kind").isin(*FORWARDING, "custom"))
-    named = kinds.select("stream", "vertex", F.map_keys("keys").alias("_keys"))
+    named = _leaving(vertices, *FORWARDING, "custom")
     last = F.max("step").over(Window.partitionBy(*INSTANCE))
     steps = coalescing.where("level = 'global'").withColumn("_last", last)
     merged = steps.select(*INSTANCE, "step", "at_ms", "_last", F.explode("emitted").alias("_key", "value"))
@@ -142,6 +140,13 @@ def leaves_at_once(
         what="watermark {value} of key {_key}, merged by {vertex}[{instance}] at {at_ms:ms}, {late}",
         evidence=[row_of("coalescing", "vertex", "instance", "step", "at_ms", "_key as key", "value", "left_ms")],
     )
+
+
+def _leaving(vertices: DataFrame, *kinds: str) -> DataFrame:
+    """The vertices of these kinds with the keys that they hand on at once, as `_keys`; a window holds grouped times."""
+    ends = F.col("kind").isin("window", "session window")
+    keys = F.map_keys(F.map_filter("keys", lambda _, column: ~ends | (column == "end")))
+    return vertices.where(F.col("kind").isin(*kinds)).select("stream", "vertex", keys.alias("_keys"))
 
 
 def _blocked(items: DataFrame, queues: DataFrame) -> DataFrame:

@@ -38,6 +38,8 @@ class _AsyncMap(Processor[S]):
 
     capacity: int = 4
     deviations: Deviations = DESIGN
+    ignores_key: bool = False
+    """As before there were keys: every watermark takes the place of any other."""
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
@@ -128,7 +130,7 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
         """The queue with a watermark or idle message at its end, in place of one that it makes superfluous."""
         kept = state.queue
         match kept[-1:], item:
-            case ((Watermark(key),), Watermark(again)) if key == again:
+            case ((Watermark(key),), Watermark(again)) if key == again or self.ignores_key:
                 kept = kept[:-1]
             case ((Idle(),), Idle()):
                 kept = kept[:-1]
@@ -247,6 +249,8 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
         """
         if isinstance(item, Idle):
             return Reply(replace(state, idle=True))
+        if self.ignores_key:
+            item = Watermark(0, item.value)
         key, value = item.key, item.value
         progress = state.keys.get(key) or self._first(state, key)
         state = replace(state, idle=False, keys=_sorted(state.keys.put(key, progress)))

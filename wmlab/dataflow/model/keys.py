@@ -6,7 +6,8 @@
     merge         the keys of all inputs; the same key has to be on the same column. A key that only some inputs have is
                   stuck: it goes on only while all others are idle or have ended
     join          both sides keep theirs
-    window        the key of its time column, on the end of the window; it ends all other keys
+    window        the key of its time column, on the end of the window; it ends all other keys, but for those of grouped
+                  columns where it is told to keep them
     other         as its input
 
 A column that is taken twice keeps its key on the first of its copies. The author of a dataflow chooses the keys, as in
@@ -73,10 +74,14 @@ def joined(left: Keys, right: Keys, renamed: Mapping[str, str]) -> Keys:
     return tuple(sorted({**dict(left), **right_keys}.items()))
 
 
-def windowed(keys: Keys, time: str, end: str) -> Keys:
-    """After a window over column `time` whose end is in column `end`; empty if the column carries no key."""
+def windowed(keys: Keys, time: str, end: str, kept: Sequence[str] = ()) -> Keys:
+    """After a window over column `time` whose end is in column `end`, and that keeps the keys of columns `kept`.
+
+    Empty if the column carries no key.
+    """
     key = key_of(keys, time)
-    return () if key is None else ((key, end),)
+    others = ((other, column) for other, column in keys if column in kept and other != key)
+    return () if key is None else tuple(sorted([(key, end), *others]))
 
 
 def key_of(keys: Keys, column: str) -> int | None:

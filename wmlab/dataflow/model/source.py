@@ -18,10 +18,10 @@ throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `WatermarkThr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Final
+from typing import Any, Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
@@ -29,19 +29,20 @@ from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 
 class LagPolicy:
-    """A rule for the watermark of one partition, whose state is a time; here it is what others set the state to."""
+    """A rule for the watermark of one partition, whose state is mostly a time; here it is what others set it to."""
 
-    def start(self) -> int | None:
+    def start(self) -> Any:
         """The state before any event."""
         return None
 
-    def report(self, state: int | None, time: int) -> int | None:  # noqa: ARG002
+    def report(self, state: Any, time: int) -> Any:  # noqa: ARG002
         """The state after an event of this time."""
         return state
 
-    def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
+    def current(self, state: Any, now_ms: int) -> int | None:  # noqa: ARG002
         """The watermark at clock time `now_ms`; None: none yet."""
-        return state
+        mark: int | None = state
+        return mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,26 @@ class FixedLag(LagPolicy):
             return state
         mark = time - self.lag
         return mark if state is None or mark > state else state
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLag(LagPolicy):
+    """A rule of one's own: `function(memory, time)` gives the next memory (None at first) and the watermark, or None.
+
+    `lag` is taken off the watermark. The state is the pair of both. Source: upstream class `WatermarkPolicy`.
+    """
+
+    function: Callable[[Any, int], tuple[Any, int | None]]
+    lag: int = 0
+
+    def report(self, state: Any, time: int) -> Any:
+        """What the function says of an event of this time."""
+        memory, mark = self.function(None if state is None else state[0], time)
+        return memory, None if mark is None else mark - self.lag
+
+    def current(self, state: Any, now_ms: int) -> int | None:  # noqa: ARG002
+        """The last watermark that it gave."""
+        return None if state is None else state[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +145,7 @@ EVERY_TIME = Frames(1)
 class Partition:
     """One partition: the state of its policy, its watermark (`MIN`: none yet), and when it is idle (None: never)."""
 
-    policy: int | None
+    policy: Any
     mark: int
     deadline_ms: int | None
 

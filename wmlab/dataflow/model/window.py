@@ -22,6 +22,10 @@ With two stages, the first sends each frame on when a watermark has passed it, a
 windows. Between them go rows (frame end, group..., accumulators...). A partial result belongs to the frame that ends at
 or after its own end, so stages of different slides still work together. The results are those of one stage.
 
+Of another grouped column with a watermark key of its own the key can go on, as the text describes and rejects: after
+each watermark the lowest of the received one and of the times in all groups that are held. All groups are looked at
+each time, `visited` counts them.
+
 In a session window rows of a group belong together as long as no gap of `timeout` lies between them. A row at t is the
 interval [t, t + timeout). Intervals of a group that overlap are one session; those that only touch are two. One row can
 join two sessions. A row below the last watermark is late. A session that ends exactly at the watermark stays, other
@@ -91,10 +95,16 @@ class WindowShape:
 
 @dataclass(frozen=True, slots=True)
 class FrameStore:
-    """Accumulators by frame and group, and the end of the next window."""
+    """Accumulators by frame and group, and the end of the next window.
+
+    Of grouped times by key: the watermark that was `received` and the one that was `sent`; `visited` groups so far.
+    """
 
     frames: FrozenMap[int, Groups] = field(default_factory=FrozenMap)
     next: int = MIN
+    received: FrozenMap[int, int] = field(default_factory=FrozenMap)
+    sent: FrozenMap[int, int] = field(default_factory=FrozenMap)
+    visited: int = 0
 
     def added(self, frame: int, group: Values, accumulators: Accumulators, combine: Combine) -> FrameStore:
         """With accumulators added to those of a group in a frame."""
@@ -178,7 +188,7 @@ class _Windowing(_Aggregation[FrameStore]):
     def _closed(self, state: FrameStore, watermark: int | None) -> tuple[FrameStore, tuple[Event, ...]]:
         if watermark is not None:
             kept = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > watermark}
-            after = FrameStore(FrozenMap(kept), self.shape.frames.higher(watermark))
+            after = replace(state, frames=FrozenMap(kept), next=self.shape.frames.higher(watermark))
             return after, self._results(state, watermark)
         last = self.shape.last_end(max(state.frames, default=MIN))
         return replace(state, frames=FrozenMap()), self._results(state, last)
@@ -222,7 +232,8 @@ class _Windowing(_Aggregation[FrameStore]):
         """
         higher = self.shape.frames.higher
         start = min(store.next for store in snapshots)
-        store = FrameStore(next=start if start == MIN else higher(start - 1))
+        received = {key: min(s.received.get(key, MIN) for s in snapshots) for key in snapshots[0].received}
+        store = FrameStore(next=start if start == MIN else higher(start - 1), received=FrozenMap(received))
         for frame, groups in sorted(snapshots[0].frames.items()):
             moved = higher(frame - 1)
             if self.shape.last_end(moved) < store.next:
@@ -234,14 +245,46 @@ class _Windowing(_Aggregation[FrameStore]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window(_Windowing):
-    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group."""
+    """Windows over the time in column `time`; `group` are the columns of the grouping key, none for one group.
+
+    `times` has the column of the time on each input edge, where they differ; `grouped` has of every key that goes on
+    with a column of the group the place of that column in it.
+    Source: "Keyed watermark support", Changes to window aggregation processors.
+    """
 
     time: int
     group: tuple[int, ...] = ()
+    times: tuple[int, ...] = ()
+    grouped: tuple[tuple[int, int], ...] = ()
+
+    def time_on(self, edge: int) -> int:
+        """The column of the time on an input edge."""
+        return self.times[edge] if self.times else self.time
+
+    def watermark(self, state: FrameStore, watermark: Watermark) -> Reply[FrameStore]:
+        """As all windows do; grouped times follow."""
+        if not self.grouped:
+            return super(_Windowing, self).watermark(state, watermark)
+        if any(key == watermark.key for key, _ in self.grouped):
+            reply = Reply(replace(state, received=state.received.put(watermark.key, watermark.value)))
+        else:
+            reply = super(_Windowing, self).watermark(state, watermark)
+        state, out = reply.state, list(reply.out)
+        held = [group for groups in state.frames.values() for group in groups]
+        for key, place in self.grouped:
+            if key in state.received:
+                times = (time for group in held if type(time := group[place]) is int)
+                lowest = min(times, default=MAX)
+                due = min(lowest, state.received[key])
+                state = replace(state, visited=state.visited + len(held))
+                if due > state.sent.get(key, MIN):
+                    state = replace(state, sent=state.sent.put(key, due))
+                    out.append(Watermark(key, due))
+        return Reply(state, tuple(out))
 
     def row(self, state: FrameStore, edge: int, event: Event) -> Reply[FrameStore]:
         """It goes into its frame. Raises `JobFailedError` at the state limit."""
-        time = time_of(event.values, self.time)
+        time = time_of(event.values, self.time_on(edge))
         frame = self.shape.frames.higher(time)
         if frame < state.next:
             limit = state.next - self.shape.slide

@@ -56,8 +56,8 @@ OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(mo
 """The deviations of the implementation that can be switched on one by one."""
 
 
-_FUNCTIONS: Final = ("function", "where")
-"""The fields of vertices that can hold Python functions."""
+_FUNCTIONS: Final = ("function", "where", "policy")
+"""The fields of vertices and their times that can hold Python functions."""
 
 
 def _options(offered: object) -> object:
@@ -147,7 +147,8 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def to_yaml(self) -> str:
         """The dataflow as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
         for vertex in self.vertices:
-            held = [name for name in _FUNCTIONS if is_function(getattr(vertex, name, None))]
+            parts = (vertex, *getattr(vertex, "times", ()))
+            held = [name for name in _FUNCTIONS for part in parts if is_function(getattr(part, name, None))]
             if held:
                 raise ScenarioError(
                     f"{vertex.name!r} has a Python function as {held[0]}, which no file can hold.",
@@ -192,10 +193,7 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
             remedy="ask a recording that Dataflow.record made.",
         )
     if stand_ins:
-        scenario["vertices"] = [
-            {n: _stand_in if n in _FUNCTIONS and str(v).startswith("function ") else v for n, v in vertex.items()}
-            for vertex in scenario["vertices"]
-        ]
+        scenario["vertices"] = _with_stand_ins(scenario["vertices"])
     try:
         return TypeAdapter(made).validate_python(scenario)
     except (ValidationError, Problems):
@@ -203,6 +201,17 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
             f"the dataflow of {recording.name!r} has Python functions, which a recording does not keep.",
             remedy="keep the dataflow itself, or write its functions as expressions.",
         ) from None
+
+
+def _with_stand_ins(given: Any) -> Any:
+    if isinstance(given, list):
+        return [_with_stand_ins(entry) for entry in given]
+    if not isinstance(given, dict):
+        return given
+    return {
+        name: _stand_in if name in _FUNCTIONS and str(entry).startswith("function ") else _with_stand_ins(entry)
+        for name, entry in given.items()
+    }
 
 
 def _stand_in(row: dict[str, Any]) -> dict[str, Any]:

@@ -208,7 +208,8 @@ class _Planning:
             case Window() | SessionWindow():
                 self._require_groups(vertex, given)
                 columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
-                return Output(columns, windowed(given.keys, vertex.column, RESULT_TIMES[1]))
+                kept = vertex.by if isinstance(vertex, Window) and vertex.grouped_times else ()
+                return Output(columns, windowed(given.keys, vertex.column, RESULT_TIMES[1], kept))
             case StatefulMap():
                 self._require_groups(vertex, given)
                 for name in (name for name in vertex.aggregates if name in given.columns):
@@ -227,13 +228,26 @@ class _Planning:
                 theirs, ours = ", ".join(output.columns), ", ".join(first.columns)
                 self._note((), f"{other!r} brings {theirs}, but {name!r} brings {ours}; give them the same columns")
                 return None
-        together = merged([output.keys for _, output in self.inputs])
+        together = merged(list(self._keys_of_inputs(first.columns)))
         for number, key, column, before in together.conflicts:
             message = f"key {key} is of {before!r} and, from {self.inputs[number][0]!r}, of {column!r}; "
             self._note((), message + "the same field needs the same key on all inputs, and others another")
         for key, without in together.stuck:
             self.stuck.append((self.vertex.name, key, tuple(self.inputs[number][0] for number in without)))
         return Output(first.columns, together.keys)
+
+    def _keys_of_inputs(self, columns: tuple[str, ...]) -> Iterator[Keys]:
+        """The keys of each input; a window reads the time of each input as that of the first."""
+        times = self.vertex.columns if isinstance(self.vertex, Window) else ()
+        if times and len(times) != len(self.inputs):
+            self._note(("columns",), f"needs one column for each of {len(self.inputs)} inputs (got {len(times)})")
+        for number, (_, output) in enumerate(self.inputs):
+            mine = times[number] if number < len(times) else None
+            if mine is not None:
+                self.problems += _unknown((*self.location, "columns", number), mine, columns)
+            yield tuple(
+                (key, times[0] if mine is not None and column == mine else column) for key, column in output.keys
+            )
 
     def _selected(self, vertex: Map | FlatMap | AsyncMap, given: Output) -> Output:
         if vertex.select is None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.values import Ms, Name, Period, Problem, tagged, value
-from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Key, Rows
+from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
 from wmlab.dataflow.scenario.vertices import Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -30,14 +30,16 @@ class EventTime:
     """The column that carries watermark key `key`, and how the watermark follows it.
 
     `lag`: the highest time seen so far less `lag_ms`. `real_time`: the clock less `lag_ms`, whatever was seen.
-    `lower_bound`: the lower bound that a recorded Pravega stream promised its readers, less `lag_ms`.
+    `lower_bound`: the lower bound that a recorded Pravega stream promised its readers, less `lag_ms`. A function of
+    one's own, `policy(memory, time)`, is asked for every row of a partition; it returns the next memory, which is None
+    at first, and the watermark of the partition or None, and must be pure; `lag_ms` is taken off.
     Source: upstream class `WatermarkPolicy`; "Stream-to-stream join", on lag.
     """
 
     column: Column
     _: KW_ONLY
     key: Key = 0
-    policy: Literal["lag", "real_time", "lower_bound"] = "lag"
+    policy: Literal["lag", "real_time", "lower_bound"] | Function = "lag"
     lag_ms: Ms = 0
 
 

@@ -139,7 +139,10 @@ class AsyncMap(Vertex):
     """As `Map`, by a call that takes time: at most `capacity` at once, each as long as `latency` draws.
 
     `ordered` hands results on in the order of the rows, otherwise as they come. A `function` may return a dict, a list
-    of dicts, or None for no row. Source: upstream classes `AsyncTransformUsingServiceOrderedP`, `...UnorderedP`.
+    of dicts, or None for no row. With `ignores_key` it is one from before there were keys: ordered, the last watermark
+    on its queue is replaced whatever its key is; unordered, all watermarks count as one sequence, that of key 0.
+    Source: upstream classes `AsyncTransformUsingServiceOrderedP`, `...UnorderedP`; "Keyed watermark support", Changes
+    to async-transform processor.
     """
 
     name: Name
@@ -148,6 +151,7 @@ class AsyncMap(Vertex):
     function: Function | None = None
     columns: Columns = ()
     ordered: bool = True
+    ignores_key: bool = False
     capacity: Size = 4
     latency: Delay = Fixed(10)
     parallelism: Copies = 1
@@ -229,7 +233,11 @@ class Window(Vertex):
     `end`, those of `by`, and the aggregates; the key goes on to `end`. `limit` is the most accumulators it may hold
     (None: any number), one per frame and group. With two `stages` the first collects frames where the rows are, the
     second combines them per group. `ignores_key` is as in `LateDrop`.
-    Source: upstream class `SlidingWindowP`.
+
+    `columns` has the time on each input, in their order, where it is not the same column on all; it begins with
+    `column`. With `grouped_times` the keys of columns in `by` go on too: after each watermark at the lowest time among
+    all groups that are held, which the text describes and rejects because all groups have to be looked at every time.
+    Source: upstream class `SlidingWindowP`; "Keyed watermark support", Changes to window aggregation processors.
     """
 
     name: Name
@@ -242,6 +250,8 @@ class Window(Vertex):
     stages: Literal[1, 2] = 1
     limit: Size | None = None
     ignores_key: bool = False
+    columns: Columns = ()
+    grouped_times: bool = False
     parallelism: Copies = 1
     turn_ms: Ms = 0
 
@@ -254,6 +264,10 @@ class Window(Vertex):
         if self.size_ms % self.step_ms:
             message = f"must divide size_ms, {self.size_ms}, without a rest (got {self.slide_ms})"
             yield Problem(("slide_ms",), message)
+        if self.columns and self.columns[0] != self.column:
+            yield Problem(("columns",), f"must begin with column, {self.column!r} (got {self.columns[0]!r})")
+        if self.grouped_times and self.stages == 2:
+            yield Problem(("grouped_times",), "needs the groups in one place; use one stage")
         yield from _result_problems(self.by, self.aggregates)
 
 

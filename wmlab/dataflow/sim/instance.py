@@ -16,6 +16,7 @@ from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Answer, Call
 from wmlab.dataflow.model.tasklet import Phase, Tasklet, Turn
+from wmlab.dataflow.model.window import FrameStore
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.party import Party, Queue, described
@@ -209,6 +210,8 @@ class Instance(Party):
         sizes = {"all": self.runtime.processor.size(state)}
         if isinstance(state, JoinState):
             sizes |= {"left": len(state.buffers[0]), "right": len(state.buffers[1])}
+        if isinstance(state, FrameStore) and state.visited:
+            sizes["visited"] = state.visited
         if sizes != self._sizes:
             for buffer, size in sizes.items():
                 if size != self._sizes.get(buffer, 0):

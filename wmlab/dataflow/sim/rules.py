@@ -10,7 +10,7 @@ Source: "Keyed watermark support", WM generation; "Stream-to-stream join", time 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from wmlab.core.errors import ScenarioError
@@ -24,6 +24,7 @@ from wmlab.dataflow.model.source import (
     EventTimeMapper,
     FixedLag,
     LagPolicy,
+    OwnLag,
     RealTimeLag,
     pipeline_frame_ms,
     sql_frame_ms,
@@ -104,6 +105,8 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
 
 
 def _policy(time: EventTime) -> LagPolicy:
+    if callable(time.policy):
+        return OwnLag(time.policy, time.lag_ms)
     if time.policy == "real_time":
         return RealTimeLag(time.lag_ms)
     return LagPolicy() if time.policy == "lower_bound" else FixedLag(time.lag_ms)
@@ -127,7 +130,7 @@ def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate)
             return Transform.filter(lambda values: gate() and bool(keeps(values)))
         case AsyncMap():
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
-            return kind(capacity=vertex.capacity, deviations=rules)
+            return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
         case Custom():
             return CustomRule(_items_of(vertex, given, node.output), vertex.initial)
         case LateDrop():
@@ -136,10 +139,7 @@ def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate)
         case StatefulMap():
             return _stateful(vertex, given, rules)
         case Window():
-            shape = WindowShape(vertex.size_ms, vertex.step_ms)
-            rule = WindowRule(shape=shape, limit=vertex.limit, deviations=rules, **_grouping(vertex, given))
-            rule = replace(rule, ignores_key=vertex.ignores_key)
-            return rule if node.stage is None else in_two_stages(rule)[node.stage - 1]
+            return _window(node, given, rules)
         case SessionWindow():
             return SessionRule(timeout=vertex.timeout_ms, **_grouping(vertex, given))
         case Join():
@@ -157,6 +157,22 @@ def _stateful(vertex: StatefulMap, given: Output, rules: Deviations) -> Stateful
 
     initial = model.created(aggregates)
     return StatefulRule(on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping)
+
+
+def _window(node: Node, given: Output, rules: Deviations) -> Processor[Any]:
+    """The window of a node, or the stage of one."""
+    vertex = node.vertex
+    grouped = tuple((key, vertex.by.index(column)) for key, column in node.output.keys if column in vertex.by)
+    rule = WindowRule(
+        shape=WindowShape(vertex.size_ms, vertex.step_ms),
+        limit=vertex.limit,
+        deviations=rules,
+        ignores_key=vertex.ignores_key,
+        times=tuple(map(given.columns.index, vertex.columns)),
+        grouped=grouped,
+        **_grouping(vertex, given),
+    )
+    return rule if node.stage is None else in_two_stages(rule)[node.stage - 1]
 
 
 def _grouping(vertex: StatefulMap | Window | SessionWindow, given: Output) -> dict[str, Any]:

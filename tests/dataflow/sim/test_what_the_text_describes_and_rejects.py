@@ -1,0 +1,150 @@
+"""A time per input of a window, watermarks of grouped times, calls that ignore keys, and a lag policy of one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.dataflow.sim.flows import count, marks, queue_between, recorded, results, rows, source
+from wmlab import dataflow as flow
+from wmlab.core.errors import ScenarioError
+from wmlab.core.values import Problems
+from wmlab.dataflow.answers.explain import explain
+from wmlab.dataflow.model.items import Watermark
+from wmlab.dataflow.model.source import EventTimeMapper, OwnLag
+
+T_AND_U = {"columns": ["t", "u"], "idle_timeout_ms": 50}
+ORDERED = source("a", (), rows=[(t, -1) for t in range(0, 300, 30)], **T_AND_U)
+DELIVERED = source("b", (), rows=[(t, t + 5) for t in range(0, 300, 60)], **(T_AND_U | {"times": "u"}))
+
+
+def both(**fields: Any) -> Any:
+    return recorded([ORDERED, DELIVERED, count(**fields)], ["a -> count -> out", "b -> count"])
+
+
+def test_a_window_reads_the_time_of_each_input_from_its_own_column() -> None:
+    run = both(columns=["t", "u"])
+    inputs = [t for t, _ in ORDERED.rows] + [u for _, u in DELIVERED.rows]
+    assert results(run) == [
+        {"start": start, "end": start + 100, "n": sum(start <= time < start + 100 for time in inputs)}
+        for start in (0, 100)
+    ]
+    assert rows(run, "drops") == []
+    waiting = explain(run, row={"t": 240, "u": 245}, at_ms=9_000)
+    assert "the window from 200 ms to 300 ms" in waiting.sentence
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([], "key 0 is of 't' and, from 'b', of 'u'"),
+        (["t"], "needs one column for each of 2 inputs"),
+        (["t", "x"], "no column is called 'x'"),
+        (["u", "t"], "must begin with column, 't'"),
+    ],
+)
+def test_the_columns_of_a_window_fit_its_inputs(columns: list[str], message: str) -> None:
+    with pytest.raises(Problems, match=message):
+        both(columns=columns)
+
+
+def grouped(**fields: Any) -> Any:
+    """Rows of two times, u being up to 90 before t; the window counts by u."""
+    pairs = [(t, t - 30 * (n % 4)) for n, t in enumerate(range(0, 900, 20))]
+    times = [flow.EventTime("t"), flow.EventTime("u", key=1, lag_ms=90)]
+    reads = source("s", (), rows=pairs, columns=["t", "u"], times=times)
+    return recorded([reads, count(by="u", **fields)], ["s -> count -> out"])
+
+
+def test_grouped_times_go_on_at_the_lowest_of_all_groups_that_are_held() -> None:
+    run = grouped(grouped_times=True)
+    assert rows(run, "vertices", vertex="count")[0]["keys"] == [(0, "end"), (1, "u")]
+    promised, seen = -1_000, 0
+    for item in queue_between(run, "count", "out"):
+        if item["kind"] == "event":
+            assert int(item["row"].split('"u": ')[1].split(",")[0].rstrip("}")) >= promised
+            seen += promised > -1_000
+        elif item["key"] == 1:
+            promised = item["value"]
+    assert seen > 20
+    # Nothing waits longer than for the groups of the last window, which is still open.
+    assert marks(run, "count", "out", key=1)[-1] == min(
+        t - 30 * (n % 4) for n, t in enumerate(range(0, 900, 20)) if t >= 800
+    )
+
+
+def test_grouped_times_cost_a_look_at_every_group() -> None:
+    visited = [row["size"] for row in rows(grouped(grouped_times=True), "state", buffer="visited")]
+    assert visited == sorted(visited)
+    assert visited[-1] > 100
+    without = grouped()
+    assert rows(without, "state", buffer="visited") == []
+    assert marks(without, "count", "out", key=1) == []
+    assert rows(without, "vertices", vertex="count")[0]["keys"] == [(0, "end")]
+
+
+def test_grouped_times_need_the_groups_in_one_place() -> None:
+    with pytest.raises(Problems, match="needs the groups in one place"):
+        count(by="u", grouped_times=True, stages=2)
+
+
+def called(**fields: Any) -> Any:
+    """Two rows with two times, whose calls take long, so that watermarks of both keys wait behind them."""
+    reads = source(
+        "s",
+        (),
+        rows=[(0, 500), (10, 510), (900, 1_400)],
+        columns=["t", "u"],
+        times=[flow.EventTime("t"), flow.EventTime("u", key=1)],
+    )
+    calls = flow.AsyncMap("call", latency=flow.Fixed(300), **fields)
+    run = recorded([reads, calls], ["s -> call -> out"])
+    return {key: marks(run, "call", "out", key=key) for key in (0, 1)}
+
+
+def test_ordered_calls_that_ignore_keys_lose_the_watermark_of_the_other_key() -> None:
+    assert called() == {0: [0, 10, 900], 1: [500, 510, 1_400]}
+    assert called(ignores_key=True) == {0: [0, 900], 1: [500, 510, 1_400]}
+
+
+def test_unordered_calls_that_ignore_keys_promise_the_one_time_for_the_other() -> None:
+    assert called(ordered=False) == {0: [0, 10, 900], 1: [500, 510, 1_400]}
+    assert called(ordered=False, ignores_key=True) == {0: [0, 500, 510, 900, 1_400], 1: []}
+
+
+def slowest_so_far(memory: Any, time: int) -> tuple[Any, int | None]:
+    """Behind the highest time by the largest step back so far; nothing before the third row."""
+    highest, back, number = memory or (time, 0, 0)
+    highest, back = max(highest, time), max(back, highest - time)
+    return (highest, back, number + 1), highest - back if number >= 2 else None
+
+
+TIMES = [0, 100, 70, 200, 150, 300, 400]
+
+
+def with_own_policy(**fields: Any) -> flow.Source:
+    times = [flow.EventTime("t", policy=slowest_so_far, **fields)]
+    return flow.Source("s", columns=["t"], rows=[[t] for t in TIMES], times=times)
+
+
+def test_a_lag_policy_of_ones_own_is_asked_for_every_row() -> None:
+    assert marks(recorded([with_own_policy()], ["s -> out"]), "s", "out") == [70, 170, 250, 350]
+    assert marks(recorded([with_own_policy(lag_ms=20)], ["s -> out"]), "s", "out") == [50, 150, 230, 330]
+
+
+def test_each_partition_has_a_memory_of_its_own() -> None:
+    mapper = EventTimeMapper(policy=OwnLag(lambda memory, time: ((memory or 0) + 1, time - (memory or 0))))
+    state = mapper.start(2)
+    for partition, time in [(0, 10), (0, 20), (1, 30), (1, 40)]:
+        state, items = mapper._reported(state, partition, time, 0)
+    assert (state.marks(), items) == ((19, 39), ())
+    assert mapper.event(mapper.start(1), flow.Watermark, partition=0, time=5, now_ms=0)[1][0] == Watermark(0, 5)
+
+
+def test_no_file_holds_a_policy_of_ones_own_but_a_recording_of_it_can_be_asked() -> None:
+    run = recorded([with_own_policy(), count()], ["s -> count -> out"])
+    with pytest.raises(ScenarioError, match="'s' has a Python function as policy"):
+        flow.Dataflow("d", vertices=[with_own_policy(), flow.Sink("out")], edges=["s -> out"]).to_yaml()
+    assert "slowest_so_far" in str(run.scenario)
+    assert explain(run, window=(300, 400), at_ms=9_000).cause == "waiting"
