@@ -21,9 +21,10 @@ from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from wmlab.core.recording import Recording
+from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, tagged, value
 from wmlab.progress.model.identifiers import assign_origins
@@ -141,7 +142,7 @@ class Source:
     flush_every_ms: Period | None = 1_000
     stamp: Literal["event_time", "ingestion_time"] = "event_time"
     allowed_lateness_ms: Ms = 0
-    stamped: Literal["source", "filter"] = "source"
+    stamped: Option[Literal["source", "filter"]] = UNSET
     keys: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 1
     operators: tuple[Operator, ...] = ()
 
@@ -188,7 +189,7 @@ class Aggregate:
     size_ms: Period
     _: KW_ONLY
     slide_ms: Period | None = None
-    trigger: Literal["strict", "exact"] = "strict"
+    trigger: Option[Literal["strict", "exact"]] = UNSET
     emit_lag_ms: Ms = 0
     forget_fired: bool = False
 
@@ -209,8 +210,8 @@ class Join:
     _: KW_ONLY
     slide_ms: Period | None = None
     left: tuple[Name, ...] = ()
-    carries: Literal["start", "largest"] = "start"
-    trigger: Literal["strict", "exact"] = "strict"
+    carries: Option[Literal["start", "largest"]] = UNSET
+    trigger: Option[Literal["strict", "exact"]] = UNSET
     emit_lag_ms: Ms = 0
     forget_fired: bool = False
 
@@ -431,8 +432,9 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     `duration_ms` is how long the sources receive records, in simulated time; then they end, the workers finish what
     they have, and `flush_at_end` fires the windows that are left. `start_ms` is the clock at the start, zero or, for a
     real trace, a moment in milliseconds since 1970. `chunk_base` is 0 as documented or 1 as in the engine; `complete`
-    and `local` are the rules of the trackers. All randomness comes from `seed`: the same scenario always gives the same
-    recording.
+    and `local` are the rules of the trackers. `rules` sets all options in which the design, the implementation and
+    sound rules differ, unless a part sets them itself; `options` shows what is in effect. All randomness comes from
+    `seed`: the same scenario always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
@@ -443,9 +445,10 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     duration_ms: Period
     start_ms: Annotated[int, Field(ge=0, strict=True)] = 0
     flush_at_end: bool = True
-    chunk_base: Literal[0, 1] = 0
-    complete: Literal["set", "count", "literal", "balance"] = "set"
-    local: Literal["running_max", "head", "literal"] = "running_max"
+    rules: Rules = "sound"
+    chunk_base: Option[Literal[0, 1]] = UNSET
+    complete: Option[Literal["set", "count", "literal", "balance"]] = UNSET
+    local: Option[Literal["running_max", "head", "literal"]] = UNSET
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
 
     def __post_init__(self) -> None:
@@ -459,9 +462,22 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
             ("workers", f"{self.workers.count}, {self.workers.service_mean_ms:g} ms a buffer ({self.workers.service})"),
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
             ("duration", f"{self.duration_ms:,} ms, seed {self.seed}"),
+            *([("rules", self.rules)] if self.rules != "sound" else []),
         ]
         cells = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
+
+
+ProgressScenario.rule_table = {
+    ProgressScenario: {
+        "chunk_base": (0, 1, 0),
+        "complete": ("literal", "balance", "set"),
+        "local": ("literal", "head", "running_max"),
+    },
+    Source: {"stamped": ("source", "filter", "source")},
+    Aggregate: {"trigger": ("exact", "strict", "strict")},
+    Join: {"carries": ("largest", "start", "start"), "trigger": ("exact", "strict", "strict")},
+}
 
 
 def _summary(query: Query) -> str:
@@ -506,7 +522,11 @@ def _emits(scenario: ProgressScenario, name: str) -> bool:
 
 def rules_of(recording: Recording) -> ProgressRules | None:
     """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
-    told = recording.scenario
-    if told is None:
+    if recording.scenario is None:
         return None
-    return ProgressRules(**{name: told[name] for name in ("chunk_base", "complete", "local") if name in told})
+    return tracker_rules(TypeAdapter(ProgressScenario).validate_python(recording.scenario).resolved)
+
+
+def tracker_rules(scenario: ProgressScenario) -> ProgressRules:
+    """The rules of the trackers in a scenario that is resolved."""
+    return ProgressRules(chunk_base=scenario.chunk_base, complete=scenario.complete, local=scenario.local)

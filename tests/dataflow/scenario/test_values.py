@@ -105,10 +105,10 @@ def test_numpy_scalars_are_values() -> None:
 
 
 def test_the_rules_are_those_of_the_mode_or_the_named_ones() -> None:
-    assert joined().rules == DESIGN
-    assert joined(mode="hz").rules == SHIPPED
+    assert joined().deviations_on == DESIGN
+    assert joined(mode="hz").deviations_on == SHIPPED
     named = joined(deviations=["idle_repeated"])
-    assert named.rules == Deviations(idle_repeated=True)
+    assert named.deviations_on == Deviations(idle_repeated=True)
     assert joined(deviations=Deviations(idle_repeated=True)) == named
     with pytest.raises(Problems, match="is no deviation; there are: watermark_wakes_one_key, "):
         joined(deviations=["none such"])
@@ -294,3 +294,19 @@ def test_values_are_frozen_and_vertices_are_found_by_name() -> None:
     assert joined().vertex("join") == flow.Join("join", BOUNDED)
     with pytest.raises(ScenarioError, match="no vertex is called 'none'"):
         joined().vertex("none")
+
+
+@pytest.mark.parametrize(
+    ("rules", "options", "on"),
+    [
+        ("design", {"mode": "design", "vertices[2].emit": "buffer"}, DESIGN),
+        ("implementation", {"mode": "hz", "vertices[2].emit": "state"}, SHIPPED),
+        ("sound", {"mode": "design", "vertices[2].emit": "state"}, DESIGN),
+    ],
+)
+def test_rules_choose_the_mode_and_the_output_of_joins(rules, options, on) -> None:
+    written = joined(rules=rules)
+    assert written.options == options
+    assert written.deviations_on == on
+    assert flow.Dataflow.from_yaml(written.resolved.to_yaml()) == written.resolved
+    assert joined(rules=rules, mode="hz").deviations_on == SHIPPED

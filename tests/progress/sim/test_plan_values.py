@@ -8,6 +8,7 @@ import pytest
 
 from tests.progress.sim.plans import query, scenario, source
 from wmlab.core.values import Problems
+from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.recording import PlanScenario
 from wmlab.progress.scenario import (
     Aggregate,
@@ -27,6 +28,7 @@ from wmlab.progress.scenario import (
     Source,
     StallWorker,
     origins_of,
+    rules_of,
 )
 
 FULL = scenario(
@@ -124,3 +126,23 @@ def test_mistakes_across_parts_are_gathered() -> None:
         "script[0].source",
         "script[1].worker",
     ]
+
+
+@pytest.mark.parametrize("rules", ["design", "implementation", "sound"])
+def test_rules_set_what_nobody_has_set(rules) -> None:
+    written = FULL.replace(rules=rules)
+    assert (written.options["local"], written.options["chunk_base"]) == ("head", 1)
+    assert written.options["complete"] == {"design": "literal", "implementation": "balance", "sound": "set"}[rules]
+    assert written.options["queries[0].window.carries"] == ("largest" if rules == "design" else "start")
+    assert written.options["queries[0].sources[1].stamped"] == "filter"
+    assert PlanScenario.from_yaml(written.resolved.to_yaml()) == written.resolved
+
+
+def test_a_run_follows_the_rules_and_checks_and_answers_know_them() -> None:
+    plan = scenario(rules="implementation", duration_ms=3_000)
+    named = plan.replace(rules="sound", chunk_base=1, complete="balance", local="head")
+    sources = [source("a", stamped="filter"), source("b", stamped="filter")]
+    runs = [plan.record(), named.replace(queries=[query(*sources)]).record()]
+    assert runs[0].table("buffers") == runs[1].table("buffers")
+    assert rules_of(runs[0]) == rules_of(runs[1]) == ProgressRules(chunk_base=1, complete="balance", local="head")
+    assert "chunk_base" not in (runs[0].scenario or {})

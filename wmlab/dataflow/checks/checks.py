@@ -135,4 +135,4 @@ def coalesced(recording: Recording, spark: SparkSession) -> DataFrame:
     """
     dataflow = dataflow_of(recording, DataflowScenario, stand_ins=True)
     tables = [recording.spark(spark, name) for name in ("items", "queues", "coalescing")]
-    return merging.coalesced(*tables, deviations=dataflow.rules)
+    return merging.coalesced(*tables, deviations=dataflow.deviations_on)

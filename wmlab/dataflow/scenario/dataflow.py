@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.recording import Recording
+from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import Period, Problem, Problems, plain, value
 from wmlab.dataflow.model import processor as model
@@ -72,7 +73,7 @@ def _known_option(name: str) -> str:
     return name
 
 
-Option = Annotated[str, BeforeValidator(_known_option)]
+Deviation = Annotated[str, BeforeValidator(_known_option)]
 
 
 @value
@@ -80,19 +81,21 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     """Vertices, the edges between them, and what goes wrong.
 
     `mode` is `design`, as the documents have it, or `hz`, as the shipped code does; `deviations` replaces it by the
-    named differences. `guarantee` says what a restart keeps, snapshots are taken every `snapshot_every_ms`. A queue
-    holds `queue_size` items, then its producer waits. Every turn of an instance begins up to `jitter_ms` after there
-    is something to do, drawn from `seed`; with 0 those that can run do so in a random order. `duration_ms` is
-    simulated time after `start_ms`, zero or, for a real trace, a moment in milliseconds since 1970. The same dataflow
-    always gives the same recording.
+    named differences. `rules` sets the mode and whatever else differs between the design, the implementation and sound
+    rules, unless a part sets it itself; `options` shows what is in effect. `guarantee` says what a restart keeps,
+    snapshots are taken every `snapshot_every_ms`. A queue holds `queue_size` items, then its producer waits. Every turn
+    of an instance begins up to `jitter_ms` after there is something to do, drawn from `seed`; with 0 those that can run
+    do so in a random order. `duration_ms` is simulated time after `start_ms`, zero or, for a real trace, a moment in
+    milliseconds since 1970. The same dataflow always gives the same recording.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     _: dataclasses.KW_ONLY
     vertices: Annotated[tuple[Vertex, ...], Field(min_length=1, max_length=10_000)]
     edges: Edges
-    mode: Literal["design", "hz"] = "design"
-    deviations: Annotated[tuple[Option, ...] | None, BeforeValidator(_options)] = None
+    rules: Rules = "sound"
+    mode: Option[Literal["design", "hz"]] = UNSET
+    deviations: Annotated[tuple[Deviation, ...] | None, BeforeValidator(_options)] = None
     guarantee: Literal["none", "at_least_once", "exactly_once"] = "none"
     snapshot_every_ms: Period | None = None
     faults: tuple[Fault, ...] = ()
@@ -117,10 +120,10 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         return plan(self.vertices, self.edges)
 
     @property
-    def rules(self) -> model.Deviations:
+    def deviations_on(self) -> model.Deviations:
         """The deviations from the design that are on."""
         if self.deviations is None:
-            return model.deviations(self.mode)
+            return model.deviations(self.resolved.mode if self.mode is UNSET else self.mode)
         return model.Deviations(**dict.fromkeys(self.deviations, True))
 
     def vertex(self, name: str) -> Any:
@@ -157,7 +160,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         return super().to_yaml()
 
     def __repr__(self) -> str:
-        rules = self.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
+        rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
         lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {self.duration_ms:,} ms)"]
         found = self.plan
         for vertex in self.vertices:
@@ -176,6 +179,11 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         return {"text/plain": repr(self), MIME: self.mermaid()}
 
+
+DataflowScenario.rule_table = {
+    DataflowScenario: {"mode": ("design", "hz", "design")},
+    Join: {"emit": ("buffer", "state", "state")},
+}
 
 T = TypeVar("T", bound=DataflowScenario)
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from wmlab.core.delays import Delay, Fixed
+from wmlab.core.rules import UNSET, Option
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, tagged, value
 from wmlab.dataflow.scenario.parts import (
     Aggregates,
@@ -307,7 +308,7 @@ class Join(Vertex):
     condition: Expression
     _: KW_ONLY
     outer: Literal["left", "right"] | None = None
-    emit: Literal["state", "buffer"] = "state"
+    emit: Option[Literal["state", "buffer"]] = UNSET
     limit: Size | None = None
     parallelism: Copies = 1
     turn_ms: Ms = 0

@@ -271,7 +271,7 @@ class Reader(Party):
         self.send(self._advance(advance, change.kind, partition))
 
     def _tick(self, now_ms: int) -> None:
-        silent = self.world.dataflow.rules.rejected_rows_silent
+        silent = self.world.dataflow.deviations_on.rejected_rows_silent
         if silent and self._rejected_ms is not None and now_ms - self._rejected_ms < self.node.vertex.poll_ms:
             return
         self.send(self._advance(lambda time, state: time.mapper.tick(state, now_ms=now_ms), "tick", None))

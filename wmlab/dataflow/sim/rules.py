@@ -81,7 +81,7 @@ def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
                 key=time.key,
                 frames=frames,
                 idle_timeout_ms=source.idle_timeout_ms or None,
-                deviations=dataflow.rules,
+                deviations=dataflow.deviations_on,
             ),
             promised=time.policy == "lower_bound",
             by_clock=time.policy == "real_time",
@@ -119,7 +119,7 @@ Gate = Callable[[], bool]
 
 def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate) -> Processor[Any]:
     """The processor of a node; `gate` closes a filter by a fault."""
-    vertex, rules = node.vertex, dataflow.rules
+    vertex, rules = node.vertex, dataflow.deviations_on
     inputs = plan.given(vertex.name)
     given = inputs[0]
     match vertex:
@@ -212,7 +212,7 @@ def _join(dataflow: DataflowScenario, vertex: Join, rule: JoinRule, inputs: Sequ
         condition=meets,
         output=vertex.emit,
         limit=vertex.limit,
-        deviations=dataflow.rules,
+        deviations=dataflow.deviations_on,
     )
 
 
@@ -345,6 +345,7 @@ class DataflowRules:
 
 def rules_of(dataflow: DataflowScenario) -> DataflowRules:
     """The rules of a dataflow."""
+    dataflow = dataflow.resolved
     vertices = dataflow.vertices
     return DataflowRules(
         sources={

@@ -150,7 +150,7 @@ class Running:
             processor=processor_of(dataflow, world.plan, node, lambda: not world.swallows(node.name)),
             edges=tuple(InputEdge(sum(q.lane.link is link for q in into), link.priority) for link in links),
             guarantee=dataflow.guarantee,
-            deviations=dataflow.rules,
+            deviations=dataflow.deviations_on,
             name=node.instance(number),
         )
         return Instance(self, node, number, runtime, into, snapshots)
@@ -167,7 +167,7 @@ class DataflowWorld(Simulation):
         self, dataflow: DataflowScenario, readings: Mapping[str, Reading], *, choose: Choose | None = None
     ) -> None:
         super().__init__(start_ms=dataflow.start_ms, duration_ms=dataflow.duration_ms, seed=dataflow.seed)
-        self.dataflow = dataflow
+        self.dataflow = dataflow = dataflow.resolved
         self.plan = dataflow.plan
         self.layout = layout(dataflow)
         self.journal = Journal(common={"stream": dataflow.name, "execution": 1})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wmlab.progress.model.chunks import Completed, Finding
 from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
 from wmlab.progress.model.outputs import window_output
-from wmlab.progress.model.tracker import Progress, ProgressRules, step
+from wmlab.progress.model.tracker import Progress, step
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, JoinTables, Late, Windows
 from wmlab.progress.scenario import (
     BUILD,
@@ -28,6 +28,7 @@ from wmlab.progress.scenario import (
     Query,
     Source,
     origins_of,
+    tracker_rules,
 )
 from wmlab.progress.sim.records import CutBuffer
 from wmlab.progress.sim.steps import Chain, End, Filled, Step, Task, restamped, steps_of
@@ -124,7 +125,7 @@ class QueryRun:
         self.world = world
         self.part = part
         scenario = world.scenario
-        self.rules = ProgressRules(chunk_base=scenario.chunk_base, complete=scenario.complete, local=scenario.local)
+        self.rules = tracker_rules(scenario)
         self.origins = origins_of(part)
         self.emitters = self.origins.emitters
         self.progress = {name: Progress.start(inputs, self.rules) for name, inputs in self.origins.inputs.items()}

@@ -42,7 +42,7 @@ class PlanWorld(Simulation):
 
     def __init__(self, scenario: ProgressScenario, traces: Mapping[str, Records] | None = None) -> None:
         super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
-        self.scenario = scenario
+        self.scenario = scenario = scenario.resolved
         self.journal = Journal()
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
