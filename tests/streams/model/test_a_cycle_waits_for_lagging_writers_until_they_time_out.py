@@ -178,3 +178,15 @@ def test_after_an_end_of_known_time_the_bound_still_rises() -> None:
     end = replace(PREVIOUS, known=False)
     assert run({"a": mark(30_000)}, previous=end)[1].lagging == ("a",)
     assert run({"a": mark(30_001)}, previous=end)[1].outcome == "emitted"
+
+
+def test_with_a_first_barrier_only_writers_beyond_it_are_counted_and_the_others_are_waited_for() -> None:
+    rules = replace(RULES, first_barrier=0)
+    early = {"a": mark(-500), "b": mark(0)}
+    assert [effect.watermark.lower for effect in run(early, previous=None)[2]] == [-500]
+    state, decision, effects = run(early, previous=None, rules=rules)
+    assert (decision.previous_lower, decision.lagging, effects) == (None, ("a", "b"), [])
+    assert "first barrier 0" in decision.reason
+    _, decision, effects = run({**early, "b": mark(40)}, previous=None, rules=rules, state=state, now_ms=10_000)
+    assert decision.timed_out == ("a",)
+    assert effects[-1].watermark.lower == 40

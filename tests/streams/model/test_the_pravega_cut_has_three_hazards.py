@@ -11,6 +11,7 @@ from tests.streams.model.test_a_sound_cut_is_at_or_beyond_every_writer import co
 from wmlab.streams.model.cut import CutError, stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
+from wmlab.streams.model.segment import KeyRange
 
 MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)
 ORDERS = ("as_noted", "newest_first", "oldest_first")
@@ -78,3 +79,23 @@ def test_it_never_ends_for_ranges_that_stop_short_of_one(count: int) -> None:
 def test_it_ends_for_exact_ranges(count: int) -> None:
     history = StreamHistory.create(count)
     assert len(stream_cut([Position({"0@0": 1})], None, history, algorithm="pravega")) == count
+
+
+@given(writers(), st.sampled_from(ORDERS))
+def test_the_cut_of_the_document_covers_every_key_too(
+    given_writers: tuple[StreamHistory, list[Position]], order
+) -> None:
+    history, noted = given_writers
+    assert is_valid_cut(stream_cut(noted, None, history, algorithm="document", visit_order=order), history)
+
+
+def test_the_cut_of_the_document_is_that_of_its_example() -> None:
+    history = StreamHistory.create(2).scale(["0@0", "1@0"], into=[KeyRange.parse("0..3/5"), KeyRange.parse("3/5..1")])
+    noted = [Position({"1@0": 7, "2@1": 5})]
+    assert stream_cut(noted, None, history, algorithm="document") == Position({"2@1": 5, "3@1": 0})
+
+
+def test_only_the_cut_of_the_document_forgets_the_previous_one() -> None:
+    history, noted, previous = StreamHistory.create(1), [Position({"0@0": 10})], Position({"0@0": 90})
+    cuts = [stream_cut(noted, previous, history, algorithm=name)[0] for name in ("document", "pravega", "sound")]
+    assert cuts == [10, 90, 90]

@@ -507,3 +507,20 @@ def test_with_the_implementation_the_last_bounds_stay_where_no_writer_is_known()
     world = run_of(silent("sound"))
     assert all(row["writers"] for row in rows(world, "watermarks"))
     assert all(row["lower"] is not None for row in rows(world, "windows") if row["at_ms"] > 5_000)
+
+
+def test_a_run_by_the_design_starts_at_barrier_zero():
+    notes = [noted(at, "a", time) for at, time in ((1_000, -500), (2_000, -100), (6_000, 700))]
+    lowers = {
+        rules: [row["lower"] for row in rows(scripted(*notes, writers="a", rules=rules), "watermarks")]
+        for rules in ("sound", "design")
+    }
+    assert lowers == {"sound": [-500, -100, 700], "design": [700, 700]}
+
+
+def test_time_advances_under_each_of_the_rules():
+    crash, split = script.CrashController(at_ms=6_000, controller="leader"), script.Scale(at_ms=4_000, seal=["0@0"])
+    for rules in ("design", "implementation", "sound"):
+        world = run(rules=rules, script=[split, crash], controllers=Controllers(count=2, period_ms=500))
+        assert rows(world, "watermarks")[-1]["lower"] > 15_000
+        assert rows(world, "windows")[-1]["lower"] > 10_000

@@ -3,10 +3,11 @@
 Writers may be at predecessors and successors at the same time, so their positions only partly overlap. The cut is
 their least upper bound, never behind the previous watermark's cut, completed with segments at offset 0.
 
-Two algorithms. "pravega" does what the implementation does: it inserts segments in the order in which it meets them,
-superimposes the previous cut afterwards and fills gaps from the newest epoch. It is unsound in three ways: the result
-depends on the order; it can move backwards; and it can be a cut that no reader passes through. "sound" inserts in
-ascending order of segment id, takes the previous cut into the same pass, and closes the result under the lineage.
+Three algorithms. "document" does what the pseudo-code of the design says: it inserts segments in the order in which it
+meets them and fills gaps from the newest epoch; the previous cut does not enter. "pravega" does what the implementation
+does: it superimposes the previous cut on that before it fills gaps. Both are unsound in three ways: the result depends
+on the order; it can move backwards; and it can be a cut that no reader passes through. "sound" inserts in ascending
+order of segment id, takes the previous cut into the same pass, and closes the result under the lineage.
 
 Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 """
@@ -15,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Literal
+from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, first_unpassed_ancestor, floored, is_less
 from wmlab.streams.model.segment import WHOLE, KeyRange, Segment, gaps, segment_name
 
-CutAlgorithm = Literal["sound", "pravega"]
+CutAlgorithm = Literal["sound", "pravega", "document"]
 VisitOrder = Literal["as_noted", "newest_first", "oldest_first"]
 
 _Offsets = dict[int, int | None]
@@ -47,7 +48,7 @@ def stream_cut(
 ) -> Position:
     """The cut for the counted writers' positions, given the previous watermark's cut.
 
-    `visit_order` matters to "pravega" only. A segment without acknowledgement counts as offset 0; with `bug_6510` it
+    `visit_order` does not matter to "sound". A segment without acknowledgement counts as offset 0; with `bug_6510` it
     stays None in the cut, which readers then take for the end of the segment. Raises `CutError`.
     """
     given = list(positions) if bug_6510 else [floored(position) for position in positions]
@@ -60,8 +61,7 @@ def stream_cut(
                 f"unknown segment {segment_name(segment)}",
                 remedy="Let the writer note a position in segments of the stream.",
             )
-    compute = _pravega_cut if algorithm == "pravega" else _sound_cut
-    return Position(compute(given, before, history, visit_order))
+    return Position(_ALGORITHMS[algorithm](given, before, history, visit_order))
 
 
 def _sound_cut(positions: Sequence[Position], previous: Position, history: StreamHistory, _: VisitOrder) -> _Offsets:
@@ -75,6 +75,14 @@ def _sound_cut(positions: Sequence[Position], previous: Position, history: Strea
         for successor in history.successors(ancestor.id):
             _insert(cut, successor.id, 0, history.segments)
         _complete(cut, history)
+    return cut
+
+
+def _document_cut(positions: Sequence[Position], _: Position, history: StreamHistory, order: VisitOrder) -> _Offsets:
+    """`computeGreatestUpperBound` with `addToUpperBound`, then `computeStreamCut`, which looks at one gap at a time."""
+    cut = _upper_bound(positions, history, order)
+    while missing := gaps(_ranges(cut, history), within=history.space):
+        _fill(cut, missing[:1], history)
     return cut
 
 
@@ -103,6 +111,9 @@ def _pravega_cut(
     raise CutError(
         "did not terminate", remedy='Use exact key ranges (arithmetic="exact") or the cut algorithm "sound".'
     )
+
+
+_ALGORITHMS: Final = {"sound": _sound_cut, "pravega": _pravega_cut, "document": _document_cut}
 
 
 def _upper_bound(positions: Sequence[Position], history: StreamHistory, visit_order: VisitOrder) -> _Offsets:

@@ -45,7 +45,8 @@ class CycleRules:
     """How a cycle runs: the timeout in ms and where it is counted from, and the options of `stream_cut`.
 
     `leaves_bucket`: a cycle that finds no writer is the last one until somebody notes time again, as implemented; the
-    document's loop is unconditional.
+    document's loop is unconditional. `first_barrier` stands for the previous lower bound before the first watermark;
+    None: every writer counts.
     """
 
     timeout_ms: int = 60_000
@@ -55,6 +56,7 @@ class CycleRules:
     bug_6510: bool = False
     leaves_bucket: bool = True
     null_without_writers: bool = False
+    first_barrier: int | None = None
 
     def __post_init__(self) -> None:
         if self.timeout_ms < 0:
@@ -188,20 +190,21 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
     if isinstance(event, RemovalDone):
         return (state.forget(event.writer) if event.removed else state), ()
     now_ms, previous_lower = event.now_ms, None if event.previous is None else event.previous.lower
+    barrier = rules.first_barrier if event.previous is None else previous_lower
     found: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
     for writer, mark in event.marks.items():
         start_ms = now_ms
-        if _is_behind(mark, previous_lower):
+        if _is_behind(mark, barrier):
             state = state.found_behind(writer, now_ms)
             start_ms = inactive_since(
                 state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=event.noted_ms
             )
         else:
             state = state.forget(writer)
-        found[classify(mark, previous_lower, now_ms - start_ms, rules.timeout_ms)][writer] = mark
+        found[classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)][writer] = mark
     inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
-    verdict, reason = _verdict(event, found, rules)
+    verdict, reason = _verdict(event, found, rules, barrier)
     anybody = found[WriterStatus.PARTICIPATING] or found[WriterStatus.LAGGING]
     ends = () if anybody else _end_of_known_time(event, rules)
     decision = Decision(
@@ -217,13 +220,16 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
 
 
 def _verdict(
-    event: Observe, found: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules
+    event: Observe,
+    found: Mapping[WriterStatus, Mapping[str, WriterMark]],
+    rules: CycleRules,
+    barrier: int | None,
 ) -> tuple[Append | LeaveBucket | None, str]:
     counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
     if not counted and not lagging:
         return LeaveBucket() if rules.leaves_bucket else None, "no active writer"
-    if lagging and event.previous is not None:
-        bound = f"previous lower bound {grouped(event.previous.lower)}"
+    if lagging and barrier is not None:
+        bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {grouped(barrier)}"
         waits = [f"{writer} (last noted {grouped(mark.time)}, {bound})" for writer, mark in lagging.items()]
         return None, f"waits for {', '.join(waits)}"
     times = {writer: mark.time for writer, mark in counted.items()}

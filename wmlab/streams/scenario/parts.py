@@ -47,7 +47,9 @@ class Stream:
     `automatically_note_time`: all its writers note their clocks by themselves, as with the writers' option of this name
     (PDP-33 in the wiki, "Config changes").
     `note_rule`: `implementation` accepts an equal time and compares common segments; `design` is stricter.
-    `cut_algorithm`: `sound`, or `pravega` with its `visit_order`, which can produce cuts that move back.
+    `first_barrier`: before the first watermark every writer counts (`none`), or those with a time above 0 (`zero`).
+    `cut_algorithm`: `sound`; `pravega`; or `document`, the pseudo-code as written, without the previous cut. The latter
+    two depend on the `visit_order`, and their cuts can move back.
     `bug_6510`: a segment without acknowledgement enters the cut as "end of segment" (Pravega issue 6510).
     `null_without_writers`: where no writer is known, readers get null (PDP-33, "Config Changes"); otherwise the bounds
     of the last watermark stay, as in Pravega.
@@ -76,7 +78,8 @@ class Stream:
     start_delay_ms: Ms | None = None
     automatically_note_time: bool = False
     note_rule: Option[Literal["implementation", "design"]] = UNSET
-    cut_algorithm: Option[Literal["sound", "pravega"]] = UNSET
+    first_barrier: Option[Literal["none", "zero"]] = UNSET
+    cut_algorithm: Option[Literal["sound", "pravega", "document"]] = UNSET
     visit_order: Literal["as_noted", "newest_first", "oldest_first"] = "as_noted"
     bug_6510: Option[bool] = UNSET
     null_without_writers: Option[bool] = UNSET
@@ -99,6 +102,7 @@ class Stream:
             bug_6510=self.bug_6510,
             leaves_bucket=self.cycles == "while_noted",
             null_without_writers=self.null_without_writers,
+            first_barrier=0 if self.first_barrier == "zero" else None,
         )
 
 
