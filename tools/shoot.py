@@ -169,7 +169,6 @@ def _write_settings(directory: Path, *, dark: bool) -> None:
         "apputils-extension/notification": {"fetchNews": "false"},
         "apputils-extension/themes": {"theme": "JupyterLab Dark" if dark else "JupyterLab Light"},
         "docmanager-extension/plugin": {"autosave": False},
-        "notebook-extension/tracker": {"windowingMode": "none"},
     }
     for name, values in settings.items():
         path = directory / "@jupyterlab" / f"{name}.jupyterlab-settings"

@@ -57,7 +57,9 @@ def _add_bounds(commands: _Commands) -> None:
     command = commands.add_parser("bounds", help="compute the time bounds of a recording with Spark, as CSV")
     command.add_argument("directory", metavar="DIR", help="the recording")
     command.add_argument("--of", choices=["readers", "events"], help="whose positions (default: readers, if any)")
-    command.add_argument("--visible", choices=["all", "then"], default="all", help="which marks count (default: all)")
+    command.add_argument(
+        "--visible", choices=["all", "then"], help="which marks count (default: of readers, those emitted then)"
+    )
     command.add_argument("--output", metavar="FILE.csv", help="write there instead of the standard output")
     command.set_defaults(run=_bounds)
 

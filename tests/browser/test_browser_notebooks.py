@@ -50,7 +50,7 @@ def look_at_all_pictures(page: Any) -> None:
         box = picture.bounding_box()
         assert box is not None, f"picture {number + 1} is hidden"
         assert box["width"] > 250, f"picture {number + 1} is {box['width']} px wide"
-        assert box["height"] > 20, f"picture {number + 1} is {box['height']} px high"
+        assert box["height"] > 40, f"picture {number + 1} is {box['height']} px high"
         assert box["x"] + box["width"] <= WIDTH, f"picture {number + 1} is cut off"
 
 

@@ -35,7 +35,7 @@ def test_what_was_changed_is_the_only_difference_and_its_effect_is_told(runs: tu
     assert 10_000 < patient - hasty <= 11_000, "the timeout decides how long a dead writer holds the bound"
     assert "events" not in results, "the writers wrote the same"
     assert "a split and a dead writer lags most" in found.sentence
-    assert found.to_pandas()["hasty"].tolist()[0] == "4,000"
+    assert found.to_pandas()["hasty"].tolist()[0] == "4 000"
 
 
 def test_a_notebook_shows_picture_and_tables(runs: tuple[Recording, Recording]) -> None:

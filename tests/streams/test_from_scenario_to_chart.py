@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 import wmlab as wm
 from tools import readme_picture
+from wmlab.core.errors import ModelError
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import KeyRange, Segment
@@ -67,7 +68,7 @@ def reader_model(recording: wm.trace.Recording) -> list[tuple[int | None, int | 
 @pytest.mark.parametrize("scenario", [first_bounds(), flights()], ids=lambda scenario: scenario.name)
 def test_spark_and_the_reader_model_agree_on_every_version(spark: SparkSession, scenario: wm.Scenario) -> None:
     recording = scenario.record()
-    bounds = recording.time_bounds(spark).orderBy("version").collect()
+    bounds = recording.time_bounds(spark, visible="all").orderBy("version").collect()
     assert [(row.lower, row.upper) for row in bounds] == reader_model(recording)
     assert [row.version for row in bounds] == list(range(len(bounds)))
     assert all(
@@ -94,7 +95,8 @@ def test_a_recording_on_disk_gives_the_same_bounds(spark: SparkSession, tmp_path
 def test_then_only_what_was_emitted_counts(spark: SparkSession) -> None:
     recording = first_bounds().record()
     emitted = {row["seq"]: row["emitted_ms"] for row in recording.table("watermarks").to_pylist()}
-    rows = recording.time_bounds(spark, visible="then").collect()
+    rows = recording.time_bounds(spark).collect()
+    assert {row.visible for row in rows} == {"then"}
     assert any(row.lower is not None for row in rows)
     for row in rows:
         for seq in (row.lower_seq, row.upper_seq):
@@ -107,6 +109,26 @@ def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> No
     bounds = recording.time_bounds(spark)
     assert bounds.count() == recording.counts["events"]
     assert {"event_time", "writer", "lower", "upper", "perfect_watermark"} <= set(bounds.columns)
+    with pytest.raises(ModelError, match="What was known then is known of readers"):
+        recording.time_bounds(spark, visible="then")
+
+
+def test_the_bounds_are_those_that_the_readers_saw(spark: SparkSession) -> None:
+    """A reader sees a window after it has published, so each window is the bounds of some version up to then."""
+    recording = first_bounds().record()
+    known = {(row.lower, row.upper) for row in recording.time_bounds(spark).collect()}
+    hindsight = {(row.lower, row.upper) for row in recording.time_bounds(spark, visible="all").collect()}
+    seen = {(row["lower"], row["upper"]) for row in recording.table("windows").to_pylist()}
+    assert seen <= known
+    assert not seen <= hindsight
+
+
+def test_title_and_sentence_of_a_chart_state_hindsight(spark: SparkSession) -> None:
+    recording = first_bounds().record()
+    told, hindsight = (wm.chart.time_bounds(recording.time_bounds(spark, visible=which)) for which in ("then", "all"))
+    assert hindsight.sentence.startswith("In hindsight: marks count before they were emitted. The lower bound")
+    assert hindsight.scene.title.startswith("In hindsight, what time had")
+    assert "indsight" not in told.sentence + told.scene.title
 
 
 def test_the_picture_of_the_readme_is_made_by_the_code_beside_it(

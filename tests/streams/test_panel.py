@@ -12,6 +12,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.values import plain
+from wmlab.core.words import grouped
 from wmlab.streams.api import Scenario
 from wmlab.streams.panel import Panel, panel
 from wmlab.streams.recording import record
@@ -38,7 +39,9 @@ def test_a_panel_records_at_once_and_says_what_held_the_bound(shown: Panel) -> N
     assert shown.recording is not None
     rows = sum(shown.recording.counts.values())
     fields = len(fields_of(shown.scenario))
-    assert repr(shown) == f"Panel of scenario 'a split and a dead writer': {fields} fields, {rows:,} rows recorded"
+    assert (
+        repr(shown) == f"Panel of scenario 'a split and a dead writer': {fields} fields, {grouped(rows)} rows recorded"
+    )
     assert shown.recording.tables == shown.scenario.record().tables
     assert "held back most by w2 (lagging)" in shown.widget.sentence.value
     assert "<svg" in shown.widget.picture.value
@@ -80,6 +83,19 @@ def test_a_mistake_is_named_and_the_last_run_stays(shown: Panel) -> None:
     turn(shown, ("writers", 1, "noting"), "{kind: last_event_time}")
     assert shown.widget.message.value == ""
     assert shown.scenario.writers[1].keys == "0..1/2"
+
+
+def test_a_number_outside_its_bounds_is_a_mistake_and_not_another_number(shown: Panel) -> None:
+    before = shown.scenario
+    turn(shown, ("duration_ms",), -5)
+    assert "duration_ms" in shown.widget.message.value
+    assert shown.widget.form.control(("duration_ms",)).value == -5
+    assert shown.scenario == before
+
+
+def test_the_picture_follows_the_theme_of_jupyterlab(shown: Panel) -> None:
+    assert '[data-jp-theme-light="false"] .wmlab-panel .wmlab-fill-paper{fill:' in shown.widget.picture.value
+    assert "wmlab-panel" in shown.widget.picture._dom_classes
 
 
 def test_kept_runs_are_compared_on_one_axis(shown: Panel) -> None:

@@ -24,6 +24,7 @@ from wmlab.core import storage
 from wmlab.core.answers.answer import pandas_frame
 from wmlab.core.errors import MissingVerbError, RecordingError
 from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, installed_version, scenario_text
+from wmlab.core.words import grouped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -176,13 +177,14 @@ class Recording:
         )
 
     def __repr__(self) -> str:
-        filled = ", ".join(f"{name} {count:,}" for name, count in self.counts.items() if count)
+        filled = ", ".join(f"{name} {grouped(count)}" for name, count in self.counts.items() if count)
         return f"Recording {self.name!r} ({self._origin()}): {filled or 'all tables empty'}"
 
     def _repr_html_(self) -> str:
         filled = {name: count for name, count in self.counts.items() if count} or {"all tables empty": 0}
         rows = "".join(
-            f"<tr><td style='text-align:left'>{name}</td><td>{count:,}</td></tr>" for name, count in filled.items()
+            f"<tr><td style='text-align:left'>{name}</td><td>{grouped(count)}</td></tr>"
+            for name, count in filled.items()
         )
         title = f"<b>{html.escape(self.name)}</b> ({html.escape(self._origin())})"
         return f"<table><caption>{title}</caption><tr><th>table</th><th>rows</th></tr>{rows}</table>"

@@ -21,6 +21,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from wmlab.core.errors import TraceError
+from wmlab.core.words import grouped
 
 Unit = Literal["s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
@@ -320,12 +321,12 @@ class Trace:
     def _facts(self) -> dict[str, str]:
         first, last = self.span_ms
         facts = {
-            "events": f"{self.rows:,}",
-            "writers": f"{len(self.writer_names):,}",
+            "events": f"{grouped(self.rows)}",
+            "writers": f"{grouped(len(self.writer_names))}",
             "arrivals (UTC)": f"{_date(first)} to {_date(last)}",
             "out of order": f"{self.out_of_order / self.rows:.1%}",
         }
-        return facts | ({"arrive before they happen": f"{self.early:,}"} if self.early else {})
+        return facts | ({"arrive before they happen": f"{grouped(self.early)}"} if self.early else {})
 
 
 def names() -> tuple[str, ...]:

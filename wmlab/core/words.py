@@ -17,8 +17,8 @@ _HOURS: Final = ("h", 3_600, "min", 60)
 _DAYS: Final = ("d", 86_400, "h", 3_600)
 
 
-def grouped(number: int) -> str:
-    """An integer with its digits in groups of three: "29 400"."""
+def grouped(number: float) -> str:
+    """A number with its digits in groups of three: "29 400"."""
     return f"{number:,}".replace(",", " ")
 
 
@@ -77,3 +77,8 @@ def counted(number: int, noun: str) -> str:
 def segment_name(segment_id: int) -> str:
     """The short name of a segment: "number@epoch"."""
     return f"{segment_id & 0xFFFF_FFFF}@{segment_id >> 32}"
+
+
+def in_mermaid(text: object) -> str:
+    """Text that Mermaid shows as it is: its own marks, and those of HTML, as numbered characters."""
+    return "".join(c if c.isalnum() or c in " .,_-+*/():×…'" else f"#{ord(c)};" for c in str(text))

@@ -27,6 +27,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, tagged, value
+from wmlab.core.words import span
 from wmlab.progress.model.identifiers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 
@@ -461,7 +462,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         rows += [
             ("workers", f"{self.workers.count}, {self.workers.service_mean_ms:g} ms a buffer ({self.workers.service})"),
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
-            ("duration", f"{self.duration_ms:,} ms, seed {self.seed}"),
+            ("duration", f"{span(self.duration_ms)}, seed {self.seed}"),
             *([("rules", self.rules)] if self.rules != "sound" else []),
         ]
         cells = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in rows)

@@ -13,10 +13,11 @@ from wmlab.core.answers.answer import Answer, html_table, text_table
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, columns
-from wmlab.core.charts.scene import Panel, Path, Scene, Steps
+from wmlab.core.charts.scene import Panel, Path, Scene, Steps, joined
 from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
+from wmlab.core.words import grouped
 from wmlab.streams.answers.history import late_events, of_stream, the_stream
 
 Bounds = Sequence[tuple[int, int, int]]
@@ -214,6 +215,7 @@ def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | 
         xs, ys = thinned([at_ms for at_ms, _, _ in rows], [bound for _, bound, _ in rows], _MOST_ROWS)
         lower.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=short))
         behind.append(_behind(label, role, rows))
+    lower, behind = joined(lower), joined(behind)
     lags = [round(lag) for curve in behind for lag in curve.ys if lag is not None]
     scene = Scene(
         title="How do the lower bounds of the runs differ?",
@@ -243,10 +245,10 @@ def _sentence(lags_ms: Mapping[str, float | None]) -> str:
         return "Fewer than two of the runs have a lag to compare."
     (least, first), (most, last) = known[0], known[-1]
     if least == most:
-        return f"The lower bounds of all runs lag equally, {most:,.0f} ms on average."
+        return f"The lower bounds of all runs lag equally, {grouped(round(most))} ms on average."
     return (
-        f"The lower bound of {last} lags most, {most:,.0f} ms on average, "
-        f"{most - least:,.0f} ms more than that of {first}."
+        f"The lower bound of {last} lags most, {grouped(round(most))} ms on average, "
+        f"{grouped(round(most - least))} ms more than that of {first}."
     )
 
 
@@ -259,4 +261,4 @@ def _text(value: Any) -> str:
         return "–"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    return grouped(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -18,8 +18,10 @@ import ipywidgets as widgets  # type: ignore[import-untyped]
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ScenarioError, WmlabError
 from wmlab.core.values import Problems
+from wmlab.core.words import grouped
 from wmlab.streams import charts
 from wmlab.streams.compare import compare
 from wmlab.streams.recording import StreamRecording, record
@@ -34,8 +36,11 @@ _PICTURES: Final[dict[str, Callable[..., Chart]]] = {
     "watermark cycles": charts.watermark_cycles,
     "lag, how often": charts.lag_distribution,
 }
-_HIGHEST: Final = 2**53
-"""Beyond it a browser's numbers are no longer exact."""
+_THEMED: Final = f"<style>{jupyter_style('.wmlab-panel')}</style>"
+
+
+_FORM: Final = widgets.Layout(width="472px", flex="0 0 auto", max_height="820px", overflow="auto")
+"""The form scrolls by itself, so that the chart beside it stays in view."""
 
 
 class Cancelled(Exception):
@@ -65,7 +70,7 @@ class Panel:
 
     def __repr__(self) -> str:
         rows = 0 if self.recording is None else sum(self.recording.counts.values())
-        state = f"{rows:,} rows recorded" if rows else "not recorded yet"
+        state = f"{grouped(rows)} rows recorded" if rows else "not recorded yet"
         kept = f", {len(self.kept)} runs kept" if self.kept else ""
         return f"Panel of scenario {self.scenario.name!r}: {len(self._fields)} fields, {state}{kept}"
 
@@ -210,7 +215,7 @@ class Panel:
             svg = _notice(error.problem, error.remedy)
         explained = recording.explain(stream=self._stream)
         sentence = explained.sentence if isinstance(explained, Stragglers) else repr(explained)
-        self.widget.picture.value = svg
+        self.widget.picture.value = svg + _THEMED
         self.widget.sentence.value = f"<div aria-live='polite' style='line-height:1.4'>{escape(sentence)}</div>"
 
     def _check(self, recording: StreamRecording) -> None:
@@ -262,6 +267,7 @@ class PanelView(widgets.VBox):  # type: ignore[misc]
         self.choice = widgets.Dropdown(options=list(_PICTURES), description="picture")
         self.choice.observe(lambda change: actions.picture(change["new"]), "value")
         self.picture, self.sentence, self.message, self.kept, self.verdicts = (widgets.HTML() for _ in range(5))
+        self.picture.add_class("wmlab-panel")
         self.bar = widgets.IntProgress(description="running", max=100, layout=widgets.Layout(visibility="hidden"))
         self.stop = _button("cancel the run", actions.cancel)
         self.stop.layout.visibility = "hidden"
@@ -282,7 +288,7 @@ class PanelView(widgets.VBox):  # type: ignore[misc]
             titles=["add a writer or an act", "copy the scenario as YAML"],
             layout=widgets.Layout(width="450px"),
         )
-        left = widgets.VBox([self.form, folds], layout=widgets.Layout(width="456px", flex="0 0 auto"))
+        left = widgets.VBox([self.form, folds], layout=_FORM)
         running, keeping = widgets.HBox([self.choice, self.bar, self.stop]), widgets.HBox([label, keep, judge])
         right = widgets.VBox(
             [running, self.message, self.sentence, self.picture, keeping, self.verdicts],
@@ -357,7 +363,7 @@ class Form(widgets.VBox):  # type: ignore[misc]
 def _control(field: FormField) -> widgets.Widget:
     """The control that fits the field."""
     bounds = {"at least": field.low, "at most": field.high}
-    rules = [f"{word} {bound:,}" for word, bound in bounds.items() if bound is not None]
+    rules = [f"{word} {grouped(bound)}" for word, bound in bounds.items() if bound is not None]
     rules += (["as YAML"] if field.kind == "yaml" else []) + (["may be empty"] if field.optional else [])
     look: dict[str, Any] = {
         "description": f"{field.label} ({field.unit})" if field.unit else field.label,
@@ -365,17 +371,15 @@ def _control(field: FormField) -> widgets.Widget:
         "style": {"description_width": "262px"},
         "tooltip": "; ".join(rules) or field.label,
     }
-    low = -_HIGHEST if field.low is None else max(field.low, -_HIGHEST)
-    high = _HIGHEST if field.high is None else min(field.high, _HIGHEST)
     match field.optional, field.kind:
         case _, "flag":
             return widgets.Checkbox(indent=False, **look)
         case False, "choice":
             return widgets.Dropdown(options=list(field.choices), **look)
         case False, "whole":
-            return widgets.BoundedIntText(min=int(low), max=int(high), **look)
+            return widgets.IntText(**look)  # a bounded one would change a number in silence
         case False, "real":
-            return widgets.BoundedFloatText(min=low, max=high, **look)
+            return widgets.FloatText(**look)
     return widgets.Text(continuous_update=False, placeholder="none" if field.optional else "", **look)
 
 

@@ -42,17 +42,25 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         """What holds the lower bound, see `wmlab.streams.answers.explain`, with the rules of the recorded scenario."""
         return answers.explain(self, at_ms=at_ms, reader=reader, stream=stream, rules=recorded_rules(self, stream))
 
-    def time_bounds(self, spark: Any, **options: Any) -> Any:
-        """The time bounds of every published position; see `wmlab.streams.bounds.recorded.time_bounds`."""
+    def time_bounds(self, spark: Any = None, **options: Any) -> Any:
+        """The time bounds of every published position; see `wmlab.streams.bounds.recorded.time_bounds`.
+
+        Without `spark` by the Spark session of the process, which is started if there is none.
+        """
+        from wmlab.core.spark.session import spark_session
         from wmlab.streams.bounds.recorded import time_bounds
 
-        return time_bounds(self, spark, **options)
+        return time_bounds(self, spark or spark_session(), **options)
 
-    def check(self, spark: Any) -> Any:
-        """One verdict per invariant, I1 to I9; see `wmlab.streams.checks.checks.check`."""
+    def check(self, spark: Any = None) -> Any:
+        """One verdict per invariant, I1 to I9; see `wmlab.streams.checks.checks.check`.
+
+        Without `spark` by the Spark session of the process, which is started if there is none.
+        """
+        from wmlab.core.spark.session import spark_session
         from wmlab.streams.checks.checks import check
 
-        return check(self, spark)
+        return check(self, spark or spark_session())
 
     def scrub(self, **options: Any) -> Any:
         """Step through what happened, both ways; see `wmlab.streams.scrubber.scrubber.scrub`."""

@@ -56,3 +56,13 @@ def test_wrapping_keeps_a_number_with_its_unit() -> None:
     lines = wrap("stood still for 24.0 s and then went on", width=text_width("stood still for 24.0", 13), size=13)
     assert lines[0] == "stood still for"
     assert lines[1].startswith("24.0\u00a0s")
+
+
+def test_where_there_is_no_room_for_all_the_important_labels_stand() -> None:
+    places, widths = [100.0, 102.0, 104.0, 106.0, 108.0, 110.0], [250.0] * 6
+    _, labels = stagger(places, widths, limit=400)
+    left_out = [i for i, label in enumerate(labels) if label is None]
+    assert left_out
+    for important in left_out:
+        ranks = [int(i != important) for i in range(6)]
+        assert stagger(places, widths, limit=400, ranks=ranks)[1][important] is not None

@@ -50,7 +50,7 @@ def test_the_longest_standstill_and_its_holder_are_named() -> None:
 
 def test_the_gap_and_its_jump_are_named() -> None:
     assert sequence_prefix(table(), emitter="a").sentence == (
-        "The prefix of a stood at 1 for want of sequence 2 for 4.0 s (from 1.0 s), with 2 buffers behind it; "
+        "The prefix of a stood at 1 for want of sequence 2 for 4.0 s (from 1.0 s), with 2 later numbers behind it; "
         "then the prefix jumped to 4."
     )
     assert (
@@ -61,7 +61,7 @@ def test_the_gap_and_its_jump_are_named() -> None:
 def test_a_gap_that_stays_is_named() -> None:
     cut = table().iloc[:5]
     assert sequence_prefix(cut, emitter="a").sentence == (
-        "The prefix of a stood at 1 for want of sequence 2 from 1.0 s to the end; 2 buffers wait behind it."
+        "The prefix of a stood at 1 for want of sequence 2 from 1.0 s to the end; 2 later numbers wait behind it."
     )
 
 

@@ -114,7 +114,7 @@ def test_holders_are_a_table_and_data(run: Recording) -> None:
     assert list(frame.columns) == ["stream", "who", "why", "stretches", "held_ms", "worst_ms", "cost_ms"]
     assert len(frame) == len(found) == len(json.loads(found.to_json())["stragglers"])
     assert str(frame["worst_ms"].dtype) == "Int64"
-    assert "<td style='text-align:left'>w2</td><td>lagging</td><td>1</td><td>10 000</td>" in found._repr_html_()
+    assert "<td style='text-align:left'>w2</td><td>lagging</td><td>1</td><td>10 000 ms</td>" in found._repr_html_()
     assert "  w2                           lagging: 1 × in all 10 000 ms, at worst 12 574 ms, cost 1 320 ms" in repr(
         found
     )

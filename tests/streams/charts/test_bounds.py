@@ -156,7 +156,7 @@ def test_a_happening_has_a_subject_and_a_label(
         (
             lambda frame: frame.assign(group=["billing"] * 3 + ["audit"] * 58),
             r"shows one group, but the table has 2: audit, billing\.",
-            "table[table['group'] == 'billing']",
+            "Choose one with group='billing'",
         ),
         (
             lambda frame: frame.assign(segment_id=range(61)),
@@ -429,7 +429,7 @@ def test_a_long_run_is_thinned_in_the_picture_and_whole_in_the_data() -> None:
     assert max(curves["lower bound"]["y"]) == 40
     assert all(len(curve["x"]) <= CAP for name, curve in curves.items() if name.endswith(" bound"))
     assert len(chart.data["lower"]) == rows
-    assert re.search(r"Drawn are [\d]+ of 20,000 positions\.", chart.svg)
+    assert re.search(r"Drawn are [\d]+ of 20 000 positions\.", chart.svg)
     assert "Drawn" not in chart.sentence
     assert len(json.dumps(chart._repr_mimebundle_())) < 250_000
 
@@ -501,3 +501,10 @@ def test_a_chart_is_frozen(bounds: Bounds) -> None:
     chart = time_bounds(bounds())
     with pytest.raises(FrozenInstanceError):
         chart.sentence = "another"  # type: ignore[misc]
+
+
+def test_a_group_is_chosen() -> None:
+    frame = pd.DataFrame({"stream": "s", "group": ["a", "b"], "at_ms": [0, 5], "lower": [1, 2], "upper": [3, 4]})
+    assert time_bounds(frame, group="b").data["at_ms"] == [5]
+    with pytest.raises(ChartError, match="no rows"):
+        time_bounds(frame, group="c")

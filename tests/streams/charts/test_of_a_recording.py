@@ -65,7 +65,7 @@ def test_the_key_space_has_a_block_per_segment_and_a_line_per_cut() -> None:
     chart = view.key_space(recording())
     assert chart.sentence == (
         "Stream orders had 3 segments, 2 of them open at the end; 2 cuts were emitted, and the last one stood "
-        "2,010 ms of writing behind the end."
+        "2.0 s of writing behind the end."
     )
     blocks = trace(chart, "segment")
     assert list(blocks.text) == ["0@0", "1@1", "2@1"]
@@ -95,7 +95,7 @@ def test_an_event_below_a_bound_given_before_is_marked() -> None:
 def test_marks_stand_in_the_lane_of_their_writer() -> None:
     chart = view.writer_marks(recording())
     assert chart.sentence == (
-        "12 marks were noted in orders, 1 of them refused; w2 held the lower bound longest, for 5.5 s from 2,500 ms."
+        "12 marks were noted in orders, 1 of them refused; w2 held the lower bound longest, for 5.5 s from 2.5 s."
     )
     assert list(trace(chart, "accepted").y) == [0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0]
     refused = trace(chart, "refused")
@@ -126,7 +126,7 @@ def test_cycles_say_whom_they_waited_for() -> None:
         "4 cycles ran for orders, 2 of them emitted a watermark; 2 of the 2 others waited for w2."
     )
     assert list(trace(chart, "emitted").x) == [2.5, 5]
-    assert list(trace(chart, "held").customdata) == ["7,000 ms, c0: waits for w2", "8,000 ms, c0: waits for w2"]
+    assert list(trace(chart, "held").customdata) == ["7 000 ms, c0: waits for w2", "8 000 ms, c0: waits for w2"]
     assert list(trace(chart, "previous lower bound").y) == [None, 0.8, 2.8, 2.8]
 
 
@@ -140,6 +140,21 @@ def test_a_bucket_without_owner_is_told_and_drawn() -> None:
     assert (list(nobody.base), list(nobody.x)) == ([3], [1.5])
     with pytest.raises(RecordingError, match="one controller ran everything"):
         view.bucket_ownership(recording(ownership=[]))
+
+
+def test_buckets_without_streams_are_left_out() -> None:
+    idle = [{"bucket": n, "controller": "c0", "streams": [], "from_ms": 0, "to_ms": None} for n in range(2, 100)]
+    rows = [*recording().table("ownership").to_pylist(), *idle]
+    with_streams = sorted({row["bucket"] for row in rows if row["streams"]})
+    scene = view.bucket_ownership(recording(ownership=rows)).scene
+    assert len(scene.panels[0].up.ticks(9)) == len(with_streams)
+    assert scene.subtitle.endswith(f"Drawn are {len(with_streams)} of 100 buckets, those with streams.")
+
+
+def test_cuts_that_are_not_drawn_are_counted() -> None:
+    (mark, *_) = recording().table("watermarks").to_pylist(maps_as_pydicts="strict")
+    marks = [mark | {"seq": seq} for seq in range(30)]
+    assert "Drawn are 8 of 30 cuts." in view.key_space(recording(watermarks=marks)).scene.subtitle
 
 
 def test_lag_and_uncertainty_come_from_the_windows() -> None:
@@ -171,7 +186,7 @@ def test_lineage_joins_segments_whose_keys_were_handed_over() -> None:
 def test_topology_names_every_party_once(tmp_path: Any) -> None:
     drawn = view.topology(recording())
     assert drawn.sentence == "1 stream, 2 writers, 1 controller, 1 reader."
-    assert [drawn.mermaid.count(f"[{name}]") for name in ("w1", "w2", "r0")] == [1, 1, 1]
+    assert [drawn.mermaid.count(f'["{name}"]') for name in ("w1", "w2", "r0")] == [1, 1, 1]
     assert drawn._repr_mimebundle_()["text/vnd.mermaid"] == drawn.mermaid
     assert drawn.save(tmp_path / "a.mmd").read_text() == drawn.mermaid
     with pytest.raises(ChartError, match=r"suffix \.mmd"):

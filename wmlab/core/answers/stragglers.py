@@ -44,7 +44,7 @@ class Stragglers(TableAnswer[Straggler]):
     bound: str = "lower bound"
 
     entries = "stragglers"
-    heads = ("holder", "cause", "stretches", "held (ms)", "at worst (ms)", "cost (ms of mean lag)")
+    heads = ("holder", "cause", "stretches", "held", "at worst", "cost in mean lag")
     schema = pa.schema(
         [
             ("stream", pa.string()),
@@ -85,8 +85,7 @@ class Stragglers(TableAnswer[Straggler]):
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for entry in self.stragglers:
-            cost_ms = None if entry.cost_ms is None else round(entry.cost_ms)
-            yield entry.who, entry.why, entry.stretches, entry.held_ms, entry.worst_ms, cost_ms
+            yield entry.who, entry.why, entry.stretches, *map(self._ms, (entry.held_ms, entry.worst_ms, entry.cost_ms))
 
 
 @dataclass(frozen=True, slots=True)

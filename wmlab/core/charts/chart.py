@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PNG_ZOOM = 2.0
-_CONFIG = {"displaylogo": False, "responsive": True}
+_CONFIG = {"displaylogo": False, "responsive": False}
+"""A notebook redraws a chart itself; a plot that is responsive as well loses its height while it is scrolled out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -86,7 +87,8 @@ def template() -> go.layout.Template:
 
 
 def _html(chart: Chart) -> bytes:
-    page: str = chart.figure().to_html(include_plotlyjs=True, config=_CONFIG, div_id="wmlab-chart")
+    config = _CONFIG | {"responsive": True}
+    page: str = chart.figure().to_html(include_plotlyjs=True, config=config, div_id="wmlab-chart")
     return page.encode()
 
 

@@ -59,29 +59,47 @@ class Placed:
 
 
 def stagger(
-    places: Sequence[float], widths: Sequence[float], *, limit: float, most: int = 4
+    places: Sequence[float], widths: Sequence[float], *, limit: float, most: int = 4, ranks: Sequence[int] = ()
 ) -> tuple[int, list[Placed | None]]:
     """Levels for the labels of vertical lines at `places` (ascending): (number of levels, one answer per label).
 
     A line rises from the plot to the level of its label, whose text stands after it or before it, between 0 and
     `limit`. No text touches another text or a line. Labels are placed from the left or from the right, whichever
-    needs fewer levels; one that does not fit into `most` levels is None.
+    needs fewer levels; one that does not fit into `most` levels is None. If there is no room for all, those of the
+    lowest of the `ranks` come first.
     """
     if not places:
         return 0, []
-    tries = [
-        (levels, _place_all(places, widths, limit, levels, backwards=backwards))
-        for levels in range(1, most + 1)
-        for backwards in (False, True)
-    ]
-    return min(tries, key=lambda tried: tried[1].count(None))
+
+    def least(rank: Sequence[int]) -> tuple[int, list[Placed | None]]:
+        tries = [
+            (levels, _place_all(places, widths, rank, limit, levels, backwards=backwards))
+            for levels in range(1, most + 1)
+            for backwards in (False, True)
+        ]
+        return min(tries, key=lambda tried: _missing(tried[1], rank))
+
+    placed = least([0] * len(places))
+    return least(ranks) if ranks and None in placed[1] else placed
+
+
+def _missing(labels: Sequence[Placed | None], ranks: Sequence[int]) -> list[int]:
+    """How many labels have no room, by rank."""
+    missing = [rank for rank, label in zip(ranks, labels, strict=True) if label is None]
+    return [missing.count(rank) for rank in sorted({*ranks})]
 
 
 def _place_all(
-    places: Sequence[float], widths: Sequence[float], limit: float, levels: int, *, backwards: bool
+    places: Sequence[float],
+    widths: Sequence[float],
+    ranks: Sequence[int],
+    limit: float,
+    levels: int,
+    *,
+    backwards: bool,
 ) -> list[Placed | None]:
     labels: list[Placed | None] = [None] * len(places)
-    for i in sorted(range(len(places)), reverse=backwards):
+    for i in sorted(range(len(places)), key=lambda i: (ranks[i], -i if backwards else i)):
         after, before = (places[i], places[i] + widths[i], False), (places[i] - widths[i], places[i], True)
         sides = [side for side in ((before, after) if backwards else (after, before)) if side[0] >= 0]
         wishes = [Placed(level, *side) for side in sides if side[1] <= limit for level in reversed(range(levels))]

@@ -129,6 +129,7 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
         "showlegend": bool(scene.legend),
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
         "barmode": "overlay",
+        "separators": ". ",  # numbers as wmlab.core.words writes them
         "hovermode": "x unified" if scene.together else "closest",
         "xaxis": _across(scene),
         "shapes": _rules(scene, frame),

@@ -12,7 +12,7 @@ from wmlab.core.charts.axis import format_instant
 from wmlab.core.charts.scene import Rule, Shape
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import is_instant, listed
+from wmlab.core.words import is_instant, listed, rounded
 
 _Entry = TypeVar("_Entry")
 
@@ -73,8 +73,8 @@ def columns(rows: Sequence[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
 
 
 def when(at_ms: int, *, span_ms: int) -> str:
-    """A clock time in words: milliseconds, or a moment in UTC if it reads as such; `span_ms` decides how exact."""
-    return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else f"{at_ms:,} ms"
+    """A clock time in words: since the begin, or in UTC if it reads as an instant, as exact as `span_ms` demands."""
+    return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else rounded(at_ms)
 
 
 def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
@@ -140,7 +140,9 @@ def one_value(column: str, values: Sequence[Any]) -> None:
         example = next(value for value in values if value is not None)
         raise ChartError(
             f"One chart shows one {column.removesuffix('_id')}, but the table has {len(distinct)}: {shown}.",
-            remedy=f"Keep one of them, for example with table[table[{column!r}] == {example!r}].",
+            remedy=f"Choose one with group={example!r}."
+            if column == "group"
+            else f"Keep one of them, for example with table[table[{column!r}] == {example!r}].",
         )
 
 

@@ -8,12 +8,13 @@ box; so nothing is shown by colour alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeVar
 
 from wmlab.core.charts.axis import Number, Scale, lane_axis
 from wmlab.core.charts.layout import Placed, stagger, text_width, wrap
-from wmlab.core.charts.steps import Value
+from wmlab.core.charts.steps import Value, staircases
+from wmlab.core.words import listed
 
 Shape = Literal["circle", "diamond", "triangle", "cross"]
 
@@ -125,6 +126,10 @@ class Panel:
         return [(layer, ys[-1]) for layer, ys in known if ys]
 
 
+_IMPORTANCE: Final = ("cross", "circle", "triangle", "diamond")
+"""Which labels come first where there is no room for all: of failures, of anything else, of recoveries, of scales."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A vertical line through all panels with a label above them: something that happened."""
@@ -186,7 +191,8 @@ class Scene:
         """Where the labels of the rules stand in a plot of that width, as `stagger` has it."""
         span = self.across.high - self.across.low
         columns = [(rule.x - self.across.low) / span * plot_px for rule in self.rules]
-        return stagger(columns, [text_width(rule.label, size) + gap for rule in self.rules], limit=limit)
+        widths = [text_width(rule.label, size) + gap for rule in self.rules]
+        return stagger(columns, widths, limit=limit, ranks=[_IMPORTANCE.index(rule.shape) for rule in self.rules])
 
     def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
         """The subtitle in lines, which says how many rules have no room for their label."""
@@ -194,6 +200,18 @@ class Scene:
         missing = f"{count} of {len(labels)} happenings are" if len(labels) > 1 else "What happened is"
         note = f" {missing} marked without a label." if count else ""
         return wrap(self.subtitle + note, width=width, size=13)
+
+
+Curve = TypeVar("Curve", Steps, Path)
+
+
+def joined(curves: Sequence[Curve]) -> list[Curve]:
+    """The curves, of which equal ones become one with all their names, in the look of the last: it would hide them."""
+    found: dict[str, list[Curve]] = {}
+    for curve in curves:
+        known = staircases(curve.xs, curve.ys) if isinstance(curve, Steps) else (curve.xs, curve.ys)
+        found.setdefault(repr(known), []).append(curve)
+    return [replace(equal[-1], name=listed([curve.name for curve in equal])) for equal in found.values()]
 
 
 def lanes(names: Iterable[str], layers: Sequence[Layer], *, title: str = "", height: float = LANE) -> Panel:

@@ -52,3 +52,16 @@ ROLES: Final[dict[str, Role]] = {
     "fourth": Role("#9C4F8B", "#DA9BC9", 2.0, "9 3 2 3", "#B5679F"),
 }
 """Every role a picture uses. Colours of text and lines have a contrast of at least 3.8 to 1 on their paper."""
+
+
+def jupyter_style(inside: str) -> str:
+    """The CSS that gives the SVG of charts inside the selector `inside` the colours of JupyterLab's theme.
+
+    By itself an SVG follows the desktop, which may be light while JupyterLab is dark.
+    """
+    return "".join(
+        f'[data-jp-theme-light="{light}"] {inside} .wmlab-{kind}-{name}{{{kind}:{colour}}}'
+        for name, role in ROLES.items()
+        for kind in ("fill", "stroke")
+        for light, colour in (("true", role.light), ("false", role.dark))
+    )

@@ -14,9 +14,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from wmlab.core.errors import SessionError
@@ -41,6 +43,7 @@ _DEFAULTS: Final = {
 
 _log_file: Path | None = None
 _session: SparkSession | None = None
+_lock: Final = threading.Lock()
 
 
 class QuietSession(SparkSession):
@@ -54,16 +57,33 @@ class QuietSession(SparkSession):
 
 
 def spark_session(master: str | None = None) -> SparkSession:
-    """The Spark session of this process, started on first use.
+    """The Spark session of this process, started on first use; threads share it.
 
     `master` takes precedence over the environment variable `WMLAB_SPARK`, which takes precedence over `local[*]`.
     When a session is running already, it is returned. Raises `SessionError` when Java is missing or too old, and
     when a cluster cannot be reached.
     """
+    with _lock:
+        return _running() or _started(master)
+
+
+def _running() -> SparkSession | None:
+    """The session that was started here if nobody has stopped it, or else the one that the caller started."""
+    if _session is not None and not _is_stopped(_session):
+        return _session
+    # The active session is one of the thread; a context is one of the process.
+    if SparkSession.getActiveSession() is None and SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    return SparkSession.getActiveSession()
+
+
+def _is_stopped(session: SparkSession) -> bool:
+    stopped = getattr(session, "is_stopped", None)  # of Spark Connect
+    return session.sparkContext._jsc is None if stopped is None else bool(stopped)
+
+
+def _started(master: str | None) -> SparkSession:
     global _session
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return running if _session is None else _session
     wanted = master or os.environ.get(VARIABLE) or "local[*]"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
@@ -91,7 +111,6 @@ def _is_remote(master: str) -> bool:
 
 def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file."""
-    from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     global _log_file

@@ -9,6 +9,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, columns
 from wmlab.core.charts.scene import Blocks, Box, Layer, Scene, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.words import grouped
 
 _MOST: Final = 16
 _LONGEST: Final = 44
@@ -29,7 +30,9 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
         )
     outcomes = list(permutations)
     shown = outcomes[:_MOST]
-    left_out = f" Drawn are the {_MOST} most frequent of {len(outcomes):,} outputs." if len(outcomes) > _MOST else ""
+    left_out = (
+        f" Drawn are the {_MOST} most frequent of {grouped(len(outcomes))} outputs." if len(outcomes) > _MOST else ""
+    )
     most = max(outcome.count for outcome in shown)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
@@ -48,8 +51,8 @@ def _bars(permutations: Any, shown: list[Any]) -> list[Layer]:
     boxes: dict[str, list[Box]] = {}
     for lane, outcome in enumerate(shown):
         example = " ".join(outcome.example)
-        hover = f"{outcome.count:,} orders: {permutations.shown(outcome)}; for example {_short(example, 120)}"
-        box = Box(0, outcome.count, lane - 0.34, lane + 0.34, f"{outcome.count:,} · {_short(example)}", hover)
+        hover = f"{grouped(outcome.count)} orders: {permutations.shown(outcome)}; for example {_short(example, 120)}"
+        box = Box(0, outcome.count, lane - 0.34, lane + 0.34, f"{grouped(outcome.count)} · {_short(example)}", hover)
         boxes.setdefault(outcome.final if outcome.final in roles else _OTHERS, []).append(box)
     legend = {name: name if permutations.ends == "result" else f"ends with {name}" for name in ends}
     return [

@@ -12,7 +12,7 @@ from wmlab.core.charts.rows import columns_of
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
+from wmlab.core.words import grouped, rounded
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
 
@@ -50,12 +50,12 @@ def queue_diagram(
     ]
     if not items:
         raise ChartError(
-            f"No item was on a queue between {low:,} and {high:,} ms.",
+            f"No item was on a queue between {grouped(low)} and {grouped(high)} ms.",
             remedy="Choose another stretch, or more vertices.",
         )
     shown = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_MOST]
     sentence = _sentence(items, routes)
-    less = f" Drawn are the first {_MOST} of {len(items):,} items." if len(items) > _MOST else ""
+    less = f" Drawn are the first {_MOST} of {grouped(len(items))} items." if len(items) > _MOST else ""
     if to_ms is None or len(items) > _MOST:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in shown)
     span = low, max(high, low + 1)
@@ -129,7 +129,7 @@ def _course(
 
 
 def _hover(row: Row) -> str:
-    waited = "" if row["taken_ms"] is None else f", {row['taken_ms'] - row['put_ms']:,} ms on the queue"
+    waited = "" if row["taken_ms"] is None else f", {grouped(row['taken_ms'] - row['put_ms'])} ms on the queue"
     if row["kind"] == "event":
         return listing(read(row["row"])) + waited
     what = {"watermark": f"watermark {row['key']}:{row['value']}", "barrier": f"barrier {row['value']}"}
@@ -156,7 +156,9 @@ def _overtaking(items: Sequence[Row], routes: Mapping[int, Row]) -> int:
 def _sentence(items: Sequence[Row], routes: Mapping[int, Row]) -> str:
     counts = {kind: sum(row["kind"] == kind for row in items) for kind in _ROLES}
     parts = [
-        f"{count:,} {_NAMES.get(kind, kind)}{'' if count == 1 else 's'}" for kind, count in counts.items() if count
+        f"{grouped(count)} {_NAMES.get(kind, kind)}{'' if count == 1 else 's'}"
+        for kind, count in counts.items()
+        if count
     ]
     taken = [row for row in items if row["taken_ms"] is not None]
     left, overtook = len(items) - len(taken), _overtaking(items, routes)
@@ -166,6 +168,6 @@ def _sentence(items: Sequence[Row], routes: Mapping[int, Row]) -> str:
         route = routes[slow["queue"]]
         wait = rounded(slow["taken_ms"] - slow["put_ms"])
         text += f"; the longest wait was {wait}, from {route['source']} to {route['target']}"
-    text += f"; {left:,} were not taken" if left else ""
-    text += f"; {overtook:,} were taken from behind a barrier before it was complete" if overtook else ""
+    text += f"; {grouped(left)} were not taken" if left else ""
+    text += f"; {grouped(overtook)} were taken from behind a barrier before it was complete" if overtook else ""
     return f"{text}."

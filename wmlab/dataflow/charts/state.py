@@ -12,6 +12,7 @@ from wmlab.core.charts.scene import Layer, Panel, Path, Rule, Scene, Steps
 from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.words import grouped
 from wmlab.dataflow.answers.explain import forecast, standing_of
 from wmlab.dataflow.answers.explanation import StateForecast
 from wmlab.dataflow.answers.run import Run
@@ -66,7 +67,7 @@ def state_size(
     limit = next((state.limit for state in states if state is not None and state.limit is not None), None)
     layers += ahead
     if limit is not None:
-        layers.append(Path(name=f"limit {limit:,}", role="alarm", xs=[begin, last], ys=[limit, limit]))
+        layers.append(Path(name=f"limit {grouped(limit)}", role="alarm", xs=[begin, last], ys=[limit, limit]))
         most = max(most, limit)
     sentence = _sentence(name, names, states)
     scene = Scene(

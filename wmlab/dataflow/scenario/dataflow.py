@@ -13,6 +13,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import Period, Problem, Problems, plain, value
+from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
 from wmlab.dataflow.scenario.parts import Size, is_function, without_functions
@@ -161,7 +162,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     def __repr__(self) -> str:
         rules = self.resolved.mode if self.deviations is None else ", ".join(self.deviations) or "no deviation"
-        lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {self.duration_ms:,} ms)"]
+        lines = [f"Dataflow {self.name!r} ({rules}, {self.guarantee.replace('_', ' ')}, {span(self.duration_ms)})"]
         found = self.plan
         for vertex in self.vertices:
             inputs = ", ".join(edge.source for edge in found.inputs[vertex.name])
@@ -247,7 +248,7 @@ def _mermaid_lines(dataflow: DataflowScenario, plan: Plan) -> Iterator[str]:
         detail = vertex.detail if len(vertex.detail) <= _LONGEST else vertex.detail[: _LONGEST - 1] + "…"
         lines = [vertex.kind.replace("_", " "), detail]
         lines += [f"key {key} is not on {', '.join(those)}" for name, key, those in plan.stuck if name == vertex.name]
-        label = "<br/>".join([f"<b>{_text(vertex.name)}</b>{copies}", *map(_text, lines)])
+        label = "<br/>".join([f"<b>{in_mermaid(vertex.name)}</b>{copies}", *map(in_mermaid, lines)])
         yield f'    {ids[vertex.name]}{opening}"{label}"{closing}'
     for edge in dataflow.edges:
         label = "<br/>".join(_edge_words(edge, plan))
@@ -261,11 +262,6 @@ def _edge_words(edge: Edge, plan: Plan) -> Iterator[str]:
     yield from [f"key {key}: {column or '–'}" for key, column in keys] or ["no watermark"]
     if edge.routing is not None:
         by = f" by {', '.join(edge.by)}" if edge.by else ""
-        yield _text(edge.routing.replace("_", " ") + by)
+        yield in_mermaid(edge.routing.replace("_", " ") + by)
     if edge.priority:
         yield f"priority {edge.priority}"
-
-
-def _text(text: Any) -> str:
-    """Text that Mermaid shows as it is: its own marks, and those of HTML, as numbered characters."""
-    return "".join(c if c.isalnum() or c in " .,_-+*/():×…'" else f"#{ord(c)};" for c in str(text))

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.values import Ms, Name, Period, Problem, tagged, value
+from wmlab.core.words import grouped
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
 from wmlab.dataflow.scenario.vertices import Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -132,7 +133,7 @@ class Source(Vertex):
             return f"trace {self.trace}"
         if self.stream is not None:
             return f"stream {self.stream if isinstance(self.stream, str) else self.stream.name}"
-        return f"{len(self.rows or ()):,} rows"
+        return f"{grouped(len(self.rows or ()))} rows"
 
     def __repr__(self) -> str:
         times = ", ".join(f"{time.column} (key {time.key})" for time in self.times) or "no event time"

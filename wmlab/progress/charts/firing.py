@@ -12,7 +12,7 @@ from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Shape, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
+from wmlab.core.words import grouped, rounded
 
 _MOST: Final = 400
 _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
@@ -76,7 +76,10 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
         shape=shape,
         xs=[row["fired_ms"] for row in shown],
         ys=[row["end"] for row in shown],
-        hover=[f"window {row['start']:,} to {row['end']:,}: {row['records']:,} records" for row in shown],
+        hover=[
+            f"window {grouped(row['start'])} to {grouped(row['end'])}: {grouped(row['records'])} records"
+            for row in shown
+        ],
         size=3.5,
     )
 
@@ -84,10 +87,10 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
 def _sentence(name: str, fired: Sequence[Mapping[str, Any]]) -> str:
     kinds = [_kind(row) for row in fired]
     flushed, again = kinds.count("fired at the end of the stream"), kinds.count("fired again")
-    text = f"{len(fired):,} windows of {name} fired"
-    text += f", {flushed:,} of them only at the end of the stream" if flushed else ", all by the watermark"
+    text = f"{grouped(len(fired))} windows of {name} fired"
+    text += f", {grouped(flushed)} of them only at the end of the stream" if flushed else ", all by the watermark"
     if again:
-        return f"{text}; {again:,} fired again, which breaks the promise of the watermark before."
+        return f"{text}; {grouped(again)} fired again, which breaks the promise of the watermark before."
     moments = sorted({row["fired_ms"] for row in fired})
     longest = max((after - before for before, after in pairwise(moments)), default=0)
     return f"{text}; the longest time without one was {rounded(longest)}."

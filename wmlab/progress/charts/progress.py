@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,10 +10,10 @@ from typing import Any, Final
 from wmlab.core.charts.axis import Axis, Numbers, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import one_value, plain_columns, whole
-from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps
+from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps, joined
 from wmlab.core.charts.steps import Standstill, Value, standstills, thin, thinned
 from wmlab.core.errors import ChartError
-from wmlab.core.words import is_instant, listed, rounded
+from wmlab.core.words import counted, is_instant, listed, rounded
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""
@@ -54,7 +53,7 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
         title=title or f"How far has time come at {table.operator} of {table.stream}?",
         subtitle=sentence,
         across=_clock(table.at_ms),
-        panels=[Panel(up=time_axis("watermark", watermarks, pad_percent=4), layers=curves, height=_HEIGHT)],
+        panels=[Panel(up=time_axis("watermark", watermarks, pad_percent=4), layers=joined(curves), height=_HEIGHT)],
     )
     data: dict[str, list[Any]] = {
         "at_ms": table.at_ms,
@@ -220,25 +219,25 @@ def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], st
     end = next((place for place in range(at_most, len(prefix)) if prefix[place] != prefix[at_most]), None)
     lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
     if end is None:
-        return f"{lacking} from {when(at_ms[begin])} to the end; {_buffers(most)} wait behind it."
+        return f"{lacking} from {when(at_ms[begin])} to the end; {_later(most)} wait behind it."
     jump = f"then the prefix jumped to {prefix[end]}"
     lasted = rounded(at_ms[end] - at_ms[begin])
-    return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {_buffers(most)} behind it; {jump}."
+    return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {_later(most)} behind it; {jump}."
 
 
 def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
-    """How many buffers beyond the prefix have come, after each arrival."""
-    pending: Counter[int] = Counter()
+    """Of how many sequence numbers beyond the prefix something has come, after each arrival."""
+    pending: set[int] = set()
     found, reached = [], 0
     for sequence, length in zip(sequences, prefix, strict=True):
         if sequence > reached:
-            pending[sequence] += 1
+            pending.add(sequence)
         for number in range(reached + 1, length + 1):
-            pending.pop(number, None)
+            pending.discard(number)
         reached = length
-        found.append(pending.total())
+        found.append(len(pending))
     return found
 
 
-def _buffers(count: int) -> str:
-    return "1 buffer" if count == 1 else f"{count:,} buffers"
+def _later(count: int) -> str:
+    return counted(count, "later number")

@@ -7,6 +7,7 @@ from typing import Literal
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
@@ -18,21 +19,31 @@ def time_bounds(
     spark: SparkSession,
     *,
     of: Literal["readers", "events"] | None = None,
-    visible: Literal["all", "then"] = "all",
+    visible: Literal["all", "then"] | None = None,
 ) -> DataFrame:
     """Lower, upper and perfect watermark of every position in a recording, computed by Spark.
 
     The positions are those that reader groups published, one row a version of a group's state; or, when nobody read,
-    the events, one row an event. `of` chooses. `visible="then"` lets a mark count only once it was emitted, as a
-    reader saw it at that moment; it needs readers, whose rows have the column `incidents` of `with_incidents`, too.
+    the events, one row an event. `of` chooses.
+
+    At the positions of readers a mark counts only once it was emitted (`visible="then"`), so the bounds are what a
+    reader could know at that moment. `visible="all"` is hindsight: all marks of the run count from the beginning. The
+    column `visible` says which. These rows also have the column `incidents` of `with_incidents`. The positions of
+    events have hindsight only, since no reader was there; raises `ModelError` for anything else.
     """
     names = ("watermarks", "segments", "events", "incidents")
     watermarks, segments, events, incidents = (recording.spark(spark, name) for name in names)
     if of == "events" or (of is None and not recording.counts["positions"]):
+        if visible == "then":
+            raise ModelError(
+                "What was known then is known of readers, and these are the positions of events.",
+                remedy='leave out visible="then", or take the positions of readers.',
+            )
         positions = events.withColumn("at_ms", events.append_ms)
         return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
     positions = recording.spark(spark, "positions")
-    bounds = group_time_bounds(positions, watermarks, segments, visible=visible)
+    bounds = group_time_bounds(positions, watermarks, segments, visible=visible or "then")
+    bounds = bounds.withColumn("visible", F.lit(visible or "then"))
     perfect = group_perfect_watermark(positions, events, segments)
     return with_incidents(bounds.join(perfect, list(GROUP_COLUMNS)), incidents)
 

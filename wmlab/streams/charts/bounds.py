@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, duration_unit, time_axis, time_words
@@ -22,7 +22,7 @@ from wmlab.core.charts.rows import SHAPES, one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes
 from wmlab.core.charts.steps import Standstill, Value, minus, standstills, thin, unknown_spans
 from wmlab.core.errors import ChartError
-from wmlab.core.words import listed, rounded
+from wmlab.core.words import grouped, listed, rounded
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -30,7 +30,7 @@ CAP: Final = 800
 _MOST_ALARMS: Final = 60
 _STRIP: Final = 16.0
 _REQUIRED: Final = ("stream", "at_ms", "lower", "upper")
-_OPTIONAL: Final = ("group", "segment_id", "version", "perfect_watermark", "incidents")
+_OPTIONAL: Final = ("group", "segment_id", "version", "perfect_watermark", "incidents", "visible")
 _BOUNDS: Final = ("lower", "upper", "perfect_watermark")
 _CURVES: Final = {"upper": "upper bound", "perfect": "perfect watermark", "lower": "lower bound"}
 _VERBS: Final = {"crash": "crashes", "restart": "restarts", "silence": "falls silent", "speak": "speaks again"}
@@ -61,7 +61,8 @@ class Happening:
 class BoundsTable:
     """The bounds that one reader or group saw, ascending by `at_ms`; None is unknown.
 
-    `perfect_watermark` is None as a whole if the table has no such column.
+    `perfect_watermark` is None as a whole if the table has no such column. `hindsight`: marks counted before they were
+    emitted.
     """
 
     stream: str
@@ -71,6 +72,7 @@ class BoundsTable:
     upper: list[Value]
     perfect_watermark: list[Value] | None
     incidents: list[Happening]
+    hindsight: bool = False
 
     @property
     def perfect(self) -> list[Value]:
@@ -78,22 +80,24 @@ class BoundsTable:
         return self.perfect_watermark or [None] * len(self.at_ms)
 
 
-def time_bounds(bounds: Any, *, title: str | None = None) -> Chart:
+def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = None) -> Chart:
     """Draw the lower and upper bound of one reader or group over its clock, with the perfect watermark between them.
 
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
     `upper` (event time in ms, null if unknown), one row per position. It may have `perfect_watermark` (the smallest
     event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`, drawn as
-    vertical lines; `what` names who crashed, or says it: "w2" or "w2 crashes"). Rows are sorted by `at_ms` and, if
+    vertical lines; `what` names who crashed, or says it: "w2" or "w2 crashes"). With `visible` of "all" title and
+    sentence say that the bounds are hindsight. Rows are sorted by `at_ms` and, if
     there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
 
-    The panel below shows each bound minus the perfect watermark, or minus the clock if that is not known. `title`
-    replaces the question above the chart; the sentence under it is the answer, computed from all rows.
+    `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or minus the
+    clock if that is not known. `title` replaces the question above the chart; the sentence under it is the answer,
+    computed from all rows.
 
     Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
     or segments.
     """
-    table = read_bounds(bounds)
+    table = read_bounds(bounds, group=group)
     sentence = describe(table)
     data: dict[str, list[Any]] = {"at_ms": table.at_ms, "lower": table.lower, "upper": table.upper}
     if table.perfect_watermark is not None:
@@ -102,17 +106,20 @@ def time_bounds(bounds: Any, *, title: str | None = None) -> Chart:
     return Chart(sentence=sentence, data=data, scene=_compose(table, sentence, title))
 
 
-def read_bounds(frame: Any) -> BoundsTable:
+def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
     """Read a table of bounds as `time_bounds` takes it, and raise as it does."""
     cells = plain_columns(
         frame, _REQUIRED, _OPTIONAL, chart="A chart of time bounds", example="recording.time_bounds(spark)"
     )
+    if group is not None and "group" in cells:
+        chosen = [name == group for name in cells["group"]]
+        cells = {name: list(compress(values, chosen)) for name, values in cells.items()}
     if not cells["at_ms"]:
         raise ChartError(
             "The table of bounds has no rows.",
             remedy="Draw a recording in which a reader read something, or loosen the filter.",
         )
-    for name in ("stream", "group", "segment_id"):
+    for name in ("stream", "group", "segment_id", "visible"):
         one_value(name, cells.get(name, []))
     clock = [at_ms for value in cells["at_ms"] if (at_ms := whole("at_ms", value)) is not None]
     times = {name: [whole(name, value, unknown=True) for value in cells[name]] for name in _BOUNDS if name in cells}
@@ -124,10 +131,10 @@ def read_bounds(frame: Any) -> BoundsTable:
 
     order = sorted(range(len(clock)), key=position)
     columns = {name: [values[i] for i in order] for name, values in times.items()}
-    group = cells.get("group", [None])[0]
+    name = cells.get("group", [None])[0]
     return BoundsTable(
         stream=str(cells["stream"][0]),
-        group=None if group is None else str(group),
+        group=None if name is None else str(name),
         at_ms=[clock[i] for i in order],
         lower=columns["lower"],
         upper=columns["upper"],
@@ -135,6 +142,7 @@ def read_bounds(frame: Any) -> BoundsTable:
         incidents=sorted(
             {_happening(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
         ),
+        hindsight=cells.get("visible", [""])[0] == "all",
     )
 
 
@@ -155,8 +163,9 @@ def describe(table: BoundsTable) -> str:
     back = sum(later < earlier for earlier, later in pairwise(known))
     below = sum(width is not None and width < 0 for width in minus(table.upper, table.perfect))
     sentences = (
+        "In hindsight: marks count before they were emitted" if table.hindsight else "",
         "; ".join(filter(None, [_movement(table, known, "moved" if back else "rose"), _safety(table)])),
-        f"The lower bound went back {'once' if back == 1 else f'{back:,} times'}" if back else "",
+        f"The lower bound went back {'once' if back == 1 else f'{grouped(back)} times'}" if back else "",
         _unknown_positions(table),
         f"The upper bound, which is a hint, is below the perfect watermark at {_positions(below)}" if below else "",
     )
@@ -212,8 +221,8 @@ def _safety(table: BoundsTable) -> str:
         return ""
     if unsafe:
         return (
-            f"it is not safe: above the perfect watermark at {len(unsafe):,} of {_positions(len(slacks))}, first at "
-            f"{time_words(table.at_ms)(unsafe[0][1])}, by up to {rounded(-min(unsafe)[0])}"
+            f"it is not safe: above the perfect watermark at {grouped(len(unsafe))} of {_positions(len(slacks))}, "
+            f"first at {time_words(table.at_ms)(unsafe[0][1])}, by up to {rounded(-min(unsafe)[0])}"
         )
     mean_ms = (2 * sum(slack for slack, _ in slacks) + len(slacks)) // (2 * len(slacks))
     distance = f"{rounded(mean_ms)} behind the perfect watermark" if mean_ms else "at the perfect watermark"
@@ -230,13 +239,13 @@ def _unknown_positions(table: BoundsTable) -> str:
     if lower == positions:
         lower, upper = 0, upper % positions
     if lower and upper:
-        return f"The lower bound is unknown at {_positions(lower)}, the upper bound at {upper:,}"
+        return f"The lower bound is unknown at {_positions(lower)}, the upper bound at {grouped(upper)}"
     bound = "lower" if lower else "upper"
     return f"The {bound} bound is unknown at {_positions(lower or upper)}" if lower or upper else ""
 
 
 def _positions(count: int) -> str:
-    return f"{count:,} position{'' if count == 1 else 's'}"
+    return f"{grouped(count)} position{'' if count == 1 else 's'}"
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
@@ -258,11 +267,10 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     main += [Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
     main.append(_crosses([(at, lower) for at, lower, _ in alarms]))
     note = "" if any(value is not None for value in times) else "no bound is known"
-    reader = f"reader group “{table.group}”" if table.group else "the reader"
     positions = len(table.at_ms)
-    fewer = "" if len(rows) == positions else f" Drawn are {len(rows):,} of {positions:,} positions."
+    fewer = "" if len(rows) == positions else f" Drawn are {grouped(len(rows))} of {grouped(positions)} positions."
     return Scene(
-        title=title or f"What time has {reader} reached in stream “{table.stream}”?",
+        title=title or _question(table),
         subtitle=sentence + fewer,
         across=clock,
         panels=[
@@ -273,6 +281,13 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
         rules=[Rule(h.at_ms, h.label, SHAPES.get(h.kind, "circle")) for h in table.incidents],
         together=True,
     )
+
+
+def _question(table: BoundsTable) -> str:
+    reader = f"reader group “{table.group}”" if table.group else "the reader"
+    if table.hindsight:
+        return f"In hindsight, what time had {reader} reached in stream “{table.stream}”?"
+    return f"What time has {reader} reached in stream “{table.stream}”?"
 
 
 def _unknown(at_ms: Sequence[int], curves: dict[str, list[Value]]) -> list[Panel]:

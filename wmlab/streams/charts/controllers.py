@@ -12,11 +12,13 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.recording import Recording
+from wmlab.core.words import grouped
 from wmlab.streams.answers.explain import longest_stall
 from wmlab.streams.answers.history import Row
 from wmlab.streams.answers.ownership import last_ms, owner_rows, ownership
 
 _MOST_CYCLES: Final = 600
+_MOST_BUCKETS: Final = 30
 
 
 def watermark_cycles(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -31,7 +33,7 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     shown = share_of(cycles, _MOST_CYCLES)
     stall = longest_stall(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
     sentence = f"{_describe_cycles(name, cycles)}{stall}."
-    fewer = f" Drawn are {len(shown):,} of {len(cycles):,} cycles." if len(shown) < len(cycles) else ""
+    fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
     times = [row["previous_lower"] for row in cycles]
     times += [mark["lower"] for mark in stream_rows(recording, "watermarks", name)]
     bound = Steps(
@@ -69,18 +71,20 @@ def _cycles(emitted: bool, shown: Sequence[Row], controllers: Sequence[str]) -> 
 
 def _cycle_in_words(row: Row) -> str:
     removed = f"; dropped {', '.join(row['removed'])}" if row["removed"] else ""
-    return f"{row['at_ms']:,} ms, {row['controller']}: {row['reason'] or row['outcome']}{removed}"
+    return f"{grouped(row['at_ms'])} ms, {row['controller']}: {row['reason'] or row['outcome']}{removed}"
 
 
 def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
     held = [row for row in cycles if row["outcome"] != "emitted"]
-    text = f"{len(cycles):,} cycles ran for {name}, {len(cycles) - len(held):,} of them emitted a watermark"
+    text = (
+        f"{grouped(len(cycles))} cycles ran for {name}, {grouped(len(cycles) - len(held))} of them emitted a watermark"
+    )
     if not held:
         return f"{text}; none was held"
     waited = Counter(writer for row in held for writer in row["lagging"])
     causes = waited or Counter(row["reason"] for row in held)
     cause, count = min(causes.items(), key=lambda pair: (-pair[1], pair[0]))
-    others = "the other one" if len(held) == 1 else f"{count:,} of the {len(held):,} others"
+    others = "the other one" if len(held) == 1 else f"{grouped(count)} of the {grouped(len(held))} others"
     were = "was" if len(held) == 1 else "were"
     return f"{text}; {others} {f'waited for {cause}' if waited else f'{were} held because: {cause}'}"
 
@@ -88,19 +92,23 @@ def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
 def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart:
     """Draw who owned each bucket of streams over time, by the word of the coordination service.
 
-    A bucket without an owner runs no cycle, so the bounds of its streams stand still. Raises `RecordingError` if one
+    A bucket without an owner runs no cycle, so the bounds of its streams stand still. Buckets without streams are left
+    out, and those beyond the first 30. Raises `RecordingError` if one
     controller owned everything all the time, which is not recorded.
     """
     found, rows = ownership(recording), owner_rows(recording)
     end_ms = last_ms(recording, rows)
-    buckets = sorted({row["bucket"] for row in rows})
+    every = sorted({row["bucket"] for row in rows})
+    buckets = [bucket for bucket in every if any(row["streams"] for row in rows if row["bucket"] == bucket)]
+    buckets = (buckets or every)[:_MOST_BUCKETS]
+    fewer = f" Drawn are {len(buckets)} of {len(every)} buckets, those with streams." if buckets != every else ""
     controllers = sorted({row["controller"] for row in rows})
     roles = chain(SERIES, repeat("unknown"))
     layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]
     layers.append(_nobody(found.gaps, buckets))
     scene = Scene(
         title=title or "Who owned which bucket of streams?",
-        subtitle=found.sentence,
+        subtitle=found.sentence + fewer,
         across=time_axis("clock", [min(row["from_ms"] for row in rows), end_ms]),
         panels=[lanes([_lane(bucket, rows) for bucket in buckets], layers)],
         rules=_crashes(recording, controllers),
@@ -118,10 +126,10 @@ def _lane(bucket: int, rows: Sequence[Row]) -> str:
 def _owned(controller: str, role: str, rows: Sequence[Row], buckets: Sequence[int], end_ms: int) -> Blocks:
     boxes = []
     for row in rows:
-        if row["controller"] == controller:
+        if row["controller"] == controller and row["bucket"] in buckets:
             to_ms = end_ms if row["to_ms"] is None else row["to_ms"]
             lane = buckets.index(row["bucket"])
-            words = f"bucket {row['bucket']}: {controller} from {row['from_ms']:,} to {to_ms:,} ms"
+            words = f"bucket {row['bucket']}: {controller} from {grouped(row['from_ms'])} to {grouped(to_ms)} ms"
             boxes.append(Box(row["from_ms"], to_ms, lane - 0.36, lane + 0.36, controller, words))
     return Blocks(name=controller, role=role, boxes=boxes)
 
@@ -130,6 +138,7 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
     boxes = [
         Box(begin, end, buckets.index(bucket) - 0.1, buckets.index(bucket) + 0.1, "", f"bucket {bucket}: no owner")
         for bucket, begin, end in orphaned
+        if bucket in buckets
     ]
     return Blocks(name="no owner", role="alarm", boxes=boxes, opacity=0.5)
 

@@ -16,7 +16,7 @@ from wmlab.core.charts.chart import display_forms
 from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, segment_name
+from wmlab.core.words import counted, grouped, in_mermaid, segment_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     rows = stream_rows(recording, "segments", name, by="segment_id")
     lines = ["flowchart LR"]
     for row in rows:
-        until = "open" if row["sealed_ms"] is None else f"sealed at {row['sealed_ms']:,} ms"
+        until = "open" if row["sealed_ms"] is None else f"sealed at {grouped(row['sealed_ms'])} ms"
         lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
     lines += [f"  s{old} --> s{new}" for old, new in _successions(recording, name, {r["segment_id"]: r for r in rows})]
     sealed = sum(row["sealed_ms"] is not None for row in rows)
@@ -88,16 +88,16 @@ def topology(recording: Recording) -> Diagram:
     controllers = _pairs(recording, "cycles", "controller")
     readers = _pairs(recording, "windows", "reader") | _pairs(recording, "positions", "reader")
     lines = ["flowchart LR"]
-    lines += [f'  {_id(stream)}[("{stream}")]' for stream in streams]
+    lines += [f'  {_id(stream)}[("{in_mermaid(stream)}")]' for stream in streams]
     counts = [counted(len(streams), "stream")]
     for noun, pairs, link, shape in (
-        ("writer", writers, "{party} -- events and marks --> {stream}", "([{name}])"),
-        ("controller", controllers, "{party} -. watermarks .-> {stream}", "{{{{{name}}}}}"),
-        ("reader", readers, "{stream} -- events and bounds --> {party}", "([{name}])"),
+        ("writer", writers, "{party} -- events and marks --> {stream}", '(["{name}"])'),
+        ("controller", controllers, "{party} -. watermarks .-> {stream}", '{{{{"{name}"}}}}'),
+        ("reader", readers, "{stream} -- events and bounds --> {party}", '(["{name}"])'),
     ):
         names = sorted({party for _, party in pairs})
         counts.append(counted(len(names), noun))
-        lines += [f"  {_id(party)}{shape.format(name=party)}" for party in names]
+        lines += [f"  {_id(party)}{shape.format(name=in_mermaid(party))}" for party in names]
         lines += ["  " + link.format(party=_id(party), stream=_id(stream)) for stream, party in sorted(pairs)]
     return Diagram(f"{', '.join(counts)}.", "\n".join(lines))
 

@@ -11,7 +11,7 @@ from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, str
 from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
+from wmlab.core.words import grouped, rounded
 from wmlab.streams.answers.history import Row, late_events
 
 _MOST_EVENTS: Final = 700
@@ -32,7 +32,7 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     late = late_events(events, marks)
     drawn = share_of(events, _MOST_EVENTS)
     sentence = _sentence(name, events, len(late))
-    fewer = f" Drawn are {len(drawn):,} of {len(events):,} events." if len(drawn) < len(events) else ""
+    fewer = f" Drawn are {grouped(len(drawn))} of {grouped(len(events))} events." if len(drawn) < len(events) else ""
     times = [row["event_time"] for row in (*drawn, *late)] + [mark[side] for mark in marks for side in _SIDES]
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
@@ -81,8 +81,8 @@ def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
 def _sentence(name: str, events: Sequence[Row], late: int) -> str:
     delays = sorted(row["append_ms"] - row["event_time"] for row in events)
     half, most = delays[len(delays) // 2], delays[-1]
-    kept = "none arrived below a lower bound" if not late else f"{late:,} arrived below the lower bound"
+    kept = "none arrived below a lower bound" if not late else f"{grouped(late)} arrived below the lower bound"
     return (
-        f"Half of the {len(events):,} events of {name} arrived within {rounded(half)} of their time, "
+        f"Half of the {grouped(len(events))} events of {name} arrived within {rounded(half)} of their time, "
         f"the slowest after {rounded(most)}; {kept} that a watermark had given before."
     )

@@ -17,7 +17,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
-from wmlab.core.words import segment_name
+from wmlab.core.words import grouped, listed, rounded, segment_name
 from wmlab.streams.answers.history import Row, group_positions
 
 _MOST_CUTS: Final = 8
@@ -46,9 +46,12 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     fronts = _reader_fronts(stream_rows(recording, "positions", name), lengths)
     sentence = _sentence(name, segments, cuts, end_ms)
     drawn = share_of(fronts, _MOST_FRONTS)
+    counts = ((_MOST_CUTS, len(cuts), "cuts"), (_MOST_FRONTS, len(fronts), "positions"))
+    kept = [f"{most} of {grouped(count)} {what}" for most, count, what in counts if most < count]
+    fewer = f" Drawn are {listed(kept)}." if kept else ""
     scene = Scene(
         title=title or f"Which segment held which keys of {name}, and where did the cuts pass?",
-        subtitle=sentence,
+        subtitle=sentence + fewer,
         across=time_axis("clock", [*(row["created_ms"] for row in segments), end_ms]),
         panels=[
             Panel(
@@ -106,8 +109,8 @@ def _blocks(segments: Sequence[Row], end_ms: int) -> Blocks:
     boxes = []
     for row in segments:
         name, until_ms = segment_name(row["segment_id"]), row["sealed_ms"]
-        until = "open" if until_ms is None else f"sealed at {until_ms:,} ms"
-        words = f"segment {name}, keys {row['keys']}, from {row['created_ms']:,} ms, {until}"
+        until = "open" if until_ms is None else f"sealed at {grouped(until_ms)} ms"
+        words = f"segment {name}, keys {row['keys']}, from {grouped(row['created_ms'])} ms, {until}"
         shown_ms = end_ms if until_ms is None else until_ms
         boxes.append(Box(row["created_ms"], shown_ms, row["low"], row["high"], name, words))
     return Blocks(name="segment", role="unknown", boxes=boxes, opacity=0.22)
@@ -138,7 +141,7 @@ def _middles(fronts: Sequence[Front], segments: Sequence[Row]) -> Dots:
         xs=[at for _, at, _ in points],
         ys=[middle[segment] for segment, _, _ in points],
         hover=[
-            f"published at {at_ms:,} ms: read what segment {segment_name(segment)} held then"
+            f"published at {grouped(at_ms)} ms: read what segment {segment_name(segment)} held then"
             for segment, _, at_ms in points
         ],
         legend=False,
@@ -151,4 +154,4 @@ def _sentence(name: str, segments: Sequence[Row], cuts: Sequence[Front], end_ms:
     if not cuts:
         return f"{text}; no watermark was emitted, so there is no cut."
     behind = end_ms - min(cuts[-1][1].values(), default=end_ms)
-    return f"{text}; {len(cuts)} cuts were emitted, and the last one stood {behind:,} ms of writing behind the end."
+    return f"{text}; {len(cuts)} cuts were emitted, and the last one stood {rounded(behind)} of writing behind the end."

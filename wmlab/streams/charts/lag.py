@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 from wmlab.core.charts.axis import Numbers, nice_step, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, faults, one_stream, stream_rows
-from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps
+from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, joined
 from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
+from wmlab.core.words import grouped, rounded
 from wmlab.streams.answers.explain import longest_stall
 
 _MOST: Final = 500
@@ -50,7 +50,7 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
         if known or column == "lag_ms":
             curves = [_curve(rows, role, column) for rows, role in zip(shown.values(), SERIES, strict=False)]
             up = time_axis(what, [0, *known], pad_percent=5)
-            panels.append(Panel(up=up, layers=curves, height=height))
+            panels.append(Panel(up=up, layers=joined(curves), height=height))
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
         subtitle=sentence + left_out,
@@ -116,7 +116,7 @@ def _histogram(what: str, role: str, values: Sequence[int], step: int) -> Panel:
     counts = Counter(value // step * step for value in values)
     boxes = []
     for low, count in sorted(counts.items()):
-        words = f"{what} from {rounded(low)} to {rounded(low + step)}: {count:,} windows"
+        words = f"{what} from {rounded(low)} to {rounded(low + step)}: {grouped(count)} windows"
         boxes.append(Box(low, low + step, 0, count, "", words))
     blocks = Blocks(name=what, role=role, boxes=boxes, opacity=0.6)
     return Panel(up=Numbers(f"windows by {what}", 0, max(counts.values())), layers=[blocks], height=140.0)

@@ -177,7 +177,7 @@ def _clock_words(at_ms: int, span_ms: int) -> str:
 def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
     """The answer in one to three sentences."""
     parties = {party for message in messages for party in (message.sender, message.receiver)}
-    number = f"{len(messages):,} message{'' if len(messages) == 1 else 's'}"
+    number = f"{grouped(len(messages))} message{'' if len(messages) == 1 else 's'}"
     begin, end = (_clock_words(at_ms, clock.high - clock.low) for at_ms in (clock.low, clock.high))
     where = f"passed between {len(parties)} parties from {begin} to {end}"
     sentences = [f"{number} of {subject} {where}: {_kinds(messages)}."]

@@ -12,7 +12,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
-from wmlab.core.words import rounded
+from wmlab.core.words import grouped, rounded
 from wmlab.streams.answers.explain import CauseKind, causes, longest_stall
 from wmlab.streams.answers.history import Row, recorded_rules
 
@@ -115,7 +115,8 @@ def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) ->
         xs=[row["received_ms"] for row in marks],
         ys=[writers.index(row["writer"]) for row in marks],
         hover=[
-            f"{row['writer']} noted {row['time']:,} at {row['noted_ms']:,} ms; {row['controller']}: {row['outcome']}"
+            f"{row['writer']} noted {grouped(row['time'])} at {grouped(row['noted_ms'])} ms; "
+            f"{row['controller']}: {row['outcome']}"
             for row in marks
         ],
         size=2.6 if role == "third" else 4.5,
@@ -123,7 +124,7 @@ def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) ->
 
 
 def _sentence(name: str, marks: Sequence[Row], refused: Sequence[Row], held: Sequence[Stretch]) -> str:
-    text = f"{len(marks):,} marks were noted in {name}, {len(refused):,} of them refused"
+    text = f"{grouped(len(marks))} marks were noted in {name}, {grouped(len(refused))} of them refused"
     longest = max(held, key=lambda stretch: stretch[2] - stretch[1], default=None)
     if longest is None:
         return f"{text}; no writer held the lower bound"

@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from wmlab.core.rules import Rules
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problems, value
+from wmlab.core.words import span
 from wmlab.streams.scenario.checks import problems_across
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
@@ -101,7 +102,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
             ("writers", ", ".join(writer.name for writer in self.writers)),
             ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
-            ("duration", f"{self.duration_ms:,} ms, seed {self.seed}"),
+            ("duration", f"{span(self.duration_ms)}, seed {self.seed}"),
         ]
         if self.rules != "sound":
             sound = self.replace(rules="sound").options

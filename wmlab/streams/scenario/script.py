@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from wmlab.core.values import Ms, Name, Offset, Period, Problem, Problems, Time, Timed, action
+from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
 from wmlab.streams.scenario import noting as noting
@@ -328,7 +329,7 @@ _MOST_PARTS = 1_000
 def _count_or_ranges(offered: object) -> object:
     count = isinstance(offered, int) and not isinstance(offered, bool) and 1 <= offered <= _MOST_PARTS
     if not count and not (isinstance(offered, Sequence) and offered and all(isinstance(text, str) for text in offered)):
-        raise ValueError(f"give a count from 1 to {_MOST_PARTS:,}, or the new key ranges")
+        raise ValueError(f"give a count from 1 to {grouped(_MOST_PARTS)}, or the new key ranges")
     return offered
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.steps import Value
-from wmlab.core.words import segment_name
+from wmlab.core.words import grouped, segment_name
 from wmlab.streams.answers.history import Row, group_positions
 from wmlab.streams.scrubber.frames import Builder, Incident, Item
 from wmlab.streams.scrubber.run import Run
@@ -411,5 +411,5 @@ def incident_items(incidents: Sequence[Incident], low_ms: int) -> tuple[Item, ..
         for at_ms in mine:
             builder.put((kind, at_ms), low_ms, lane, style, at_ms)
         builder.put((kind, "name"), low_ms, lane, "name", label=kind)
-        builder.put((kind, "value"), low_ms, lane, "value", label=f"{len(mine):,}")
+        builder.put((kind, "value"), low_ms, lane, "value", label=f"{grouped(len(mine))}")
     return builder.finish()

@@ -500,7 +500,7 @@ class Actions:
         """Hold a transaction open for longer."""
         writer = self._running("hold", action.writer)
         if isinstance(writer, TxnWriter):
-            detail = f"{action.writer} holds its transaction for {action.hold_ms:,} ms"
+            detail = f"{action.writer} holds its transaction for {grouped(action.hold_ms)} ms"
             writer.world.happened("hold", action.writer, detail)
             writer.hold(action.hold_ms)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wmlab.core.clock import generator
+from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.noting import EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
 from wmlab.streams.scenario.parts import Clock
@@ -88,7 +89,7 @@ class Load:
         return len(self.happens_ms)
 
     def __repr__(self) -> str:
-        return f"Load({len(self):,} events)"
+        return f"Load({grouped(len(self))} events)"
 
     @staticmethod
     def of(happens_ms: NDArray[np.int64], arrives_ms: NDArray[np.int64], key: NDArray[np.uint64]) -> Load:

@@ -1,0 +1,37 @@
+"""One Spark session serves all threads of a process."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.sql import SparkSession
+
+from wmlab.core.spark import session
+from wmlab.core.spark.session import spark_session
+from wmlab.streams.recording import StreamRecording
+
+
+def in_a_thread() -> SparkSession:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(spark_session).result()
+
+
+def test_a_thread_has_the_session_of_the_process(spark: SparkSession) -> None:
+    assert in_a_thread() is spark
+    assert spark_session() is spark
+    assert spark.range(3).count() == 3
+
+
+def test_a_session_that_the_caller_has_started_serves_threads_too(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_session", None)
+    assert in_a_thread().range(3).count() == 3
+    assert spark_session().range(3).count() == 3
+
+
+def test_a_recording_is_checked_by_the_session_that_is_there(spark: SparkSession) -> None:
+    empty = StreamRecording.from_tables({}, name="empty")
+    assert len(empty.check()) == len(empty.check(spark))
+    assert empty.time_bounds().count() == 0
