@@ -21,6 +21,7 @@ from tests.streams.sim.worlds import (
 )
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
+from wmlab.streams.answers.history import history_at, recorded_rules
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.segment import parse_segment, segment_name
 from wmlab.streams.scenario import network, noting, script
@@ -446,6 +447,18 @@ def test_an_unconditional_loop_runs_from_creation_to_deletion_whether_anybody_no
     world = run(stream=stream, writers=[quiet], script=[end], duration_ms=10_000)
     ran = [(row["at_ms"], row["reason"]) for row in rows(world, "cycles")]
     assert ran == [(at_ms, "no active writer") for at_ms in range(200, 6_100, 500)]
+
+
+def test_explain_says_when_an_unconditional_loop_runs_next():
+    streams = [Stream(name, cycles="unconditional") for name in ("early", "late")]
+    writers = [EventWriter(f"w-{name}", rate_per_s=10, note_every_ms=None, stream=name) for name in ("early", "late")]
+    later = script.CreateStream(at_ms=8_000, stream="late")
+    fleet = Controllers(2, buckets=4, period_ms=500, start_delay_ms=1_500)
+    case = scenario(stream=Stream(), streams=streams, writers=writers, script=[later], controllers=fleet, readers=None)
+    run_of_two, rules = case.record(progress=False), {}
+    for name, at_ms in (("early", 1_000), ("early", 5_100), ("late", 8_500), ("late", 9_700)):
+        rules[name, at_ms] = recorded_rules(run_of_two, name).next_cycle_ms(history_at(run_of_two, name, at_ms))
+    assert list(rules.values()) == [1_500, 5_500, 9_500, 10_000]
 
 
 def test_with_an_unconditional_loop_no_note_is_late_for_the_next_cycle():

@@ -287,13 +287,21 @@ class Rules:
         None, too, after the stream was deleted.
         """
         deleted = any(kind == "delete" for kind, _ in history.incidents.values())
-        if self.unconditional and history.cycle is not None and not deleted:
-            return int(history.cycle["at_ms"]) + self.period_ms
-        if not history.on_record or history.woken_ms is None or deleted:
+        entered_ms = self._entered_ms(history)
+        if deleted or entered_ms is None:
             return None
-        if history.cycle is None or history.cycle["at_ms"] < history.woken_ms:
-            return history.woken_ms + self._delay_ms
+        if history.cycle is None or history.cycle["at_ms"] < entered_ms:
+            return entered_ms + self._delay_ms
         return int(history.cycle["at_ms"]) + self.period_ms
+
+    def _entered_ms(self, history: RunHistory) -> int | None:
+        """When the stream came into its bucket; None if it is in none, or if that is not recorded."""
+        if not self.unconditional:
+            return history.woken_ms if history.on_record else None
+        created = [at_ms for kind, at_ms in history.incidents.values() if kind == "create"]
+        owned = [] if history.owner is None else [history.owner[1]]
+        ran = [] if history.cycle is None else [int(history.cycle["at_ms"])]
+        return next(iter([*created, *ran, *owned]), None)
 
     def missed_ms(self, history: RunHistory) -> int | None:
         """When a cycle was due that has not run; None if none is missing."""
@@ -306,7 +314,7 @@ class Rules:
         if due_ms is None or history.incidents.get(history.leader or "", ("",))[0] in ("crash", "pause"):
             return None
         owner, owned_ms = history.owner or ("", due_ms - self._delay_ms)
-        if owned_ms > max(history.woken_ms or 0, history.cycle["at_ms"] if history.cycle else 0):
+        if owned_ms > max(self._entered_ms(history) or 0, history.cycle["at_ms"] if history.cycle else 0):
             due_ms = owned_ms + self._delay_ms  # a new owner waits as for a stream's first cycle
         return due_ms if owner is not None and due_ms + self.late_ms > history.at_ms else None
 
