@@ -46,6 +46,13 @@ def test_attributes_find_a_time_with_one_request_and_take_more_bytes() -> None:
     assert (attributes.requests, attributes.bytes_stored, attributes.search) == (4 + 2, 2 * 3 * 24, 1)
 
 
+def test_an_end_of_known_time_has_no_index_record() -> None:
+    end = Watermark(30, 40, Position({"0@0": 400, "1@0": 90}), known=False)
+    marks = marks_segment([*LOG, (3_000, end)], NOTES, SEGMENTS)
+    assert (marks.requests, marks.bytes_stored, marks.search) == (4 + 3 + 2, 3 * 48 + 2 * 16, 2 + 1)
+    assert marks.window(at(400, 90), 3_000) == TimeWindow(None, None)
+
+
 def test_a_segment_joins_what_is_noted_in_it_and_never_hears_of_a_transaction() -> None:
     index = segment_index(NOTES, SEGMENTS, timeout_ms=60_000)
     assert index.window(at(100, 0), 500) == TimeWindow(10, None)

@@ -62,8 +62,9 @@ class ReadSide:
 
 def marks_segment(log: Known, notes: Sequence[NotedTime], segments: Mapping[int, Segment]) -> ReadSide:
     """The design: a note goes to one controller, a watermark to the marks segment and to its index."""
-    stored = sum(entry_bytes(watermark) + RECORD_BYTES for _, watermark in log)
-    requests, search = len(notes) + 2 * len(log), _halvings([log]) + 1
+    indexed = [watermark for _, watermark in log if watermark.known]
+    stored = sum(entry_bytes(watermark) for _, watermark in log) + RECORD_BYTES * len(indexed)
+    requests, search = len(notes) + len(log) + len(indexed), _halvings([indexed]) + 1
     return ReadSide("marks segment", _following(log, segments), requests, stored, search)
 
 
