@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
@@ -27,8 +27,7 @@ _NUMBER: Final = 8
 _CONNECTION: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Events for a segment; `last` is the number of the last event, `txn` the transaction they are written in."""
 
     segment: int
@@ -47,8 +46,7 @@ class Append:
         return f"{within}{self.events} events for {segment_name(self.segment)}"
 
 
-@dataclass(frozen=True, slots=True)
-class DataAppended:
+class DataAppended(NamedTuple):
     """The acknowledgement of an append; `offset` is the length of the segment in bytes, None: not carried."""
 
     append: Append
