@@ -11,7 +11,7 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
-from wmlab.progress.model.identifiers import TupleBuffer, native
+from wmlab.progress.model.identifiers import INITIAL, TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 
 RULES: dict[str, CompletenessRule] = {
@@ -24,6 +24,11 @@ ERROR = "error"
 CHUNKS = re.compile(r"uniform 1\.\.(\d+) \(\+1\)")
 ORACLE = "per sequence: count seen; complete when seen == last-base+1; value = max; local = prefix head"
 ROUNDS = "after each update global <= seq; after the last origin of a round global == seq; before that == seq-1"
+
+
+def native(watermark: int | None) -> int:
+    """The watermark as NebulaStream writes it: 0 for unknown."""
+    return INITIAL if watermark is None else watermark
 
 
 def run_chunks(case: Fields) -> None:

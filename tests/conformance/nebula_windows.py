@@ -150,8 +150,8 @@ def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
 
 
 def run_sequencer(case: Fields) -> None:
-    """Take, acknowledge and defer."""
-    assert case.take("api", "take/ack/defer") == "take/ack/defer"
+    """Take and acknowledge."""
+    assert case.take("api", "take/ack") == "take/ack"
     policy = case.take("policy", "keep")
     if policy not in ("keep", "drop"):
         raise UnknownFormatError(f"policy {policy!r}")
@@ -162,10 +162,8 @@ def run_sequencer(case: Fields) -> None:
             if "take" in fields:
                 sequence, chunk, last = fields.take("take")
                 state, released = state.take((sequence, chunk), last)
-            elif "ack" in fields:
-                state, released = state.ack(tuple(fields.take("ack")))
             else:
-                state, released = state.defer(tuple(fields.take("defer"))), None
+                state, released = state.ack(tuple(fields.take("ack")))
             found = None if released is None else list(released)
             expect(f"released by {entry}", found, fields.take("out", found))
 

@@ -72,7 +72,7 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("taken_ms", LONG, "when it was taken; null: it was not", unit="ms", nullable=True),
         column("taken", LONG, "place among all items its consumer took in this execution, from 0", nullable=True),
         column("kind", TEXT, "event, watermark, idle, barrier or done"),
-        column("key", LONG, "key of a watermark; null for all else", nullable=True),
+        column("key", LONG, "key of a watermark or a keyed idle message; null for all else", nullable=True),
         column("value", LONG, "value of a watermark, number of a barrier's snapshot; else null", nullable=True),
         column("time", LONG, "event time of a row, by its column of the lowest key; else null", nullable=True),
         column("row", TEXT, "the row of an event as a JSON object, column to value; null for all else", nullable=True),

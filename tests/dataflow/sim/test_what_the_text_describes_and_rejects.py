@@ -11,7 +11,9 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.dataflow.answers.explain import explain
-from wmlab.dataflow.model.items import Watermark
+from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.items import Event, Idle, Watermark
+from wmlab.dataflow.model.processor import Deviations
 from wmlab.dataflow.model.source import EventTimeMapper, OwnLag
 
 T_AND_U = {"columns": ["t", "u"], "idle_timeout_ms": 50}
@@ -111,6 +113,83 @@ def test_ordered_calls_that_ignore_keys_lose_the_watermark_of_the_other_key() ->
 def test_unordered_calls_that_ignore_keys_promise_the_one_time_for_the_other() -> None:
     assert called(ordered=False) == {0: [0, 10, 900], 1: [500, 510, 1_400]}
     assert called(ordered=False, ignores_key=True) == {0: [0, 500, 510, 900, 1_400], 1: []}
+
+
+IDLE_SOON = {"idle_timeout_ms": 100}
+
+
+def merged_with_a_join(*, paused: tuple[str, ...], **fields: Any) -> Any:
+    """The first example of the text: a join of scan1 (key 0) and scan2 (key 1), merged with scan3 (both keys)."""
+    two = {"columns": ["t", "u"], **IDLE_SOON}
+    moments = {name: [0, 20] if name in paused else MOMENTS for name in ("scan1", "scan2")}
+    vertices = [
+        flow.Source("scan1", columns=["t"], rows=[[t] for t in moments["scan1"]], arrival="t", times="t", **IDLE_SOON),
+        flow.Source(
+            "scan2",
+            columns=["u"],
+            rows=[[t] for t in moments["scan2"]],
+            arrival="u",
+            times=[flow.EventTime("u", key=1)],
+            **IDLE_SOON,
+        ),
+        flow.Source(
+            "scan3",
+            rows=[(t, t) for t in MOMENTS],
+            arrival="t",
+            times=[flow.EventTime("t"), flow.EventTime("u", key=1)],
+            **two,
+        ),
+        flow.Join("join", "left.t - 50 <= right.u and right.u <= left.t + 50"),
+        flow.Merge("merge"),
+        count("aggr"),
+    ]
+    edges = ["scan1 -> join -> merge -> aggr -> out", "scan2 -> join", "scan3 -> merge"]
+    return recorded(vertices, edges, jitter_ms=0.0, **fields)
+
+
+MOMENTS = range(0, 600, 20)
+KEYED_IDLE = {"deviations": ["keyed_idle"]}
+
+
+def test_keyed_idle_messages_of_two_keys_never_make_a_join_idle() -> None:
+    """Both scans are idle, each for its own key, and the join for none; what scan3 has is held for ever."""
+    both_idle = {"paused": ("scan1", "scan2")}
+    assert [row["end"] for row in results(merged_with_a_join(**both_idle))][:4] == [100, 200, 300, 400]
+    stuck = merged_with_a_join(**both_idle, **KEYED_IDLE)
+    assert [row["key"] for row in queue_between(stuck, "scan1", "join") if row["kind"] == "idle"] == [0]
+    assert [row["kind"] for row in queue_between(stuck, "join", "merge")].count("idle") == 0
+    assert results(stuck) == []
+
+
+def test_an_input_can_be_idle_for_one_key_and_is_active_again_for_all_with_a_row() -> None:
+    keyed = Deviations(keyed_idle=True)
+    state = Keyed(2)
+    updates = [
+        (0, Watermark(0, 10), ()),
+        (0, Watermark(1, 10), ()),
+        (1, Watermark(0, 50), (Watermark(0, 10),)),
+        (1, Watermark(1, 60), (Watermark(1, 10),)),
+        (0, Idle(0), (Watermark(0, 50),)),
+        (1, Watermark(0, 70), (Watermark(0, 70),)),
+        (1, Watermark(1, 80), ()),
+        (1, Idle(0), (Idle(0),)),
+        (0, Event(()), ()),
+        (1, Watermark(0, 90), ()),
+        (0, Watermark(0, 80), (Watermark(0, 80),)),
+    ]
+    for number, (index, item, wanted) in enumerate(updates):
+        state, emitted = state.step(index, item, keyed)
+        assert emitted == wanted, number
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_keyed_idle_messages_wait_for_the_calls_before_them(ordered: bool) -> None:
+    reads = source("s", (0, 10), **IDLE_SOON)
+    run = recorded(
+        [reads, flow.AsyncMap("call", latency=flow.Fixed(300), ordered=ordered)], ["s -> call -> out"], **KEYED_IDLE
+    )
+    (idle,) = [row for row in queue_between(run, "call", "out") if row["kind"] == "idle"]
+    assert (idle["key"], idle["put_ms"]) > (0, 310)
 
 
 def slowest_so_far(memory: Any, time: int) -> tuple[Any, int | None]:

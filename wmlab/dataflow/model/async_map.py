@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import IDLE, MIN, Event, FrozenMap, Idle, Item, Values, Watermark
+from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Idle, Item, Values, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason, Reply
 
 S = TypeVar("S")
@@ -54,9 +54,9 @@ class _AsyncMap(Processor[S]):
         """It waits for the calls before it."""
         return self._flushed(self.put(state, watermark))
 
-    def idle(self, state: S) -> Reply[S]:
+    def idle(self, state: S, message: Idle) -> Reply[S]:
         """The idle message waits for the calls before it."""
-        return self._flushed(self.put(state, IDLE))
+        return self._flushed(self.put(state, message))
 
     def answer(self, state: S, call: int, results: Results | None) -> Reply[S]:
         """What has waited for it leaves. Raises `JobFailedError` when it failed, `ModelError` for an unknown call."""
@@ -132,7 +132,7 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
         match kept[-1:], item:
             case ((Watermark(key),), Watermark(again)) if key == again or self.ignores_key:
                 kept = kept[:-1]
-            case ((Idle(),), Idle()):
+            case ((Idle() as last,), Idle()) if last == item:
                 kept = kept[:-1]
         return Reply(replace(state, queue=(*kept, item)))
 
@@ -208,14 +208,14 @@ class KeyProgress:
 class UnorderedCalls:
     """What is in flight by call number, answers that have not left, and the keys seen so far.
 
-    `idle`: all inputs are idle; the message leaves once nothing is in flight.
+    `idle`: all inputs are idle; the messages leave once nothing is in flight.
     """
 
     in_flight: FrozenMap[int, Flight] = field(default_factory=FrozenMap)
     answers: tuple[tuple[int, Results], ...] = ()
     keys: FrozenMap[int, KeyProgress] = field(default_factory=FrozenMap)
     made: int = 0
-    idle: bool = False
+    idle: tuple[Idle, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
             in_flight=state.in_flight.put(call.number, flight),
             keys=FrozenMap((key, progress.entered()) for key, progress in state.keys.items()),
             made=state.made + 1,
-            idle=False,
+            idle=(),
         )
         return Reply(taken, calls=(call,))
 
@@ -248,12 +248,16 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
         A lower one comes after a restart that guarantees at least once.
         """
         if isinstance(item, Idle):
-            return Reply(replace(state, idle=True))
+            return Reply(state if item in state.idle else replace(state, idle=(*state.idle, item)))
         if self.ignores_key:
             item = Watermark(0, item.value)
         key, value = item.key, item.value
         progress = state.keys.get(key) or self._first(state, key)
-        state = replace(state, idle=False, keys=_sorted(state.keys.put(key, progress)))
+        state = replace(
+            state,
+            idle=tuple(i for i in state.idle if i.key not in {None, key}),
+            keys=_sorted(state.keys.put(key, progress)),
+        )
         if value <= progress.received:
             return Reply(state)
         leaves = not state.in_flight
@@ -284,9 +288,9 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
                 after, released = progress.left(seen.get(key, MIN))
                 keys = keys.put(key, after)
                 out += [] if released is None else [Watermark(key, released)]
-        if idle := state.idle and not in_flight:
-            out.append(IDLE)
-        done = replace(state, in_flight=in_flight, keys=keys, answers=(), idle=state.idle and not idle)
+        out += [] if in_flight else state.idle
+        idle = state.idle if in_flight else ()
+        done = replace(state, in_flight=in_flight, keys=keys, answers=(), idle=idle)
         return Reply(done, tuple(out))
 
     def size(self, state: UnorderedCalls) -> int:

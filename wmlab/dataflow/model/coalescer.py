@@ -190,8 +190,9 @@ class Keyed:
 
     def step(self, index: int, item: Item, deviations: Deviations = DESIGN) -> tuple[Keyed, Emitted]:
         """One update, as in `run`."""
-        # Only with this deviation can an input be idle for some key without being idle.
-        partly_idle = deviations.watermark_wakes_one_key and any(index in key.idle for _, key in self.keys)
+        # Only with these deviations can an input be idle for some key without being idle.
+        partly = deviations.watermark_wakes_one_key or deviations.keyed_idle
+        partly_idle = partly and any(index in key.idle for _, key in self.keys)
         if type(item) is Event and index not in self.idle and not partly_idle:
             return self, NOTHING
         after, merged = self.run(((index, item),), deviations)
@@ -226,7 +227,7 @@ class _KeyedFold:
         return (watermark if value == watermark.value else Watermark(key, value),)
 
     def event(self, index: int) -> None:
-        if index in self.idle or self.deviations.watermark_wakes_one_key:
+        if index in self.idle or self.deviations.watermark_wakes_one_key or self.deviations.keyed_idle:
             self._wake(index, every_key=True)
 
     def other(self, index: int, item: Item) -> Emitted:
@@ -237,6 +238,8 @@ class _KeyedFold:
                 f"{item} came on input {index} after its end",
                 remedy="Send the end once, and nothing behind it.",
             )
+        if isinstance(item, Idle) and item.key is not None:
+            return self._idle_for_one_key(index, item, item.key)
         if isinstance(item, Done):
             self.done.add(index)
             if not self.deviations.late_key_replays_idle:
@@ -246,6 +249,16 @@ class _KeyedFold:
         merged = [(key, self.keys[key].other(index, item)) for key in sorted(self.keys)]
         emitted = tuple(Watermark(key, value) for key, value in merged if value is not None)
         return (*emitted, IDLE) if self._announces(item) else emitted
+
+    def _idle_for_one_key(self, index: int, message: Idle, key: int) -> Emitted:
+        """The input is left out for one key; when all are, the message goes on."""
+        if key not in self.keys:
+            self.keys[key] = self._first(key)
+        fold = self.keys[key]
+        said = fold.settled
+        value = fold.other(index, message)
+        emitted = () if value is None else (Watermark(key, value),)
+        return (*emitted, message) if fold.settled and not said else emitted
 
     def _announces(self, item: Item) -> bool:
         """Whether all inputs that have not ended are idle now, and an idle message is due."""

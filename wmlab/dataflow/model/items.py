@@ -46,7 +46,12 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The stream is left out of merging until its next event or watermark."""
+    """The stream is left out of merging until its next event or watermark.
+
+    With a `key`, for that key only; the text describes such messages and rejects them.
+    """
+
+    key: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import IDLE, Event, Item, Values, Watermark
+from wmlab.dataflow.model.items import IDLE, Event, Idle, Item, Values, Watermark
 
 Mode = Literal["design", "hz"]
 
@@ -61,13 +61,17 @@ class Deviations:
     key_zero_only: bool = False
     """A stateful map refuses watermarks of keys other than 0."""
 
+    keyed_idle: bool = False
+    """Idle messages are about one key, so that an input is partially idle, until its next event or watermark of that
+    key. Described and rejected by the text; not on in `hz`."""
+
     def __str__(self) -> str:
         """The options that are on."""
         return ", ".join(f.name for f in fields(self) if getattr(self, f.name)) or "as designed"
 
 
 DESIGN: Final = Deviations()
-BY_NAME: Final = frozenset({"keys_in_order_of_number", "limit_when_exceeded"})
+BY_NAME: Final = frozenset({"keyed_idle", "keys_in_order_of_number", "limit_when_exceeded"})
 """Options that belong to neither mode."""
 SHIPPED: Final = Deviations(**{f.name: f.name not in BY_NAME for f in fields(Deviations)})
 
@@ -123,6 +127,8 @@ class GlobalWatermark:
 @dataclass(frozen=True, slots=True)
 class InputIdle:
     """Stimulus: all inputs are idle. Whatever holds items in flight may hold the message back behind them."""
+
+    message: Idle = IDLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +215,8 @@ class Processor(Generic[S]):
                 return self.watermark(state, watermark)
             case EdgeWatermark(watermark=watermark):
                 return self.edge_watermark(state, watermark)
-            case InputIdle():
-                return self.idle(state)
+            case InputIdle(message):
+                return self.idle(state, message)
             case Complete():
                 return self.complete(state)
             case Answer(call, results):
@@ -238,9 +244,9 @@ class Processor(Generic[S]):
         """A watermark was coalesced over all edges: the same watermark leaves."""
         return Reply(state, (watermark,))
 
-    def idle(self, state: S) -> Reply[S]:
-        """All inputs are idle: an idle message leaves."""
-        return Reply(state, (IDLE,))
+    def idle(self, state: S, message: Idle) -> Reply[S]:
+        """All inputs are idle: the idle message leaves."""
+        return Reply(state, (message,))
 
     def complete(self, state: S) -> Reply[S]:
         """All inputs have ended: nothing."""

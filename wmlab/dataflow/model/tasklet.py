@@ -34,7 +34,7 @@ from wmlab.dataflow.model.coalescer import (
     Taken,
     drain,
 )
-from wmlab.dataflow.model.items import DONE, IDLE, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
     Answer,
@@ -200,7 +200,7 @@ class _Round(Generic[S]):
                 return False
             if isinstance(stimulus, InputIdle) and self.deviations.idle_overtakes:
                 self.progress = True
-                self._emit((IDLE,))
+                self._emit((stimulus.message,))
             elif not self.offer(stimulus):
                 return False
             if isinstance(stimulus, Row):
@@ -275,7 +275,7 @@ class _Round(Generic[S]):
             if isinstance(item, Watermark):
                 watermarks.append(EdgeWatermark(edge, item))
             keyed, emitted = self._merged(keyed, edge, item)
-            merged += (GlobalWatermark(out) if isinstance(out, Watermark) else InputIdle() for out in emitted)
+            merged += (GlobalWatermark(out) if isinstance(out, Watermark) else InputIdle(out) for out in emitted)
         groups, cursor = state.groups, state.groups[0].index(edge)
         if ended:
             alignment = alignment.without(edge)

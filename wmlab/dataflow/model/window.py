@@ -53,7 +53,7 @@ from wmlab.dataflow.model.aggregate import (
     group_of,
     group_order,
 )
-from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, FrozenMap, Values, Watermark, time_of
+from wmlab.dataflow.model.items import MAX, MIN, Event, Frames, FrozenMap, Idle, Values, Watermark, time_of
 from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 S = TypeVar("S")
@@ -299,10 +299,10 @@ class FrameStage(Window):
     Rows that come for a frame that was sent make another partial result of it.
     """
 
-    def idle(self, state: FrameStore) -> Reply[FrameStore]:
+    def idle(self, state: FrameStore, message: Idle) -> Reply[FrameStore]:
         """All frames leave, also open ones: behind watermarks of inputs that go on they would be late downstream."""
         flushed = self.complete(state)
-        return Reply(flushed.state, (*flushed.out, IDLE))
+        return Reply(flushed.state, (*flushed.out, message))
 
     def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
         """The rows (frame end, group..., accumulators...)."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.journal import Journal, Row
-from wmlab.dataflow.model.items import Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.sim.layout import Lane, Link, Node
 
@@ -31,7 +31,7 @@ def described(item: Item) -> tuple[str, int | None, int | None]:
         return "watermark", item.key, item.value
     if isinstance(item, Barrier):
         return "barrier", None, item.snapshot
-    return type(item).__name__.lower(), None, None
+    return type(item).__name__.lower(), item.key if isinstance(item, Idle) else None, None
 
 
 class Written:

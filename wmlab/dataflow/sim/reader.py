@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from wmlab.core.clock import generator
-from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import AddPartition, Disorder, LatePartition, RemovePartition, SilentPartition
@@ -296,7 +296,10 @@ class Reader(Party):
     def _advance(
         self, advance: Callable[[Clocked, SourceState], Step], stimulus: str, partition: int | None
     ) -> tuple[Item, ...]:
-        """Advance every column; returns the watermarks of all keys, and one idle message if any key has one."""
+        """Advance every column; returns the watermarks of all keys, and one idle message if any key has one.
+
+        With `keyed_idle` each key has idle messages of its own.
+        """
         out: list[Item] = []
         for number, time in enumerate(self.times):
             before = self.states[number]
@@ -304,9 +307,11 @@ class Reader(Party):
             self.states[number] = after
             if items or before.marks() != after.marks() or len(before.partitions) != len(after.partitions):
                 self._note_step(time, after, items, stimulus, partition)
-            out += items
+            out += (item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items)
         marks = tuple(item for item in out if isinstance(item, Watermark))
-        return (*marks, IDLE) if len(marks) < len(out) else marks
+        if len(marks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
+            return tuple(out)
+        return (*marks, IDLE)
 
     def _note_step(
         self, time: Clocked, after: SourceState, items: Sequence[Item], stimulus: str, partition: int | None

@@ -5,5 +5,5 @@ enough to know how far time has come and which windows may fire. Each module is 
 and names its source: the design text "Watermarking and Progress" and, where the engine differs, its class.
 
 Watermarks are exclusive: W promises that no record with a time below W is still to come. Unknown is None; NebulaStream
-itself writes 0 for it (`native`).
+itself writes 0 for it.
 """

@@ -75,11 +75,6 @@ def require_chunk(buffer: TupleBuffer, base: ChunkBase) -> None:
         )
 
 
-def native(watermark: int | None) -> int:
-    """The watermark as NebulaStream writes it: 0 for unknown."""
-    return INITIAL if watermark is None else watermark
-
-
 def by_event_time(times: Iterable[int], *, unit: int = 1, allowed_lateness: int = 0) -> int:
     """The largest of `times` times `unit`, less `allowed_lateness` (same unit as the result), never below 0.
 

@@ -7,7 +7,6 @@ It releases buffers one at a time, in the order of sequence and chunk. `keep` pa
     take    released if it is the next and nobody  released if it is new and nobody is busy, else parked in place
             is busy, else parked                   of an older one
     ack     the next one, if parked, is released   the parked one, if any, is released
-    defer   handed back: it has to be taken again  as keep
 
 Source: "Watermarking and Progress", SequenceNumber; upstream class `Sequencer` (ordering of tasks).
 """
@@ -62,11 +61,6 @@ class Sequencer:
         if waiting and (self.policy == "drop" or waiting[0][0] == following):
             return replace(free, busy=waiting[0], parked=waiting[1:]), waiting[0][0]
         return free, None
-
-    def defer(self, place: Place) -> Sequencer:
-        """The buffer in hand was not handled: it has to be taken again. Raises as `ack`."""
-        self._in_hand(place)
-        return replace(self, busy=None)
 
     def _in_hand(self, place: Place) -> bool:
         if self.busy is None or self.busy[0] != place:
