@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.scenario_files import files, late_reads, recording, rows
+from wmlab.streams.model.segment import segment_name
 
 
 def emitted(name: str) -> list[int]:
@@ -139,3 +140,28 @@ def test_while_the_marks_are_out_of_reach_nothing_happens_and_then_time_goes_on(
     assert not [at for at in emitted("store_outage") if 8_000 <= at < 14_000]
     assert rows(run, "writer_marks", outcome="unavailable")
     assert rows(run, "watermarks")[-1]["lower"] > 20_000
+
+
+def test_the_design_as_it_is_written_creates_contests_and_starts_in_the_middle() -> None:
+    run = recording("days/as_pdp_33_is_written")
+    assert not [row for row in rows(run, "cycles", stream="orders") if row["at_ms"] < 2_000]
+    clicks = rows(run, "writer_marks", stream="clicks")
+    assert {(row["writer"], row["time"] == row["noted_ms"]) for row in clicks if row["process"]} == {("c1", True)}
+    assert {row["writer"] for row in clicks} == {"c1", "c2"}
+    first = rows(run, "cycles", stream="clicks")[0]
+    assert (first["at_ms"], first["reason"]) == (6_000, "no active writer")
+    leaders = {row["controller"] for row in rows(run, "cycles", stream="orders")}
+    assert {row["controller"] for row in rows(run, "writer_marks", writer="t1")} == leaders
+    assert len(leaders) == 2
+    names = [segment_name(segment) for segment, _ in rows(run, "writer_marks", writer="o2")[-1]["position"]]
+    assert names[0] == "1@0"
+    assert len(names) > 1
+    begun = {
+        group: {(row["segment_id"], row["offset"]) for row in rows(run, "positions", group=group, version=0)}
+        for group in ("at-a-time", "at-a-cut")
+    }
+    (cut,) = rows(run, "checkpoints", checkpoint="noon")
+    assert begun["at-a-cut"] == set(cut["cut"])
+    assert cut["marks_offset"] > 0
+    marks = [row for row in rows(run, "watermarks", stream="orders") if row["lower"] <= 12_000]
+    assert begun["at-a-time"] == set(marks[-1]["cut"])
