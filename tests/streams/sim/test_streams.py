@@ -23,6 +23,7 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.answers.history import history_at, recorded_rules
 from wmlab.streams.api import Scenario
+from wmlab.streams.charts import watermark_cycles
 from wmlab.streams.model.segment import parse_segment, segment_name
 from wmlab.streams.scenario import network, noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
@@ -459,6 +460,7 @@ def test_explain_says_when_an_unconditional_loop_runs_next():
     for name, at_ms in (("early", 1_000), ("early", 5_100), ("late", 8_500), ("late", 9_700)):
         rules[name, at_ms] = recorded_rules(run_of_two, name).next_cycle_ms(history_at(run_of_two, name, at_ms))
     assert list(rules.values()) == [1_500, 5_500, 9_500, 10_000]
+    assert "no active writer" in watermark_cycles(run_of_two, stream="late").sentence
 
 
 def test_with_an_unconditional_loop_no_note_is_late_for_the_next_cycle():

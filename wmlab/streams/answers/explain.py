@@ -132,7 +132,7 @@ class Cause:
 def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
     """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
     cycle = history.cycle
-    missed_ms = rules.missed_ms(history) if rules else None
+    missed_ms = rules.missed_ms(history) if rules and history.on_record else None
     if missed_ms is not None:
         could_be = min(noted.time for noted in history.on_record.values())
         by_ms = None if history.lower is None else max(0, could_be - history.lower)
