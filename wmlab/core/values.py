@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, cast, dataclass_transform
+from typing import Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform
 
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -157,6 +157,10 @@ def _gathering(init: Callable[..., None]) -> Callable[..., None]:
     return gathering
 
 
+_LONG_NUMBER: Final = 10_000
+"""From here on a repr groups the digits of a number, as Python reads them: at_ms=43_200_000."""
+
+
 def _repr(self: Any) -> str:
     parts = []
     for field in dataclasses.fields(self):
@@ -164,6 +168,8 @@ def _repr(self: Any) -> str:
         if field.name == "kind" or is_default(field, offered):
             continue
         shown = repr(list(offered)) if isinstance(offered, tuple) else repr(offered)
+        if type(offered) is int and abs(offered) >= _LONG_NUMBER:
+            shown = f"{offered:_}"
         positional = not field.kw_only and field.name == "name"
         parts.append(shown if positional else f"{field.name}={shown}")
     return f"{type(self).__name__}({', '.join(parts)})"

@@ -15,6 +15,7 @@ from wmlab.core.errors import ChartError, RecordingError
 from wmlab.streams import charts as view
 from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
+from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
 
 CHARTS: list[Callable[..., Chart]] = [
@@ -149,6 +150,12 @@ def test_buckets_without_streams_are_left_out() -> None:
     scene = view.bucket_ownership(recording(ownership=rows)).scene
     assert len(scene.panels[0].up.ticks(9)) == len(with_streams)
     assert scene.subtitle.endswith(f"Drawn are {len(with_streams)} of 100 buckets, those with streams.")
+
+
+def test_the_two_epochs_of_a_rolling_transaction_are_one_label() -> None:
+    days = Scenario.load("data/scenarios/days/rolling_transaction.yaml").record(progress=False)
+    rules = view.key_space(days).scene.rules
+    assert [rule.label for rule in rules] == ["scale", "rolling"]
 
 
 def test_cuts_that_are_not_drawn_are_counted() -> None:

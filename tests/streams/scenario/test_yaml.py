@@ -158,3 +158,7 @@ def test_an_unreadable_file_is_named(tmp_path):
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="not UTF-8"):
         Scenario.load(tmp_path / "bytes.yaml")
+
+
+def test_long_numbers_are_grouped_in_a_repr() -> None:
+    assert repr(script.SilenceWriter(at_ms=43_200_000, writer="w1")) == "SilenceWriter(at_ms=43_200_000, writer='w1')"

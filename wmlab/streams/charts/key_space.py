@@ -65,11 +65,13 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
                 ],
             )
         ],
-        rules=[
-            Rule(row["at_ms"], row["kind"], "diamond")
-            for row in stream_rows(recording, "epochs", name)
-            if row["kind"] != "create"
-        ],
+        rules=list(
+            dict.fromkeys(  # the two epochs of a rolling transaction are one change
+                Rule(row["at_ms"], row["kind"], "diamond")
+                for row in stream_rows(recording, "epochs", name)
+                if row["kind"] != "create"
+            )
+        ),
     )
     data = columns_of(segments, ("segment_id", "keys", "created_ms", "sealed_ms"))
     return Chart(sentence=sentence, data=data, scene=scene)
