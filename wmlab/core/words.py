@@ -42,9 +42,12 @@ def moment(time_ms: int | None) -> str:
 def span(length_ms: int, *, beside_ms: int = 0) -> str:
     """A duration, exact: "400 ms", "24 037 ms"; or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min".
 
-    In a sentence with a duration `beside_ms` of ten minutes or more, that form begins at one minute: "5 min 17 s".
+    Beside a duration `beside_ms` of ten minutes or more, that form begins at one minute, and what is shorter is rounded
+    as beside a chart: "5 min 17 s", "56.4 s".
     """
-    if abs(length_ms) < (_LONG_MS if abs(beside_ms) < _LONG_MS else _MINUTE_MS):
+    if abs(beside_ms) >= _LONG_MS and abs(length_ms) < _MINUTE_MS:
+        return rounded(length_ms)
+    if abs(length_ms) < _LONG_MS and abs(beside_ms) < _LONG_MS:
         return f"{grouped(length_ms)} ms"
     sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // _SECOND_MS
     major, major_s, minor, minor_s = _MINUTES if seconds < 3_600 else _HOURS if seconds < 172_800 else _DAYS
