@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from wmlab.core.values import Ms, Problem, Problems, tagged
+from wmlab.core.values import MAX_MS, MeanMs, Ms, Problem, Problems, tagged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class Uniform:
 class Exponential:
     """At least `least_ms`, and beyond that exponential with mean `mean_ms`."""
 
-    mean_ms: Annotated[float, Field(ge=0, strict=True)]
+    mean_ms: MeanMs
     _: KW_ONLY
     least_ms: Ms = 0
 
@@ -51,7 +51,7 @@ class Exponential:
 class LogNormal:
     """Log-normal: half of the messages take less than `median_ms`; `sigma` is the spread of the logarithm."""
 
-    median_ms: Annotated[float, Field(gt=0, strict=True)]
+    median_ms: Annotated[MeanMs, Field(gt=0)]
     sigma: Annotated[float, Field(ge=0, le=5, strict=True)]
 
 
@@ -68,7 +68,7 @@ def delays_ms(delay: Delay, draws: np.random.Generator) -> Iterator[int]:
 
 def _drawn(delay: Delay, draws: np.random.Generator) -> Iterator[int]:
     while True:
-        yield from np.rint(_block(delay, draws)).astype(np.int64).tolist()
+        yield from np.rint(_block(delay, draws).clip(max=MAX_MS)).astype(np.int64).tolist()
 
 
 def _block(delay: Delay, draws: np.random.Generator) -> NDArray[np.float64]:

@@ -17,6 +17,9 @@ from wmlab.core.errors import RecordingError
 MANIFEST_FILE: Final = "recording.json"
 """The file that makes a directory a recording."""
 
+MOST_BYTES: Final = 64 * 2**20
+"""How large that file may be."""
+
 Source = Literal["simulation", "trace"]
 """Where the events came from: wmlab's own clock, or a log of the outside world."""
 
@@ -151,7 +154,7 @@ class Manifest:
         """The content of a manifest of any schema version; raises `RecordingError` if it is broken or foreign."""
         try:
             content = json.loads(text)
-        except json.JSONDecodeError as broken:
+        except (ValueError, RecursionError) as broken:
             raise RecordingError(
                 f"{where} is broken JSON: {broken}.", remedy="record or copy the whole directory again."
             ) from broken

@@ -15,14 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
 from wmlab.core.answers.answer import pandas_frame
-from wmlab.core.errors import MissingVerbError, RecordingError
+from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
 from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, installed_version, scenario_text
 from wmlab.core.words import grouped
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Rows: TypeAlias = pa.Table | Sequence[Mapping[str, Any]]
 """The content of a table: an Arrow table, or its rows as dicts."""
 
+T = TypeVar("T")
 _KINDS: Final[dict[str, type[Recording]]] = {}
 
 
@@ -102,7 +104,7 @@ class Recording:
         Raises `RecordingError` if it is missing, foreign, damaged, of another kind or schema version, or unfinished
         (a run that was stopped) while `allow_unfinished` is False.
         """
-        target, manifest = storage.manifest_at(Path(path))
+        target, manifest = storage.manifest_at(path)
         if manifest.kind not in _KINDS or not issubclass(_KINDS[manifest.kind], cls):
             raise RecordingError(
                 f"the recording at {target} is of kind {manifest.kind!r}, which {cls.__name__} does not read.",
@@ -124,7 +126,7 @@ class Recording:
         It exists there whole or not at all. With `overwrite` it replaces an older recording, never anything else.
         Raises `RecordingError` if something stands in the way or the disk refuses.
         """
-        target = storage.write(Path(path), self.manifest, self.tables, overwrite=overwrite)
+        target = storage.write(path, self.manifest, self.tables, overwrite=overwrite)
         return type(self)(self.manifest, self.tables, target)
 
     @property
@@ -136,6 +138,22 @@ class Recording:
     def scenario(self) -> dict[str, Any] | None:
         """The scenario as plain data, a fresh copy; None for a trace."""
         return self.manifest.scenario
+
+    def scenario_as(self, made: type[T], scenario: Mapping[str, Any] | None = None) -> T | None:
+        """The scenario, or what is given in its place, as a value of class `made`; None for a trace.
+
+        Raises `RecordingError` if it is none.
+        """
+        data = self.scenario if scenario is None else scenario
+        if data is None:
+            return None
+        try:
+            return TypeAdapter(made).validate_python(data)
+        except (ValidationError, WmlabError) as wrong:
+            raise RecordingError(
+                f"the recorded scenario of {self.name!r} is damaged: {wrong}.",
+                remedy="record or copy the whole directory again.",
+            ) from None
 
     @property
     def seed(self) -> int | None:

@@ -1,21 +1,27 @@
 """Scenario files: YAML both ways, with the line of every field, and mistakes reported with their location and line.
 
-Only the safe loader is used: a file can hold data, never code. A key given twice is a mistake, not a choice.
+Only the safe loader is used: a file can hold data, never code. A key given twice is a mistake, not a choice. Size,
+depth and number of entries have limits, aliases counted as what they stand for, so that a hostile file is refused at
+once.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
+from yaml.composer import Composer, ComposerError
 
+from wmlab.core import files
 from wmlab.core.errors import ScenarioError
+from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.rules import RuleTable, options_in, resolved
 from wmlab.core.values import Problems, plain, problems_of
+from wmlab.core.words import shown
 
 FORMAT = 1
 """The version of the scenario format, written as `wmlab: 1` at the top of each file."""
@@ -23,16 +29,59 @@ FORMAT = 1
 Lines = dict[tuple[str | int, ...], int]
 
 
-class _Loader(yaml.SafeLoader):
-    """The safe loader, strict about repeated keys."""
+_MOST_BYTES: Final = 1_000_000
+_MOST_ENTRIES: Final = 100_000
+_DEEPEST: Final = 50
+
+
+class _Loader(Composer, yaml.CSafeLoader):
+    """The safe loader with limits, strict about repeated keys. libyaml reads, Python builds the tree."""
+
+    def __init__(self, text: str) -> None:
+        yaml.CSafeLoader.__init__(self, text)
+        Composer.__init__(self)
+        self._depth = 0
+        self._entries = 0
+        self._weights: dict[yaml.Node, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node; raises `ComposerError` beyond the limits."""
+        event: Any = self.peek_event()
+        mark = event.start_mark
+        alias = self.check_event(yaml.AliasEvent)
+        before = self._entries
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ComposerError(None, None, f"it is nested deeper than {_DEEPEST} levels", mark)
+        node: Any = super().compose_node(parent, index)
+        self._depth -= 1
+        if alias and node not in self._weights:
+            raise ComposerError(None, None, "an entry contains itself", mark)
+        self._entries += self._weights[node] if alias else 1
+        if self._entries > _MOST_ENTRIES:
+            raise ComposerError(None, None, f"it has more than {_MOST_ENTRIES:,} entries, aliases resolved", mark)
+        if not alias:
+            self._weights[node] = self._entries - before
+        return node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """The value of a node; raises `ConstructorError` for a text that its type does not admit."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+            what = shown(node.value) if isinstance(node, yaml.ScalarNode) else "this"
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"{what} is no {kind}", node.start_mark) from None
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[object, object]:
     seen: set[object] = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str | int | float | bool | None):
+            raise yaml.constructor.ConstructorError(None, None, f"{shown(key)} is no key", key_node.start_mark)
         if key in seen:
-            raise yaml.constructor.ConstructorError(None, None, f"{key!r} is given twice", key_node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"{shown(key)} is given twice", key_node.start_mark)
         seen.add(key)
     return cast("dict[object, object]", loader.construct_mapping(node, deep=True))
 
@@ -43,11 +92,10 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     """The data of a scenario file and the line of each of its fields; `source` names the file in errors."""
     try:
-        data = yaml.load(text, Loader=_Loader)
-        root = yaml.compose(text, Loader=_Loader)
+        data, root = _load(text)
     except yaml.YAMLError as error:
         raise ScenarioError(
-            f"{source} is not a scenario in YAML: {_complaint(error)}.", remedy="correct the file at that place."
+            f"{source} is not a scenario in YAML: {_complaint(error, text)}.", remedy="correct the file at that place."
         ) from None
     if not isinstance(data, dict):
         raise ScenarioError(
@@ -56,7 +104,7 @@ def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
         )
     version = data.pop("wmlab", None)
     if version != FORMAT:
-        found = "no format version" if version is None else f"format version {version!r}"
+        found = "no format version" if version is None else f"format version {shown(version)}"
         raise ScenarioError(
             f"{source} has {found}; this wmlab reads {FORMAT}.",
             remedy=f"put 'wmlab: {FORMAT}' at the top, or use the wmlab that wrote the file.",
@@ -66,13 +114,26 @@ def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     return data, lines
 
 
+def _load(text: str) -> tuple[Any, yaml.Node | None]:
+    """The data of a YAML text and the node that it is made from."""
+    if len(text) > _MOST_BYTES:
+        raise yaml.YAMLError(f"it has {len(text):,} characters; the limit is {_MOST_BYTES:,}")
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        return None if root is None else loader.construct_document(root), root
+    except UnicodeEncodeError as wrong:
+        raise yaml.YAMLError(f"it has a character that is no text: {wrong.reason}") from None
+
+
 def parse_fragment(text: str) -> Any:
     """The data of a piece of YAML, such as one field of a form; raises `ScenarioError` if it is none."""
     try:
-        return yaml.load(text, Loader=_Loader)
+        return _load(text)[0]
     except yaml.YAMLError as error:
         raise ScenarioError(
-            f"{text.strip()!r} is not YAML: {_complaint(error)}.", remedy="correct it, for example as {kind: clock}."
+            f"{shown(text.strip())} is not YAML: {_complaint(error, text)}.",
+            remedy="correct it, for example as {kind: clock}.",
         ) from None
 
 
@@ -82,14 +143,15 @@ def dump_fragment(data: object, *, one_line: bool) -> str:
     return text.strip().removesuffix("...").strip()
 
 
-def _complaint(error: yaml.YAMLError) -> str:
+def _complaint(error: yaml.YAMLError, text: str) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or " ".join(str(error).split())
-    return f"line {mark.line + 1}: {problem}" if mark is not None else problem
+    # At the end of a text the mark is behind its last line.
+    return f"line {min(mark.line, text.count(chr(10))) + 1}: {problem}" if mark is not None else problem
 
 
 def _kind(data: object) -> str:
-    return "nothing" if data is None else "a list" if isinstance(data, list) else f"the value {data!r}"
+    return "nothing" if data is None else "a list" if isinstance(data, list) else f"the value {shown(data)}"
 
 
 def _note_lines(node: yaml.Node | None, path: tuple[str | int, ...], lines: Lines) -> None:
@@ -115,7 +177,7 @@ def line_of(location: tuple[str | int, ...], lines: Lines) -> int | None:
 def read_text(path: str | Path) -> str:
     """The text of a scenario file, or a clear error."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return files.read_text(files.as_path(path, ScenarioError), _MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ScenarioError(
@@ -140,6 +202,7 @@ class ScenarioFile:
     `rules` has a `rule_table` as well.
     """
 
+    name: str
     rule_table: ClassVar[RuleTable] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
@@ -160,6 +223,14 @@ class ScenarioFile:
         """What is in effect, by path, of every option that `rules` decides on unless a part sets it."""
         return dict(options_in(self.resolved, self.rule_table))
 
+    def estimate(self) -> Estimate:
+        """What a run of the scenario will take, without running it."""
+        return Estimate(self.name, tuple(self._costs()))
+
+    def _costs(self) -> Iterable[Cost]:
+        """What the fields of the scenario cost."""
+        raise NotImplementedError
+
     def to_dict(self) -> dict[str, Any]:
         """The scenario as dicts, lists and scalars; defaults are left out."""
         return dict(plain(self))  # type: ignore[call-overload,no-any-return]
@@ -170,8 +241,14 @@ class ScenarioFile:
 
     def save(self, path: str | Path) -> Path:
         """Write the scenario as a YAML file; returns its path."""
-        target = Path(path)
-        target.write_text(self.to_yaml(), encoding="utf-8")
+        target = files.as_path(path, ScenarioError)
+        try:
+            target.write_text(self.to_yaml(), encoding="utf-8")
+        except OSError as failure:
+            raise ScenarioError(
+                f"the scenario cannot be written to {str(target)!r}: {failure.strerror}.",
+                remedy="choose a file that you may write to.",
+            ) from None
         return target
 
     @classmethod

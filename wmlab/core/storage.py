@@ -22,13 +22,16 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wmlab.core import files
 from wmlab.core.columns import without_added
 from wmlab.core.errors import RecordingError
-from wmlab.core.manifest import MANIFEST_FILE, VERSION_1, Manifest
+from wmlab.core.manifest import MANIFEST_FILE, MOST_BYTES, VERSION_1, Manifest
 
 PART_FILE: Final = "part-0.parquet"
 """The one file of a table's dataset."""
 
+_DAMAGE: Final = (OSError, pa.ArrowException, ValueError, LookupError, OverflowError, MemoryError)
+"""What pyarrow raises for files that are damaged."""
 _RECORD_AGAIN: Final = "record or copy the whole directory again."
 
 
@@ -62,7 +65,7 @@ class StoredTable:
                     rows[c.name] if c.name in present.names else pa.nulls(len(rows), c.type) for c in self.schema
                 ]
                 return pa.Table.from_arrays(columns, schema=self.schema)
-        except (OSError, pa.ArrowException) as damage:
+        except _DAMAGE as damage:
             raise RecordingError(
                 f"table {self.name!r} cannot be read from {self.file}: {damage}.", remedy=_RECORD_AGAIN
             ) from damage
@@ -92,14 +95,14 @@ class Tables(Mapping[str, pa.Table]):
         return f"Tables({', '.join(self)})"
 
 
-def write(path: Path, manifest: Manifest, tables: Mapping[str, pa.Table], *, overwrite: bool = False) -> Path:
+def write(path: str | Path, manifest: Manifest, tables: Mapping[str, pa.Table], *, overwrite: bool = False) -> Path:
     """Write a recording beside its name, rename it into place, and return its absolute path.
 
     `overwrite` replaces an older recording and nothing else; between the two renames of a replacement the name is
     empty for an instant. On any failure the name is as it was before and no partial directory remains.
     Raises `RecordingError` if something stands in the way or the files cannot be written.
     """
-    target = Path(path).expanduser().resolve()
+    target = files.as_path(path, RecordingError).resolve()
     if target.exists():
         _require_replaceable(target, overwrite=overwrite)
     partial = target.parent / f".{target.name}.{secrets.token_hex(4)}.partial"
@@ -119,12 +122,25 @@ def write(path: Path, manifest: Manifest, tables: Mapping[str, pa.Table], *, ove
     return target
 
 
-def manifest_at(path: Path) -> tuple[Path, Manifest]:
+def require_free(path: str | Path) -> None:
+    """Raise `RecordingError` unless a recording can be written to `path`, where nothing may stand yet."""
+    target = files.as_path(path, RecordingError).resolve()
+    if target.exists():
+        raise RecordingError(f"{target} exists already.", remedy="choose another path, or move it away.")
+    above = next(parent for parent in target.parents if parent.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK | os.X_OK)):
+        raise RecordingError(
+            f"the recording cannot be written to {target}: {above} is no directory that can be written to.",
+            remedy="choose a directory that you may write to.",
+        )
+
+
+def manifest_at(path: str | Path) -> tuple[Path, Manifest]:
     """The absolute path and the manifest of the recording at `path`.
 
     Raises `RecordingError` if it is missing, foreign, of another schema version, or damaged.
     """
-    target = path.expanduser().resolve()
+    target = files.as_path(path, RecordingError).resolve()
     if not target.exists():
         raise RecordingError(f"there is no recording at {target}.", remedy="check the path.")
     return target, Manifest.from_json(_manifest_text(target), where=str(target / MANIFEST_FILE))
@@ -155,7 +171,7 @@ def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]
 
 def _manifest_text(directory: Path) -> str:
     try:
-        return (directory / MANIFEST_FILE).read_text(encoding="utf-8")
+        return files.read_text(directory / MANIFEST_FILE, MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError) as absent:
         raise RecordingError(
             f"{directory} is not a recording: it has no {MANIFEST_FILE}.",
@@ -178,7 +194,7 @@ def _table_damage(dataset: Path, schema: pa.Schema, rows: int) -> str:
     try:
         with pq.ParquetFile(file) as parquet:
             found, found_rows = parquet.schema_arrow, parquet.metadata.num_rows
-    except (OSError, pa.ArrowException) as failure:
+    except _DAMAGE as failure:
         return f"is truncated or not Parquet ({failure})"
     if not found.equals(without_added(schema, found.names)):
         return f"has wrong columns: {describe(found)}; expected {describe(schema)}"

@@ -21,6 +21,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from wmlab.core.errors import TraceError
+from wmlab.core.files import as_path
 from wmlab.core.words import grouped
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -358,7 +359,7 @@ def load(
     Raises `TraceError`: no such trace, file or column, types that do not fit, nulls, infinities, negative times,
     times beyond 64 bits, no rows.
     """
-    path = Path(name_or_path).expanduser()
+    path = as_path(name_or_path, TraceError)
     bundled = path.suffix == "" and path.name == str(name_or_path)
     if bundled:
         if path.name not in names():
@@ -372,13 +373,14 @@ def load(
 
 
 def _moment_ms(moment: int | str) -> int:
-    if type(moment) is int:
+    if type(moment) is int and -(2**63) <= moment < 2**63:
         return moment
     try:
         parsed = datetime.fromisoformat(str(moment))
     except ValueError as wrong:
         raise TraceError(
-            f"{moment!r} is not a moment.", remedy="give milliseconds since 1970 or an ISO date such as '2013-01-01'."
+            f"{moment!r} is not a moment.",
+            remedy="give milliseconds since 1970 (64 bits) or an ISO date such as '2013-01-01'.",
         ) from wrong
     aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(milliseconds=1)

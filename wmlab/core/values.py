@@ -16,18 +16,25 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.words import shown
 
 T = TypeVar("T")
 UNNAMED_KIND = "event"
 """The kind of a part that does not say what it is: of the writers, an event writer."""
 
-Ms = Annotated[int, Field(ge=0, strict=True)]
+MAX_MS: Final = 2**53
+"""The largest number of milliseconds, 285,000 years: sums of such times stay within 64 bits, and floats are exact."""
+Ms = Annotated[int, Field(ge=0, le=MAX_MS, strict=True)]
 """Milliseconds after the start of the scenario, or a duration that may be nothing."""
-Period = Annotated[int, Field(gt=0, strict=True)]
+Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True)]
 """A duration in milliseconds."""
+SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True)]
+"""A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind."""
+MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True)]
+"""The mean of a duration in milliseconds, at most 278 years."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, milliseconds in all scenarios of wmlab."""
-Offset = Annotated[int, Field(ge=0, strict=True)]
+Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
 """A place in a segment, in bytes."""
 Share = Annotated[float, Field(ge=0, lt=1, strict=True)]
 """A part of the whole, below 1."""
@@ -91,7 +98,7 @@ def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, .
     """A pydantic location without the steps that only name the chosen kind of a union."""
     location: list[str | int] = []
     for step in steps:
-        if isinstance(offered, Mapping) and step not in offered and step in {"one", offered.get("kind", UNNAMED_KIND)}:
+        if isinstance(offered, Mapping) and step not in offered and step in ("one", offered.get("kind", UNNAMED_KIND)):
             continue
         if isinstance(offered, list | tuple) and step == "several":
             continue
@@ -113,7 +120,7 @@ def _sentence(line: dict[str, Any]) -> str:
     message = str(line["msg"]).removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
     offered = line.get("input")
-    return f"{message} (got {offered!r})" if isinstance(offered, str | int | float | bool | None) else message
+    return f"{message} (got {shown(offered)})" if isinstance(offered, str | int | float | bool | None) else message
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)

@@ -12,6 +12,7 @@ _LATEST_INSTANT_MS: Final = 250_000_000_000_000
 _SECOND_MS: Final = 1_000
 _LONG_MS: Final = 600_000
 _MINUTE_MS: Final = 60_000
+_LONGEST: Final = 200
 _MINUTES: Final = ("min", 60, "s", 1)
 _HOURS: Final = ("h", 3_600, "min", 60)
 _DAYS: Final = ("d", 86_400, "h", 3_600)
@@ -70,6 +71,15 @@ def listed(names: Sequence[str], *, most: int | None = None, rest: str = "more")
     if most is not None and len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1} {rest}"]
     return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def shown(offered: object) -> str:
+    """The repr of something that somebody gave, cut in the middle where it is long."""
+    try:
+        text = repr(offered)
+    except ValueError:
+        return "an integer of thousands of digits"  # which Python does not write out
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 4 :]}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -21,12 +21,14 @@ from dataclasses import KW_ONLY, dataclass
 from html import escape
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
+from wmlab.core import traces
+from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, tagged, value
+from wmlab.core.values import MeanMs, Ms, Name, Period, Problem, Problems, tagged, value
 from wmlab.core.words import span
 from wmlab.progress.model.identifiers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
@@ -102,9 +104,6 @@ Breaker = Emit | Renumber | InOrder
 """What ends a pipeline."""
 
 
-Mean = Annotated[float, Field(ge=0, strict=True)]
-
-
 @value
 class Source:
     """A source: it receives records, cuts them into buffers and numbers these 1, 2, ... without a gap.
@@ -136,7 +135,7 @@ class Source:
     event_time: Name | None = None
     unit_ms: Period = 1
     arrival: Name | None = None
-    delay_mean_ms: Mean = 0.0
+    delay_mean_ms: MeanMs = 0.0
     lag_ms: Ms = 0
     disorder_ms: Ms = 0
     buffer_records: Count = 64
@@ -292,7 +291,7 @@ class Workers:
 
     count: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 4
     _: KW_ONLY
-    service_mean_ms: Mean = 5.0
+    service_mean_ms: MeanMs = 5.0
     service: Literal["exponential", "lognormal", "constant"] = "exponential"
 
 
@@ -444,7 +443,7 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     workers: Workers = Workers()
     script: tuple[PlanAction, ...] = ()
     duration_ms: Period
-    start_ms: Annotated[int, Field(ge=0, strict=True)] = 0
+    start_ms: Ms = 0
     flush_at_end: bool = True
     rules: Rules = "sound"
     chunk_base: Option[Literal[0, 1]] = UNSET
@@ -456,6 +455,29 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
         problems = tuple(_cross_problems(self))
         if problems:
             raise Problems(f"the scenario {self.name!r}", problems)
+
+    def _costs(self) -> Iterator[Cost]:
+        """Records, buffers at all operators, and the windows that records belong to."""
+        for number, query in enumerate(self.queries):
+            total = 0
+            for place, source in enumerate(query.sources):
+                field = f"queries[{number}].sources[{place}]"
+                if source.trace is not None:
+                    records, named = traces.load(source.trace).rows, "trace"
+                elif source.rate_per_s is None:
+                    named = "rows" if source.times_ms is None else "times_ms"
+                    records = len(source.rows or source.times_ms or ())
+                else:
+                    records, named = int(source.rate_per_s * self.duration_ms / 1_000), "rate_per_s"
+                yield Cost.of_events(f"{field}.{named}", records)
+                flushes = 0 if source.flush_every_ms is None else self.duration_ms // source.flush_every_ms
+                buffers = min(records, records // source.buffer_records + flushes + 1)
+                passed = len(source.operators) + len(query.operators) + len(query.output) + 2
+                yield Cost("buffers", f"{field}.buffer_records", buffers * passed, 1_500)
+                total += records
+            if query.window is not None:
+                shared = -(-query.window.size_ms // (query.window.slide_ms or query.window.size_ms))
+                yield Cost("windows", f"queries[{number}].window.slide_ms", total * shared, 100)
 
     def _repr_html_(self) -> str:
         rows = [(query.name, _summary(query)) for query in self.queries]
@@ -523,9 +545,8 @@ def _emits(scenario: ProgressScenario, name: str) -> bool:
 
 def rules_of(recording: Recording) -> ProgressRules | None:
     """The rules of the recorded scenario, where the recording tells it; what a scenario leaves out is the default."""
-    if recording.scenario is None:
-        return None
-    return tracker_rules(TypeAdapter(ProgressScenario).validate_python(recording.scenario).resolved)
+    told = recording.scenario_as(ProgressScenario)
+    return None if told is None else tracker_rules(told.resolved)
 
 
 def tracker_rules(scenario: ProgressScenario) -> ProgressRules:

@@ -129,8 +129,8 @@ class Panel:
         """Write the scenario to a YAML file."""
         try:
             written = self.scenario.save(FilePath(path.strip() or "scenario.yaml"))
-        except OSError as error:
-            message = _notice(f"{path!r} cannot be written: {error.strerror}.", "choose another file.")
+        except WmlabError as error:
+            message = _notice(error.problem, error.remedy)
         else:
             message = f"Written to {written}."
         self.widget.message.value = message

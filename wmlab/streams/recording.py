@@ -10,6 +10,7 @@ from typing import Any, Never
 from IPython import get_ipython
 from tqdm.auto import tqdm
 
+from wmlab.core import storage
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams import answers, places, simulate
@@ -77,6 +78,10 @@ def record(
     Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
     False; a function is told the percentage instead, and stops the run by raising.
     """
+    expected = scenario.estimate()
+    expected.require_room()
+    if path is not None:
+        storage.require_free(path)
     if callable(progress):
         tables = simulate.simulate(scenario, progress)
     else:

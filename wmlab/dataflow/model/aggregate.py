@@ -83,15 +83,20 @@ class Aggregate:
         return self._rule.empty
 
     def accumulate(self, accumulator: Value, values: tuple[Value, ...]) -> Value:
-        """The accumulator after one more row."""
+        """The accumulator after one more row. Raises `ModelError` for a value that the function does not admit."""
         value: Value = 1 if self.column is None else values[self.column]
         if value is None and (self.distinct or self.function != "list"):
             return accumulator
+        if self.function in ("sum", "avg") and not isinstance(value, int | float):
+            raise _wrong_value(self.function, value)
         return self.combine(accumulator, self._rule.single(value))
 
     def combine(self, one: Value, other: Value) -> Value:
         """The accumulator of the rows of both, those of `one` first."""
-        return _of_both(self._rule.merge, one, other)
+        try:
+            return _of_both(self._rule.merge, one, other)
+        except TypeError:
+            raise _wrong_value(self.function, other) from None
 
     def finish(self, accumulator: Value) -> Value:
         """The result."""
@@ -105,6 +110,13 @@ class Aggregate:
             total, count = cast(Any, accumulator)
             return None if count == 0 else total / count
         return accumulator
+
+
+def _wrong_value(function: Function, value: Value) -> ModelError:
+    return ModelError(
+        f"The aggregation {function} does not admit {value!r} here.",
+        remedy="Aggregate a column of numbers; minimum and maximum also take texts, but not both in one column.",
+    )
 
 
 def created(aggregates: Sequence[Aggregate]) -> Accumulators:

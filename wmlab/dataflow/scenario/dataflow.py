@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field
 
 from wmlab.core.errors import RecordingError, ScenarioError
+from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Period, Problem, Problems, plain, value
+from wmlab.core.values import MeanMs, Ms, Period, Problem, Problems, plain, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
+from wmlab.dataflow.scenario.costs import costs
 from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
 from wmlab.dataflow.scenario.parts import Size, is_function, without_functions
 from wmlab.dataflow.scenario.plan import Plan, plan
@@ -101,9 +103,9 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     snapshot_every_ms: Period | None = None
     faults: tuple[Fault, ...] = ()
     duration_ms: Period = 120_000
-    start_ms: Annotated[int, Field(ge=0, strict=True)] = 0
+    start_ms: Ms = 0
     queue_size: Size = 1_024
-    jitter_ms: Annotated[float, Field(ge=0, strict=True)] = 2.0
+    jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
 
     def __post_init__(self) -> None:
@@ -134,6 +136,9 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
                 return vertex
         known = ", ".join(vertex.name for vertex in self.vertices)
         raise ScenarioError(f"no vertex is called {name!r}.", remedy=f"name one of: {known}.")
+
+    def _costs(self) -> Iterator[Cost]:
+        return costs(self)
 
     def mermaid(self) -> str:
         """The dataflow as the text of a Mermaid flowchart, with the watermark keys on its edges."""
@@ -204,8 +209,10 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
     if stand_ins:
         scenario["vertices"] = _with_stand_ins(scenario["vertices"])
     try:
-        return TypeAdapter(made).validate_python(scenario)
-    except (ValidationError, Problems):
+        return cast("T", recording.scenario_as(made, scenario))
+    except RecordingError:
+        if "function " not in str(scenario):
+            raise
         raise RecordingError(
             f"the dataflow of {recording.name!r} has Python functions, which a recording does not keep.",
             remedy="keep the dataflow itself, or write its functions as expressions.",

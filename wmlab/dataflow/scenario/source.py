@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from wmlab.core.values import Ms, Name, Period, Problem, tagged, value
+from wmlab.core.values import MAX_MS, Ms, Name, Period, Problem, tagged, value
 from wmlab.core.words import grouped
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
 from wmlab.dataflow.scenario.vertices import Vertex
@@ -63,7 +63,7 @@ def _stream(offered: Any) -> Any:
 
 
 def _frame(offered: object) -> object:
-    if offered in ("pipeline", "sql") or (type(offered) is int and offered >= 0):
+    if offered in ("pipeline", "sql") or (type(offered) is int and 0 <= offered <= MAX_MS):
         return offered
     raise ValueError("give a number of ms from 0 on, 'pipeline' or 'sql'")
 

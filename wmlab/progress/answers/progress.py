@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-from pydantic import TypeAdapter
 
 from wmlab.core.answers.answer import Answer
 from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
@@ -159,10 +158,8 @@ def _the_query(recording: Recording, stream: str | None) -> str:
 
 def _queries(recording: Recording) -> dict[str, Query]:
     """The queries of the recorded scenario by name; none where the recording does not tell it."""
-    if recording.scenario is None:
-        return {}
-    scenario = TypeAdapter(ProgressScenario).validate_python(recording.scenario)
-    return {query.name: query for query in scenario.queries}
+    scenario = recording.scenario_as(ProgressScenario)
+    return {} if scenario is None else {query.name: query for query in scenario.queries}
 
 
 def _planned(recording: Recording, query: str) -> Origins | None:

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import TypeAdapter
 
 from wmlab.core.delays import Fixed
 from wmlab.core.errors import RecordingError
@@ -337,9 +336,8 @@ class Rules:
 
 def recorded_scenario(recording: Recording) -> StreamScenario | None:
     """The scenario that was recorded; None for a log of the outside world."""
-    if recording.scenario is None:
-        return None
-    return TypeAdapter(StreamScenario).validate_python(recording.scenario).resolved
+    scenario = recording.scenario_as(StreamScenario)
+    return None if scenario is None else scenario.resolved
 
 
 def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:

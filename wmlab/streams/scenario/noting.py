@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from wmlab.core.values import tagged
+from wmlab.core.values import Ms, tagged
 
 
 @tagged
@@ -36,7 +36,7 @@ class LastEventTime:
 class MaxMinusSlack:
     """The latest acknowledged event time less `slack_ms`. Keeps the promise while disorder stays below the slack."""
 
-    slack_ms: Annotated[int, Field(ge=0, strict=True)]
+    slack_ms: Ms
 
 
 @tagged

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wmlab.core.rules import UNSET, Option
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, Time, value
+from wmlab.core.values import MeanMs, Ms, Name, Offset, Period, Problem, Problems, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
@@ -28,7 +28,7 @@ class Clock:
     """
 
     _: KW_ONLY
-    skew_ms: Annotated[int, Field(strict=True)] = 0
+    skew_ms: SignedMs = 0
     drift_ppm: Annotated[int, Field(gt=-1_000_000, le=1_000_000, strict=True)] = 0
 
 
@@ -131,7 +131,7 @@ class EventWriter:
     _: KW_ONLY
     rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
     trace: str | None = None
-    delay_mean_ms: Annotated[float, Field(ge=0, strict=True)] = 0.0
+    delay_mean_ms: MeanMs = 0.0
     keys: Keys = "0..1"
     noting: Noting = EarliestOpen()
     note_every_ms: Period | None = 1_000
@@ -205,7 +205,7 @@ class TransactionalWriter:
     _: KW_ONLY
     rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
     trace: str | None = None
-    delay_mean_ms: Annotated[float, Field(ge=0, strict=True)] = 0.0
+    delay_mean_ms: MeanMs = 0.0
     keys: Keys = "0..1"
     every_ms: Period = 2_000
     open_ms: Period | None = None
@@ -275,20 +275,20 @@ class ReaderGroup:
     name: Name = "readers"
     _: KW_ONLY
     readers: Annotated[int, Field(ge=1, le=1_000, strict=True)] = 1
-    rate_per_s: Annotated[float, Field(gt=0, strict=True)] | None = None
+    rate_per_s: Annotated[float, Field(gt=0, le=10**12, strict=True)] | None = None
     publish_every_ms: Period = 1_000
     starts_ms: Ms = 0
     read_side: Option[Literal["implementation", "document"]] = UNSET
     time_windows: bool = True
     own_position: bool = False
     tracker_ms: Ms = 0
-    mark_read_ms: Annotated[float, Field(ge=0, strict=True)] = 0.0
+    mark_read_ms: MeanMs = 0.0
     publish_timer: Option[Literal["fixed", "pravega"]] = UNSET
     read_every_ms: Period = 100
     group_refresh_ms: Period = 3_000
     state_latency_ms: Ms | None = 0
     rebalance: Literal["segments", "bytes", "time"] = "segments"
-    rebalance_slack_bytes: Annotated[int, Field(ge=0, strict=True)] = 100_000
+    rebalance_slack_bytes: Offset = 100_000
     rebalance_slack_ms: Ms = 5_000
     automatic_checkpoint_every_ms: Period | None = None
     starting_cut: Cut | None = None

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Annotated
 
 from pydantic import Discriminator, Field, Tag
 
+from wmlab.core.estimate import Cost
 from wmlab.core.rules import Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problems, value
+from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problems, SignedMs, value
 from wmlab.core.words import span
 from wmlab.streams.scenario.checks import problems_across
+from wmlab.streams.scenario.costs import costs
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.scenario.rules import RULE_TABLE
@@ -64,7 +66,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     network: Network = Network()
     script: tuple[Action, ...] = ()
     duration_ms: Period
-    start_ms: Annotated[int, Field(strict=True)] = 0
+    start_ms: SignedMs = 0
     latency_ms: Ms = 5
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
     rules: Rules = "sound"
@@ -95,6 +97,9 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
         if self.readers is None:
             return ()
         return self.readers if isinstance(self.readers, tuple) else (self.readers,)
+
+    def _costs(self) -> Iterator[Cost]:
+        return costs(self.resolved)
 
     def _repr_html_(self) -> str:
         rows = [

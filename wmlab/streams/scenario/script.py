@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from wmlab.core.values import Ms, Name, Offset, Period, Problem, Problems, Time, Timed, action
+from wmlab.core.values import Ms, Name, Offset, Period, Problem, Problems, SignedMs, Time, Timed, action
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
@@ -196,7 +196,7 @@ class DuplicateWriter(Timed):
 # Transactions: named after their writer and counted from 1, `t1-1`, `t1-2`; without a name, the oldest open one.
 # Source: PDP-33, "Controller Changes"; upstream `CommitRequestHandler`.
 
-Count = Annotated[int, Field(gt=0, strict=True)]
+Count = Annotated[int, Field(gt=0, le=10_000_000, strict=True)]
 
 
 def _time_or_policy(offered: object) -> object:
@@ -318,7 +318,7 @@ class StepClock(Timed):
     """The clock of a writer or a controller is set forward by `by_ms`, or back when negative."""
 
     party: str
-    by_ms: Annotated[int, Field(strict=True)]
+    by_ms: SignedMs
 
 
 # Whole streams.

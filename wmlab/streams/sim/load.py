@@ -66,7 +66,8 @@ class LocalClock:
         """What it shows at each of many simulated times."""
         shown = times_ms + self.part.skew_ms
         if self.part.drift_ppm:
-            shown += (times_ms - self.start_ms) * self.part.drift_ppm // _MILLION
+            whole, rest = np.divmod(times_ms - self.start_ms, _MILLION)  # the product of both might exceed 64 bits
+            shown += whole * self.part.drift_ppm + rest * self.part.drift_ppm // _MILLION
         if self.steps:
             moments, totals = np.array(self.steps, np.int64).T
             shown += np.concatenate([[0], totals])[np.searchsorted(moments, times_ms, side="right")]

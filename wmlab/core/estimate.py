@@ -1,0 +1,125 @@
+"""What a run will take, estimated from its scenario before it starts: events, steps, memory and time.
+
+A step is one turn of the simulator: a batch, a noted time, a cycle, a look of a reader. The estimates are upper ones
+for a run without faults, within a factor of a few; the speeds are those of one ordinary core.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from wmlab.core.errors import ScenarioError
+from wmlab.core.words import grouped, span
+
+EVENTS_PER_S: Final = 1_000_000
+STEPS_PER_S: Final = 20_000
+MOST_STEPS: Final = 10**10
+"""A run of more steps would take a week; it is refused."""
+_EVENT_BYTES: Final = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How often something happens in a run, the field of the scenario that decides it, and what each leaves behind.
+
+    `events` are moved as whole arrays and cost far less than anything else, which is counted in steps.
+    """
+
+    what: str
+    field: str
+    count: int
+    bytes_each: int
+
+    @staticmethod
+    def of_events(field: str, count: float) -> Cost:
+        """The cost of events, or of the rows of a log."""
+        return Cost("events", field, int(count), _EVENT_BYTES)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What all of them together leave behind."""
+        return self.count * self.bytes_each
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate:
+    """What a run of the scenario called `name` will take."""
+
+    name: str
+    costs: tuple[Cost, ...]
+
+    @property
+    def events(self) -> int:
+        """How many events there will be."""
+        return sum(cost.count for cost in self.costs if cost.what == "events")
+
+    @property
+    def steps(self) -> int:
+        """How many steps the simulator will take."""
+        return sum(cost.count for cost in self.costs if cost.what != "events")
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory the rows and events of the run will take."""
+        return sum(cost.memory_bytes for cost in self.costs)
+
+    @property
+    def seconds(self) -> int:
+        """How long the run will take on an ordinary machine."""
+        return self.events // EVENTS_PER_S + self.steps // STEPS_PER_S
+
+    def require_room(self, memory_bytes: int | None = None) -> None:
+        """Raise `ScenarioError` if the run cannot fit in `memory_bytes` (None: of this machine) or would never end."""
+        if memory_bytes is None:
+            memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if self.memory_bytes > memory_bytes:
+            worst = max(self.costs, key=lambda cost: cost.memory_bytes)
+            needs = f"{_bytes(self.memory_bytes)} of memory, of which there are {_bytes(memory_bytes)}"
+        elif self.steps > MOST_STEPS:
+            worst = max((cost for cost in self.costs if cost.what != "events"), key=lambda cost: cost.count)
+            needs = f"{span(self.seconds * 1_000)} of computing"
+        else:
+            return
+        raise ScenarioError(
+            f"the scenario {self.name!r} would need about {needs}: "
+            f"{worst.field} makes {_about(worst.count)} {worst.what}.",
+            remedy=f"change {worst.field}, or shorten duration_ms; scenario.estimate() shows what each field costs.",
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.name}: about {_about(self.events)} events and {_about(self.steps)} steps, "
+            f"{_bytes(self.memory_bytes)} of memory, {_time(self.seconds)}"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{html.escape(cost.field)}</td><td>{_about(cost.count)} {cost.what}</td>"
+            f"<td>{_bytes(cost.memory_bytes)}</td></tr>"
+            for cost in sorted(self.costs, key=lambda cost: (-cost.memory_bytes, cost.field))
+            if cost.count
+        )
+        head = "<tr><th>field</th><th>makes about</th><th>memory</th></tr>"
+        return f"<table><caption>{html.escape(repr(self))}</caption>{head}{rows}</table>"
+
+
+def _about(count: int) -> str:
+    """A number to two digits: "1 200", "35 000 000"; beyond a million millions as a power of ten."""
+    if count >= 10**12:
+        return f"{count:.1e}" if count < 10**300 else "endlessly many"
+    return grouped(round(count, 2 - len(str(count))))
+
+
+def _bytes(count: int) -> str:
+    for unit in ("MB", "GB", "TB", "PB"):
+        count = -(-count // 1_000) if unit != "MB" else -(-count // 1_000_000)
+        if count < 1_000:
+            break
+    return f"{_about(count)} {unit}"
+
+
+def _time(seconds: int) -> str:
+    return "less than a minute" if seconds < 60 else span(seconds * 1_000, beside_ms=seconds * 1_000)

@@ -1,0 +1,31 @@
+"""Files and paths that a user names: checked before they are used, and read with a limit on their size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wmlab.core.errors import WmlabError
+from wmlab.core.words import shown
+
+
+def as_path(offered: object, error: type[WmlabError]) -> Path:
+    """`offered` as a path, `~` expanded; raises `error` if the system can have no file of that name."""
+    try:
+        path = Path(offered).expanduser()  # type: ignore[arg-type]  # whatever the user has given
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return path
+    except (TypeError, ValueError, RuntimeError, OSError) as wrong:
+        reason = wrong.strerror if isinstance(wrong, OSError) else wrong
+        problem = f"{shown(offered)} is no path that can be used: {reason}."
+        raise error(problem, remedy="give the path of a file as text.") from None
+    return path
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The text of a UTF-8 file of at most `limit` bytes; raises `OSError`, also for a larger one, or `UnicodeError`."""
+    with path.open("rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(0, f"it has more than {limit:,} bytes")
+    return content.decode("utf-8")
