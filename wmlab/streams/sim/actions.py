@@ -366,10 +366,8 @@ class Actions:
         stream.transactions.between_batches(seal, drained=True)
 
     def delete_stream(self, action: script.DeleteStream) -> None:
-        """Delete a stream, if it is there; its writers and readers stop, and start again when it is created anew."""
+        """Delete a stream; its writers and readers stop, and start again when it is created anew."""
         world, stream = self.world, self.world.stream(action.stream)
-        if stream.deleted:
-            return
         stream.happened("delete", stream.name, f"{stream.name} is deleted")
         for writer in world.writers.values():
             if writer.world is stream and writer.life:
