@@ -18,13 +18,14 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.json
 import pyarrow.parquet as pq
 
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.words import grouped
 
-Unit = Literal["s", "ms", "us", "ns"]
+Unit = Literal["d", "s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
 
 TRACE_SCHEMA: Final = pa.schema(
@@ -37,6 +38,7 @@ TRACE_SCHEMA: Final = pa.schema(
 )
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""
 
+_DAY_MS: Final = 86_400_000
 _TICKS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MAX_MS: Final = float(2**63)
 
@@ -50,10 +52,11 @@ class Columns:
     writer: str | None
     key: str | None
     unit: Unit
+    encoding: str
 
     def __post_init__(self) -> None:
         if self.unit not in get_args(Unit):
-            raise TraceError(f"unit is {self.unit!r}.", remedy="give one of 's', 'ms', 'us', 'ns'.")
+            raise TraceError(f"unit is {self.unit!r}.", remedy="give one of 'd', 's', 'ms', 'us', 'ns'.")
 
     @property
     def named(self) -> list[str]:
@@ -68,8 +71,11 @@ def read_log(path: Path, columns: Columns) -> pa.Table:
         raise TraceError(f"there is no file {path}.", remedy="check the path.")
     try:
         log = _reader(path)(path, columns)
-    except (OSError, pa.ArrowException) as failure:
-        raise TraceError(f"{path} cannot be read: {failure}.", remedy="give a whole CSV or Parquet file.") from failure
+    except (OSError, pa.ArrowException, ValueError, LookupError) as failure:
+        raise TraceError(
+            f"{path} cannot be read: {failure}.",
+            remedy="give a whole file; a text that is not UTF-8 needs encoding=, for example 'latin-1'.",
+        ) from failure
     if not log.num_rows:
         raise TraceError(f"{path} has no rows.", remedy="give a log with at least one event.")
     if columns.writer is None:
@@ -113,9 +119,12 @@ def _reader(path: Path) -> Callable[[Path, Columns], pa.Table]:
         return _read_parquet
     if {".csv", ".tsv"} & set(suffixes[-2:]):
         return _read_csv
+    if {".jsonl", ".ndjson"} & set(suffixes[-2:]):
+        return _read_json_lines
     raise TraceError(
-        f"{path.name} is neither Parquet nor CSV by its name.",
-        remedy="give a file that ends in .parquet, .csv or .tsv (the latter two may be followed by .gz, .bz2, .zst).",
+        f"{path.name} is neither Parquet, CSV nor JSON lines by its name.",
+        remedy="give a file that ends in .parquet, .csv, .tsv, .jsonl or .ndjson (all but the first may be followed by "
+        ".gz, .bz2, .zst).",
     )
 
 
@@ -125,14 +134,28 @@ def _read_parquet(path: Path, columns: Columns) -> pa.Table:
 
 
 def _read_csv(path: Path, columns: Columns) -> pa.Table:
-    delimiter = "\t" if ".tsv" in (suffix.lower() for suffix in path.suffixes) else ","
     # Texts stay texts: a writer "007" is not the number 7, and "NA" is a name like any other.
     texts = {name: pa.string() for name in (columns.writer, columns.key) if name is not None}
+    delimiter = "\t" if ".tsv" in (suffix.lower() for suffix in path.suffixes) else _delimiter(path, columns)
     log = pyarrow.csv.read_csv(
         path,
+        read_options=pyarrow.csv.ReadOptions(encoding=columns.encoding),
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
         convert_options=pyarrow.csv.ConvertOptions(column_types=texts),
     )
+    _require_columns(path, log.column_names, columns)
+    return log
+
+
+def _delimiter(path: Path, columns: Columns) -> str:
+    """A comma, or a semicolon where the header has semicolons and no comma."""
+    with pa.input_stream(path) as file:
+        header = file.read(10_000).decode(columns.encoding, "replace").partition("\n")[0]
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _read_json_lines(path: Path, columns: Columns) -> pa.Table:
+    log = pyarrow.json.read_json(path)
     _require_columns(path, log.column_names, columns)
     return log
 
@@ -166,22 +189,25 @@ def _times_ms(column: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray
 
 
 def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
-    per_s = _TICKS_PER_S[unit]
     try:
         ticks = ticks.cast(pa.int64())
-        _refuse(pc.less(ticks, 0), name, "is before 1970")
+        _refuse(pc.less(ticks, 0), name, "is before 1970", _SHIFT)
+        if unit == "d":
+            return pc.multiply_checked(ticks, _DAY_MS)
+        per_s = _TICKS_PER_S[unit]
         return pc.divide(ticks, per_s // 1_000) if per_s >= 1_000 else pc.multiply_checked(ticks, 1_000 // per_s)
     except pa.ArrowInvalid as overflow:
         raise TraceError(
             f"column {name!r} holds {pc.max(ticks).as_py()} {unit}, beyond 64 bits of milliseconds.",
-            remedy="check the unit of the times: unit='s', 'ms', 'us' or 'ns'.",
+            remedy="check the unit of the times: unit='d', 's', 'ms', 'us' or 'ns'.",
         ) from overflow
 
 
 def _rounded_ms(ticks: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
     _refuse(pc.invert(pc.is_finite(ticks)), name, "is not a finite number")
-    _refuse(pc.less(ticks, 0.0), name, "is before 1970")
-    in_ms = pc.round(pc.divide(pc.multiply(ticks, 1_000.0), float(_TICKS_PER_S[unit])))
+    _refuse(pc.less(ticks, 0.0), name, "is before 1970", _SHIFT)
+    per_tick = (float(_DAY_MS), 1.0) if unit == "d" else (1_000.0, float(_TICKS_PER_S[unit]))
+    in_ms = pc.round(pc.divide(pc.multiply(ticks, per_tick[0]), per_tick[1]))
     _refuse(pc.greater_equal(in_ms, _MAX_MS), name, "is beyond 64 bits of milliseconds")
     return in_ms.cast(pa.int64())
 
@@ -195,14 +221,17 @@ def _texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return column.cast(kind).cast(pa.string())
 
 
-def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str) -> None:
+_SHIFT: Final = "drop those rows, or add one constant to all times of the log, so that none is negative."
+
+
+def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str = "drop or repair those rows.") -> None:
     """Raise `TraceError` with the number of bad rows and the first of them; nulls in the mask are no."""
     count = pc.sum(bad, min_count=0).as_py()
     if count:
         first = pc.index(bad, True).as_py() + 1
         raise TraceError(
             f"column {name!r} {what} in {count} of its rows, first in row {first}.",
-            remedy="drop or repair those rows.",
+            remedy=remedy,
         )
 
 
@@ -327,7 +356,9 @@ class Trace:
             "arrivals (UTC)": f"{_date(first)} to {_date(last)}",
             "out of order": f"{self.out_of_order / self.rows:.1%}",
         }
-        return facts | ({"arrive before they happen": f"{grouped(self.early)}"} if self.early else {})
+        if first > 5 * _DAY_MS and (last < 365 * _DAY_MS or last > 365_000 * _DAY_MS):
+            facts["of these times: is unit= right?"] = "doubtful"
+        return facts | ({"arrive before they happen": grouped(self.early)} if self.early else {})
 
 
 def names() -> tuple[str, ...]:
@@ -349,13 +380,15 @@ def load(
     writer: str | None = "writer",
     key: str | None = "key",
     unit: Unit = "ms",
+    encoding: str = "utf-8",
 ) -> Trace:
-    """A trace that comes with wmlab, or the file of one's own at a path: Parquet, CSV or TSV, CSV also compressed.
+    """A trace that comes with wmlab, or the file of one's own at a path: Parquet, CSV, TSV or JSON lines.
 
-    The other arguments name its columns. Times are numbers since 1970 in `unit` ("s", "ms", "us" or "ns"), or
+    All but Parquet may be compressed; a CSV file may have semicolons instead of commas, and is in `encoding`.
+    The other arguments name its columns. Times are numbers since 1970 in `unit` ("d", "s", "ms", "us" or "ns"), or
     timestamps, UTC if they name no zone; what is finer than a millisecond is dropped (integers, timestamps) or
     rounded (floating point). `writer=None` makes the whole log one writer, named as the trace; `key=None` takes
-    the writer as key. Rows are sorted by arrival, stably.
+    the writer as key, so that all events of a writer go to one segment. Rows are sorted by arrival, stably.
     Raises `TraceError`: no such trace, file or column, types that do not fit, nulls, infinities, negative times,
     times beyond 64 bits, no rows.
     """
@@ -368,7 +401,7 @@ def load(
                 remedy=f"choose one of {', '.join(names())}, or give the path of a file with its suffix.",
             )
         path = DIRECTORY / f"{path.name}.parquet"
-    wanted = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit)
+    wanted = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit, encoding=encoding)
     return Trace(path.stem, read_log(path, wanted))
 
 

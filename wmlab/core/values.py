@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from wmlab.core.errors import ScenarioError
@@ -40,6 +40,16 @@ Share = Annotated[float, Field(ge=0, lt=1, strict=True)]
 """A part of the whole, below 1."""
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
 """What a party or a stream is called."""
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable() or "/" in text:
+        raise ValueError("give a name of printable characters without '/', which sets processes apart")
+    return text
+
+
+AnyName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+"""What a writer is called: any text, as logs have it."""
 
 _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, str_strip_whitespace=True)
 

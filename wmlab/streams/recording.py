@@ -85,8 +85,8 @@ def record(
     if callable(progress):
         tables = simulate.simulate(scenario, progress)
     else:
-        hidden = not (progress and _is_interactive())
-        with tqdm(total=100, desc=scenario.name, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
+        hidden, told = not (progress and _is_interactive()), repr(expected)
+        with tqdm(total=100, desc=told, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
             tables = simulate.simulate(scenario, lambda percent: _advance(bar, percent))
     recording = StreamRecording.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
     return recording if path is None else recording.save(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,15 @@ ACTIONS = {"collect", "toPandas", "toArrow", "take", "head", "show", "first_row"
 def test_no_file_uses_what_connect_lacks_nor_runs_anything(path: Path) -> None:
     used = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
     assert not used & (NOT_IN_CONNECT | ACTIONS)
+
+
+def test_a_connect_server_that_is_not_there_is_noticed_before_the_first_query() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = f"from wmlab.core.spark.session import spark_session; spark_session('sc://127.0.0.1:{port}')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"SessionError: no Spark session on 'sc://127.0.0.1:{port}': [Errno 111]" in done.stderr
 
 
 def test_importing_starts_no_java() -> None:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import wmlab as wm
 from wmlab.core import traces
-from wmlab.core.errors import TraceError
+from wmlab.core.errors import ScenarioError, TraceError
 
 CSV = "event_time,arrival_ms,writer,key\n"
 
@@ -167,3 +168,46 @@ def test_a_name_that_does_not_come_with_wmlab(tmp_path, monkeypatch):
         traces.names()
     with pytest.raises(TraceError, match="are not installed here"):
         traces.load("flights")
+
+
+def test_a_semicolon_an_encoding_and_json_lines_are_read(tmp_path):
+    texts = {
+        "a.csv": ("event_time;arrival_ms;writer;key\n1;2;J\u00f6rg M;k\n", "latin-1"),
+        "b.jsonl": ('{"event_time": 1, "arrival_ms": 2, "writer": "J\u00f6rg M", "key": "k"}\n', "utf-8"),
+    }
+    for name, (text, encoding) in texts.items():
+        (tmp_path / name).write_text(text, encoding=encoding)
+        assert list(traces.load(tmp_path / name, encoding=encoding).events()) == [(1, 2, "J\u00f6rg M", "k")]
+    with pytest.raises(TraceError, match="encoding="):
+        traces.load(tmp_path / "a.csv")
+
+
+def test_days_are_a_unit_and_times_before_1970_can_be_shifted(tmp_path):
+    file = tmp_path / "days.csv"
+    file.write_text("event_time,arrival_ms,writer,key\n1,1.5,w,k\n")
+    assert list(traces.load(file, unit="d").events()) == [(86_400_000, 129_600_000, "w", "k")]
+    file.write_text("event_time,arrival_ms,writer,key\n-1,1,w,k\n")
+    with pytest.raises(TraceError, match="add one constant"):
+        traces.load(file, unit="d")
+
+
+@pytest.mark.parametrize(("unit", "doubtful"), [("ms", True), ("s", False), ("d", True)])
+def test_a_unit_that_gives_odd_years_is_doubted(tmp_path, unit, doubtful):
+    file = tmp_path / "unit.csv"
+    file.write_text("event_time,arrival_ms,writer,key\n1700000000,1700000000,w,k\n")
+    assert ("unit= right?" in repr(traces.load(file, unit=unit))) is doubtful
+
+
+def test_writers_with_any_name_are_replayed(tmp_path):
+    names = ["J\u00f6rg M\u00fcller", "<b>x</b> & 'y'", 'a "b"; c']
+    rows = [{"event_time": n, "arrival_ms": n, "writer": name, "key": name} for n, name in enumerate(names)]
+    file = tmp_path / "names.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=traces.TRACE_SCHEMA), file)
+    writers = [wm.EventWriter(name, trace=str(file)) for name in traces.load(file).writer_names]
+    scenario = wm.Scenario("names", writers=writers, readers=wm.ReaderGroup(), duration_ms=3_000)
+    assert wm.Scenario.from_yaml(scenario.to_yaml()) == scenario
+    recording = scenario.record(progress=False)
+    assert sorted(recording.to_pandas("events")["writer"]) == sorted(names)
+    assert "<b>" not in wm.chart.event_vs_arrival(recording).svg
+    with pytest.raises(ScenarioError, match="printable"):
+        wm.EventWriter("a/b", rate_per_s=1)

@@ -11,12 +11,14 @@ import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -27,6 +29,7 @@ VARIABLE: Final = "WMLAB_SPARK"
 """Names the master: `local[2]`, `spark://host:7077`, or `sc://host:15002` for Spark Connect. Default `local[*]`."""
 
 JAVA_AT_LEAST: Final = 17
+_PROBE_S: Final = 5
 
 _DEFAULTS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -88,7 +91,11 @@ def _started(master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
-        _session = SparkSession.builder.remote(wanted).getOrCreate() if _is_remote(wanted) else _embedded(wanted)
+        if _is_remote(wanted):
+            _require_server(wanted)
+            _session = SparkSession.builder.remote(wanted).getOrCreate()
+        else:
+            _session = _embedded(wanted)
     except SessionError:
         raise
     except Exception as error:
@@ -109,12 +116,22 @@ def _is_remote(master: str) -> bool:
     return master.startswith("sc://")
 
 
+def _require_server(url: str) -> None:
+    """Raise `OSError` within seconds where nothing listens; Spark Connect itself would try for minutes."""
+    address = urlsplit(f"//{url.removeprefix('sc://')}")
+    with socket.create_connection((address.hostname or "localhost", address.port or 15_002), timeout=_PROBE_S):
+        pass
+
+
 def _embedded(master: str) -> SparkSession:
     """A session whose JVM, started here, sends all its output to a log file."""
     from pyspark.java_gateway import launch_gateway
 
     global _log_file
     _require_java()
+    if master.startswith("local"):
+        # The servers of a local cluster would listen on all addresses.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     settings = {**_DEFAULTS, "spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}

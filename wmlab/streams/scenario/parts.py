@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wmlab.core.rules import UNSET, Option
-from wmlab.core.values import MeanMs, Ms, Name, Offset, Period, Problem, Problems, SignedMs, Time, value
+from wmlab.core.values import AnyName, MeanMs, Ms, Name, Offset, Period, Problem, Problems, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
@@ -127,7 +127,7 @@ class EventWriter:
     `stream` names the stream it writes to; None: the only one.
     """
 
-    name: Name
+    name: AnyName
     _: KW_ONLY
     rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
     trace: str | None = None
@@ -201,7 +201,7 @@ class TransactionalWriter:
     `EventWriter`.
     """
 
-    name: Name
+    name: AnyName
     _: KW_ONLY
     rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
     trace: str | None = None

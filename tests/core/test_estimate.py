@@ -1,0 +1,69 @@
+"""What a run will take is known before it starts, and what cannot fit is refused with the field to change."""
+
+from typing import Any
+
+import pytest
+
+import wmlab as wm
+from tests.scenario_files import FOLDER
+from wmlab.core.errors import ScenarioError
+from wmlab.core.estimate import MOST_STEPS, Cost, Estimate
+from wmlab.dataflow.recording import Dataflow
+from wmlab.open import load_scenario
+from wmlab.progress.recording import PlanScenario
+
+
+def stream(**fields: Any) -> wm.Scenario:
+    return wm.Scenario("long", writers=[wm.EventWriter("w", rate_per_s=1_000)], **{"duration_ms": 2**53, **fields})
+
+
+def dataflow() -> Dataflow:
+    source: Any = {"kind": "source", "name": "s", "columns": ["t"], "rows": [[0]], "times": "t"}
+    window: Any = {"kind": "window", "name": "w", "size_ms": 2**52, "slide_ms": 1, "column": "t"}
+    vertices: Any = [source, window | {"aggregates": {"n": "count()"}}, {"kind": "sink", "name": "o"}]
+    return Dataflow("long", vertices=vertices, edges=["s -> w -> o"])
+
+
+def plan() -> PlanScenario:
+    queries: Any = [{"name": "q", "sources": [{"name": "s", "rate_per_s": 1_000}]}]
+    return PlanScenario("long", queries=queries, duration_ms=2**53)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "field"),
+    [
+        (stream(), r"writers\[0\]\.rate_per_s"),
+        (dataflow(), r"vertices\[1\]\.slide_ms"),
+        (plan(), r"queries\[0\]\.sources\[0\]\.rate_per_s"),
+    ],
+    ids=["stream", "dataflow", "plan"],
+)
+def test_what_cannot_fit_is_refused_with_figure_and_field(scenario: Any, field: str, tmp_path: Any) -> None:
+    with pytest.raises(ScenarioError, match=rf"about [\d ]+ PB of memory.*{field} makes"):
+        scenario.record(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_would_never_end_is_refused() -> None:
+    endless = Estimate("x", (Cost("cycles", "controllers.period_ms", MOST_STEPS + 1, 0),))
+    with pytest.raises(ScenarioError, match=r"of computing: controllers\.period_ms makes 10 000 000 000 cycles"):
+        endless.require_room()
+
+
+def test_idle_years_are_seen_in_the_estimate() -> None:
+    year = 365 * 86_400_000
+    idle = stream(writers=[wm.EventWriter("w", rate_per_s=0)], duration_ms=21 * year).estimate()
+    assert idle.events == 0
+    assert idle.steps > 21 * year // 1_000
+    assert "writers[0].note_every_ms" in idle._repr_html_()
+    assert "events and 730 000 000 steps" in repr(idle)
+
+
+@pytest.mark.parametrize("name", ["first_bounds", "days/split_under_load", "flows/jet_1605", "progress_diagram"])
+def test_an_estimate_is_above_what_happens_and_not_far(name: str) -> None:
+    scenario = load_scenario(FOLDER / f"{name}.yaml")
+    counts = scenario.record().counts
+    rows = sum(counts.values()) - counts.get("events", 0)
+    estimate = scenario.estimate()
+    assert counts.get("events", 0) * 0.8 <= estimate.events <= counts.get("events", 0) * 1.5 + 10
+    assert rows / 5 <= estimate.steps <= rows * 20
