@@ -56,7 +56,7 @@ def test_idle_years_are_seen_in_the_estimate() -> None:
     assert idle.events == 0
     assert idle.steps > 21 * year // 1_000
     assert "writers[0].note_every_ms" in idle._repr_html_()
-    assert "events and 730 000 000 steps" in repr(idle)
+    assert "events and 790 000 000 steps" in repr(idle)
 
 
 @pytest.mark.parametrize("name", ["first_bounds", "days/split_under_load", "flows/jet_1605", "progress_diagram"])

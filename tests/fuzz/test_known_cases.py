@@ -66,6 +66,12 @@ def test_an_aggregate_of_a_text_fails_the_job(aggregate: str, values: list[objec
     assert "does not admit 'a'" in run.to_pandas("executions")["reason"][0]
 
 
+def test_only_streams_have_time_bounds() -> None:
+    for name in ("flows/jet_1605", "progress_diagram"):
+        with pytest.raises(RecordingError, match="which has no time_bounds"):
+            load_scenario(SCENARIOS / f"{name}.yaml").record().time_bounds(None)
+
+
 def test_a_service_time_beyond_the_clock_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"workers\.service_mean_ms"):
         PlanScenario.from_yaml(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark import java_gateway
 
 import wmlab
+from wmlab.core.spark import session
 
 PACKAGE = Path(wmlab.__file__).parent
 FOLDERS = ("core/spark", "streams/bounds", "streams/checks", "dataflow/checks", "progress/checks")
@@ -32,6 +35,25 @@ def test_a_connect_server_that_is_not_there_is_noticed_before_the_first_query() 
     code = f"from wmlab.core.spark.session import spark_session; spark_session('sc://127.0.0.1:{port}')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"SessionError: no Spark session on 'sc://127.0.0.1:{port}': [Errno 111]" in done.stderr
+
+
+@pytest.mark.parametrize(("master", "address"), [("local-cluster[1,1,1024]", "127.0.0.1"), ("spark://host:7077", None)])
+def test_a_local_cluster_is_told_to_listen_on_loopback(
+    monkeypatch: pytest.MonkeyPatch, master: str, address: str | None
+) -> None:
+    """Every server of Spark takes the address to listen on from this variable."""
+    seen: list[str | None] = []
+
+    def gateway(**_: object) -> None:
+        seen.append(os.environ.get("SPARK_LOCAL_IP"))
+        raise OSError("far enough")
+
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    monkeypatch.setattr(java_gateway, "launch_gateway", gateway)
+    with pytest.raises(OSError, match="far enough"):
+        session._embedded(master)
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    assert seen == [address]
 
 
 def test_importing_starts_no_java() -> None:
