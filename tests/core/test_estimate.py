@@ -14,7 +14,7 @@ from wmlab.progress.recording import PlanScenario
 
 
 def stream(**fields: Any) -> wm.Scenario:
-    return wm.Scenario("long", writers=[wm.EventWriter("w", rate_per_s=1_000)], **{"duration_ms": 2**53, **fields})
+    return wm.Scenario("long", **{"writers": [wm.EventWriter("w", rate_per_s=1_000)], "duration_ms": 2**53, **fields})
 
 
 def dataflow() -> Dataflow:

@@ -71,7 +71,7 @@ def read_log(path: Path, columns: Columns) -> pa.Table:
         raise TraceError(f"there is no file {path}.", remedy="check the path.")
     try:
         log = _reader(path)(path, columns)
-    except (OSError, pa.ArrowException, ValueError, LookupError) as failure:
+    except (OSError, pa.ArrowException, UnicodeError, LookupError) as failure:
         raise TraceError(
             f"{path} cannot be read: {failure}.",
             remedy="give a whole file; a text that is not UTF-8 needs encoding=, for example 'latin-1'.",
@@ -122,7 +122,7 @@ def _reader(path: Path) -> Callable[[Path, Columns], pa.Table]:
     if {".jsonl", ".ndjson"} & set(suffixes[-2:]):
         return _read_json_lines
     raise TraceError(
-        f"{path.name} is neither Parquet, CSV nor JSON lines by its name.",
+        f"{path.name} is neither Parquet nor CSV nor JSON lines by its name.",
         remedy="give a file that ends in .parquet, .csv, .tsv, .jsonl or .ndjson (all but the first may be followed by "
         ".gz, .bz2, .zst).",
     )
