@@ -9,7 +9,6 @@ from wmlab.core import traces
 from wmlab.core.estimate import Cost
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import Window
-from wmlab.streams.scenario.scenario import StreamScenario
 
 if TYPE_CHECKING:
     from wmlab.dataflow.scenario.dataflow import DataflowScenario
@@ -27,7 +26,7 @@ def costs(dataflow: DataflowScenario) -> Iterator[Cost]:
         if not isinstance(source, Source):
             continue
         field = f"vertices[{index}]"
-        if isinstance(source.stream, StreamScenario):
+        if source.stream is not None and not isinstance(source.stream, str):
             rows, named = source.stream.estimate().events, "stream"
             yield Cost("steps", f"{field}.stream", source.stream.estimate().steps, _ROW)
         elif source.trace is not None:
