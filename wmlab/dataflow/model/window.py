@@ -263,12 +263,13 @@ class Window(_Windowing):
 
     def watermark(self, state: FrameStore, watermark: Watermark) -> Reply[FrameStore]:
         """As all windows do; grouped times follow."""
-        if not self.grouped:
-            return super(_Windowing, self).watermark(state, watermark)
         if any(key == watermark.key for key, _ in self.grouped):
             reply = Reply(replace(state, received=state.received.put(watermark.key, watermark.value)))
         else:
-            reply = super(_Windowing, self).watermark(state, watermark)
+            # In a dataclass with slots super() needs its arguments.
+            reply = super(Window, self).watermark(state, watermark)
+        if not self.grouped:
+            return reply
         state, out = reply.state, list(reply.out)
         held = [group for groups in state.frames.values() for group in groups]
         for key, place in self.grouped:
