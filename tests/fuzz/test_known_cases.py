@@ -14,6 +14,7 @@ from wmlab.core.storage import PART_FILE
 from wmlab.dataflow.recording import Dataflow
 from wmlab.open import load_scenario
 from wmlab.progress.recording import PlanScenario
+from wmlab.progress.scenario import Source
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario.parts import Clock, EventWriter, TransactionalWriter
 from wmlab.streams.scenario.script import DeleteStream
@@ -64,6 +65,11 @@ def test_an_aggregate_of_a_text_fails_the_job(aggregate: str, values: list[objec
     vertices: Any = [source, window, {"kind": "sink", "name": "o"}]
     run = Dataflow("text", vertices=vertices, edges=["s -> w -> o"]).record()
     assert "does not admit 'a'" in run.to_pandas("executions")["reason"][0]
+
+
+def test_a_unit_that_takes_times_beyond_the_clock_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="unit_ms: makes the time 1099511627776 longer"):
+        Source("s", rows=[[2**40]], columns=["t"], event_time="t", unit_ms=2**40)
 
 
 def test_only_streams_have_time_bounds() -> None:

@@ -28,7 +28,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MeanMs, Ms, Name, Period, Problem, Problems, tagged, value
+from wmlab.core.values import MAX_MS, MeanMs, Ms, Name, Period, Problem, Problems, tagged, value
 from wmlab.core.words import span
 from wmlab.progress.model.identifiers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
@@ -166,6 +166,9 @@ class Source:
             if len(row) != len(self.columns):
                 yield Problem(("rows", number), f"has {len(row)} values for {len(self.columns)} columns (got {row!r})")
                 return
+        largest = max((time for row in self.rows or () for time in row), default=0)
+        if largest * self.unit_ms > MAX_MS:
+            yield Problem(("unit_ms",), f"makes the time {largest} longer than {MAX_MS} ms (got {self.unit_ms})")
         for name in ("event_time", "arrival"):
             field = getattr(self, name)
             if field is not None and field not in self.columns:
