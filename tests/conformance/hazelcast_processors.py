@@ -8,8 +8,8 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
 from tests.dataflow.model.driving import Driven
+from wmlab.core.expression import time_bounds
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.expression import time_bounds
 from wmlab.dataflow.model.items import Event, Item, Watermark
 from wmlab.dataflow.model.join import minimum_spread
 from wmlab.dataflow.model.processor import Complete, Deviations, GlobalWatermark, Row

@@ -5,6 +5,8 @@ All of them derive from `WmlabError`, which is a `ValueError`, so that one `exce
 
 from __future__ import annotations
 
+_REPAIR = "\nTo repair it: "
+
 
 class WmlabError(ValueError):
     """A mistake that the user can repair; the message always ends with the remedy.
@@ -12,10 +14,13 @@ class WmlabError(ValueError):
     `problem` says what was wrong and names the value; `remedy` is one imperative sentence.
     """
 
-    def __init__(self, problem: str, *, remedy: str) -> None:
+    def __init__(self, problem: str, *, remedy: str | None = None) -> None:
+        # An error raised again by SimPy, or in another process, is made from its whole message alone.
+        if remedy is None:
+            problem, _, remedy = problem.partition(_REPAIR)
         self.problem = problem
         self.remedy = remedy
-        super().__init__(f"{problem}\nTo repair it: {remedy}")
+        super().__init__(f"{problem}{_REPAIR}{remedy}")
 
 
 class ModelError(WmlabError):

@@ -20,7 +20,7 @@ from wmlab.core import files
 from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost, Estimate
 from wmlab.core.rules import RuleTable, options_in, resolved
-from wmlab.core.values import Problems, plain, problems_of
+from wmlab.core.values import Problems, plain, problems_of, without_functions
 from wmlab.core.words import shown
 
 FORMAT = 1
@@ -232,11 +232,16 @@ class ScenarioFile:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario as dicts, lists and scalars; defaults are left out."""
-        return dict(plain(self))  # type: ignore[call-overload,no-any-return]
+        """The scenario as dicts, lists and scalars; defaults are left out, a Python function is its name."""
+        return dict(without_functions(plain(self)))  # type: ignore[call-overload,no-any-return]
 
     def to_yaml(self) -> str:
-        """The scenario as YAML text that `from_yaml` reads back to an equal scenario."""
+        """The scenario as YAML text that `from_yaml` reads back; raises `ScenarioError` if it has Python functions."""
+        data = plain(self)
+        if without_functions(data) != data:
+            raise ScenarioError(
+                "The scenario has a Python function, which no file can hold.", remedy="write it as an expression."
+            )
         return dump(self.to_dict())
 
     def save(self, path: str | Path) -> Path:

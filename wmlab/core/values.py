@@ -184,7 +184,7 @@ def _repr(self: Any) -> str:
         offered = getattr(self, field.name)
         if field.name == "kind" or is_default(field, offered):
             continue
-        shown = repr(list(offered)) if isinstance(offered, tuple) else repr(offered)
+        shown = repr(list(offered)) if isinstance(offered, tuple) else repr(without_functions(offered))
         if type(offered) is int and abs(offered) >= _LONG_NUMBER:
             shown = f"{offered:_}"
         positional = not field.kw_only and field.name == "name"
@@ -220,3 +220,22 @@ def plain(offered: object) -> object:
     if isinstance(offered, Mapping):
         return {key: plain(item) for key, item in offered.items()}
     return offered
+
+
+def is_function(offered: object) -> bool:
+    """Whether a part of a value is a Python function, which no file can hold."""
+    return callable(offered) and not isinstance(offered, type)
+
+
+def function_name(function: Any) -> str:
+    """What a function is called."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def without_functions(offered: object) -> object:
+    """Plain data in which every Python function is its name, as `function NAME`."""
+    if isinstance(offered, Mapping):
+        return {key: without_functions(item) for key, item in offered.items()}
+    if isinstance(offered, list | tuple):
+        return [without_functions(item) for item in offered]
+    return f"function {function_name(offered)}" if is_function(offered) else offered

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.expression import compiled, time_bounds
+from wmlab.core.expression import compiled, time_bounds
 from wmlab.dataflow.model.join import StreamJoin, minimum_spread
 
 PLACES = {"left.t": 0, "x": 1, "right.t": 2, "y": 3}

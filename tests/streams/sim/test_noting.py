@@ -10,12 +10,16 @@ from tests.streams.sim.worlds import (
     outcomes,
     rows,
     run,
+    run_of,
+    scenario,
     stored_marks,
     txn_writer,
     txns,
 )
 from wmlab.core.delays import Fixed, Uniform
+from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
+from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
@@ -312,3 +316,48 @@ def test_w21_old_times_that_join_later_hold_the_stream_until_they_time_out():
     assert not [r for r in rows(world, "watermarks") if held[0]["at_ms"] <= r["emitted_ms"] < removal["at_ms"]]
     again = [row for row in held if row["at_ms"] > removal["at_ms"]]
     assert again, "they note again, and hold the stream again"
+
+
+def test_a_time_that_the_application_computes_is_noted():
+    slack = run(writers=[writer(noting=noting.MaxMinusSlack(slack_ms=700))])
+    for rule in ("max_event_time - 700", lambda known: known["max_event_time"] and known["max_event_time"] - 700):
+        world = run(writers=[writer(noting=noting.Compute(time=rule))])
+        assert rows(world, "writer_marks") == rows(slack, "writer_marks")
+
+
+@pytest.mark.parametrize("rule", ["7 + clock // 1_000", lambda known: 7 + known["clock"] // 1_000])
+def test_times_are_the_applications_in_any_unit(rule):
+    seconds, plain = run(writers=[writer(event_time=rule)]), run(writers=[writer()])
+    times, clock = (world.journal.events(("w",)).event_time for world in (seconds, plain))
+    assert times.tolist() == (7 + clock // 1_000).tolist()
+    assert_sound(seconds)
+    assert not late_events(seconds)
+    assert {row["time"] for row in rows(seconds, "writer_marks")} <= set(range(7, 28))
+    assert 20 < rows(seconds, "windows")[-1]["lower"] < 28
+
+
+@pytest.mark.parametrize("rule", ["clock / 7", lambda _: "noon"])
+def test_a_time_that_is_no_whole_number_is_refused_when_it_comes_up(rule):
+    with pytest.raises(ScenarioError, match="no 64-bit integer") as raised:
+        run(writers=[writer(noting=noting.Compute(time=rule))])
+    assert raised.value.remedy.startswith("round it")
+    with pytest.raises(ScenarioError, match="64-bit integer"):
+        run(writers=[writer(event_time=rule)])
+
+
+@pytest.mark.parametrize("rule", ["clock +", "noon", "__import__('os')", 5])
+def test_a_rule_that_cannot_be_read_is_refused_at_once(rule):
+    with pytest.raises(Problems, match=r"noting|time"):
+        noting.Compute(time=rule)
+
+
+def test_an_expression_is_kept_in_a_file_and_a_function_is_not():
+    one = scenario(writers=[writer(noting=noting.Compute(time="clock - 5"), event_time="clock // 10")])
+    assert Scenario.from_yaml(one.to_yaml()) == one
+    other = scenario(writers=[writer(noting=noting.Compute(time=max))])
+    with pytest.raises(ScenarioError, match="Python function"):
+        other.to_yaml()
+    assert repr(other.writers[0].noting) == "Compute(time='function max')"
+    lost = Scenario.from_yaml(one.to_yaml().replace("clock - 5", "function max"))
+    with pytest.raises(ScenarioError, match="not kept"):
+        run_of(lost)

@@ -13,12 +13,12 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MeanMs, Ms, Period, Problem, Problems, plain, value
+from wmlab.core.values import MeanMs, Ms, Period, Problem, Problems, is_function, plain, value, without_functions
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.costs import costs
 from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
-from wmlab.dataflow.scenario.parts import Size, is_function, without_functions
+from wmlab.dataflow.scenario.parts import Size
 from wmlab.dataflow.scenario.plan import Plan, plan
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import (

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from wmlab.dataflow.model.expression import parse
+from wmlab.core.expression import parse
+from wmlab.core.values import is_function
 
 Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
 """A column of rows."""
@@ -102,22 +103,3 @@ def aggregate_of(text: str) -> tuple[str, str | None]:
     """The function and the column of an aggregate; `count()` has none."""
     name, _, rest = text.partition("(")
     return name, rest.removesuffix(")") or None
-
-
-def is_function(offered: object) -> bool:
-    """Whether a part of a value is a Python function, which no file can hold."""
-    return callable(offered) and not isinstance(offered, type)
-
-
-def function_name(function: Any) -> str:
-    """What a function is called."""
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-def without_functions(offered: object) -> object:
-    """Plain data in which every Python function is its name, as `function NAME`."""
-    if isinstance(offered, Mapping):
-        return {key: without_functions(item) for key, item in offered.items()}
-    if isinstance(offered, list | tuple):
-        return [without_functions(item) for item in offered]
-    return f"function {function_name(offered)}" if is_function(offered) else offered

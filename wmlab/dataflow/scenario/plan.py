@@ -2,7 +2,7 @@
 
 A key travels with the column that carries it, by the rule of `wmlab.dataflow.model.keys`. Of the condition of a join
 only the parts joined by `and` at the top say something about time and equal columns, as
-`wmlab.dataflow.model.expression` has it; all of it is applied to the rows. What does not fit is a problem with its
+`wmlab.core.expression` has it; all of it is applied to the rows. What does not fit is a problem with its
 location in the dataflow.
 
 Source: "Stream-to-stream join", time bounds; upstream class `StreamToStreamJoinPhysicalRule`.
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
+from wmlab.core.expression import columns_of, required_comparisons, time_bounds
 from wmlab.core.values import Problem
-from wmlab.dataflow.model.expression import columns_of, required_comparisons, time_bounds
 from wmlab.dataflow.model.keys import Keys, joined, key_of, merged, of_source, selected, windowed
 from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.source import Source

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from wmlab.core.delays import Delay, Fixed
 from wmlab.core.rules import UNSET, Option
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, tagged, value
+from wmlab.core.values import Ms, Name, Period, Problem, Problems, function_name, is_function, tagged, value
 from wmlab.dataflow.scenario.parts import (
     Aggregates,
     Column,
@@ -29,8 +29,6 @@ from wmlab.dataflow.scenario.parts import (
     Key,
     Select,
     Size,
-    function_name,
-    is_function,
 )
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.expression import compiled
+from wmlab.core.values import function_name, is_function
 from wmlab.dataflow.model import aggregate as model
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
-from wmlab.dataflow.model.expression import compiled
 from wmlab.dataflow.model.items import Event, Frames, Watermark, require_watermark
 from wmlab.dataflow.model.join import StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations, Processor
@@ -37,7 +38,7 @@ from wmlab.dataflow.model.window import SessionWindow as SessionRule
 from wmlab.dataflow.model.window import Window as WindowRule
 from wmlab.dataflow.model.window import WindowShape, in_two_stages
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.parts import aggregate_of, function_name, is_function
+from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.plan import JoinRule, Output, Plan
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import (

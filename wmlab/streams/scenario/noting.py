@@ -2,15 +2,17 @@
 
 A noted time T promises that the writer will not write an event older than T any more. Each policy keeps that
 promise under its own condition. PDP-33 leaves the choice to the application ("Introduction"; "Event Writer API
-Changes" for the wall clock of automatic noting).
+Changes" for the wall clock of automatic noting). Times are those of the writer's events, in the unit that its
+`event_time` has.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from wmlab.core.expression import rule_over
 from wmlab.core.values import Ms, tagged
 
 
@@ -40,9 +42,23 @@ class MaxMinusSlack:
 
 
 @tagged
+class Compute:
+    """The time that the application computes, by an expression or a Python function of a dict; None: no time.
+
+    It knows, each None if there is none: `clock`, what the writer's clock shows; `earliest_open`, the time of the
+    earliest event that is not acknowledged; `last_event_time` and `max_event_time` of the acknowledged ones. Whether it
+    keeps the promise is up to the application.
+    """
+
+    time: Annotated[Any, BeforeValidator(rule_over("clock", "earliest_open", "last_event_time", "max_event_time"))]
+
+
+@tagged
 class Never:
     """No time at all; readers then know no bound (PDP-33, "Compatibility and Migration")."""
 
 
-Noting = Annotated[EarliestOpen | WallClock | LastEventTime | MaxMinusSlack | Never, Field(discriminator="kind")]
+Noting = Annotated[
+    EarliestOpen | WallClock | LastEventTime | MaxMinusSlack | Compute | Never, Field(discriminator="kind")
+]
 """Any of the policies."""

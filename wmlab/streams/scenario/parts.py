@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from wmlab.core.expression import rule_over
 from wmlab.core.rules import UNSET, Option
 from wmlab.core.values import AnyName, MeanMs, Ms, Name, Offset, Period, Problem, Problems, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
+
+EventTime = Annotated[Any, BeforeValidator(rule_over("clock"))]
+"""The time of an event, by what the writer's clock showed when it happened."""
 
 
 @value
@@ -115,6 +119,10 @@ class EventWriter:
     whose writer has this writer's name, each sent when it arrived. Events are sent in batches every `batch_ms`, each
     event `event_bytes` long besides an 8-byte header.
 
+    `event_time` is the application's meaning of time (PDP-33, "Introduction"): an expression over `clock`, what the
+    writer's clock showed when an event happened, or a Python function of a dict with it; None: the clock itself, in ms.
+    It must not fall as the clock rises, or the earliest open event has not the smallest time.
+
     Every `note_every_ms` the application notes the time that `noting` chooses (None: it never notes by itself),
     under `writer_id`; noting without an id (None) is an error, which is recorded. With `flush_before_note` all that
     was given to the writer is acknowledged before the time goes to the controller; Pravega does not flush. With
@@ -133,6 +141,7 @@ class EventWriter:
     trace: str | None = None
     delay_mean_ms: MeanMs = 0.0
     keys: Keys = "0..1"
+    event_time: EventTime | None = None
     noting: Noting = EarliestOpen()
     note_every_ms: Period | None = 1_000
     writer_id: WriterId | None = "{name}"
@@ -211,6 +220,7 @@ class TransactionalWriter:
     open_ms: Period | None = None
     commit_latency_ms: Ms = 400
     lease_ms: Period = 90_000
+    event_time: EventTime | None = None
     noting: Noting = EarliestOpen()
     automatically_note_time: bool = False
     writer_id: WriterId | None = "{name}"

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from wmlab.core.clock import generator
+from wmlab.core.errors import ScenarioError
+from wmlab.core.expression import number_by
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange, Segment
-from wmlab.streams.scenario.noting import EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
+from wmlab.streams.scenario.noting import Compute, EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
 from wmlab.streams.scenario.parts import Clock
 from wmlab.streams.scenario.script import StepClock
 
@@ -118,11 +120,17 @@ def synthetic(writer: EventWriter | TransactionalWriter, scenario: StreamScenari
 class Backlog:
     """The load of one process, its events named by their index; times are ms of the simulated clock.
 
-    `event_time` is what the writer's clock showed when an event happened.
+    `event_time` is what the writer's clock showed when an event happened, or what `time_by` makes of that.
     """
 
-    def __init__(self, load: Load, clock: LocalClock, *, start_ms: int, batch_ms: int) -> None:
+    def __init__(
+        self, load: Load, clock: LocalClock, *, start_ms: int, batch_ms: int, time_by: Any | None = None
+    ) -> None:
         self.event_time = clock.read_all(load.happens_ms)
+        self._time_by = None if time_by is None else number_by(time_by)
+        if self._time_by is not None:
+            times = (self.time_of(shown) for shown in self.event_time.tolist())
+            self.event_time = np.fromiter(times, np.int64, len(load))
         self.key = load.key
         self._load = load
         ticks = start_ms + -(-(load.arrives_ms - start_ms) // batch_ms) * batch_ms
@@ -136,6 +144,15 @@ class Backlog:
         self._has_gaps = False
         self.clock = clock
         self._acknowledged: list[NDArray[np.int64]] = []
+
+    def time_of(self, shown: int) -> int:
+        """The application's time when the clock shows that. Raises `ScenarioError` when it has none."""
+        if self._time_by is None:
+            return shown
+        time = self._time_by({"clock": shown})
+        if time is None:
+            raise ScenarioError(f"event_time is missing for clock {shown}.", remedy="give every event a time.")
+        return time
 
     @property
     def next_tick(self) -> int | None:
@@ -250,17 +267,22 @@ class Backlog:
 
 def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
     """The time to note, or None to note nothing; the application chooses (PDP-33, "Event Writer API Changes")."""
+    shown = backlog.clock.read(now_ms)
     match policy:
         case EarliestOpen():
-            earliest, shown = backlog.earliest_open(now_ms), backlog.clock.read(now_ms)
-            return shown if earliest is None else min(earliest, shown)
+            earliest, now = backlog.earliest_open(now_ms), backlog.time_of(shown)
+            return now if earliest is None else min(earliest, now)
         case WallClock():
-            return backlog.clock.read(now_ms)
+            return backlog.time_of(shown)
         case LastEventTime():
             return backlog.last_event_time
         case MaxMinusSlack(slack_ms=slack_ms):
             highest = backlog.max_event_time
             return None if highest is None else highest - slack_ms
+        case Compute(time=rule):
+            known = {"clock": shown, "earliest_open": backlog.earliest_open(now_ms)}
+            seen = {"last_event_time": backlog.last_event_time, "max_event_time": backlog.max_event_time}
+            return number_by(rule)(known | seen)
         case Never():
             return None
 

@@ -76,7 +76,9 @@ class WriterProcess:
         self.closed = False
         self.silent_until: float = -1
         self.clock = LocalClock.of(world.scenario, part.name, part.clock)
-        self.backlog = Backlog(load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms)
+        self.backlog = Backlog(
+            load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms, time_by=part.event_time
+        )
         self._begin_anew()
 
     @property

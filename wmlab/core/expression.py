@@ -23,10 +23,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final
 
 from wmlab.core.errors import ScenarioError
+from wmlab.core.values import is_function, without_functions
 
 Row = Sequence[Any]
 Evaluate = Callable[[Row], Any]
 
+_LOST: Final = "function "
+"""How a function is written where it cannot be kept."""
 _COLUMN: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 _ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
@@ -91,6 +94,43 @@ def compiled(text: str, places: Mapping[str, int]) -> Evaluate:
             ) from None
 
     return guarded
+
+
+def rule_over(*names: str) -> Callable[[object], object]:
+    """A validator of a field that holds an expression over these names, or a Python function of them as a dict."""
+
+    def checked(offered: object) -> object:
+        if is_function(offered) or (isinstance(offered, str) and offered.startswith(_LOST)):
+            return offered
+        if not isinstance(offered, str):
+            raise ValueError(f"give an expression over {', '.join(names)}, or a function of them as a dict")
+        if unknown := [name for name in columns_of(offered) if name not in names]:
+            raise ValueError(f"knows no {unknown[0]!r}; there are: {', '.join(names)}")
+        return offered.strip()
+
+    return checked
+
+
+def number_by(rule: Any) -> Callable[[Mapping[str, Any]], int | None]:
+    """The whole number that an expression or a function gives for values by name; None if it gives none.
+
+    Anything but a 64-bit integer is a `ScenarioError`, and so is a function that a recording has only the name of.
+    """
+    if isinstance(rule, str) and rule.startswith(_LOST):
+        raise ScenarioError(f"{rule} was not kept with the scenario.", remedy="give the function again.")
+    names = () if is_function(rule) else columns_of(rule)
+    evaluate = None if is_function(rule) else compiled(rule, {name: place for place, name in enumerate(names)})
+
+    def number(known: Mapping[str, Any]) -> int | None:
+        found = rule(dict(known)) if evaluate is None else evaluate([known[name] for name in names])
+        if found is None or (isinstance(found, int) and not isinstance(found, bool) and -(2**63) <= found < 2**63):
+            return found
+        raise ScenarioError(
+            f"{without_functions(rule)!r} gives {found!r} for {dict(known)}, which is no 64-bit integer.",
+            remedy="round it, for example by // or int().",
+        )
+
+    return number
 
 
 def required_comparisons(condition: str) -> Iterator[tuple[ast.expr, ast.cmpop, ast.expr]]:

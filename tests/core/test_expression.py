@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ScenarioError
-from wmlab.dataflow.model.expression import columns_of, compiled, parse
+from wmlab.core.expression import columns_of, compiled, parse
 
 PLACES = {"a": 0, "b": 1, "left.t": 2}
 
