@@ -81,7 +81,8 @@ def _top(rows: int, segments: int) -> int:
 
 def _prepared(marks: pa.Table, segments: pa.Table) -> pa.Table:
     """One row per segment and interval of offsets: segment_id, start, lower, upper."""
-    log = Marks.from_arrow(marks.append_column("emitted_ms", marks["seq"]))
+    no_end = pa.array(np.zeros(len(marks), np.bool_))
+    log = Marks.from_arrow(marks.append_column("emitted_ms", marks["seq"]).append_column("is_end", no_end))
     parts = []
     ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments.to_pylist()}
     for segment, found in of_segments(log, ranges):

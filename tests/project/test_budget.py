@@ -9,18 +9,18 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 276,
-    "core": 2_944,
-    "streams": 10_567,
-    "dataflow": 7_055,
-    "progress": 2_537,
+    "top": 278,
+    "core": 3_542,
+    "streams": 11_388,
+    "dataflow": 7_175,
+    "progress": 2_668,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 34_506
+LINES: Final = 36_933
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 199
+FILES: Final = 208
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)
