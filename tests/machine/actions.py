@@ -108,5 +108,6 @@ def on_readers(at_ms: int, group: str, readers: Sequence[str], new: str, segment
         action(script.RemoveReader, at_ms, reader=who),
         action(script.ReleaseSegment, at_ms, reader=who, **place, keep_free_ms=st.sampled_from([0, 500])),
         action(script.Checkpoint, at_ms, name=new, group=group),
+        action(script.TakeStreamCut, at_ms, name=new, group=group),
         action(script.ResetToCheckpoint, at_ms, ranges=st.booleans(), group=group),
     )

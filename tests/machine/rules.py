@@ -87,7 +87,7 @@ class Scales(Machine):
 class Endings(Machine):
     """Streams are truncated, sealed, deleted, and created again."""
 
-    @rule(gap_ms=GAPS_MS, data=st.data(), what=st.sampled_from(["truncate", "seal", "delete", "recreate"]))
+    @rule(gap_ms=GAPS_MS, data=st.data(), what=st.sampled_from(["truncate", "seal", "delete", "recreate", "create"]))
     def end_stream(self, gap_ms: int, data: st.DataObject, what: str) -> None:
         stream = self.a_stream(data)
         if stream in self.closed:
@@ -102,6 +102,9 @@ class Endings(Machine):
             return
         again_ms = 300 if what == "recreate" else None
         self.script.append(script.DeleteStream(at_ms=at_ms, recreate_after_ms=again_ms, stream=stream))
+        if what == "create":
+            again_ms = 400
+            self.script.append(script.CreateStream(at_ms=at_ms + again_ms, stream=stream))
         if again_ms is not None:
             self._created_again(stream, again_ms)
 

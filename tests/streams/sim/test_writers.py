@@ -149,8 +149,9 @@ def test_c7_periods_jitter_within_their_limit():
 
 
 CLOCK = LocalClock(0, Clock(skew_ms=50))
-ALL = SimpleNamespace(clock=CLOCK, earliest_open=lambda now_ms: now_ms + 20, last_event_time=80, max_event_time=90)
-NOTHING = SimpleNamespace(clock=CLOCK, earliest_open=lambda _: None, last_event_time=None, max_event_time=None)
+KNOWN = {"clock": CLOCK, "time_of": lambda shown: shown}
+ALL = SimpleNamespace(**KNOWN, earliest_open=lambda now_ms: now_ms + 20, last_event_time=80, max_event_time=90)
+NOTHING = SimpleNamespace(**KNOWN, earliest_open=lambda _: None, last_event_time=None, max_event_time=None)
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,9 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
         for fault in dataflow.faults
         if isinstance(fault, AddPartition | RemovePartition) and fault.source == source.name
     ]
-    changes += [Change(at_ms, partition, "bound", bound) for at_ms, partition, bound in reading.bounds]
-    # Sorting is stable: a change comes before a row of the same moment.
-    both: list[Arrival | Change] = [*changes, *arrivals]
+    bounds = [Change(at_ms, partition, "bound", bound) for at_ms, partition, bound in reading.bounds]
+    # Sorting is stable: a reader sees its bound after what it has read at that moment.
+    both: list[Arrival | Change] = [*changes, *arrivals, *bounds]
     entries = sorted(both, key=lambda entry: entry.at_ms)
     added = {change.partition for change in changes if change.kind == "added"}
     shares = [range(number, reading.partitions, source.parallelism) for number in range(source.parallelism)]
