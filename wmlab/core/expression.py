@@ -20,6 +20,7 @@ import operator
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from wmlab.core.errors import ScenarioError
@@ -63,6 +64,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 """What an expression can call; with a missing argument the result is missing."""
 
 
+@lru_cache  # a policy that computes the time asks for its expression at every noted time
 def parse(text: str) -> ast.expr:
     """The expression as a tree; raises `ValueError` that says what is not understood."""
     try:

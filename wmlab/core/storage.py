@@ -61,10 +61,8 @@ class StoredTable:
                 written = parquet.read()
                 present = without_added(self.schema, written.column_names)
                 rows = written.rename_columns(present.names).cast(present)
-                columns = [
-                    rows[c.name] if c.name in present.names else pa.nulls(len(rows), c.type) for c in self.schema
-                ]
-                return pa.Table.from_arrays(columns, schema=self.schema)
+                # Columns that were added later are null.
+                return pa.concat_tables([self.schema.empty_table(), rows], promote_options="default").combine_chunks()
         except _DAMAGE as damage:
             raise RecordingError(
                 f"table {self.name!r} cannot be read from {self.file}: {damage}.", remedy=_RECORD_AGAIN

@@ -9,7 +9,7 @@ stand in the file without its header.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -351,8 +351,8 @@ class Trace:
     def _facts(self) -> dict[str, str]:
         first, last = self.span_ms
         facts = {
-            "events": f"{grouped(self.rows)}",
-            "writers": f"{grouped(len(self.writer_names))}",
+            "events": grouped(self.rows),
+            "writers": grouped(len(self.writer_names)),
             "arrivals (UTC)": f"{_date(first)} to {_date(last)}",
             "out of order": f"{self.out_of_order / self.rows:.1%}",
         }
@@ -403,6 +403,11 @@ def load(
         path = DIRECTORY / f"{path.name}.parquet"
     wanted = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit, encoding=encoding)
     return Trace(path.stem, read_log(path, wanted))
+
+
+def load_each(names: Iterable[str | None]) -> dict[str, Trace]:
+    """The traces that parts of a scenario name, each loaded once; None, where a part has none, is left out."""
+    return {name: load(name) for name in dict.fromkeys(names) if name is not None}
 
 
 def _moment_ms(moment: int | str) -> int:

@@ -461,12 +461,13 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
 
     def _costs(self) -> Iterator[Cost]:
         """Records, buffers at all operators, and the windows that records belong to."""
+        logs = traces.load_each(source.trace for query in self.queries for source in query.sources)
         for number, query in enumerate(self.queries):
             total = 0
             for place, source in enumerate(query.sources):
                 field = f"queries[{number}].sources[{place}]"
                 if source.trace is not None:
-                    records, named = traces.load(source.trace).rows, "trace"
+                    records, named = logs[source.trace].rows, "trace"
                 elif source.rate_per_s is None:
                     named = "rows" if source.times_ms is None else "times_ms"
                     records = len(source.rows or source.times_ms or ())

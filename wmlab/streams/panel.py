@@ -37,8 +37,6 @@ _PICTURES: Final[dict[str, Callable[..., Chart]]] = {
     "lag, how often": charts.lag_distribution,
 }
 _THEMED: Final = f"<style>{jupyter_style('.wmlab-panel')}</style>"
-
-
 _FORM: Final = widgets.Layout(width="472px", flex="0 0 auto", max_height="820px", overflow="auto")
 """The form scrolls by itself, so that the chart beside it stays in view."""
 

@@ -71,7 +71,7 @@ def _events(stream: str, events: EventColumns) -> pa.Table:
 
 def _trace_loads(scenario: StreamScenario) -> dict[str, Load]:
     """The load of every writer that replays a trace: what is under way at the start or departs until the end."""
-    loaded = {part.trace: traces.load(part.trace) for part in scenario.writers if part.trace is not None}
+    loaded = traces.load_each(part.trace for part in scenario.writers)
     loads: dict[str, Load] = {}
     problems: list[Problem] = []
     end_ms = scenario.start_ms + scenario.duration_ms

@@ -119,8 +119,7 @@ def _is_remote(master: str) -> bool:
 def _require_server(url: str) -> None:
     """Raise `OSError` within seconds where nothing listens; Spark Connect itself would try for minutes."""
     address = urlsplit(f"//{url.removeprefix('sc://')}")
-    with socket.create_connection((address.hostname or "localhost", address.port or 15_002), timeout=_PROBE_S):
-        pass
+    socket.create_connection((address.hostname or "localhost", address.port or 15_002), timeout=_PROBE_S).close()
 
 
 def _embedded(master: str) -> SparkSession:

@@ -22,15 +22,15 @@ def costs(dataflow: DataflowScenario) -> Iterator[Cost]:
     queues = sum(copies.get(edge.source, 1) * copies.get(edge.target, 1) for edge in dataflow.edges)
     yield Cost("queues", "parallelism", queues, _ROW)
     total = 0
-    for index, source in enumerate(dataflow.vertices):
-        if not isinstance(source, Source):
-            continue
+    sources = [(index, vertex) for index, vertex in enumerate(dataflow.vertices) if isinstance(vertex, Source)]
+    logs = traces.load_each(source.trace for _, source in sources)
+    for index, source in sources:
         field = f"vertices[{index}]"
         if source.stream is not None and not isinstance(source.stream, str):
-            rows, named = source.stream.estimate().events, "stream"
-            yield Cost("steps", f"{field}.stream", source.stream.estimate().steps, _ROW)
+            rows, named = (read := source.stream.estimate()).events, "stream"
+            yield Cost("steps", f"{field}.stream", read.steps, _ROW)
         elif source.trace is not None:
-            rows, named = traces.load(source.trace).rows, "trace"
+            rows, named = logs[source.trace].rows, "trace"
         else:
             rows, named = len(source.rows or ()), "rows"
         total += rows

@@ -218,11 +218,12 @@ def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], st
     begin = next(place for place in range(at_most, -1, -1) if place == 0 or gapped[place - 1] != gapped[at_most])
     end = next((place for place in range(at_most, len(prefix)) if prefix[place] != prefix[at_most]), None)
     lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
+    later = counted(most, "later number")
     if end is None:
-        return f"{lacking} from {when(at_ms[begin])} to the end; {_later(most)} wait behind it."
+        return f"{lacking} from {when(at_ms[begin])} to the end; {later} wait behind it."
     jump = f"then the prefix jumped to {prefix[end]}"
     lasted = rounded(at_ms[end] - at_ms[begin])
-    return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {_later(most)} behind it; {jump}."
+    return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {later} behind it; {jump}."
 
 
 def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
@@ -237,7 +238,3 @@ def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
         reached = length
         found.append(len(pending))
     return found
-
-
-def _later(count: int) -> str:
-    return counted(count, "later number")

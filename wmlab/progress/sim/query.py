@@ -48,10 +48,7 @@ class Windowing:
         self.windows = Windows(part.size_ms, part.size_ms if part.slide_ms is None else part.slide_ms)
         self.firing = Firing(
             FiringRules(
-                windows=self.windows,
-                trigger=part.trigger,
-                emit_lag=part.emit_lag_ms,
-                forget_fired=part.forget_fired,
+                windows=self.windows, trigger=part.trigger, emit_lag=part.emit_lag_ms, forget_fired=part.forget_fired
             )
         )
         self.tables = JoinTables(self.windows) if isinstance(part, Join) else None

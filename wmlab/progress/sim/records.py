@@ -80,7 +80,7 @@ def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
         for index, source in enumerate(query.sources)
         if source.trace is not None
     ]
-    loaded = {name: traces.load(name) for _, _, name in sources}
+    loaded = traces.load_each(name for _, _, name in sources)
     keys = np.unique(np.concatenate([trace.columns()["key"].astype(str) for trace in loaded.values()] or [[]]))
     found: dict[str, Records] = {}
     problems: list[Problem] = []

@@ -129,6 +129,10 @@ class Cause:
     leader: str | None = None
 
 
+Held = tuple[int, int, RunHistory, Cause]
+"""A stretch in which one cause held the bound: from when to when (clock, ms), the history at its begin, the cause."""
+
+
 def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
     """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
     cycle = history.cycle
@@ -157,8 +161,8 @@ def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
 
 def causes(
     recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: Rules | None = None
-) -> Iterator[tuple[int, int, RunHistory, Cause]]:
-    """What held the bound from `start_ms` to `end_ms`, stretch by stretch: (from, to, history at its begin, cause)."""
+) -> Iterator[Held]:
+    """What held the bound from `start_ms` to `end_ms`, stretch by stretch."""
     before = RunHistory(at_ms=start_ms)
     for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [None]):
         same = history is not None and history.cycle is before.cycle and history.bound is before.bound
@@ -180,10 +184,13 @@ def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules | No
             yield replace(history, at_ms=due_ms + rules.late_ms)
 
 
-def longest_stall(recording: Recording, stream: str, *, start_ms: int, end_ms: int) -> str:
+def recorded_causes(recording: Recording, stream: str, *, start_ms: int, end_ms: int) -> Iterator[Held]:
+    """What held the bound, as `causes` has it by the rules of the recorded scenario."""
+    return causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=recorded_rules(recording, stream))
+
+
+def longest_stall(found: Iterable[Held]) -> str:
     """The longest time without a cycle that was due, as the last part of a sentence; empty if none was missing."""
-    rules = recorded_rules(recording, stream)
-    found = causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=rules)
     missing = [(begin, end, history) for begin, end, history, cause in found if cause.kind is CauseKind.NO_CYCLE]
     stalls: list[tuple[int, int, RunHistory]] = []
     for begin, end, history in missing:

@@ -58,14 +58,15 @@ def log_of(watermarks: DataFrame, segments: DataFrame, *, emitted: bool = False)
         "stream",
         *(F.col(name).cast(kind).alias(name) for name, kind in _WATERMARKS.items()),
         (F.col("emitted_ms") if emitted else F.lit(0)).cast("long").alias("emitted_ms"),
-        _is_end(watermarks),
+        is_end(watermarks).alias("is_end"),
     )
     ranges = segments.select("stream", *(F.col(name).cast(kind).alias(name) for name, kind in _SEGMENTS.items()))
     return marks.unionByName(ranges, allowMissingColumns=True)
 
 
-def _is_end(watermarks: DataFrame) -> Column:
-    return (F.size("writers") == 0 if "writers" in watermarks.columns else F.lit(False)).alias("is_end")
+def is_end(watermarks: DataFrame) -> Column:
+    """Whether an entry of the log is an end of known time: it counts no writers; without that column, none is."""
+    return F.size("writers") == 0 if "writers" in watermarks.columns else F.lit(False)
 
 
 def extremes_of(watermarks: DataFrame) -> DataFrame:
@@ -77,7 +78,7 @@ def extremes_of(watermarks: DataFrame) -> DataFrame:
     return watermarks.select(
         "stream",
         *(F.col(name).cast("long").alias(name) for name in ("seq", "lower", "upper")),
-        _is_end(watermarks),
+        is_end(watermarks).alias("is_end"),
         F.coalesce(F.array_min(ids), F.lit(NEVER)).cast("long").alias("least"),
         F.coalesce(F.array_max(ids), F.lit(BELOW)).cast("long").alias("most"),
     )

@@ -285,9 +285,8 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
 
 def _question(table: BoundsTable) -> str:
     reader = f"reader group “{table.group}”" if table.group else "the reader"
-    if table.hindsight:
-        return f"In hindsight, what time had {reader} reached in stream “{table.stream}”?"
-    return f"What time has {reader} reached in stream “{table.stream}”?"
+    asked = "In hindsight, what time had" if table.hindsight else "What time has"
+    return f"{asked} {reader} reached in stream “{table.stream}”?"
 
 
 def _unknown(at_ms: Sequence[int], curves: dict[str, list[Value]]) -> list[Panel]:

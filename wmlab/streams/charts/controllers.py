@@ -13,7 +13,7 @@ from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_strea
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped
-from wmlab.streams.answers.explain import longest_stall
+from wmlab.streams.answers.explain import longest_stall, recorded_causes
 from wmlab.streams.answers.history import Row
 from wmlab.streams.answers.ownership import last_ms, owner_rows, ownership
 
@@ -31,8 +31,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
-    stall = longest_stall(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
-    sentence = f"{_describe_cycles(name, cycles)}{stall}."
+    causes = recorded_causes(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
+    sentence = f"{_describe_cycles(name, cycles)}{longest_stall(causes)}."
     fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
     times = [row["previous_lower"] for row in cycles]
     times += [mark["lower"] for mark in stream_rows(recording, "watermarks", name)]
@@ -76,9 +76,8 @@ def _cycle_in_words(row: Row) -> str:
 
 def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
     held = [row for row in cycles if row["outcome"] != "emitted"]
-    text = (
-        f"{grouped(len(cycles))} cycles ran for {name}, {grouped(len(cycles) - len(held))} of them emitted a watermark"
-    )
+    ran, emitted = grouped(len(cycles)), grouped(len(cycles) - len(held))
+    text = f"{ran} cycles ran for {name}, {emitted} of them emitted a watermark"
     if not held:
         return f"{text}; none was held"
     waited = Counter(writer for row in held for writer in row["lagging"])

@@ -15,7 +15,7 @@ from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded
-from wmlab.streams.answers.explain import longest_stall
+from wmlab.streams.answers.explain import longest_stall, recorded_causes
 
 _MOST: Final = 500
 _BINS: Final = 40
@@ -136,5 +136,5 @@ def _sentence(recording: Recording, name: str, windows: Sequence[Window]) -> str
         f"behind the clock, and {rounded(lags[-1])} at worst"
     )
     apart = f"where both bounds were known they were {rounded(widths[len(widths) // 2])} apart" if widths else ""
-    stall = longest_stall(recording, name, start_ms=windows[0].at_ms, end_ms=windows[-1].at_ms)
+    stall = longest_stall(recorded_causes(recording, name, start_ms=windows[0].at_ms, end_ms=windows[-1].at_ms))
     return f"{text}; {apart or 'an upper bound was never known'}{stall}."

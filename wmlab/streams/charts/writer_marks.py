@@ -13,8 +13,8 @@ from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, str
 from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded
-from wmlab.streams.answers.explain import CauseKind, causes, longest_stall
-from wmlab.streams.answers.history import Row, recorded_rules
+from wmlab.streams.answers.explain import CauseKind, Held, longest_stall, recorded_causes
+from wmlab.streams.answers.history import Row
 
 Stretch = tuple[str, int, int, str]
 """A writer, from when to when, and the words for the hover box."""
@@ -39,11 +39,11 @@ def writer_marks(recording: Recording, *, stream: str | None = None, title: str 
     writers = sorted({row["writer"] for row in marks})
     end_ms = max([marks[-1]["received_ms"], *cycles_ms])
     silent = _silences(marks, writers, end_ms)
-    held = _held(recording, name, marks[0]["received_ms"], end_ms)
+    found = list(recorded_causes(recording, name, start_ms=marks[0]["received_ms"], end_ms=end_ms))
+    held = _held(found)
     accepted = [row for row in marks if row["outcome"] == "success"]
     refused = [row for row in marks if row["outcome"] != "success"]
-    stall = longest_stall(recording, name, start_ms=marks[0]["received_ms"], end_ms=end_ms)
-    sentence = f"{_sentence(name, marks, refused, held)}{stall}."
+    sentence = f"{_sentence(name, marks, refused, held)}{longest_stall(found)}."
     fewer = len(accepted) > _MOST_MARKS or len(refused) > _MOST_MARKS
     part = f" Drawn are at most {_MOST_MARKS} accepted and {_MOST_MARKS} refused marks." if fewer else ""
     scene = Scene(
@@ -80,12 +80,11 @@ def _silences(marks: Sequence[Row], writers: Sequence[str], end_ms: int) -> list
     return silences
 
 
-def _held(recording: Recording, name: str, start_ms: int, end_ms: int) -> list[Stretch]:
+def _held(found: Sequence[Held]) -> list[Stretch]:
     """Stretches in which a writer held the bound, neighbours joined."""
     held: list[Stretch] = []
     newest: dict[str, int] = {}
-    rules = recorded_rules(recording, name)
-    for from_ms, to_ms, _, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms, rules=rules):
+    for from_ms, to_ms, _, cause in found:
         why = "waited for" if cause.kind is CauseKind.LAGGING else "the slowest"
         for writer in cause.writers:
             index = newest.get(writer)

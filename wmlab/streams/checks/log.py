@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import BEFORE, findings, phrase, previous, row_of, rows_of_pair, undecided
+from wmlab.streams.bounds.log_by_segment import is_end
 
 
 def lower_increases(watermarks: DataFrame) -> DataFrame:
@@ -79,7 +80,7 @@ def one_winner(watermarks: DataFrame) -> DataFrame:
 
 def with_writers(watermarks: DataFrame) -> DataFrame:
     """The watermarks without ends of known time, which count no writers."""
-    return watermarks.where("size(writers) > 0")
+    return watermarks.where(~is_end(watermarks))
 
 
 def _pairs(watermarks: DataFrame) -> DataFrame:

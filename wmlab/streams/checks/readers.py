@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, finding_rows, findings, phrase, previous, row_of
+from wmlab.streams.bounds.log_by_segment import is_end
 from wmlab.streams.checks.log import accepted, read_at, with_writers
 
 DROPPED: Final = "its writer had been dropped"
@@ -76,7 +77,7 @@ def windows_monotone(windows: DataFrame, watermarks: DataFrame, incidents: DataF
     """
     fell = F.col("upper") < F.lag("upper").over(Window.partitionBy("stream").orderBy("seq"))
     falling = watermarks.select("stream", fell.alias("falls")).where("falls").distinct()
-    ending = watermarks.where("size(writers) = 0").select("stream", F.lit(True).alias("ends")).distinct()
+    ending = watermarks.where(is_end(watermarks)).select("stream", F.lit(True).alias("ends")).distinct()
     numbered = _lives(windows, incidents).join(F.broadcast(falling), "stream", "left")
     numbered = numbered.join(F.broadcast(ending), "stream", "left")
     by, order = ("stream", "group", "reader", "life"), ("at_ms", F.asc_nulls_first("lower"), "upper")

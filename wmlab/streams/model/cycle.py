@@ -220,10 +220,7 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
 
 
 def _verdict(
-    event: Observe,
-    found: Mapping[WriterStatus, Mapping[str, WriterMark]],
-    rules: CycleRules,
-    barrier: int | None,
+    event: Observe, found: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules, barrier: int | None
 ) -> tuple[Append | LeaveBucket | None, str]:
     counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
     if not counted and not lagging:

@@ -67,10 +67,7 @@ EXPLICIT_NOTE: Final = "A writer that notes time automatically cannot note it ex
 def refuse_explicit_note(automatic: AutomaticNotes | None) -> None:
     """Nothing, or `ModelError` in automatic mode."""
     if automatic is not None:
-        raise ModelError(
-            EXPLICIT_NOTE,
-            remedy="Leave automatic mode off for a writer that notes its own time.",
-        )
+        raise ModelError(EXPLICIT_NOTE, remedy="Leave automatic mode off for a writer that notes its own time.")
 
 
 NoteRule = Literal["implementation", "design"]

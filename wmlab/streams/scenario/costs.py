@@ -21,7 +21,7 @@ _PER_SEGMENT = 120
 def costs(scenario: StreamScenario) -> Iterator[Cost]:
     """Events, batches, notes, commits, cycles and reads; script and faults are left out."""
     segments = {stream.name: stream.segments for stream in scenario.all_streams}
-    logs = {part.trace: traces.load(part.trace) for part in scenario.writers if part.trace is not None}
+    logs = traces.load_each(part.trace for part in scenario.writers)
     for index, writer in enumerate(scenario.writers):
         wide = segments.get(writer.stream or scenario.all_streams[0].name, 1)
         yield from _of_writer(writer, f"writers[{index}]", scenario, logs, wide)

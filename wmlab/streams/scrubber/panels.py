@@ -411,5 +411,5 @@ def incident_items(incidents: Sequence[Incident], low_ms: int) -> tuple[Item, ..
         for at_ms in mine:
             builder.put((kind, at_ms), low_ms, lane, style, at_ms)
         builder.put((kind, "name"), low_ms, lane, "name", label=kind)
-        builder.put((kind, "value"), low_ms, lane, "value", label=f"{grouped(len(mine))}")
+        builder.put((kind, "value"), low_ms, lane, "value", label=grouped(len(mine)))
     return builder.finish()
