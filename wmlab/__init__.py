@@ -32,6 +32,7 @@ _HOMES: Final = {
     "script": "wmlab.streams.scenario.script",
     "spark": "wmlab.spark",
     "spark_session": "wmlab.core.spark.session:spark_session",
+    "strategy": "wmlab.strategies",
     "trace": "wmlab.open",
 }
 

@@ -1,7 +1,8 @@
 """Who may import whom: the layers of wmlab, and a checker that reads the imports of a file.
 
-`core` knows no model. Each model is a folder, in which imports go down its layers; no model imports another. Every
-import statement counts, wherever it stands: at the top, in a function, under `TYPE_CHECKING`.
+`core` knows no model. Each model is a folder, in which imports go down its layers; no model imports another, but the
+strategies call the pure rules of the others. Every import statement counts, wherever it stands: at the top, in a
+function, under `TYPE_CHECKING`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-MODELS: Final = ("streams", "dataflow", "progress")
+MODELS: Final = ("streams", "dataflow", "progress", "strategies")
 TOP: Final = frozenset({"__init__", "__main__", "notebooks", "open", "spark"})
 """Files beside the folders, where everything comes together."""
 
@@ -123,6 +124,8 @@ def _allowed(name: str, module: str) -> bool:
         if layer == "model":
             return top in sys.stdlib_module_names and top not in BANNED
         return top != "pyspark" or any(part in name for part in PYSPARK_ONLY_IN)
+    if folder == "strategies" and below[1:2] == ["model"]:
+        return True
     if layer == "model" and below[:1] == ["core"]:
         return any(module == pure or module.startswith(f"{pure}.") or pure == f"{module}" for pure in PURE) or (
             module == "wmlab.core"

@@ -43,6 +43,10 @@ def texts() -> dict[str, str]:
     return found
 
 
+STEPS = frozenset({"start", "step", "met"})
+"""The methods of a strategy."""
+
+
 def public(tree: ast.Module) -> Iterator[tuple[str, Documented]]:
     """The module itself and every public class, function and method in it, by dotted name."""
     yield "(module)", tree
@@ -52,11 +56,17 @@ def public(tree: ast.Module) -> Iterator[tuple[str, Documented]]:
 def _public_below(node: ast.Module | ast.ClassDef, prefix: str) -> Iterator[tuple[str, Documented]]:
     for child in node.body:
         if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not child.name.startswith("_"):
-            if _is_overload(child):
+            if _is_overload(child) or (prefix and child.name in STEPS and _is_strategy(node)):
                 continue
             yield prefix + child.name, child
             if isinstance(child, ast.ClassDef):
                 yield from _public_below(child, f"{prefix}{child.name}.")
+
+
+def _is_strategy(node: ast.Module | ast.ClassDef) -> bool:
+    """Whether a class is a strategy by its base, which documents the methods in `STEPS`."""
+    bases = node.bases if isinstance(node, ast.ClassDef) else []
+    return any(ast.unparse(base).startswith("Strategy[") for base in bases)
 
 
 def _is_overload(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

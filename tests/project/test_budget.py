@@ -9,18 +9,19 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 278,
+    "top": 279,
     "core": 3_542,
     "streams": 11_388,
     "dataflow": 7_175,
     "progress": 2_668,
+    "strategies": 120,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 36_933
+LINES: Final = 37_110
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 208
+FILES: Final = 212
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)

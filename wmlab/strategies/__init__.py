@@ -1,0 +1,19 @@
+"""Every way to make a watermark, over one log: strategies as pure steps, compared in one exclusive form."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wmlab.core.lazy import lazy
+
+_HOMES: Final = {
+    name: f"wmlab.strategies.model.{module}:{name}"
+    for module, names in {
+        "bounded": "BoundedOutOfOrderness StreamTime",
+        "strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy(__name__, _HOMES)
