@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from wmlab.core.errors import ModelError
+
 UNKNOWN: Final = -(2**63)
 """X before anything is known: no record is late."""
 END: Final = 2**63 - 1
@@ -105,3 +107,26 @@ def minus(time: int, amount: int) -> int:
     (True, 2)
     """
     return time if time in (UNKNOWN, END) else max(UNKNOWN, min(END, time - amount))
+
+
+def require_positive(**given: float | None) -> None:
+    """Raise `ModelError` unless each of the named parameters is above 0; None is an option that is not used."""
+    for name, value in given.items():
+        if value is not None and not value > 0:
+            raise ModelError(f"{name} is {value}, which is not positive.", remedy=f"Give a {name} above 0.")
+
+
+def require_not_negative(**given: float) -> None:
+    """Raise `ModelError` unless each of the named parameters is 0 or more."""
+    for name, value in given.items():
+        if not value >= 0:
+            raise ModelError(f"{name} is {value}, which is negative.", remedy=f"Give a {name} of 0 or more.")
+
+
+def require_shares(**given: float) -> None:
+    """Raise `ModelError` unless each of the named parameters is a share above 0 and below 1."""
+    for name, value in given.items():
+        if not 0 < value < 1:
+            raise ModelError(
+                f"{name} is {value}, which is no share.", remedy=f"Give a {name} above 0 and below 1, 0.01 for 1 %."
+            )

@@ -1,0 +1,137 @@
+"""Quantiles of lateness and of delay, against their definitions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import latenesses, logs, xs
+from wmlab.core.errors import ModelError
+from wmlab.strategies.model.percentiles import (
+    ConfluentWatermark,
+    DelayPercentile,
+    SampledPercentile,
+    SketchedPercentile,
+    WindowedPercentile,
+)
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
+
+DAY_MS = 86_400_000
+
+
+@given(logs(), st.integers(1, 20), st.sampled_from([50, 90, 99]))
+def test_the_bound_is_the_quantile_of_the_last_latenesses(records: list[Record], size: int, percent: int) -> None:
+    times = [record.event_time for record in records]
+    late = latenesses(times)
+    expected, x = [], UNKNOWN
+    for index in range(len(times)):
+        x = max(x, max(times[: index + 1]) - _quantile(late[max(0, index + 1 - size) : index + 1], percent))
+        expected.append(x)
+    assert xs(WindowedPercentile(percent / 100, size), records) == expected
+    # A sketch this fine and read at every record is exact, over all latenesses.
+    if size >= len(times):
+        assert xs(SketchedPercentile(percent / 100, accuracy=1e-9, every=1), records) == expected
+
+
+def test_a_sketch_is_read_at_every_hundredth_record_after_the_first_hundred() -> None:
+    records = [Record(1000, 0), *[Record(1000 - i % 50, 0) for i in range(1, 99)], *[Record(0, 0)] * 100]
+    states = []
+    strategy = SketchedPercentile(0.5, every=100)
+    state = strategy.start()
+    for record in records:
+        state, _, _ = strategy.step(state, record)
+        states.append(state.bound)
+    assert states[98] == states[97] == 24
+    assert len(set(states[99:198])) == 1
+    assert states[198] == states[197]
+    assert strategy.step(state, Record(0, 0))[0].bound == 1000
+
+
+@given(logs(), st.integers(1, 20))
+def test_confluent_takes_the_least_over_partitions_of_a_clamped_quantile_less_a_margin(
+    records: list[Record], size: int
+) -> None:
+    strategy = ConfluentWatermark(0.9, size, least_ms=100, most_ms=3_000, margins=((2, 900), (4, 40)))
+    expected, x = [], UNKNOWN
+    for index in range(len(records)):
+        marks = []
+        for writer in {record.writer for record in records[: index + 1]}:
+            own = [record.event_time for record in records[: index + 1] if record.writer == writer]
+            marks.append(max(_confluent(own[: n + 1], size) for n in range(len(own))))
+        x = max(x, min(marks))
+        expected.append(x)
+    assert xs(strategy, records) == expected
+    assert [step.native for step in run(strategy, records)] == [x - 1 for x in expected]
+
+
+def _confluent(own: list[int], size: int) -> int:
+    bound = min(max(_quantile(latenesses(own)[-size:], 90), 100), 3_000)
+    return max(own) - bound - (900 if len(own) <= 2 else 40 if len(own) <= 4 else 0)
+
+
+def test_confluent_has_no_usable_watermark_before_250_records() -> None:
+    steps = xs(ConfluentWatermark(), [Record(i, i) for i in range(1_002)])
+    assert [steps[n - 1] - n + 1 for n in (250, 251, 501, 751, 1_001)] == [
+        -7 * DAY_MS - 50,
+        -30_050,
+        -10_050,
+        -1_050,
+        -50,
+    ]
+
+
+def test_confluent_leaves_an_idle_partition_out() -> None:
+    records = [Record(10, 0, "a"), Record(500, 0, "b"), Record(600, 30, "b")]
+    strategy = ConfluentWatermark(margins=(), idle_ms=20)
+    assert xs(strategy, [*records, EndOfInput()]) == [-40, -40, 550, END]
+
+
+@given(logs(), st.integers(1, 900), st.integers(1, 900))
+def test_a_sample_gives_the_bound_until_the_next_one_ends(records: list[Record], sample: int, gap: int) -> None:
+    strategy = SampledPercentile(0.9, sample, gap)
+    times = [record.event_time for record in records]
+    late, x, expected = latenesses(times), UNKNOWN, []
+    first = records[0].arrival_ms if records else 0
+    for index, record in enumerate(records):
+        bound = None
+        for cycle in range((record.arrival_ms - first) // (sample + gap) + 1):
+            begin = first + cycle * (sample + gap)
+            taken = [late[i] for i in range(index) if begin <= records[i].arrival_ms < begin + sample]
+            if taken and record.arrival_ms >= begin + sample:
+                enough = (s for s in range(11) if 10 * sum(value <= 1_000 * s for value in taken) >= 9 * len(taken))
+                bound = 1_000 * min(enough)
+        x = x if bound is None else max(x, max(times[: index + 1]) - bound)
+        expected.append(x)
+    assert xs(strategy, records) == expected
+
+
+def test_a_tick_ends_a_sample_and_flink_prints_one_less() -> None:
+    strategy = SampledPercentile(0.9, sample_ms=10, gap_ms=5)
+    inputs = [Record(5_000, 0), Record(4_000, 1), Tick(9), Tick(10), EndOfInput()]
+    assert [(s.x, s.native) for s in run(strategy, inputs)][2:] == [(UNKNOWN, UNKNOWN), (4_000, 3_999), (END, END)]
+
+
+@given(logs(), st.integers(1, 20))
+def test_the_delay_percentile_follows_the_clock(records: list[Record], size: int) -> None:
+    strategy = DelayPercentile(0.9, size)
+    delays = [max(0, record.arrival_ms - record.event_time) for record in records]
+    x = UNKNOWN
+    for index, (record, step) in enumerate(zip(records, run(strategy, records), strict=True)):
+        if index:
+            x = max(x, record.arrival_ms - _quantile(delays[max(0, index - size) : index], 90))
+        assert step.met == x
+        x = max(x, record.arrival_ms - _quantile(delays[max(0, index + 1 - size) : index + 1], 90))
+        assert step.x == x
+    if records:
+        assert xs(strategy, [*records, Tick(10**6), EndOfInput()])[-2:] == [10**6 - _quantile(delays[-size:], 90), END]
+
+
+@pytest.mark.parametrize("share", [0, 1, 1.5])
+def test_a_share_outside_of_0_and_1_is_refused(share: float) -> None:
+    with pytest.raises(ModelError, match=f"share is {share}"):
+        WindowedPercentile(share)
+
+
+def _quantile(values: list[int], percent: int) -> int:
+    return min(v for v in values if 100 * sum(w <= v for w in values) >= percent * len(values))

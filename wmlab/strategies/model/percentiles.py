@@ -1,0 +1,285 @@
+"""A quantile of how late records have been so far: the windowed percentile and its relatives.
+
+The lateness of a record is max(0, m - e), with e its event time and m the largest one before it; of the first record
+it is 0. A record counts before its own watermark is made. The watermark never goes back, even if the quantile grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    Record,
+    Strategy,
+    Tick,
+    minus,
+    require_positive,
+    require_shares,
+)
+from wmlab.strategies.model.window import QuantileSketch, SlidingWindow, rank
+from wmlab.strategies.model.writers import Minimum
+
+
+class Lateness(NamedTuple):
+    """The largest event time so far, X, and the latenesses that count."""
+
+    top: int
+    x: int
+    window: SlidingWindow
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedPercentile(Strategy[Lateness]):
+    """X = m less the quantile at `share` of the last `size` latenesses; also native. See `window` for the rank."""
+
+    share: float
+    size: int = 2_000
+
+    def __post_init__(self) -> None:
+        require_shares(share=self.share)
+        require_positive(size=self.size)
+
+    def start(self) -> Lateness:
+        return Lateness(UNKNOWN, UNKNOWN, SlidingWindow(self.size))
+
+    def step(self, state: Lateness, given: Input) -> tuple[Lateness, int, int]:
+        top, x, window = state
+        if isinstance(given, Record):
+            window.add(lateness(top, given.event_time))
+            top = max(top, given.event_time)
+            state = Lateness(top, max(x, minus(top, window.quantile(self.share))), window)
+        elif isinstance(given, EndOfInput):
+            state = Lateness(top, END, window)
+        return state, state.x, state.x
+
+
+def lateness(top: int, event_time: int) -> int:
+    """How much `event_time` is below the largest one before it, `top`; 0 for the first record.
+
+    >>> lateness(10, 7), lateness(10, 12), lateness(UNKNOWN, 5)
+    (3, 0, 0)
+    """
+    return top - event_time if event_time < top else 0
+
+
+_DAY_MS: Final = 86_400_000
+
+
+class Partition:
+    """What the Confluent rule keeps of one partition."""
+
+    __slots__ = ("count", "top", "window")
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.top = UNKNOWN
+        self.window = SlidingWindow(size)
+
+
+class Partitions(NamedTuple):
+    """All partitions by name, and the least of their watermarks."""
+
+    of: dict[str, Partition]
+    minimum: Minimum
+
+
+@dataclass(frozen=True, slots=True)
+class ConfluentWatermark(Strategy[Partitions]):
+    """The default of Confluent Cloud (`SOURCE_WATERMARK()`): for each partition, here a writer, the maximum event time
+    less the quantile at `share` of its last `size` latenesses, kept within `least_ms` and `most_ms`, less a margin.
+
+    A margin is what holds up to a number of records: 7 days up to 250, so there is no usable watermark before. X is the
+    least over partitions that are not idle, and native Flink's X - 1. A partition is idle after `idle_ms` without a
+    record (None: never). Times are milliseconds. Source: the documents of Confluent Cloud for Apache Flink; the
+    margins as in confluentinc/online-retailer-flink-demo#46.
+    """
+
+    share: float = 0.95
+    size: int = 5_000
+    least_ms: int = 50
+    most_ms: int = 7 * _DAY_MS
+    margins: tuple[tuple[int, int], ...] = ((250, 7 * _DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000))
+    idle_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        require_shares(share=self.share)
+        require_positive(size=self.size, idle_ms=self.idle_ms)
+
+    def start(self) -> Partitions:
+        return Partitions({}, Minimum(self.idle_ms))
+
+    def step(self, state: Partitions, given: Input) -> tuple[Partitions, int, int]:
+        if isinstance(given, Record):
+            partition = state.of.get(given.writer)
+            if partition is None:
+                partition = state.of[given.writer] = Partition(self.size)
+            partition.window.add(lateness(partition.top, given.event_time))
+            partition.top = max(partition.top, given.event_time)
+            partition.count += 1
+            bound = min(max(partition.window.quantile(self.share), self.least_ms), self.most_ms)
+            value = minus(partition.top, bound + self.margin_ms(partition.count))
+            before = state.minimum.values.get(given.writer, UNKNOWN)
+            x = state.minimum.put(given.writer, max(before, value), given.arrival_ms)
+        else:
+            x = state.minimum.tell(given)
+        return state, x, minus(x, 1)
+
+    def margin_ms(self, count: int) -> int:
+        """The margin of a partition with this many records.
+
+        >>> [ConfluentWatermark().margin_ms(count) for count in (251, 750, 751, 1_001)]
+        [30000, 10000, 1000, 0]
+        """
+        return next((margin for until, margin in self.margins if count <= until), 0)
+
+
+class Sample(NamedTuple):
+    """A sampling Flink generator: `histogram` counts the sample by seconds, and began at `since_ms`."""
+
+    top: int
+    x: int
+    bound: int | None
+    since_ms: int | None
+    histogram: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledPercentile(Strategy[Sample]):
+    """X = m - B, B the smallest number of whole seconds that covers `share` of a sample of latenesses.
+
+    The sample is taken for `sample_ms` of arrival time, then B stands for `gap_ms`, then the next sample begins, and so
+    on; an empty sample leaves B. Before the end of the first sample there is no watermark. Times are milliseconds;
+    native is X - 1. Source: FLINK-3429 (apache/flink#1819), which was not merged.
+    """
+
+    share: float
+    sample_ms: int
+    gap_ms: int
+
+    def __post_init__(self) -> None:
+        require_shares(share=self.share)
+        require_positive(sample_ms=self.sample_ms, gap_ms=self.gap_ms)
+
+    def start(self) -> Sample:
+        return Sample(UNKNOWN, UNKNOWN, None, None, {})
+
+    def step(self, state: Sample, given: Input) -> tuple[Sample, int, int]:
+        if isinstance(given, EndOfInput):
+            state = state._replace(x=END)
+        elif isinstance(given, Record | Tick):
+            state = self._sampled(state, given)
+        return state, state.x, minus(state.x, 1)
+
+    def _sampled(self, state: Sample, given: Record | Tick) -> Sample:
+        top, x, bound, since_ms, histogram = state
+        now_ms = given.arrival_ms if isinstance(given, Record) else given.now_ms
+        since_ms = now_ms if since_ms is None else since_ms
+        if now_ms - since_ms >= self.sample_ms and histogram:
+            bound = self._covering(histogram)
+            histogram = {}
+        since_ms += (now_ms - since_ms) // (self.sample_ms + self.gap_ms) * (self.sample_ms + self.gap_ms)
+        if isinstance(given, Record):
+            if now_ms - since_ms < self.sample_ms:
+                second = -(-lateness(top, given.event_time) // 1_000)
+                histogram[second] = histogram.get(second, 0) + 1
+            top = max(top, given.event_time)
+        return Sample(top, x if bound is None else max(x, minus(top, bound)), bound, since_ms, histogram)
+
+    def _covering(self, histogram: dict[int, int]) -> int:
+        left = rank(self.share, sum(histogram.values()))
+        for second in sorted(histogram):
+            left -= histogram[second]
+            if left <= 0:
+                break
+        return second * 1_000
+
+
+class Delays(NamedTuple):
+    """X and the last delays."""
+
+    x: int
+    window: SlidingWindow
+
+
+@dataclass(frozen=True, slots=True)
+class DelayPercentile(Strategy[Delays]):
+    """X = now less the quantile at `share` of the last `size` delays max(0, arrival - event time); also native.
+
+    It moves with the clock, so a record meets the X of its own arrival, and a silent stream does not hold it. Event and
+    arrival time have one unit and one clock. Source: Apache IoTDB, class `DelayAnalyzer`, after "Separation or Not"
+    (ICDE 2022).
+    """
+
+    share: float = 0.99
+    size: int = 10_000
+
+    def __post_init__(self) -> None:
+        require_shares(share=self.share)
+        require_positive(size=self.size)
+
+    def start(self) -> Delays:
+        return Delays(UNKNOWN, SlidingWindow(self.size))
+
+    def step(self, state: Delays, given: Input) -> tuple[Delays, int, int]:
+        x, window = state
+        if isinstance(given, Record):
+            x = self.met(state, x, given)
+            window.add(max(0, given.arrival_ms - given.event_time))
+            x = self._at(x, window, given.arrival_ms)
+        elif isinstance(given, EndOfInput):
+            x = END
+        else:
+            x = self._at(x, window, given.now_ms)
+        return Delays(x, window), x, x
+
+    def met(self, state: Delays, x: int, record: Record) -> int:
+        return self._at(x, state.window, record.arrival_ms)
+
+    def _at(self, x: int, window: SlidingWindow, now_ms: int) -> int:
+        return max(x, now_ms - window.quantile(self.share)) if len(window) else x
+
+
+class Sketched(NamedTuple):
+    """The largest event time, X, and the sketch with the bound that was last read from it."""
+
+    top: int
+    x: int
+    sketch: QuantileSketch
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class SketchedPercentile(Strategy[Sketched]):
+    """X = m less the quantile at `share` of all latenesses so far, from a sketch of relative error `accuracy`.
+
+    The sketch is read at every record up to the `every`-th, then at each `every`-th. Native is X. See
+    `QuantileSketch`; a percentile over the whole log in little memory is what sketches such as KLL and REQ give too.
+    """
+
+    share: float
+    accuracy: float = 0.01
+    every: int = 100
+
+    def __post_init__(self) -> None:
+        require_shares(share=self.share, accuracy=self.accuracy)
+        require_positive(every=self.every)
+
+    def start(self) -> Sketched:
+        return Sketched(UNKNOWN, UNKNOWN, QuantileSketch(self.accuracy), 0)
+
+    def step(self, state: Sketched, given: Input) -> tuple[Sketched, int, int]:
+        top, x, sketch, bound = state
+        if isinstance(given, Record):
+            sketch.add(lateness(top, given.event_time))
+            if sketch.count < self.every or sketch.count % self.every == 0:
+                bound = sketch.quantile(self.share)
+            top = max(top, given.event_time)
+            x = max(x, minus(top, bound))
+        elif isinstance(given, EndOfInput):
+            x = END
+        return Sketched(top, x, sketch, bound), x, x

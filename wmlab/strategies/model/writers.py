@@ -1,0 +1,117 @@
+"""The least over writers: a watermark that waits for the slowest of them, with or without an idle timeout.
+
+Where each writer sends its records in order of event time, this watermark needs no parameter and loses nothing. A
+silent writer holds it, for ever or until the idle timeout; with the timeout what the writer sends afterwards may be
+late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    Record,
+    Status,
+    Strategy,
+    Tick,
+    minus,
+    require_not_negative,
+    require_positive,
+)
+
+
+class Minimum:
+    """One value a writer, the least of those that are not idle, and `x`, the largest that this least has been.
+
+    A writer is idle if nothing of it came for more than `idle_ms`, as seen at the next input, or if a status says so.
+    `declared` writers hold the minimum at `UNKNOWN` before their first record. When all are idle, `x` stays.
+    """
+
+    __slots__ = ("_active", "_declared", "_idle_ms", "_least", "values", "x")
+
+    def __init__(self, idle_ms: int | None = None, declared: Iterable[str] = ()) -> None:
+        self._idle_ms = idle_ms
+        self._declared = tuple(declared)
+        self._active: dict[str, int] = {}
+        self._least = self.x = UNKNOWN
+        self.values: dict[str, int] = {}
+
+    def put(self, writer: str, value: int, now_ms: int) -> int:
+        """`x` after a record of `writer` at `now_ms`, whose value is now `value`."""
+        self._declare(now_ms)
+        before = self.values.get(writer) if self._active.pop(writer, None) is not None else None
+        # The active writers stand in the order of their last records: the first one is the first to turn idle.
+        self._active[writer] = now_ms
+        self.values[writer] = value
+        if self._drop(now_ms) or before is None or before == self._least or value < self._least:
+            self._lowest()
+        return self.x
+
+    def tell(self, given: Input) -> int:
+        """`x` after anything but a record."""
+        if isinstance(given, EndOfInput):
+            self.x = END
+        elif isinstance(given, Tick | Status):
+            self._declare(given.now_ms)
+            changed = self._drop(given.now_ms)
+            if isinstance(given, Status) and given.writer in self.values:
+                self._active.pop(given.writer, None)
+                if not given.idle:
+                    self._active[given.writer] = given.now_ms
+                changed = True
+            if changed:
+                self._lowest()
+        return self.x
+
+    def _declare(self, now_ms: int) -> None:
+        if self._declared:
+            self.values = dict.fromkeys(self._declared, UNKNOWN)
+            self._active = dict.fromkeys(self._declared, now_ms)
+            self._declared = ()
+
+    def _drop(self, now_ms: int) -> bool:
+        if self._idle_ms is None:
+            return False
+        before = len(self._active)
+        while self._active and now_ms - self._active[first := next(iter(self._active))] > self._idle_ms:
+            del self._active[first]
+        return len(self._active) < before
+
+    def _lowest(self) -> None:
+        self._least = min(map(self.values.__getitem__, self._active), default=UNKNOWN)
+        self.x = max(self.x, self._least)
+
+
+@dataclass(frozen=True, slots=True)
+class PerWriterMinimum(Strategy[Minimum]):
+    """X = min over the writers w that are not idle of m_w - `bound`, m_w the largest event time of w; also native.
+
+    `bound` is in units of event time, `idle_ms` is arrival time (None: no writer is ever idle). `writers` are those
+    that X waits for before their first record; others count from their first record on. Source: the minimum over
+    inputs of "Watermarks in Stream Processing Systems" (VLDB 2021), with a writer as an input; the exclusion of
+    silent ones as in Samza (SAMZA-2801).
+    """
+
+    bound: int = 0
+    idle_ms: int | None = None
+    writers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_not_negative(bound=self.bound)
+        require_positive(idle_ms=self.idle_ms)
+
+    def start(self) -> Minimum:
+        return Minimum(self.idle_ms, self.writers)
+
+    def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
+        if isinstance(given, Record):
+            value = max(minus(given.event_time, self.bound), state.values.get(given.writer, UNKNOWN))
+            x = state.put(given.writer, value, given.arrival_ms)
+        else:
+            x = state.tell(given)
+        return state, x, x
