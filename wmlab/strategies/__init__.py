@@ -10,7 +10,10 @@ _HOMES: Final = {
     name: f"wmlab.strategies.model.{module}:{name}"
     for module, names in {
         "bounded": "BoundedOutOfOrderness StreamTime",
+        "percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
+        "perfect": "PerfectWatermark",
         "strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",
+        "writers": "PerWriterMinimum",
     }.items()
     for name in names.split()
 }
