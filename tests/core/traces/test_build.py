@@ -110,6 +110,17 @@ def test_a_quake_arrives_with_its_last_update(build):
     assert not dropped
 
 
+CASE = (7305, 7319, "Female")
+"""An illness that began in the first week of 1990 and was reported two weeks later."""
+
+
+def test_a_case_of_dengue_arrives_with_its_report(build):
+    rows, dropped = build.dengue([CASE])
+    times = {"event_time": ms(1990, 1, 1), "arrival_ms": ms(1990, 1, 15)}
+    assert rows == [times | {"writer": "dengue", "key": "Female"}]
+    assert not dropped
+
+
 def test_a_written_trace_is_sorted_stably_described_and_the_same_each_time(build, tmp_path):
     rows, _ = build.flights(
         [flight(air_time="3", tailnum="b"), flight(air_time="2"), flight(air_time="3", tailnum="a")]
@@ -123,9 +134,12 @@ def test_a_written_trace_is_sorted_stably_described_and_the_same_each_time(build
     assert numbers["delay_ms"] == {"p50": 180_000, "p99": 180_000, "max": 180_000}
 
 
+EXPECTED = {"flights": {"rows_in": 2, "rows_kept": 1}, "quakes": {"writers": 1}, "dengue": {"out_of_order": 0}}
+
+
 @pytest.fixture
 def archives(build, tmp_path, monkeypatch):
-    """Two tiny archives in the shape of the packages, accepted in their place."""
+    """Tiny archives in the shape of the packages, accepted in their place."""
     lines = [",".join(FIRST), ",".join(flight().values()), ",".join(flight(dep_time="NA", air_time="NA").values())]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
@@ -142,6 +156,8 @@ def archives(build, tmp_path, monkeypatch):
             info.size = len(content)
             file.addfile(info, io.BytesIO(content))
     monkeypatch.setattr(build, "verify_archives", lambda _: None)
+    # The package that reads R's format is not installed with wmlab.
+    monkeypatch.setitem(build.TRACES, "dengue", (lambda _: [CASE], build.dengue))
     return directory
 
 
@@ -151,13 +167,13 @@ def test_a_build_refuses_numbers_that_it_does_not_expect(build, archives):
 
 
 def test_a_check_names_the_files_that_would_change(build, archives, monkeypatch):
-    monkeypatch.setattr(build, "EXPECTED", {"flights": {"rows_in": 2, "rows_kept": 1}, "quakes": {"writers": 1}})
-    with pytest.raises(SystemExit, match=r"flights\.parquet, flights\.provenance\.json, quakes\.parquet, quakes"):
+    monkeypatch.setattr(build, "EXPECTED", EXPECTED)
+    with pytest.raises(SystemExit, match=r"dengue\.parquet, dengue\.provenance\.json, flights\.parquet, flights\.provenance\.json, quakes\.parquet, quakes"):
         build.main(["--archives", str(archives), "--check"])
 
 
 def test_a_build_writes_trace_and_provenance_and_then_checks_clean(build, archives, tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "EXPECTED", {"flights": {"rows_in": 2, "rows_kept": 1}, "quakes": {"writers": 1}})
+    monkeypatch.setattr(build, "EXPECTED", EXPECTED)
     here = tmp_path / "here"
     here.mkdir()
     for name in build.TRACES:

@@ -11,7 +11,7 @@ import pytest
 
 from wmlab.core import traces
 
-NAMES = ("flights", "quakes")
+NAMES = ("dengue", "flights", "quakes")
 
 
 def provenance_of(name):

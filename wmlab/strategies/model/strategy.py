@@ -8,7 +8,7 @@ an event time before X. `native` is what the engine itself prints, which may be 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from wmlab.core.errors import ModelError
 
@@ -57,6 +57,9 @@ class Strategy(Generic[S]):
     given, since a window over thousands of records cannot be copied for each record. What a state holds is bounded by
     the parameters, the writers and the keys, never by the length of the log.
     """
+
+    keyed: ClassVar[bool] = False
+    """Whether it has a watermark for each key, so that X holds for records of that key only."""
 
     def start(self) -> S:
         """The state before the first input."""
