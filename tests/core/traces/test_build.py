@@ -168,7 +168,10 @@ def test_a_build_refuses_numbers_that_it_does_not_expect(build, archives):
 
 def test_a_check_names_the_files_that_would_change(build, archives, monkeypatch):
     monkeypatch.setattr(build, "EXPECTED", EXPECTED)
-    with pytest.raises(SystemExit, match=r"dengue\.parquet, dengue\.provenance\.json, flights\.parquet, flights\.provenance\.json, quakes\.parquet, quakes"):
+    with pytest.raises(
+        SystemExit,
+        match=r"dengue\.parquet, dengue\.provenance\.json, flights\.parquet, flights\.provenance\.json, quakes\.parquet, quakes",
+    ):
         build.main(["--archives", str(archives), "--check"])
 
 
