@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
 from wmlab.streams.bounds.bounds import time_bounds
@@ -19,7 +20,9 @@ __all__ = [
     "group_time_bounds",
     "log_path",
     "perfect_watermark",
+    "read_log",
     "spark_session",
+    "stragglers",
     "time_bounds",
     "with_incidents",
     "with_slack",

@@ -1,0 +1,148 @@
+"""A log read by Spark is the trace that `load` reads, and its bad rows are kept with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from wmlab.core.errors import TraceError
+from wmlab.core.spark.log import read_log, stragglers
+from wmlab.core.traces import TRACE_SCHEMA, load
+
+COLUMNS: dict[str, Any] = {"event_time": "happened", "arrival": "arrived", "writer": "who", "key": "what"}
+LOG = [(1_700_000_000_000 + at * 700, 1_700_000_000_000 + at * 1_000, f"w{at % 3}", str(at % 5)) for at in range(40)]
+TIMES = {
+    "ms": lambda ms: ms,
+    "s": lambda ms: ms // 1_000,
+    "us": lambda ms: ms * 1_000 + 7,
+    "ns": lambda ms: ms * 1_000_000 + 7,
+    "d": lambda ms: ms // 86_400_000,
+}
+
+
+def kept(folder: Path, name: str, table: pa.Table) -> Path:
+    path = folder / name
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in table.to_pylist()))
+    else:
+        options = pyarrow.csv.WriteOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+        pyarrow.csv.write_csv(table, path, options)
+    return path
+
+
+def log_of(convert: Any) -> pa.Table:
+    happened, arrived, who, what = zip(*LOG, strict=True)
+    times = {"happened": [*map(convert, happened)], "arrived": [*map(convert, arrived)]}
+    return pa.table({"other": [1.5] * len(LOG), **times, "who": who, "what": what})
+
+
+def same(spark: SparkSession, path: Path, **mapping: Any) -> bool:
+    """Whether every row is good, and Spark reads the rows that `load` reads."""
+    found = [tuple(row) for row in read_log(spark, path, **mapping).collect()]
+    wanted = load(path, **mapping).table
+    assert {row[4:] for row in found} == {(None, None)}
+    return Counter(row[:4] for row in found) == Counter(
+        tuple(row[name] for name in TRACE_SCHEMA.names) for row in wanted.to_pylist()
+    )
+
+
+@pytest.mark.parametrize("unit", TIMES)
+@pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.jsonl", "log.parquet"])
+def test_every_form_and_unit_is_read_as_load_reads_it(
+    spark: SparkSession, tmp_path: Path, name: str, unit: str
+) -> None:
+    assert same(spark, kept(tmp_path, name, log_of(TIMES[unit])), **COLUMNS, unit=unit)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.date32()])
+def test_dates_and_timestamps_are_times(spark: SparkSession, tmp_path: Path, name: str, kind: pa.DataType) -> None:
+    log = log_of(lambda ms: ms)
+    for index, column in ((1, "happened"), (2, "arrived")):
+        log = log.set_column(index, column, log[column].cast(pa.timestamp("ms")).cast(kind))
+    assert same(spark, kept(tmp_path, name, log), **COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_fractions_of_seconds_are_rounded_as_load_rounds_them(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    assert same(spark, kept(tmp_path, name, log_of(lambda ms: ms / 1_000 + 0.0625)), **COLUMNS, unit="s")
+
+
+def test_a_log_without_writer_and_key_is_one_writer(spark: SparkSession, tmp_path: Path) -> None:
+    path = kept(tmp_path, "sensors.csv", log_of(lambda ms: ms))
+    assert same(spark, path, **(COLUMNS | {"writer": None, "key": None}))
+
+
+def test_a_bad_row_is_kept_with_its_reason(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(
+        "happened;arrived;who;what\n10;20;a;k\nsoon;20;b;k\n-5;20;c;k\n10;;d;k\n10;20;;k\n10;20;e;\n"
+        "10;99999999999999999999;f;k\n10;20\n"
+    )
+    rows = {row["row"]: row["reason"] for row in read_log(spark, path, **COLUMNS).collect()}
+    assert rows.pop(None) is None
+    assert sorted(rows.values()) == [
+        "column 'arrived' has no value",
+        "column 'arrived' is not a time within 64 bits of milliseconds",
+        "column 'happened' is before 1970",
+        "column 'happened' is not a time within 64 bits of milliseconds",
+        "column 'what' has no value",
+        "column 'who' is empty",
+        "it is not a row of this file's form",
+    ]
+    assert [json.loads(row)["who"] for row, reason in rows.items() if "not a time" in reason] == ["b", "f"]
+
+
+def test_a_line_that_is_no_json_is_a_bad_row(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"happened": 1, "arrived": 2, "who": "a", "what": "k"}\n{"happened": \n{"arrived": 2}\n')
+    found = read_log(spark, path, **COLUMNS).orderBy("reason").collect()
+    assert [row.reason for row in found] == [
+        None,
+        "column 'happened' has no value",
+        "it is not a row of this file's form",
+    ]
+
+
+def test_a_column_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    path = kept(tmp_path, "log.csv", log_of(lambda ms: ms))
+    with pytest.raises(TraceError, match=r"has no column 'when'; it has .*'happened'"):
+        read_log(spark, path, **(COLUMNS | {"event_time": "when"}))
+
+
+def test_a_column_that_is_no_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    path = kept(tmp_path, "log.parquet", pa.table({"happened": [True], "arrived": [1], "who": ["a"], "what": ["k"]}))
+    with pytest.raises(TraceError, match="column 'happened' holds boolean, not times"):
+        read_log(spark, path, **COLUMNS)
+
+
+def test_a_file_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("log.csv", "log.jsonl", "log.parquet"):
+        with pytest.raises(TraceError, match=f"{name} cannot be read: PATH_NOT_FOUND"):
+            read_log(spark, tmp_path / name)
+
+
+def test_the_straggler_is_the_writer_with_the_least_newest_time(spark: SparkSession) -> None:
+    rows = [(event_time, arrival_ms, who) for event_time, arrival_ms, who, _ in LOG] + [(5, 1_700_000_004_500, "late")]
+    log = spark.createDataFrame(rows, "event_time long, arrival_ms long, writer string")
+    found = {row.at_ms: row for row in stragglers(log, 1_500).collect()}
+    assert sorted(found) == list(range(min(found), max(found) + 1, 1_500))
+    assert {max(found) - 1_500 < arrival <= max(found) for _, arrival, _ in rows[-2:-1]} == {True}
+    for at_ms, row in found.items():
+        newest: dict[str, int] = {}
+        for event_time, arrival_ms, who in rows:
+            if arrival_ms <= at_ms:
+                newest[who] = max(event_time, newest.get(who, event_time))
+        lower, straggler = min((time, who) for who, time in newest.items())
+        assert (row.writers, row.lower, row.straggler) == (len(newest), lower, straggler)
+        assert row.ahead_ms == max(newest.values()) - lower

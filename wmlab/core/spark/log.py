@@ -1,0 +1,154 @@
+"""Logs of one's own that do not fit into memory: read by Spark, bad rows kept apart, the writer that holds time.
+
+`read_log` is the twin of `wmlab.core.traces.load` for any size: the same mapping of columns, the same times. Where
+`load` refuses a file for its first bad row, here every bad row stays, with the reason.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
+
+from wmlab.core.errors import TraceError
+from wmlab.core.traces import Columns, Unit
+
+_CORRUPT: Final = "_corrupt_record"
+_MS_PER_TICK: Final = {"d": (86_400_000, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+"""Milliseconds for a number of ticks of each unit."""
+
+
+def read_log(
+    spark: SparkSession,
+    path: str | Path,
+    *,
+    event_time: str = "event_time",
+    arrival: str = "arrival_ms",
+    writer: str | None = "writer",
+    key: str | None = "key",
+    unit: Unit = "ms",
+    encoding: str = "utf-8",
+) -> DataFrame:
+    """A log of any size, as Spark reads it: CSV, TSV, JSON lines or Parquet, a file or a folder of such files.
+
+    The arguments are those of `wm.trace.load`. The columns are those of a trace (`event_time` and `arrival_ms` in
+    milliseconds since 1970, `writer`, `key`), and `reason` and `row`: of a bad row why it is refused and its text as
+    JSON, of a good row null. So `log.where("reason is null")` is the log, and grouping by `reason` counts what is
+    left out. Rows are in no order. The path is one that the executors can read. Timestamps without a zone are in the
+    time zone of the session, which is UTC in wmlab's own. Raises `TraceError` for a column that the file does not
+    have, or has with a type that is no time.
+    """
+    columns = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit, encoding=encoding)
+    try:
+        # Spark would look for a relative path where its process was started.
+        raw = _raw(spark, str(Path(path).resolve() if Path(path).exists() else path), columns)
+    except AnalysisException as refused:
+        problem = f"{path} cannot be read: {refused.getCondition()}."
+        raise TraceError(problem, remedy="give the path of a whole file that Spark and its executors reach.") from None
+    types = {field.name: field.dataType for field in raw.schema}
+    missing = [name for name in columns.named if name not in types]
+    if missing:
+        raise TraceError(
+            f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, types.keys() - {_CORRUPT}))}.",
+            remedy="name its columns: read_log(spark, path, event_time=..., arrival=..., writer=..., key=...).",
+        )
+    writers = F.lit(Path(path).stem) if writer is None else F.col(_quoted(writer)).cast("string")
+    keys = writers if key is None else F.col(_quoted(key)).cast("string")
+    reasons = [_time_reason(name, types[name], unit) for name in dict.fromkeys((event_time, arrival))]
+    reasons += [F.when(writers.isNull() | (writers == ""), F.lit(f"column {writer!r} is empty"))]
+    reasons += [F.when(keys.isNull(), F.lit(f"column {key!r} has no value"))]
+    if _CORRUPT in types:
+        reasons.insert(0, F.when(F.col(_CORRUPT).isNotNull(), F.lit("it is not a row of this file's form")))
+    reason = F.coalesce(*reasons)
+    row = F.to_json(F.struct(*map(_quoted, types)))
+    return raw.select(
+        _time_ms(event_time, types[event_time], unit).alias("event_time"),
+        _time_ms(arrival, types[arrival], unit).alias("arrival_ms"),
+        writers.alias("writer"),
+        keys.alias("key"),
+        reason.alias("reason"),
+        F.when(reason.isNotNull(), row).alias("row"),
+    )
+
+
+def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
+    """Who held the least of all writers' newest event times, at every multiple of `every_ms` of arrival.
+
+    `log` has the columns `event_time`, `arrival_ms` and `writer`, as `read_log` gives them. A writer counts from its
+    first record on. One row a moment: `at_ms`, `writers` (known by then), `lower` (the least newest event time of
+    them), `straggler` (the writer that holds it, the first in the alphabet of several) and `ahead_ms` (by how much
+    the newest event of all is newer). What arrives at a multiple counts for it.
+    """
+    if every_ms < 1:
+        raise TraceError(f"every_ms is {every_ms}.", remedy="give a whole number of milliseconds, 1 or more.")
+    at_ms = F.expr(f"arrival_ms + pmod(-arrival_ms, {every_ms})")
+    newest = log.groupBy("writer", at_ms.alias("at_ms")).agg(F.max("event_time").alias("newest"))
+    last_ms = newest.agg(F.max("at_ms")).scalar()
+    known = newest.groupBy("writer").agg(F.min("at_ms").alias("first_ms"))
+    moments = F.explode(F.sequence("first_ms", last_ms, F.lit(every_ms))).alias("at_ms")
+    so_far = Window.partitionBy("writer").orderBy("at_ms")
+    grid = known.select("writer", moments).join(newest, ["writer", "at_ms"], "left")
+    held = grid.withColumn("newest", F.max("newest").over(so_far))
+    least = F.min(F.struct("newest", "writer"))
+    return held.groupBy("at_ms").agg(
+        F.count("*").alias("writers"),
+        least["newest"].alias("lower"),
+        least["writer"].alias("straggler"),
+        (F.max("newest") - least["newest"]).alias("ahead_ms"),
+    )
+
+
+def _raw(spark: SparkSession, path: str, columns: Columns) -> DataFrame:
+    """The rows of the file; of a text, all columns are texts, and `_corrupt_record` holds what is not a row."""
+    suffixes = {suffix.lower() for suffix in Path(path).suffixes[-2:]}
+    reader = spark.read.option("encoding", columns.encoding).option("columnNameOfCorruptRecord", _CORRUPT)
+    if suffixes & {".csv", ".tsv"}:
+        first = spark.read.option("encoding", columns.encoding).text(path).first()
+        header = first[0] if first else ""
+        comma = ";" if ";" in header and "," not in header else ","
+        reader = reader.options(header=True, sep="\t" if ".tsv" in suffixes else comma, escape='"')
+        found = reader.csv(path).schema.add(_CORRUPT, "string")
+        return reader.schema(found).csv(path)
+    if suffixes & {".jsonl", ".ndjson"}:
+        texts = ", ".join(f"{_quoted(name)} string" for name in (*columns.named, _CORRUPT))
+        return reader.schema(texts).json(path)
+    return spark.read.parquet(path)
+
+
+def _time_ms(name: str, kind: DataType, unit: Unit) -> Column:
+    """A time column in whole milliseconds since 1970; null where it is no time, or beyond 64 bits."""
+    column, (ms, ticks) = _quoted(name), _MS_PER_TICK[unit]
+    whole = f"try_multiply(try_cast({column} as bigint), {ms}l) div {ticks}l"
+    rounded = f"try_cast(bround(try_cast({column} as double) * {ms}d / {ticks}d) as bigint)"
+    moment = f"unix_millis(try_cast({column} as timestamp))"
+    if isinstance(kind, DateType | TimestampType | TimestampNTZType):
+        return F.expr(moment)
+    if isinstance(kind, FractionalType):
+        return F.expr(rounded)
+    if isinstance(kind, IntegralType):
+        return F.expr(whole)
+    if kind.typeName() != "string":
+        raise TraceError(
+            f"column {name!r} holds {kind.simpleString()}, not times.",
+            remedy="give numbers since 1970 with their unit=, or ISO dates and times.",
+        )
+    digits = f"{column} rlike '^[+-]?[0-9]+$'"
+    number = f"{column} rlike '^[+-]?[0-9]*[.]?[0-9]+([eE][+-]?[0-9]+)?$'"
+    return F.expr(f"case when {digits} then {whole} when {number} then {rounded} else {moment} end")
+
+
+def _time_reason(name: str, kind: DataType, unit: Unit) -> Column:
+    time = _time_ms(name, kind, unit)
+    return (
+        F.when(F.col(_quoted(name)).isNull(), F.lit(f"column {name!r} has no value"))
+        .when(time.isNull(), F.lit(f"column {name!r} is not a time within 64 bits of milliseconds"))
+        .when(time < 0, F.lit(f"column {name!r} is before 1970"))
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
