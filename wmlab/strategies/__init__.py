@@ -9,7 +9,10 @@ from wmlab.core.lazy import lazy
 _HOMES: Final = {
     name: f"wmlab.strategies.model.{module}:{name}"
     for module, names in {
+        "adwin": "AdwinWatermark",
         "bounded": "BoundedOutOfOrderness StreamTime",
+        "conformal": "ConformalWatermark",
+        "kslack": "AQKSlack MPKSlack",
         "percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
         "perfect": "PerfectWatermark",
         "strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",

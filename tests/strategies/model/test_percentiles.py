@@ -20,18 +20,31 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Ti
 DAY_MS = 86_400_000
 
 
-@given(logs(), st.integers(1, 20), st.sampled_from([50, 90, 99]))
-def test_the_bound_is_the_quantile_of_the_last_latenesses(records: list[Record], size: int, percent: int) -> None:
+@given(logs(), st.integers(2, 20), st.sampled_from([50, 90, 99]), st.integers(1, 2))
+def test_the_bound_covers_the_share_of_the_last_latenesses_and_one_more(
+    records: list[Record], size: int, percent: int, hold: int
+) -> None:
     times = [record.event_time for record in records]
     late = latenesses(times)
     expected, x = [], UNKNOWN
     for index in range(len(times)):
-        x = max(x, max(times[: index + 1]) - _quantile(late[max(0, index + 1 - size) : index + 1], percent))
+        last = late[max(0, index + 1 - size) : index + 1]
+        if len(last) >= hold:
+            x = max(x, max(times[: index + 1]) - min(max(last), _quantile([*last, 10**6], percent)))
         expected.append(x)
-    assert xs(WindowedPercentile(percent / 100, size), records) == expected
-    # A sketch this fine and read at every record is exact, over all latenesses.
-    if size >= len(times):
-        assert xs(SketchedPercentile(percent / 100, accuracy=1e-9, every=1), records) == expected
+    assert xs(WindowedPercentile(percent / 100, size, hold), records) == expected
+
+
+@given(logs(), st.sampled_from([50, 90, 99]))
+def test_a_fine_sketch_is_exact_over_all_latenesses(records: list[Record], percent: int) -> None:
+    times = [record.event_time for record in records]
+    late = latenesses(times)
+    expected, x = [], UNKNOWN
+    for index in range(len(times)):
+        x = max(x, max(times[: index + 1]) - _quantile(late[: index + 1], percent))
+        expected.append(x)
+    strategy = SketchedPercentile(percent / 100, accuracy=1e-9, every=1)
+    assert xs(strategy, [*records, EndOfInput()]) == [*expected, END]
 
 
 def test_a_sketch_is_read_at_every_hundredth_record_after_the_first_hundred() -> None:
@@ -131,6 +144,11 @@ def test_the_delay_percentile_follows_the_clock(records: list[Record], size: int
 def test_a_share_outside_of_0_and_1_is_refused(share: float) -> None:
     with pytest.raises(ModelError, match=f"share is {share}"):
         WindowedPercentile(share)
+
+
+def test_a_hold_longer_than_the_window_is_refused() -> None:
+    with pytest.raises(ModelError, match="hold of 11 records"):
+        WindowedPercentile(0.99, size=10, hold=11)
 
 
 def _quantile(values: list[int], percent: int) -> int:

@@ -21,6 +21,7 @@ def test_a_quantile_is_the_smallest_value_that_the_share_does_not_exceed(
     last = values[-size:]
     assert len(window) == len(last)
     assert window.quantile(percent / 100) == _exact(last, percent)
+    assert window.bound(percent / 100) == min(max(last), _exact([*last, 10**6], percent))
 
 
 @given(VALUES, PERCENT, st.sampled_from([0.01, 0.1, 0.5]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from wmlab.core.errors import ModelError
 from wmlab.strategies.model.strategy import (
     END,
     UNKNOWN,
@@ -35,14 +36,19 @@ class Lateness(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowedPercentile(Strategy[Lateness]):
-    """X = m less the quantile at `share` of the last `size` latenesses; also native. See `window` for the rank."""
+    """X = m - B, B the least that covers `share` of the last `size` latenesses, as `SlidingWindow.bound` has it.
+
+    There is no watermark before `hold` records, at most `size`. Native is X.
+    """
 
     share: float
     size: int = 2_000
+    hold: int = 1
 
     def __post_init__(self) -> None:
         require_shares(share=self.share)
-        require_positive(size=self.size)
+        require_positive(size=self.size, hold=self.hold)
+        require_hold(self.hold, self.size)
 
     def start(self) -> Lateness:
         return Lateness(UNKNOWN, UNKNOWN, SlidingWindow(self.size))
@@ -52,10 +58,20 @@ class WindowedPercentile(Strategy[Lateness]):
         if isinstance(given, Record):
             window.add(lateness(top, given.event_time))
             top = max(top, given.event_time)
-            state = Lateness(top, max(x, minus(top, window.quantile(self.share))), window)
+            if len(window) >= self.hold:
+                x = max(x, minus(top, window.bound(self.share)))
+            state = Lateness(top, x, window)
         elif isinstance(given, EndOfInput):
             state = Lateness(top, END, window)
         return state, state.x, state.x
+
+
+def require_hold(hold: int, size: int) -> None:
+    """Raise `ModelError` if a hold is longer than the window of `size` records that it waits for."""
+    if hold > size:
+        raise ModelError(
+            f"A hold of {hold} records is longer than the window of {size}.", remedy="Give a hold of at most size."
+        )
 
 
 def lateness(top: int, event_time: int) -> int:

@@ -50,6 +50,15 @@ class SlidingWindow:
         """The quantile at `share` of the values in the window, which must not be empty."""
         return self._ascending[rank(share, len(self._ascending)) - 1]
 
+    def bound(self, share: float) -> int:
+        """The quantile at `share` when one more value counts that is above all; the largest value stands for that one.
+
+        The next value is at most this with a probability of at least `share`, if all come in an order that does not
+        matter and there are enough of them: the quantile of conformal prediction.
+        """
+        count = len(self._ascending)
+        return self._ascending[min(count, rank(share, count + 1)) - 1]
+
 
 class QuantileSketch:
     """All values so far, none of them negative, counted in buckets that grow by a factor; a quantile is approximate.

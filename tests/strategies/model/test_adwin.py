@@ -1,0 +1,113 @@
+"""ADWIN against a window that keeps every number, and the watermark that it drives."""
+
+from __future__ import annotations
+
+import random
+from math import log, sqrt
+from statistics import fmean, pvariance
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import xs
+from wmlab.strategies.model.adwin import SMALLEST_DELTA, Adwin, AdwinWatermark
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
+
+STEPS = st.lists(st.tuples(st.integers(1, 120), st.integers(0, 20)), min_size=1, max_size=6)
+
+
+@given(STEPS, st.sampled_from([0.002, 0.1, 1.0]), st.integers(0, 5))
+def test_buckets_decide_as_all_numbers_would(steps: list[tuple[int, int]], delta: float, seed: int) -> None:
+    draw = random.Random(seed)
+    values = [level + draw.random() for length, level in steps for _ in range(length)]
+    adwin, rows, reference = Adwin(), [], []
+    cuts = []
+    for index, value in enumerate(values):
+        cuts.append(adwin.add(value, delta))
+        rows.append([value])
+        _merge(rows)
+        cut = False
+        while (index + 1) % 32 == 0 and _differ(rows, delta):
+            del rows[0]
+            cut = True
+        reference.append(cut)
+        assert adwin.width == sum(map(len, rows))
+    assert cuts == reference
+
+
+def _merge(rows: list[list[float]]) -> None:
+    """Buckets from the oldest to the newest, each a list of 2^i numbers; more than five of a size: merge two."""
+    size = 1
+    while sum(len(row) == size for row in rows) > 5:
+        first = next(index for index, row in enumerate(rows) if len(row) == size)
+        rows[first : first + 2] = [rows[first] + rows[first + 1]]
+        size *= 2
+
+
+def _differ(rows: list[list[float]], delta: float) -> bool:
+    every = [value for row in rows for value in row]
+    for border in range(1, len(rows)):
+        old = [value for row in rows[:border] for value in row]
+        new = every[len(old) :]
+        if len(old) > 6 and len(new) > 6:
+            d = log(2 * log(len(every)) / delta)
+            m = 1 / (len(old) - 4) + 1 / (len(new) - 4)
+            if abs(fmean(old) - fmean(new)) > sqrt(2 * m * pvariance(every) * d) + 2 / 3 * d * m:
+                return True
+    return False
+
+
+def test_a_change_cuts_the_window_and_no_change_does_not() -> None:
+    still, moved = Adwin(), Adwin()
+    draw = random.Random(1)
+    values = [draw.random() for _ in range(2_000)]
+    assert not any(still.add(value, 0.002) for value in values)
+    assert still.width == 2_000
+    assert any([moved.add(value + (index >= 1_000), 0.002) for index, value in enumerate(values)])
+    assert 900 <= moved.width < 1_100
+
+
+def test_a_watermark_comes_at_a_cut_and_lies_the_largest_delay_of_the_warm_up_behind() -> None:
+    calm = [Record(10 * n, 10 * n + 5 + n % 3) for n in range(100)]
+    drifted = [Record(1_000 + 10 * n, 1_000 + 10 * n + 205) for n in range(64)]
+    strategy = AdwinWatermark(late_share=0.1, warm_up=36)
+    # 64 records are fed before the drift; at the second test behind them the delays differ.
+    found = xs(strategy, [*calm, *drifted, Tick(9_999), EndOfInput()])
+    at = next(index for index, x in enumerate(found) if x != UNKNOWN)
+    assert (at - 36 + 1) % 32 == 0
+    assert found[at] == [*calm, *drifted][at].event_time - 7
+    assert found[-2:] == [found[-3], END]
+
+
+@pytest.mark.parametrize(
+    ("late", "x", "delta", "moves"),
+    [
+        (1, 79, 0.4, True),  # r = 0.1 is below 0.2, 79 < 100 - 20: X moves, ADWIN may be more sensitive
+        (1, 80, 0.4, False),
+        (2, 79, 0.1, False),  # r = 0.2 is not below
+        (10, UNKNOWN, 0.1, True),  # the first watermark comes whatever r is
+    ],
+)
+def test_what_a_cut_does(late: int, x: int, delta: float, moves: bool) -> None:
+    strategy = AdwinWatermark(late_share=0.2, factor=0.5, delta=0.2)
+    state = strategy.start()
+    state.low, state.high, state.most = 100, 120, 15
+    state.late, state.count, state.x = late, 10, x
+    strategy._cut(state)
+    assert state.delta == pytest.approx(delta)
+    assert state.x == (105 if moves else x)
+    assert (state.late, state.count) == ((0, 0) if moves else (late, 10))
+    assert (state.low, state.high) == (END, UNKNOWN)
+
+
+def test_the_sensitivity_stays_between_its_ends() -> None:
+    strategy = AdwinWatermark(late_share=0.5, factor=0.1, delta=0.5)
+    state = strategy.start()
+    for late, delta in [(0, 1.0), (1, 0.1), (1, 0.01)]:
+        state.low, state.high, state.late, state.count = 0, 0, late, 1
+        strategy._cut(state)
+        assert state.delta == pytest.approx(delta)
+    state.delta, state.late, state.count, state.low, state.high = 2e-23, 1, 1, 0, 0
+    strategy._cut(state)
+    assert state.delta == SMALLEST_DELTA

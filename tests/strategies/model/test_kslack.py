@@ -1,0 +1,103 @@
+"""K-slack and its relatives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import late, logs, xs
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.kslack import AQKSlack, MPKSlack, coverage
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
+
+
+@given(logs(), st.one_of(st.none(), st.integers(1, 5_000)))
+def test_k_is_the_largest_delay_as_seen_when_the_maximum_grew(records: list[Record], max_k: int | None) -> None:
+    expected, x, k, since = [], UNKNOWN, 0, 0
+    for index, record in enumerate(records):
+        top = max((r.event_time for r in records[:index]), default=-1)
+        if record.event_time > top:
+            k = max([k, *(record.event_time - r.event_time for r in records[since : index + 1] if index)])
+            k = k if max_k is None else min(k, max_k)
+            x, since = max(x, record.event_time - k), index + 1
+        expected.append(x)
+    assert xs(MPKSlack(max_k), records) == expected
+    # With no error to spare on a batch that never ends, AQ-K-slack is MP-K-slack.
+    assert xs(AQKSlack(window=1, batch=10**6, max_k=max_k), records) == expected
+
+
+def test_a_record_in_order_has_no_delay() -> None:
+    assert xs(MPKSlack(), [Record(10, 0), Record(20, 1), Tick(2), EndOfInput()]) == [10, 20, 20, END]
+
+
+@given(st.integers(1, 99), st.integers(0, 40), st.integers(1, 500), st.integers(1, 9), st.integers(0, 9))
+def test_the_coverage_is_so_many_deviations_above_one_less_the_error(
+    percent: int, tenths: int, count: int, mean: int, variance: int
+) -> None:
+    error, z = percent / 100, tenths / 10
+    theta = coverage(error, z, count, mean=mean, variance=variance)
+    q = z * z * (1 + variance / mean**2) / count
+    assert 1 - error <= theta + 1e-12
+    assert theta <= 1 + 1e-12
+    assert (theta - (1 - error)) ** 2 == pytest.approx(q * theta * (1 - theta), abs=1e-9)
+
+
+@given(st.integers(1, 99), st.integers(1, 40), st.integers(1, 500), st.integers(1, 9), st.integers(0, 9))
+def test_siddhi_takes_the_smallest_root_and_squares_the_variance_again(
+    percent: int, tenths: int, count: int, mean: int, variance: int
+) -> None:
+    error, z = percent / 100, tenths / 10
+    theta = coverage(error, z, count, mean=mean, variance=variance, rule="siddhi")
+    q = z * z * (mean**2 + variance**2) / (count * mean**2)
+    of = [(center, (theta - center) ** 2 - q * theta * (1 - theta)) for center in (1 - error, 1 + error)]
+    assert any(rest == pytest.approx(0, abs=1e-9) for _, rest in of)
+    assert theta <= 1 - error + 1e-12
+    # All four roots lie at or above it: left of it both parabolas are positive.
+    for center in (1 - error, 1 + error):
+        for part in range(20):
+            at = theta * part / 20 - 1e-6
+            assert (at - center) ** 2 - q * at * (1 - at) > -1e-9
+
+
+def test_alpha_moves_by_the_error_and_by_its_change_within_0_and_1() -> None:
+    strategy = AQKSlack(window=1_000, error=0.2, batch=4, confidence=0.95)
+    need = strategy.needed()
+    assert need == pytest.approx(coverage(0.2, 1.959964, 4))
+    state = strategy.start()
+    alphas, ks = [], []
+    # Record 2 is late by 10 behind X = 100; K_MP = 20 from the record 110 on.
+    for time in [100, 90, 110, 120, 130, 140, 150, 160]:
+        state, _, _ = strategy.step(state, Record(time, 0))
+        alphas.append(state.alpha)
+        ks.append(strategy.k(state))
+    # After four records m - K = 100: of 100 and 90 one came in time.
+    first = need - 1 / 2
+    assert alphas[2:4] == [1.0, min(1, 1 + 1.3 * first)]
+    state.alpha, state.error = 0.5, 0.1
+    for time in [170, 180, 190, 200]:
+        state, _, _ = strategy.step(state, Record(time, 0))
+    # Behind m - K = 190 all of the window but one, of 11 records with 90 and 100, came in time.
+    error = need - 10 / 11
+    assert state.error == pytest.approx(error)
+    assert state.alpha == pytest.approx(0.5 + 0.5 * error + 0.8 * (error - 0.1))
+    assert strategy.k(state) == round(state.alpha * 20)
+    assert ks[1:3] == [0, 20]
+
+
+def test_the_window_of_coverage_ends_k_behind_the_maximum() -> None:
+    strategy = AQKSlack(window=15, error=0.2, batch=5)
+    state = strategy.start()
+    for time in [100, 130, 110, 140, 119]:
+        state, _, _ = strategy.step(state, Record(time, 0))
+    # K = 140 - 110, and X does not go back to 110. The window is [95, 110]: 100 came in time, 110 behind X = 130.
+    assert (strategy.k(state), state.x) == (30, 130)
+    assert state.error == pytest.approx(strategy.needed() - 1 / 2)
+
+
+def test_siddhis_root_gives_the_slack_away() -> None:
+    records = [Record(10 * n - (200 if n % 5 == 0 else 0), 10 * n) for n in range(40, 4_000)]
+    derived = late(AQKSlack(window=1_000, batch=100), records)
+    siddhi = late(AQKSlack(window=1_000, batch=100, rule="siddhi"), records)
+    assert derived < siddhi
+    assert late(BoundedOutOfOrderness(210), records) == 0
