@@ -6,7 +6,7 @@ was not asked for, so a format that the adapter does not know can never pass by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -52,6 +52,14 @@ class Fields:
         """All fields not taken yet, for objects whose field names are data."""
         left, self._left = self._left, {}
         return left
+
+
+def steps_of(case: Fields) -> Iterator[Fields]:
+    """The steps of a case one by one; all fields of each but its note have to be taken before the next."""
+    for number, entry in enumerate(case.take("steps")):
+        with Fields(entry, f"step {number}") as fields:
+            fields.take("note", None)
+            yield fields
 
 
 def expect(what: str, found: object, expected: object) -> None:

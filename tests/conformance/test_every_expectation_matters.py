@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.conformance import hazelcast, nebula, runner
+from tests.conformance import engines, hazelcast, nebula, runner
 from tests.conformance.fields import UnknownFormatError
 from tests.conformance.hazelcast_steps import ERRORS, NAMED
 from tests.conftest import VECTORS
@@ -116,6 +116,18 @@ def with_steps(case: Case, *first: Place, at: Place = ()) -> list[Place]:
     return [*first, *((*at, "steps", number) for number in range(len(value_at(case, at).get("steps", ()))))]
 
 
+def of_engines(key: str | int, holder: Any) -> bool:
+    """Sources that wait for a limit are given what others are to answer."""
+    waits = "paused" in holder if isinstance(holder, dict) else False
+    if key in ("wm", "allowed", "allowed_then", "paused"):
+        return waits == (key == "paused")
+    return key in OF_ENGINES
+
+
+def named(case: Case, place: Place) -> bool:
+    return isinstance(value_at(case, place), dict)
+
+
 FORMATS: Final = {
     "pravega": Format(
         cases=lambda: [case for content in stored("pravega.json", "wmlab.json") for case in content["cases"]],
@@ -142,7 +154,20 @@ FORMATS: Final = {
         altered=other,
         objects=lambda case: with_steps(case, ("entry",), at=("entry",)),
     ),
+    "engines": Format(
+        cases=lambda: engines.cases_of(stored("engines.json")[0]),
+        asserts=of_engines,
+        run=lambda case, _: engines.run_case(case),
+        variants=lambda case, place: ("",),
+        altered=other,
+        objects=lambda case: [at for at in with_steps(case, ("entry",), at=("entry",)) if named(case, at)],
+    ),
 }
+OF_ENGINES: Final = {
+    "aggregate", "accept", "avg_late", "closed_until", "dropped", "emit", "error", "expect", "final", "finals_at",
+    "idle", "late_by", "max_late", "min after", "monotone", "poll", "poll_in", "rule", "skipped_records",
+    "skipped_windows", "stream_time", "text", "wm_after", "wm_evict", "wm_late",
+}  # fmt: skip
 OF_NEBULA: Final = {
     "out", "final", "complete_at", "current", "current_after_k", "current_until_last", "stuck_value", "global",
     "expect", "expect_outputs", "slice", "windows", "slices", "fired_ends", "result", "outputs", "completed_up_to",
@@ -198,6 +223,7 @@ def test_every_unknown_field_is_noticed(name: str, case: Case) -> None:
         ("hazelcast", ("variants",), [], "variant"),
         ("hazelcast", ("steps",), [], "without steps"),
         ("nebula", ("kind",), "unheard of", "kind 'unheard of'"),
+        ("engines", ("kind",), "unheard of", "kind 'unheard of'"),
     ],
 )
 def test_what_is_unknown_is_named(name: str, place: Place, value: Any, problem: str) -> None:

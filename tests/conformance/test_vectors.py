@@ -1,8 +1,8 @@
 """Every case of every *.json of the directory given by --vectors.
 
 A file lists its cases under "cases"; those are run under both cut algorithms, or under the variants that they name.
-The cases on progress by sequence and chunk come in a format of their own. A file in no known format is one case, which
-fails.
+The cases on progress by sequence and chunk come in a format of their own, and so do those on other engines. A file in
+no known format is one case, which fails.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import hazelcast, nebula
+from tests.conformance import engines, hazelcast, nebula
 from tests.conformance.runner import run_case
 
 Run = Callable[[], None]
@@ -24,10 +24,11 @@ Run = Callable[[], None]
 def runs_in(file: Path) -> Iterator[tuple[str, Run]]:
     """A readable name for each run of a case of the file, and what runs it."""
     content = json.loads(file.read_text())
-    if nebula.is_nebula(content):
-        for case in nebula.cases_of(content):
-            yield case["name"], partial(nebula.run_case, case)
-        return
+    for known, kinds in ((nebula.is_nebula, nebula), (engines.is_engines, engines)):
+        if known(content):
+            for case in kinds.cases_of(content):
+                yield case["name"], partial(kinds.run_case, case)
+            return
     if hazelcast.is_hazelcast(content):
         for case in content["cases"]:
             for variant in hazelcast.variants_of(case):

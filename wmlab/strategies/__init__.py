@@ -10,11 +10,16 @@ _HOMES: Final = {
     name: f"wmlab.strategies.model.{module}:{name}"
     for module, names in {
         "adwin": "AdwinWatermark",
+        "beam": "LimitedDelay",
         "bounded": "BoundedOutOfOrderness StreamTime",
+        "clocks": "Bytewax Feldera RisingWave",
         "conformal": "ConformalWatermark",
+        "flink": "Flink",
+        "kafka": "Quix",
         "kslack": "AQKSlack MPKSlack",
         "percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
         "perfect": "PerfectWatermark",
+        "spark": "SparkBatches",
         "strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",
         "writers": "PerWriterMinimum",
     }.items()

@@ -1,0 +1,119 @@
+"""Beam: the watermarks of a transform, estimators of sources, KafkaIO, and the aggregator of the Kafka Streams runner.
+
+Watermarks are exclusive, as X is. Source: `WatermarkManager`, `WatermarkEstimators` and
+`CustomTimestampPolicyWithLimitedDelay` of Beam 2.77.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from wmlab.core.errors import ModelError
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Status, Strategy, Tick, minus
+
+DelayRule = Literal["fixed", "beam_40176"]
+"""`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
+a record holds the watermark for ever."""
+
+
+class Transform(NamedTuple):
+    """The input and output watermark of a transform."""
+
+    arriving: int = UNKNOWN
+    leaving: int = UNKNOWN
+
+
+def transform(
+    state: Transform, upstream: Iterable[int], pending: Iterable[int] = (), holds: Iterable[int] = ()
+) -> Transform:
+    """The watermarks of a transform, which do not fall.
+
+    In is the least of the outputs upstream and the times of elements that wait; out the least of in, the holds and the
+    output times of timers.
+    """
+    arriving = max(state.arriving, min((*upstream, *pending), default=END))
+    return Transform(arriving, max(state.leaving, min((arriving, *holds))))
+
+
+def manual(before: int, time: int) -> int:
+    """A watermark that the source sets; raises ModelError if it falls."""
+    if time < before:
+        raise ModelError(f"The watermark falls from {before} to {time}.", remedy="Set one that is not less.")
+    return time
+
+
+def monotonic(before: int, time: int) -> int:
+    """The largest time so far, of records or, for the estimator of wall time, of the clock."""
+    return max(before, time)
+
+
+def limited_delay(largest: int, now: int, delay: int, *, check: int | None = None, rule: DelayRule = "fixed") -> int:
+    """The watermark of a KafkaIO partition; `check` is when it was seen that no record waits, None if one does.
+
+    >>> limited_delay(900, 1000, 60), limited_delay(2000, 1000, 60), limited_delay(900, 1300, 60, check=1290)
+    (840, 940, 1230)
+    """
+    if largest > now:
+        return minus(now, delay)
+    if check is not None and check - delay > largest and (rule == "fixed" or largest > 0):
+        return minus(check, delay)
+    return minus(largest, delay)
+
+
+@dataclass(slots=True)
+class DelayState:
+    """The largest time of each partition, and X."""
+
+    largest: dict[str, int] = field(default_factory=dict)
+    x: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedDelay(Strategy[DelayState]):
+    """The least over the writers, KafkaIO's partitions, of `limited_delay`; every record is read when it arrives.
+
+    `delay` is in units of event time, which is milliseconds here since it is taken from the wall clock as well. Times
+    in the future count as now. `writers` are there from the beginning, others from their first record. Native is X.
+    """
+
+    delay: int
+    writers: tuple[str, ...] = ()
+    rule: DelayRule = "fixed"
+
+    def start(self) -> DelayState:
+        return DelayState(dict.fromkeys(self.writers, UNKNOWN))
+
+    def met(self, state: DelayState, x: int, record: Record) -> int:
+        return max(state.x, self._least(state, record.arrival_ms))
+
+    def step(self, state: DelayState, given: Input) -> tuple[DelayState, int, int]:
+        if isinstance(given, Record):
+            state.x = self.met(state, state.x, given)
+            state.largest[given.writer] = max(state.largest.get(given.writer, UNKNOWN), given.event_time)
+            state.x = max(state.x, self._least(state, given.arrival_ms))
+        elif isinstance(given, Tick | Status):
+            state.x = max(state.x, self._least(state, given.now_ms))
+        elif isinstance(given, EndOfInput):
+            state.x = END
+        return state, state.x, state.x
+
+    def _least(self, state: DelayState, now: int) -> int:
+        if not state.largest:
+            return UNKNOWN
+        return min(limited_delay(time, now, self.delay, check=now, rule=self.rule) for time in state.largest.values())
+
+
+def aggregate(
+    reports: Mapping[Hashable, int | None], partition: Hashable, watermark: int
+) -> dict[Hashable, int | None]:
+    """The reports of the partitions after one more; that of a partition does not fall."""
+    before = reports[partition]
+    return {**reports, partition: watermark if before is None else max(before, watermark)}
+
+
+def aggregated(reports: Mapping[Hashable, int | None]) -> int | None:
+    """The least of all reports; None until every partition has reported."""
+    known = [report for report in reports.values() if report is not None]
+    return min(known) if len(known) == len(reports) else None

@@ -1,0 +1,309 @@
+"""Flink's watermarks: splits and channels that fall idle, and how a task combines them.
+
+Watermarks are Flink's own here, inclusive: W says that nothing with a time of at most W follows. A source emits them
+at probes only, which come every `pipeline.auto-watermark-interval`.
+
+Source: `WatermarksWithIdleness`, `WatermarkOutputMultiplexer`, `StatusWatermarkValve` and `SourceCoordinator` of Flink
+2.3.0. A rule named `flink_...` keeps the error of that version or issue; `fixed` has none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
+
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    Record,
+    Status,
+    Strategy,
+    Tick,
+    minus,
+    require_not_negative,
+    require_positive,
+)
+
+IDLE: Final = "IDLE"
+ACTIVE: Final = "ACTIVE"
+Emitted = list[int | str]
+"""What goes downstream, in order: watermarks, `IDLE` and `ACTIVE`."""
+
+MultiplexerRule = Literal["fixed", "flink_2_3_0", "flink_38454"]
+"""`flink_2_3_0`: who resumes below the output stays idle downstream (FLINK-40504), and so does not one whose splits
+are all removed become idle (FLINK-39586). `flink_38454`: before 2.2 the largest watermark is not flushed, either."""
+ValveRule = Literal["fixed", "flush", "flink_2_3_0"]
+"""`flink_2_3_0`: FLINK-40475, no minimum is taken when a channel resumes, and the flush is left out if the last channel
+to fall idle is not at the output. `flush` mends the second half only."""
+
+
+class Partial(NamedTuple):
+    """One split or channel: its watermark; an aligned channel has caught up with the output."""
+
+    watermark: int = UNKNOWN
+    idle: bool = False
+    aligned: bool = True
+
+
+class Combined(NamedTuple):
+    """The inputs of a task by name, the last watermark that it has emitted, and whether it has said that it is idle.
+
+    A state belongs to one run: the steps below write to `inputs`.
+    """
+
+    inputs: dict[Hashable, Partial]
+    out: int = UNKNOWN
+    idle: bool = False
+
+
+def combined(inputs: Iterable[Hashable] = ()) -> Combined:
+    """The state before anything arrived."""
+    return Combined({name: Partial() for name in inputs})
+
+
+class Timer(NamedTuple):
+    """Whether a split was active since the last probe, and when its quiet time began."""
+
+    active: bool = False
+    since: int | None = None
+
+
+def probe(timer: Timer, now: int, timeout: int) -> tuple[Timer, bool]:
+    """The timer after a probe, and whether the split is idle: for more than `timeout` since the first quiet probe.
+
+    >>> timer, idle = Timer(active=True), False
+    >>> for now in (5, 10, 15, 20, 25):
+    ...     timer, idle = probe(timer, now, 10)
+    ...     print(now, idle)
+    5 False
+    10 False
+    15 False
+    20 False
+    25 True
+    """
+    if timer.active:
+        return Timer(), False
+    if timer.since is None:
+        return Timer(since=now), False
+    return timer, now - timer.since > timeout
+
+
+def combine(state: Combined, rule: MultiplexerRule = "fixed") -> tuple[Combined, Emitted]:
+    """The watermark of a source over its splits: the least of those that are not idle, the largest if all are."""
+    splits = state.inputs.values()
+    active = [split.watermark for split in splits if not split.idle]
+    if splits:
+        idle = not active
+        best = min(active) if active else UNKNOWN if rule == "flink_38454" else max(s.watermark for s in splits)
+    else:
+        idle, best = (state.out > UNKNOWN if rule == "fixed" else state.idle), UNKNOWN
+    rises = best > state.out
+    emitted: Emitted = []
+    said_idle = state.idle
+    if said_idle and (rises or (rule == "fixed" and not idle)):
+        emitted, said_idle = [ACTIVE], False
+    if rises:
+        emitted.append(best)
+    if idle and not said_idle:
+        emitted.append(IDLE)
+    return Combined(state.inputs, max(best, state.out), said_idle or idle), emitted
+
+
+def split_watermark(
+    state: Combined, split: Hashable, watermark: int, rule: MultiplexerRule = "fixed", *, immediate: bool = False
+) -> tuple[Combined, Emitted]:
+    """A watermark of a split, which makes it active; a deferred one waits for the next `combine`."""
+    before = state.inputs[split].watermark
+    state.inputs[split] = Partial(max(before, watermark))
+    if immediate and (before < watermark > state.out or (rule == "fixed" and state.idle)):
+        return combine(state, rule)
+    return state, []
+
+
+def split_status(
+    state: Combined, split: Hashable, idle: bool, rule: MultiplexerRule = "fixed", *, immediate: bool = False
+) -> tuple[Combined, Emitted]:
+    """A split is idle, or active again."""
+    state.inputs[split] = Partial(state.inputs[split].watermark, idle)
+    return combine(state, rule) if immediate else (state, [])
+
+
+def channel_watermark(state: Combined, channel: Hashable, watermark: int) -> tuple[Combined, Emitted]:
+    """A watermark arrives at the valve, which ignores those of idle channels and those that do not rise."""
+    of = state.inputs[channel]
+    if state.idle or of.idle or watermark <= of.watermark:
+        return state, []
+    state.inputs[channel] = Partial(watermark, False, of.aligned or watermark >= state.out)
+    return _least(state)
+
+
+def channel_status(
+    state: Combined, channel: Hashable, idle: bool, rule: ValveRule = "fixed"
+) -> tuple[Combined, Emitted]:
+    """A channel of the valve falls idle or resumes.
+
+    The output is the least watermark of the aligned channels. An idle one is not aligned; one that resumes is as soon
+    as it is not below the output.
+    """
+    watermark, was_idle, _ = state.inputs[channel]
+    if idle == was_idle:
+        return state, []
+    if not idle:
+        state.inputs[channel] = Partial(watermark, False, watermark >= state.out)
+        emitted: Emitted = [ACTIVE] if state.idle else []
+        state = Combined(state.inputs, state.out, False)
+        if rule == "fixed":
+            state, risen = _least(state)
+            emitted += risen
+        return state, emitted
+    state.inputs[channel] = Partial(watermark, True, False)
+    if not all(other.idle for other in state.inputs.values()):
+        return _least(state) if watermark == state.out else (state, [])
+    emitted = []
+    if rule != "flink_2_3_0" or watermark == state.out:
+        state, emitted = _rise(state, max(other.watermark for other in state.inputs.values()))
+    return Combined(state.inputs, state.out, True), [*emitted, IDLE]
+
+
+def _least(state: Combined) -> tuple[Combined, Emitted]:
+    return _rise(state, min((of.watermark for of in state.inputs.values() if of.aligned), default=UNKNOWN))
+
+
+def _rise(state: Combined, watermark: int) -> tuple[Combined, Emitted]:
+    return (Combined(state.inputs, watermark, state.idle), [watermark]) if watermark > state.out else (state, [])
+
+
+def aligned_limit(reports: Mapping[Hashable, int], drift: int) -> int:
+    """How far the sources of an alignment group may read: the least of their latest reports plus `drift`.
+
+    A source that is idle reports `END`; one that still reports its last watermark is FLINK-32496, one without splits
+    that reports `UNKNOWN` is FLINK-32414: the others then wait for ever. The limit may fall.
+    """
+    return minus(min(reports.values(), default=UNKNOWN), -drift)
+
+
+def paused(watermark: int, limit: int) -> bool:
+    """Whether a source, or one of several splits, waits: its watermark is above the limit."""
+    return watermark > limit
+
+
+@dataclass(slots=True)
+class FlinkState:
+    """What a job has seen: the largest time of each writer, who sent since the last probe, when quiet times began.
+
+    It is written in place: `met` and `step` both run the probes that are due.
+    """
+
+    combined: Combined
+    maxima: dict[str, int] = field(default_factory=dict)
+    fresh: set[str] = field(default_factory=set)
+    since: dict[str, int] = field(default_factory=dict)
+    probed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flink(Strategy[FlinkState]):
+    """The least of the watermarks of the writers, each its largest time less `bound`; idle ones are left out.
+
+    `inputs`: the writers are the splits of one source, or tasks whose channels meet in a valve. Watermarks move at
+    probes, every `interval_ms` of the wall clock; a writer without a record for more than `idle_ms` is idle from the
+    probe that notices it (None: never). `writers` are there from the beginning, others from their first record. Native
+    is the inclusive watermark, X - 1. Source: Flink 2.3.0; rules as of `combine` and `channel_status`. The clock of
+    idleness does not stop while a source is paused or blocked.
+    """
+
+    bound: int
+    idle_ms: int | None = None
+    interval_ms: int = 200
+    inputs: Literal["splits", "channels"] = "splits"
+    writers: tuple[str, ...] = ()
+    rule: Literal["fixed", "flink_2_3_0"] = "fixed"
+
+    def __post_init__(self) -> None:
+        require_not_negative(bound=self.bound)
+        require_positive(idle_ms=self.idle_ms, interval_ms=self.interval_ms)
+
+    def start(self) -> FlinkState:
+        return FlinkState(combined(self.writers))
+
+    def met(self, state: FlinkState, x: int, record: Record) -> int:
+        self._probe_until(state, record.arrival_ms)
+        return minus(state.combined.out, -1)
+
+    def step(self, state: FlinkState, given: Input) -> tuple[FlinkState, int, int]:
+        if isinstance(given, Record):
+            self._probe_until(state, given.arrival_ms)
+            writer = given.writer
+            if given.event_time > state.maxima.get(writer, UNKNOWN):
+                state.maxima[writer] = given.event_time
+            state.fresh.add(writer)
+            self._join(state, writer)
+        elif isinstance(given, Tick):
+            self._probe_until(state, given.now_ms)
+        elif isinstance(given, Status):
+            self._probe_until(state, given.now_ms)
+            self._join(state, given.writer)
+            if self.inputs == "channels":
+                state.combined, _ = channel_status(state.combined, given.writer, given.idle, self.rule)
+            else:
+                state.combined, _ = split_status(state.combined, given.writer, given.idle, self.rule, immediate=True)
+        elif isinstance(given, EndOfInput):
+            state.combined = state.combined._replace(out=END)
+        return state, minus(state.combined.out, -1), state.combined.out
+
+    def _join(self, state: FlinkState, writer: str) -> None:
+        if writer not in state.combined.inputs:
+            state.combined.inputs[writer] = Partial(aligned=state.combined.out == UNKNOWN)
+
+    def _probe_until(self, state: FlinkState, now: int) -> None:
+        """Runs all probes that are due at `now`, only those in which something can change."""
+        last = now // self.interval_ms
+        if state.probed is None:
+            state.probed = last
+        if last <= state.probed:
+            return
+        first = state.probed + 1
+        due = {first: [(writer, False) for writer in state.fresh]} if state.fresh else {}
+        if self.idle_ms is not None:
+            for writer, number in self._idle_at(state, first, last):
+                due.setdefault(number, []).append((writer, True))
+        state.fresh.clear()
+        state.probed = last
+        for number in sorted(due):
+            for writer, idle in sorted(due[number]):
+                self._emit(state, writer, idle)
+            if self.inputs == "splits":
+                state.combined, _ = combine(state.combined, self.rule)
+
+    def _idle_at(self, state: FlinkState, first: int, last: int) -> Iterable[tuple[str, int]]:
+        """The writers that fall idle at a probe from `first` to `last`, and its number; notes quiet times."""
+        every, timeout = self.interval_ms, self.idle_ms or 0
+        for name, partial in state.combined.inputs.items():
+            writer = str(name)
+            fresh = writer in state.fresh
+            if fresh:
+                state.since.pop(writer, None)
+            since = state.since.setdefault(writer, (first + fresh) * every)
+            number = (since + timeout) // every + 1
+            if number <= last and (fresh or not partial.idle):
+                yield writer, max(number, first)
+            if since > last * every:
+                del state.since[writer]
+
+    def _emit(self, state: FlinkState, writer: str, idle: bool) -> None:
+        """What the generator of a writer says at a probe, and what its task makes of it."""
+        task, rule = state.combined, self.rule
+        watermark = minus(state.maxima.get(writer, UNKNOWN), self.bound + 1)
+        if self.inputs == "splits":
+            change = split_status(task, writer, True) if idle else split_watermark(task, writer, watermark)
+        elif idle:
+            change = channel_status(task, writer, True, rule)
+        else:
+            before = task.inputs[writer]
+            if before.idle and (rule == "fixed" or watermark > before.watermark):
+                task, _ = channel_status(task, writer, False, rule)
+            change = channel_watermark(task, writer, watermark)
+        state.combined = change[0]
