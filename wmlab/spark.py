@@ -11,16 +11,20 @@ from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, with_slack
 from wmlab.streams.bounds.recorded import with_incidents
+from wmlab.streams.bounds.replay import replay
+from wmlab.streams.model.replay import Configuration
 from wmlab.streams.tables import TABLES
 
 __all__ = [
     "SCHEMAS",
+    "Configuration",
     "dataframe",
     "group_perfect_watermark",
     "group_time_bounds",
     "log_path",
     "perfect_watermark",
     "read_log",
+    "replay",
     "spark_session",
     "stragglers",
     "time_bounds",

@@ -36,7 +36,7 @@ def test_in_a_notebook_it_is_shown_where_input_can_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, shell: Any, interactive: bool
 ) -> None:
     monkeypatch.setattr(recording, "get_ipython", lambda: shell)
-    assert recording._is_interactive() is interactive
+    assert recording.is_interactive() is interactive
 
 
 @pytest.mark.parametrize(

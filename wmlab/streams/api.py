@@ -6,6 +6,7 @@ from wmlab.core.values import value
 from wmlab.streams.panel import panel
 from wmlab.streams.recording import record
 from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.sweep import sweep
 
 
 @value
@@ -14,3 +15,4 @@ class Scenario(StreamScenario):
 
     record = record
     panel = panel
+    sweep = sweep

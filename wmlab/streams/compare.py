@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,10 +18,8 @@ from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped
 from wmlab.streams.answers.history import late_events, of_stream, the_stream
+from wmlab.streams.answers.measures import Bounds, Measures, lags
 
-Bounds = Sequence[tuple[int, int, int]]
-"""Clock, lower and upper bound by row; the last row is the end of the run."""
-Measures = dict[str, int | float | None]
 Row = tuple[str, tuple[Any, ...]]
 """A name and one value per run."""
 
@@ -144,22 +141,7 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
         "held": sum(row["outcome"] != "emitted" for row in cycles),
         "refused": sum(outcome != "success" for outcome in outcomes),
     }
-    return bounds, counts | _lags(bounds) | {"below": len(late_events(events.to_pylist(), marks))}
-
-
-def _lags(bounds: Bounds) -> Measures:
-    """Averages over time: between two rows the lower bound stands still and the clock goes on."""
-    run_ms = bounds[-1][0] - bounds[0][0] if bounds else 0
-    if not run_ms:
-        return {"mean_lag_ms": None, "worst_lag_ms": None, "mean_width_ms": None}
-    steps = [(until_ms - at_ms, at_ms, until_ms, *rest) for (at_ms, *rest), (until_ms, _, _) in pairwise(bounds)]
-    area = sum(length * ((at_ms + until_ms) / 2 - lower) for length, at_ms, until_ms, lower, _ in steps)
-    width = sum(length * (upper - lower) for length, _, _, lower, upper in steps)
-    return {
-        "mean_lag_ms": round(area / run_ms, 1),
-        "worst_lag_ms": max(until_ms - lower for _, _, until_ms, lower, _ in steps),
-        "mean_width_ms": round(width / run_ms, 1),
-    }
+    return bounds, counts | lags(bounds) | {"below": len(late_events(events.to_pylist(), marks))}
 
 
 def differences(recordings: Sequence[Recording]) -> tuple[Row, ...]:

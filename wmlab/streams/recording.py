@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Never
 
@@ -14,14 +14,14 @@ from wmlab.core import storage
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams import answers, places, simulate
-from wmlab.streams.answers.explain import Explanation
-from wmlab.streams.answers.history import recorded_rules
+from wmlab.streams.answers.explain import Explanation, scenario_span
+from wmlab.streams.answers.history import recorded_rules, the_stream
 from wmlab.streams.answers.ownership import ownership
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
 
-_PROGRESS_AFTER_S = 5
+PROGRESS_AFTER_S = 5
 
 
 class StreamRecording(Recording, kind="streams", schemas=TABLES):
@@ -52,6 +52,22 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         from wmlab.streams.bounds.recorded import time_bounds
 
         return time_bounds(self, spark or spark_session(), **options)
+
+    def replay(
+        self, spark: Any = None, configs: Mapping[str, Mapping[str, Any]] | None = None, *, stream: str | None = None
+    ) -> Any:
+        """The watermarks that one stream would have had with other rules; see `wmlab.streams.bounds.replay.replay`.
+
+        `configs` says by label what differs from the recorded rules, in the fields of `wm.spark.Configuration`, for
+        example {"10 s": {"timeout_ms": 10_000}}; by default nothing does. A log of the outside world has the default
+        rules. Without `spark` by the Spark session of the process, which is started if there is none.
+        """
+        from wmlab.core.spark.session import spark_session
+        from wmlab.streams.bounds.recorded import replay
+
+        span_ms, name = scenario_span(self), the_stream(self, stream)
+        until_ms = None if span_ms is None else span_ms[1]
+        return replay(self, spark or spark_session(), configs or {"as recorded": {}}, stream=name, until_ms=until_ms)
 
     def check(self, spark: Any = None) -> Any:
         """One verdict per invariant, I1 to I9; see `wmlab.streams.checks.checks.check`.
@@ -85,14 +101,14 @@ def record(
     if callable(progress):
         tables = simulate.simulate(scenario, progress)
     else:
-        hidden, told = not (progress and _is_interactive()), repr(expected)
-        with tqdm(total=100, desc=told, unit="%", delay=_PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
+        hidden, told = not (progress and is_interactive()), repr(expected)
+        with tqdm(total=100, desc=told, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
             tables = simulate.simulate(scenario, lambda percent: _advance(bar, percent))
     recording = StreamRecording.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
     return recording if path is None else recording.save(path)
 
 
-def _is_interactive() -> bool:
+def is_interactive() -> bool:
     """Whether a person looks on: at a terminal, or at a notebook whose front end could answer `input()`.
 
     Programs that execute notebooks (nbclient, nbval, papermill) send cells with `allow_stdin` false, so what they

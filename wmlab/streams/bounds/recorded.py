@@ -1,8 +1,10 @@
-"""The time bounds of a recording, with the incidents of the run beside them."""
+"""The time bounds of a recording, with the incidents of the run beside them, and its replay with other rules."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -12,6 +14,9 @@ from wmlab.core.recording import Recording
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
 from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark
+from wmlab.streams.bounds.replay import replay as replay_of
+from wmlab.streams.model.replay import Configuration
+from wmlab.streams.scenario.scenario import StreamScenario
 
 
 def time_bounds(
@@ -46,6 +51,34 @@ def time_bounds(
     bounds = bounds.withColumn("visible", F.lit(visible or "then"))
     perfect = group_perfect_watermark(positions, events, segments)
     return with_incidents(bounds.join(perfect, list(GROUP_COLUMNS)), incidents)
+
+
+def replay(
+    recording: Recording,
+    spark: SparkSession,
+    configs: Mapping[str, Mapping[str, Any]],
+    *,
+    stream: str,
+    until_ms: int | None,
+) -> DataFrame:
+    """The watermarks of one stream under the recorded rules with these fields changed, by label."""
+    scenario = recording.scenario_as(StreamScenario)
+    given: dict[str, Any] = {}
+    if scenario is not None:
+        scenario = scenario.resolved
+        part, controllers = scenario.stream_titled(stream), scenario.controllers
+        delay_ms = controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms
+        given = asdict(part.rules) | {"period_ms": controllers.period_ms, "start_delay_ms": delay_ms}
+        given["note_rule"] = part.note_rule
+    fields = asdict(Configuration())
+    if unknown := sorted({name for changes in configs.values() for name in changes} - fields.keys()):
+        raise ModelError(
+            f"A configuration has no field {unknown[0]!r}.", remedy=f"Give some of {', '.join(sorted(fields))}."
+        )
+    names = ("writer_marks", "segments", "writer_shutdowns")
+    marks, segments, shutdowns = (recording.spark(spark, name).where(F.col("stream") == stream) for name in names)
+    made = {label: Configuration(**{**given, **changes}) for label, changes in configs.items()}
+    return replay_of(marks, segments, made, shutdowns=shutdowns, until_ms=until_ms)
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:

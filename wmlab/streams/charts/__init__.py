@@ -14,6 +14,7 @@ from wmlab.streams.charts.holders import holder_costs
 from wmlab.streams.charts.key_space import key_space
 from wmlab.streams.charts.lag import lag, lag_distribution
 from wmlab.streams.charts.messages import message_diagram
+from wmlab.streams.charts.trade_off import replay, sweep
 from wmlab.streams.charts.writer_marks import writer_marks
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "lag_distribution",
     "lineage",
     "message_diagram",
+    "replay",
+    "sweep",
     "template",
     "time_axis",
     "time_bounds",

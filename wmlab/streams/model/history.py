@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import groupby
 from types import MappingProxyType
 from typing import Literal
 
@@ -132,6 +133,20 @@ class StreamHistory:
         """
         ranges = even_ranges(segments, arithmetic=arithmetic) if isinstance(segments, int) else tuple(segments)
         return cls((Epoch(0, "create", _numbered(ranges, first_number, 0)),))
+
+    @classmethod
+    def of(cls, segments: Iterable[Segment]) -> StreamHistory:
+        """The history in which these segments came to be: the new ones of an epoch replace those over the same keys.
+
+        Which epochs were rolled is not known from segments. Raises `ModelError` as the constructor.
+        """
+        epochs: list[Epoch] = []
+        for number, created in groupby(sorted(segments, key=lambda segment: segment.id), key=lambda s: s.epoch):
+            new = tuple(created)
+            before = epochs[-1].segments if epochs else ()
+            kept = tuple(old for old in before if not any(old.keys.overlaps(segment.keys) for segment in new))
+            epochs.append(Epoch(number, "scale" if epochs else "create", kept + new))
+        return cls(tuple(epochs))
 
     def append(self, epoch: Epoch) -> StreamHistory:
         """The history with one more epoch. Raises `ModelError` as the constructor."""

@@ -1,0 +1,86 @@
+"""The charts of a trade-off have a dot for every run and say which value is safe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import wmlab as wm
+from wmlab.core.charts.scene import Dots, Path
+from wmlab.core.errors import ChartError
+
+
+def runs(**changes: list[Any]) -> pd.DataFrame:
+    columns = {
+        "timeout_ms": [4_000, 1_000, 1_000, 4_000, 1_000, 500],
+        "lag_ms": [3_000.0, 900.0, 1_100.0, 3_400.0, 1_000.0, None],
+        "late_share": [0.0, 0.02, 0.0, 0.0, 0.01, None],
+    }
+    return pd.DataFrame(columns | changes)
+
+
+def test_a_sweep_is_a_dot_for_every_run_and_a_line_through_the_medians() -> None:
+    chart = wm.chart.sweep(runs(), by="timeout_ms")
+    lag, late = chart.scene.panels
+    (line, dots) = lag.layers
+    assert isinstance(line, Path)
+    assert isinstance(dots, Dots)
+    assert (line.xs, line.ys) == ([0, 1], [1_000, 3_200])
+    assert sorted(zip(dots.xs, dots.ys, strict=True)) == [(0, 900), (0, 1_000), (0, 1_100), (1, 3_000), (1, 3_400)]
+    assert [round(share, 6) for share in late.layers[0].ys] == [1.0, 0.0]
+    assert chart.sentence == (
+        "From a timeout of 1 s to 4 s the mean lag of the median run goes from 1.0 s to 3.2 s, and its late events "
+        "from 1 % to none; no run at 4 s had a late event."
+    )
+    assert "1 of 6 runs have no lag and are left out." in chart.scene.subtitle
+    assert [tick.label for tick in chart.scene.across.ticks(6)] == ["1 s", "4 s"]
+
+
+def test_a_sweep_without_a_bound_is_refused() -> None:
+    with pytest.raises(ChartError, match="No run of the sweep has a lower bound"):
+        wm.chart.sweep(runs(lag_ms=[None] * 6), by="timeout_ms")
+    with pytest.raises(ChartError, match="no column 'period_ms'"):
+        wm.chart.sweep(runs(), by="period_ms")
+
+
+def recording() -> Any:
+    tables = {
+        "events": [
+            {"stream": "s", "segment_id": 0, "offset": at, "event_time": at - 100, "append_ms": at, "writer": "w"}
+            for at in (1_000, 2_000, 3_000, 4_000)
+        ]
+    }
+    return wm.trace.Recording.from_tables(tables, name="log")
+
+
+def marks(config: str, *bounds: tuple[int, int]) -> list[dict[str, Any]]:
+    return [
+        {"stream": "s", "config": config, "seq": seq, "lower": lower, "upper": lower, "emitted_ms": at_ms}
+        for seq, (at_ms, lower) in enumerate(bounds)
+    ]
+
+
+def test_a_replay_names_the_configuration_with_the_least_lag_and_no_late_event() -> None:
+    table = pd.DataFrame(
+        marks("slow", (1_500, 500), (3_500, 1_500))
+        + marks("good", (1_500, 900), (2_500, 1_900), (3_500, 2_900))
+        + marks("hasty", (1_500, 1_450), (2_500, 2_950), (3_500, 3_400))
+    )
+    chart = wm.chart.replay(table, recording())
+    assert chart.data["config"] == ["hasty", "good", "slow"]
+    assert chart.data["late_share"] == [0.25, 0.0, 0.0]
+    assert chart.sentence == (
+        "With good no event would have been late, at a mean lag of 1.1 s; "
+        "with hasty the lag would be 310 ms and 25 % of them late."
+    )
+    with pytest.raises(ChartError, match="No configuration gave a watermark"):
+        wm.chart.replay(table[:0], recording())
+
+
+def test_a_replay_in_which_all_are_late_names_the_fewest() -> None:
+    table = pd.DataFrame(marks("a", (1_500, 5_000)) + marks("b", (3_500, 5_000)))
+    assert wm.chart.replay(table, recording()).sentence == (
+        "Events would have been late with all; fewest, 25 %, with b."
+    )

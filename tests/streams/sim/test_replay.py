@@ -1,0 +1,131 @@
+"""A replay of what the store received gives the watermarks of the simulator, whatever the configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.streams.sim.worlds import noted, run
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.position import Position
+from wmlab.streams.model.replay import Configuration, Received, replay
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
+from wmlab.streams.sim.world import World
+
+JUDGED = ("success", "invalid time", "invalid position")
+
+
+def received(world: World) -> list[Received]:
+    """What the store judged, in the order in which it did."""
+    rows = world.journal.rows
+    notes = [
+        Received(row["received_ms"], row["writer"], row["time"], Position(row["position"]))
+        for row in rows.get("writer_marks", ())
+        if row["outcome"] in JUDGED
+    ]
+    leaves = [
+        Received(row["received_ms"], row["writer"], None, Position())
+        for row in rows.get("writer_shutdowns", ())
+        if row["outcome"] == "ok"
+    ]
+    return sorted(notes + leaves, key=lambda entry: entry.received_ms)
+
+
+def configuration(world: World, **changes: Any) -> Configuration:
+    part, controllers, rules = world.stream().part, world.scenario.controllers, world.stream().rules
+    given = {name: getattr(rules, name) for name in rules.__dataclass_fields__}
+    delay_ms = controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms
+    given |= {"period_ms": controllers.period_ms, "start_delay_ms": delay_ms, "note_rule": part.note_rule}
+    return Configuration(**(given | changes))
+
+
+def replayed(world: World, notes: list[Received] | None = None, **changes: Any) -> list[tuple[Any, ...]]:
+    found = replay(
+        received(world) if notes is None else notes,
+        StreamHistory.of(world.history.segments.values()),
+        configuration(world, **changes),
+        created_ms=world.start_ms,
+        until_ms=world.end_ms,
+    )
+    return [(at_ms, w.lower, w.upper, dict(w.cut), dict(w.writers)) for at_ms, w in found]
+
+
+def simulated(world: World) -> list[tuple[Any, ...]]:
+    rows = world.journal.rows.get("watermarks", ())
+    return [tuple(row[name] for name in ("emitted_ms", "lower", "upper", "cut", "writers")) for row in rows]
+
+
+PLANS = st.fixed_dictionaries(
+    {
+        "rules": st.sampled_from(["sound", "implementation", "design"]),
+        "stream": st.builds(
+            Stream,
+            segments=st.integers(1, 3),
+            timestamp_aggregation_timeout_ms=st.sampled_from([0, 300, 1_500, 60_000]),
+            start_delay_ms=st.sampled_from([None, 0, 700]),
+            cut_algorithm=st.sampled_from([None, "pravega", "document"]),
+        ),
+        "controllers": st.builds(
+            Controllers,
+            double_work_entry=st.just(False),
+            distribution=st.just("even"),
+            period_ms=st.sampled_from([200, 500, 1_300]),
+        ),
+        "writers": st.tuples(
+            st.builds(
+                EventWriter, st.just("a"), rate_per_s=st.just(20), note_every_ms=st.sampled_from([100, 900, None])
+            ),
+            st.builds(
+                EventWriter,
+                st.just("b"),
+                rate_per_s=st.just(20),
+                delay_mean_ms=st.just(300.0),
+                processes=st.integers(1, 2),
+            ),
+            st.builds(
+                TransactionalWriter,
+                st.just("t"),
+                rate_per_s=st.sampled_from([0, 20]),
+                every_ms=st.just(700),
+                commit_latency_ms=st.just(150),
+            ),
+        ),
+        "script": st.lists(
+            st.one_of(
+                st.builds(
+                    noted,
+                    st.integers(0, 5_000),
+                    st.sampled_from("ab"),
+                    st.integers(-500, 6_000),
+                    st.sampled_from([{}, {"0@0": 0}, {"0@0": 3_000}]),
+                ),
+                st.builds(
+                    script.CrashWriter,
+                    at_ms=st.integers(0, 5_000),
+                    writer=st.sampled_from("ab"),
+                    restart_after_ms=st.sampled_from([None, 1_500]),
+                ),
+                st.builds(script.ShutDownWriter, at_ms=st.integers(0, 5_000), writer=st.sampled_from("ab")),
+                st.builds(script.MarkIdle, at_ms=st.integers(0, 5_000), writer=st.sampled_from("ab")),
+                st.builds(
+                    script.SilenceWriter,
+                    at_ms=st.integers(0, 5_000),
+                    writer=st.sampled_from("ab"),
+                    for_ms=st.sampled_from([500, 3_000]),
+                ),
+            ),
+            max_size=6,
+        ).map(lambda drawn: (script.Scale(at_ms=3_000, seal=["0@0"]), *drawn)),
+        "seed": st.integers(0, 99),
+    }
+)
+
+
+@settings(max_examples=60)
+@given(PLANS)
+def test_the_watermarks_of_a_run_are_those_of_its_replay(plan: dict[str, Any]) -> None:
+    world = run(readers=None, duration_ms=6_000, **plan)
+    assert replayed(world) == simulated(world)

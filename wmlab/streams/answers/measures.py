@@ -1,0 +1,49 @@
+"""What one run came to, in numbers: how far the bounds were behind the clock, from each other and from the perfect one.
+
+All are averages over time: between two rows a bound stands still and the clock goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+Bounds = Sequence[tuple[int, int, int]]
+"""Clock, lower and upper bound by row; the last row is the end of the run."""
+Measures = dict[str, int | float | None]
+
+
+def lags(bounds: Bounds) -> Measures:
+    """The mean and the worst lag of the lower bound behind the clock, and the mean of upper minus lower, in ms."""
+    run_ms = bounds[-1][0] - bounds[0][0] if bounds else 0
+    if not run_ms:
+        return {"mean_lag_ms": None, "worst_lag_ms": None, "mean_width_ms": None}
+    steps = [(until_ms - at_ms, at_ms, until_ms, *rest) for (at_ms, *rest), (until_ms, _, _) in pairwise(bounds)]
+    area = sum(length * ((at_ms + until_ms) / 2 - lower) for length, at_ms, until_ms, lower, _ in steps)
+    width = sum(length * (upper - lower) for length, _, _, lower, upper in steps)
+    return {
+        "mean_lag_ms": round(area / run_ms, 1),
+        "worst_lag_ms": max(until_ms - lower for _, _, until_ms, lower, _ in steps),
+        "mean_width_ms": round(width / run_ms, 1),
+    }
+
+
+def slack_ms(bounds: Bounds, events: pa.Table) -> float | None:
+    """By how much the lower bound was below the perfect watermark on average, from its first row to the last event.
+
+    The perfect watermark of a stream is the smallest time of the events that are still to be appended. Negative where
+    events came below the bound. `events` has append_ms (ascending) and event_time; None without rows of both.
+    """
+    append_ms, event_time = (np.asarray(events[name], np.int64) for name in ("append_ms", "event_time"))
+    at_ms = np.array([at for at, _, _ in bounds[:-1]], np.int64)
+    if not len(at_ms) or not len(append_ms) or append_ms[-1] <= at_ms[0]:
+        return None
+    perfect = np.minimum.accumulate(event_time[::-1])[::-1]
+    moments = np.union1d(append_ms[append_ms > at_ms[0]], at_ms[at_ms < append_ms[-1]])
+    lower = np.array([lower for _, lower, _ in bounds[:-1]], np.int64)
+    held = lower[np.searchsorted(at_ms, moments[:-1], side="right") - 1]
+    ahead = perfect[np.searchsorted(append_ms, moments[:-1], side="right")] - held
+    return round(float(np.average(ahead, weights=np.diff(moments))), 1)

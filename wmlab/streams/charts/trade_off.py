@@ -1,0 +1,158 @@
+"""Charts of a trade-off: the lag of the lower bound against late events, by values of a field or by configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from statistics import median
+from typing import Any, Final
+
+from wmlab.core.charts.axis import Numbers, Tick, time_axis
+from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.rows import columns, one_stream, plain_columns, stream_rows
+from wmlab.core.charts.scene import Dots, Panel, Path, Scene
+from wmlab.core.errors import ChartError
+from wmlab.core.recording import Recording
+from wmlab.core.words import grouped, rounded, span
+from wmlab.streams.answers.history import late_events
+from wmlab.streams.answers.measures import lags
+
+Run = tuple[Any, int, float]
+"""A value or configuration, the mean lag of the lower bound in ms, and the late events, a share of all."""
+
+_REPLAYED: Final = ("stream", "config", "seq", "lower", "upper", "emitted_ms")
+
+
+def sweep(table: Any, *, by: str, title: str | None = None) -> Chart:
+    """Draw the mean lag and the share of late events of every run of a sweep over the values of one field, `by`.
+
+    `table` is the answer of `scenario.sweep` or a DataFrame with its columns `by`, lag_ms and late_share; runs that
+    failed or had no bound are left out. Raises `ChartError` for a missing column, or when no run is left.
+    """
+    found = plain_columns(
+        table, (by, "lag_ms", "late_share"), chart="A chart of a sweep", example="scenario.sweep(...)"
+    )
+    rows = [row for row in zip(*found.values(), strict=True) if None not in row]
+    if not rows:
+        raise ChartError("No run of the sweep has a lower bound.", remedy="See its column 'error', or record one run.")
+    runs = sorted(((value, round(lag), share) for value, lag, share in rows), key=lambda run: run[0])
+    labels = [_label(by, value) for value in dict.fromkeys(value for value, _, _ in runs)]
+    lag, late = _medians(runs)
+    clean = [
+        label
+        for label, (_, same) in zip(labels, groupby(runs, key=lambda run: run[0]), strict=True)
+        if not any(share for _, _, share in same)
+    ]
+    without = f"no run at {clean[0]} had a late event" if clean else "at every value some run had late events"
+    first, last = ((rounded(round(lag[end])), _percent(late[end])) for end in (0, -1))
+    sentence = (
+        f"From a {_words(by)} of {labels[0]} to {labels[-1]} the mean lag of the median run goes from {first[0]} to "
+        f"{last[0]}, and its late events from {first[1]} to {last[1]}; {without}."
+    )
+    question = title or f"How does the {_words(by)} trade lag against late events?"
+    dropped = len(found[by]) - len(rows)
+    note = f" {grouped(dropped)} of {grouped(len(found[by]))} runs have no lag and are left out." if dropped else ""
+    return _chart(question, sentence, note, by, labels, runs)
+
+
+def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -> Chart:
+    """Draw for every configuration of a replay the mean lag of the lower bound and the events that it made late.
+
+    `watermarks` is the answer of `recording.replay` or a DataFrame with its columns, of one stream; an event is late
+    if it was appended after a watermark with a lower bound above its time. Lags are averages until the last event.
+    The configurations are in order of their lag. Raises `ChartError` for a missing column, no watermark, or no events.
+    """
+    found = plain_columns(watermarks, _REPLAYED, chart="A chart of a replay", example="recording.replay(...)")
+    rows = [dict(zip(_REPLAYED, row, strict=True)) for row in zip(*found.values(), strict=True)]
+    if not rows:
+        raise ChartError("No configuration gave a watermark.", remedy="Ask recording.explain() what held them back.")
+    name = one_stream(recording, rows[0]["stream"], "events")
+    events = stream_rows(recording, "events", name, ("append_ms", "event_time"), by="append_ms")
+    runs: list[Run] = []
+    rows.sort(key=lambda row: (row["config"], row["seq"]))
+    for config, marks in groupby(rows, key=lambda row: str(row["config"])):
+        log = list(marks)
+        bounds = [(row["emitted_ms"], row["lower"], row["upper"]) for row in log]
+        end_ms = max(events[-1]["append_ms"], bounds[-1][0] + 1)
+        lag_ms = lags([*bounds, (end_ms, *bounds[-1][1:])])["mean_lag_ms"] or 0
+        runs.append((config, round(lag_ms), len(late_events(events, log)) / len(events)))
+    runs.sort(key=lambda run: (run[1], run[0]))
+    safe = [run for run in runs if not run[2]]
+    if safe:
+        answer = f"With {safe[0][0]} no event would have been late, at a mean lag of {rounded(safe[0][1])}"
+        others = [run for run in runs if run[2]]
+        worst = (
+            f"; with {others[0][0]} the lag would be {rounded(others[0][1])} and {_percent(others[0][2])} of them late"
+        )
+        sentence = f"{answer}{worst if others else ', the least of all'}."
+    else:
+        least = min(runs, key=lambda run: run[2])
+        sentence = f"Events would have been late with all; fewest, {_percent(least[2])}, with {least[0]}."
+    question = title or f"Which configuration would {name} have needed?"
+    return _chart(question, sentence, "", "config", [config for config, _, _ in runs], runs)
+
+
+def _chart(question: str, sentence: str, note: str, by: str, labels: Sequence[str], runs: Sequence[Run]) -> Chart:
+    """Two panels over the values side by side: a dot a run, and a line through the medians."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(value for value, _, _ in runs))}
+    at = [places[value] for value, _, _ in runs]
+    lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
+    several = len(runs) > len(places)
+    what = "median of the runs" if several else "a configuration"
+    panels = [
+        Panel(up=up, layers=_layers(what, at, values, middle, role, labels, words), height=200.0)
+        for up, values, middle, role, words in (
+            (time_axis("mean lag", [0, *lag], pad_percent=5), lag, _medians(runs)[0], "lower", rounded),
+            (
+                Numbers("late events (%)", 0, max(1.0, 1.05 * max(late))),
+                late,
+                [100 * share for share in _medians(runs)[1]],
+                "upper",
+                lambda percent: _percent(percent / 100),
+            ),
+        )
+    ]
+    ticks = tuple(Tick(place, label) for place, label in enumerate(labels))
+    across = Numbers(_words(by), -0.5, len(labels) - 0.5, marked=ticks)
+    scene = Scene(title=question, subtitle=sentence + note, across=across, panels=panels)
+    return Chart(sentence=sentence, data=columns(runs, by, "lag_ms", "late_share"), scene=scene)
+
+
+def _layers(
+    what: str,
+    at: Sequence[int],
+    values: Sequence[float],
+    middle: Sequence[float],
+    role: str,
+    labels: Sequence[str],
+    words: Any,
+) -> list[Path | Dots]:
+    hover = [f"{labels[place]}: {words(value)}" for place, value in zip(at, values, strict=True)]
+    line = Path(name=what, role=role, xs=list(range(len(middle))), ys=list(middle))
+    dots = Dots(name="one run", role=role, shape="circle", xs=at, ys=values, hover=hover, size=4.0, legend=False)
+    return [line, dots]
+
+
+def _medians(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
+    """The medians of both measures by value, in the order of the runs."""
+    by_value = [list(same) for _, same in groupby(runs, key=lambda run: run[0])]
+    return [median(lag for _, lag, _ in same) for same in by_value], [
+        median(s for _, _, s in same) for same in by_value
+    ]
+
+
+def _label(by: str, value: Any) -> str:
+    """A value beside its tick: of milliseconds, as seconds where that is shorter."""
+    if not (by.endswith("_ms") and isinstance(value, int)):
+        return str(value)
+    return f"{value // 1_000} s" if value and value % 1_000 == 0 else span(value)
+
+
+def _words(by: str) -> str:
+    """A field in words, without its unit, which its values have."""
+    return by.removesuffix("_ms").replace("_", " ")
+
+
+def _percent(share: float) -> str:
+    """A share in words: nothing, or a percentage of two digits."""
+    return "none" if not share else f"{100 * share:.2g} %"

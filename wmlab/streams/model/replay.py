@@ -1,0 +1,121 @@
+"""Replay: the watermarks that another configuration would have produced from the same notes.
+
+The rules are those of notes (`wmlab.streams.model.marks`) and of the cycle (`wmlab.streams.model.cycle`); here is when
+the cycles run if nothing fails: the first one a delay after the note that brought the stream into its bucket, every
+other a period after the one before, until one finds nobody and the stream leaves. With unconditional cycles the stream
+is in its bucket from its creation on. A cycle sees what was received before its millisecond, and one without a delay
+also the note that brought the stream in.
+
+Source: PDP-33, Distributing Streams Across Controller Instances and Periodic Watermark Workflow; upstream class
+`BucketService`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.model import cycle
+from wmlab.streams.model.cycle import CycleRules, CycleState
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.marks import NoteOutcome, NoteRule, WriterMark, judge_note
+from wmlab.streams.model.position import Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration(CycleRules):
+    """The rules of a cycle, and when cycles run, how notes are judged, and the ids of the writers to leave out.
+
+    `period_ms` is the time between two cycles, `start_delay_ms` that before the first one (None: one period).
+    """
+
+    period_ms: int = 10_000
+    start_delay_ms: int | None = None
+    note_rule: NoteRule = "implementation"
+    without: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        CycleRules.__post_init__(self)
+        if self.period_ms < 1 or (self.start_delay_ms or 0) < 0:
+            raise ModelError(
+                f"A period of {self.period_ms} ms with a start delay of {self.start_delay_ms} ms cannot be run.",
+                remedy="Give a period of at least 1 ms and a delay of 0 or more, or None for one period.",
+            )
+
+    @property
+    def delay_ms(self) -> int:
+        """How long after the stream has come into its bucket the first cycle runs."""
+        return self.period_ms if self.start_delay_ms is None else self.start_delay_ms
+
+
+class Received(NamedTuple):
+    """What the store received about a writer: a noted time with its position, or without a time a shutdown."""
+
+    received_ms: int
+    writer: str
+    time: int | None
+    position: Position
+
+
+def replay(
+    received: Sequence[Received], history: StreamHistory, config: Configuration, *, created_ms: int, until_ms: int
+) -> Iterator[tuple[int, Watermark]]:
+    """The watermarks of all cycles before `until_ms`, each with the clock time of its cycle.
+
+    `received` is ascending by `received_ms`; notes are judged anew, so those that were refused belong to it.
+    `history` may have later epochs: a cut depends only on those up to its newest segment.
+    """
+    marks: dict[str, WriterMark] = {}
+    noted_ms: dict[str, int] = {}
+    state, previous = CycleState(), None
+    arrived = [entry for entry in received if entry.writer not in config.without]
+    place = 0
+    due_ms = None if config.leaves_bucket else created_ms + config.delay_ms
+    seen_ms = due_ms or 0
+    while True:
+        if due_ms is None:
+            entering = next((entry for entry in arrived[place:] if entry.time is not None), None)
+            if entering is None:
+                return
+            due_ms = entering.received_ms + config.delay_ms
+            seen_ms = due_ms + (config.delay_ms == 0)
+        if due_ms >= until_ms:
+            return
+        while place < len(arrived) and arrived[place].received_ms < seen_ms:
+            _take(arrived[place], marks, noted_ms, history, config)
+            place += 1
+        observed = cycle.Observe(now_ms=due_ms, marks=marks, previous=previous, history=history, noted_ms=noted_ms)
+        state, effects = cycle.step(state, observed, config)
+        now_ms, due_ms = due_ms, due_ms + config.period_ms
+        seen_ms = due_ms
+        for effect in effects:
+            if isinstance(effect, cycle.RemoveWriter):
+                del marks[effect.writer]
+                state, _ = cycle.step(state, cycle.RemovalDone(effect.writer, removed=True), config)
+            elif isinstance(effect, cycle.Append):
+                previous = effect.watermark
+                yield now_ms, previous
+            elif isinstance(effect, cycle.LeaveBucket):
+                due_ms = None
+
+
+def _take(
+    entry: Received,
+    marks: dict[str, WriterMark],
+    noted_ms: dict[str, int],
+    history: StreamHistory,
+    config: Configuration,
+) -> None:
+    """Judge a note against the mark of its writer, or mark the writer as no longer alive."""
+    stored = marks.get(entry.writer)
+    if entry.time is None:
+        if stored is not None:
+            marks[entry.writer] = replace(stored, alive=False)
+        return
+    outcome = judge_note(stored, entry.time, entry.position, rule=config.note_rule, segments=history.segments)
+    if outcome is NoteOutcome.SUCCESS:
+        marks[entry.writer] = WriterMark(entry.time, entry.position)
+        noted_ms[entry.writer] = entry.received_ms

@@ -1,0 +1,228 @@
+"""A sweep: one scenario under a grid of its fields and seeds, each run a task on an executor, one row a run.
+
+A run is a scenario and gives the same row wherever and whenever it is run. Runs are handed out in waves; after each
+wave its rows are stored, so that a sweep that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from tqdm.auto import tqdm
+
+from wmlab.core.errors import ScenarioError
+from wmlab.core.scenario_file import dump_fragment
+from wmlab.core.values import plain
+from wmlab.core.words import listed, shown
+from wmlab.streams.answers.explain import stragglers_of
+from wmlab.streams.answers.history import of_stream, recorded_rules, the_stream
+from wmlab.streams.answers.measures import slack_ms
+from wmlab.streams.compare import run_of
+from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
+from wmlab.streams.scenario.form import FormField, fields_of, with_changes
+from wmlab.streams.scenario.scenario import StreamScenario
+
+SHORT: Final = {"timeout_ms": "timestamp_aggregation_timeout_ms"}
+"""Names of fields that are shorter than their own."""
+FIGURES: Final = pa.schema(
+    [
+        ("events", pa.int64()),
+        ("watermarks", pa.int64()),
+        ("lag_ms", pa.float64()),
+        ("worst_lag_ms", pa.int64()),
+        ("uncertainty_ms", pa.float64()),
+        ("slack_ms", pa.float64()),
+        ("late", pa.int64()),
+        ("late_share", pa.float64()),
+        ("stalls", pa.int64()),
+        ("held_by", pa.string()),
+        ("held_ms", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+"""The figures of a run, null where unknown."""
+_WAVE: Final = 32
+"""Runs between two moments at which rows are stored; enough for the cores of a machine."""
+
+
+def sweep(
+    scenario: StreamScenario,
+    spark: Any = None,
+    *,
+    seeds: Iterable[int] | None = None,
+    stream: str | None = None,
+    to: str | Path | None = None,
+    progress: bool | Callable[[int], None] = True,
+    **fields: Iterable[Any],
+) -> Any:
+    """Run the scenario once for every combination of the values of its fields and of the seeds; a row a run.
+
+    A field is named by its path, as in `**{"stream.start_delay_ms": [0, 5_000]}` or `**{"writers.w1.rate_per_s": ...}`,
+    or by its last part if no other field has it; `timeout_ms` is the timeout of the stream. The DataFrame has a column
+    for each (with _ for every dot), then seed, and of the chosen or only `stream`:
+
+    events, watermarks; lag_ms and worst_lag_ms (clock minus lower bound), uncertainty_ms (upper minus lower bound) and
+    slack_ms (perfect watermark minus lower bound), means over time; late, the events below a lower bound given before,
+    and late_share of all events; stalls, the cycles that emitted nothing; held_by, who cost the lower bound most, and
+    held_ms for how long; and error, why a run failed. What is unknown is null. Invariants are checked by Spark on a
+    recording (`recording.check()`), not here.
+
+    With `to` the rows are kept in that directory, a file a run; what is there already is not run again, unless it had
+    failed. `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
+    field does not take, and `ScenarioError` for a name that means no field or several.
+    """
+    paths = {name: field_named(scenario, name) for name in fields}
+    values = {name: tuple(entries) for name, entries in fields.items()}
+    grid = [
+        (chosen, seed)
+        for chosen in itertools.product(*values.values())
+        for seed in ((scenario.seed,) if seeds is None else tuple(seeds))
+    ]
+    cases = [_case(scenario, paths.values(), chosen).replace(seed=seed) for chosen, seed in grid]
+    figures = _run_all(spark or _session(), cases, stream, None if to is None else Path(to), progress)
+    columns = {name.replace(".", "_"): [chosen[n] for chosen, _ in grid] for n, name in enumerate(paths)}
+    columns["seed"] = [seed for _, seed in grid]
+    table = pa.table({name: _column(entries) for name, entries in columns.items()})
+    for field in FIGURES:
+        table = table.append_column(field, [pa.array([row[field.name] for row in figures], field.type)])
+    return (spark or _session()).createDataFrame(table)
+
+
+def field_named(scenario: StreamScenario, name: str) -> FormField:
+    """The field with this path, or with this last part of it. Raises `ScenarioError` unless there is exactly one."""
+    name = SHORT.get(name, name)
+    found = {_path(scenario, field): field for field in fields_of(scenario)}
+    chosen = [path for path in found if name in (path, path.rpartition(".")[2])]
+    if name in found or len(chosen) == 1:
+        return found[name if name in found else chosen[0]]
+    last = name.rpartition(".")[2]
+    near = chosen or [path for path in found if last in path]
+    raise ScenarioError(
+        f"{shown(name)} is {'the name of several fields' if chosen else 'no field'} of the scenario {scenario.name!r}.",
+        remedy=f"name one by its path, for example {listed(near[:6])}." if near else "see its fields in a panel.",
+    )
+
+
+def _path(scenario: StreamScenario, field: FormField) -> str:
+    """A field's path in words; an entry of a list is called by its name, or by its number."""
+    names: list[str] = []
+    held: Any = scenario.resolved
+    for step in field.path:
+        held = held[step] if isinstance(step, int) else getattr(held, step)
+        names.append(str(getattr(held, "name", step)) if isinstance(step, int) else step)
+    return ".".join(names)
+
+
+def _case(scenario: StreamScenario, fields: Iterable[FormField], values: Sequence[Any]) -> StreamScenario:
+    changes = {
+        field.path: dump_fragment(plain(value), one_line=True) if field.kind == "yaml" else value
+        for field, value in zip(fields, values, strict=True)
+    }
+    return with_changes(scenario, changes) if changes else scenario
+
+
+def _column(values: Sequence[Any]) -> pa.Array:
+    """The values as a column; as text where they are no plain values of one type."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array(map(repr, values))
+
+
+def _session() -> Any:
+    from wmlab.core.spark.session import spark_session
+
+    return spark_session()
+
+
+def _run_all(
+    spark: Any,
+    cases: Sequence[StreamScenario],
+    stream: str | None,
+    to: Path | None,
+    progress: bool | Callable[[int], None],
+) -> list[dict[str, Any]]:
+    """The figures of all cases, in their order."""
+    keys = [_key(case, stream) for case in cases]
+    rows = {} if to is None else _stored(to, keys)
+    missing = [case for case in dict(zip(keys, cases, strict=True)).items() if case[0] not in rows]
+    hidden = callable(progress) or not (progress and is_interactive())
+    with tqdm(total=len(cases), desc="runs", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
+        bar.update(len(cases) - len(missing))
+        for at in range(0, len(missing), _WAVE):
+            wave = missing[at : at + _WAVE]
+            for (key, _), row in zip(wave, _wave(spark, [case for _, case in wave], stream), strict=True):
+                rows[key] = row
+                if to is not None:
+                    _store(to, key, row)
+            bar.update(len(wave))
+            if callable(progress):
+                progress(100 - 100 * (len(missing) - at - len(wave)) // len(cases))
+    return [rows[key] for key in keys]
+
+
+def _wave(spark: Any, cases: Sequence[StreamScenario], stream: str | None) -> list[dict[str, Any]]:
+    """The figures of some cases, each from a task of its own. Whatever stops the wait for them stops the tasks."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch["id"].to_pylist():
+                yield pa.record_batch({"id": [index], "row": [json.dumps(figures_of(cases[index], stream))]})
+
+    tag = f"wmlab-sweep-{_key(cases[0], stream)}"
+    spark.addTag(tag)
+    try:
+        found = spark.range(0, len(cases), 1, len(cases)).mapInArrow(run, "id long, row string").collect()
+    except BaseException:
+        spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)
+    return [json.loads(row["row"]) for row in sorted(found, key=lambda row: int(row["id"]))]
+
+
+def figures_of(scenario: StreamScenario, stream: str | None = None) -> dict[str, Any]:
+    """The figures of one run, by the names of `FIGURES`; of one that fails, only its error."""
+    row: dict[str, Any] = dict.fromkeys(FIGURES.names)
+    try:
+        recording = record(scenario, progress=False)
+        name = the_stream(recording, stream)
+        bounds, measures = run_of(recording, name)
+        stragglers = stragglers_of(recording, stream=name, rules=recorded_rules(recording, name)).stragglers
+    except Exception as error:
+        return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+    events = of_stream(recording.table("events"), name, "append_ms").sort_by("append_ms")
+    late = measures["below"] or 0
+    row |= {"lag_ms": measures["mean_lag_ms"], "uncertainty_ms": measures["mean_width_ms"], "stalls": measures["held"]}
+    row |= {key: measures[key] for key in ("events", "watermarks", "worst_lag_ms")}
+    row |= {
+        "slack_ms": slack_ms(bounds, events),
+        "late": late,
+        "late_share": late / len(events) if len(events) else None,
+    }
+    return row | {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms} if stragglers else row
+
+
+def _key(case: StreamScenario, stream: str | None) -> str:
+    """What a run is known by: all that decides on its figures."""
+    return hashlib.sha256(json.dumps([case.to_dict(), stream, FIGURES.names]).encode()).hexdigest()[:20]
+
+
+def _stored(to: Path, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The rows in the directory, without those of runs that failed."""
+    to.mkdir(parents=True, exist_ok=True)
+    rows = {key: json.loads(path.read_text("utf-8")) for key in keys if (path := to / f"{key}.json").exists()}
+    return {key: row for key, row in rows.items() if row["error"] is None}
+
+
+def _store(to: Path, key: str, row: Mapping[str, Any]) -> None:
+    """Write a row whole or not at all."""
+    half = to / f".{key}"
+    half.write_text(json.dumps(row), "utf-8")
+    half.replace(to / f"{key}.json")
