@@ -9,6 +9,7 @@ from wmlab.core.spark.schemas import dataframe, spark_schema
 from wmlab.core.spark.session import log_path, spark_session
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
+from wmlab.streams.bounds.live import FEED, feed, live, write_feed
 from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, with_slack
 from wmlab.streams.bounds.recorded import with_incidents
 from wmlab.streams.bounds.replay import replay
@@ -16,11 +17,14 @@ from wmlab.streams.model.replay import Configuration
 from wmlab.streams.tables import TABLES
 
 __all__ = [
+    "FEED",
     "SCHEMAS",
     "Configuration",
     "dataframe",
+    "feed",
     "group_perfect_watermark",
     "group_time_bounds",
+    "live",
     "log_path",
     "perfect_watermark",
     "read_log",
@@ -30,6 +34,7 @@ __all__ = [
     "time_bounds",
     "with_incidents",
     "with_slack",
+    "write_feed",
 ]
 
 SCHEMAS: Final = {name: spark_schema(schema) for name, schema in TABLES.items()}

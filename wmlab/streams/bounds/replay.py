@@ -86,16 +86,16 @@ def replay(
     require(marks, "marks", _HEARD)
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
     lots = _lots(configs)
-    heard = _heard(marks, shutdowns)
+    judged = heard(marks, shutdowns)
     created = segments.groupBy("stream").agg(F.min("created_ms").alias("created_ms"))
     bases = reduce(
         lambda found, more: found.join(more, "stream", "left"),
-        (_base(heard, created, lot[0][1]).withColumnRenamed("base", f"base_{n}") for n, lot in enumerate(lots)),
+        (_base(judged, created, lot[0][1]).withColumnRenamed("base", f"base_{n}") for n, lot in enumerate(lots)),
         created,
     )
     based = bases.select("stream", F.array(*(f"base_{n}" for n in range(len(lots)))).alias("bases"))
     by_lot = ["stream", "lot"]
-    reduced = heard.join(F.broadcast(based), "stream").mapInArrow(_reducer(lots), _REDUCED)
+    reduced = judged.join(F.broadcast(based), "stream").mapInArrow(_reducer(lots), _REDUCED)
     ranges = segments.select(
         "stream", F.explode(F.array(*map(F.lit, range(len(lots))))).alias("lot"), "segment_id", "keys", "created_ms"
     )
@@ -114,17 +114,17 @@ def _lots(configs: Mapping[str, Configuration]) -> Sequence[Lot]:
     ]
 
 
-def _heard(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
+def heard(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
     """What the store judged: marks, and shutdowns, which have no time."""
     if "outcome" in marks.columns:
         marks = marks.where(F.col("outcome").isin(_JUDGED))
-    heard = marks.select(*_HEARD)
+    notes = marks.select(*_HEARD)
     if shutdowns is None:
-        return heard
+        return notes
     require(shutdowns, "shutdowns", ["stream", "writer", "received_ms"])
     if "outcome" in shutdowns.columns:
         shutdowns = shutdowns.where("outcome in ('ok', 'unknown writer')")
-    return heard.unionByName(shutdowns.select("stream", "writer", "received_ms"), allowMissingColumns=True)
+    return notes.unionByName(shutdowns.select("stream", "writer", "received_ms"), allowMissingColumns=True)
 
 
 def _base(heard: DataFrame, created: DataFrame, config: Configuration) -> DataFrame:

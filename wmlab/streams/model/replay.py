@@ -12,8 +12,8 @@ Source: PDP-33, Distributing Streams Across Controller Instances and Periodic Wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
@@ -60,30 +60,53 @@ class Received(NamedTuple):
     position: Position
 
 
-def replay(
-    received: Sequence[Received], history: StreamHistory, config: Configuration, *, created_ms: int, until_ms: int
-) -> Iterator[tuple[int, Watermark]]:
-    """The watermarks of all cycles before `until_ms`, each with the clock time of its cycle.
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a replay has come: the marks, the leader's memory, the last watermark, and when the next cycle is due.
 
-    `received` is ascending by `received_ms`; notes are judged anew, so those that were refused belong to it.
-    `history` may have later epochs: a cut depends only on those up to its newest segment.
+    `due_ms` is None while the stream is in no bucket; the next cycle sees what was received before `seen_ms` (clock);
+    `waiting` is what no cycle has seen yet.
     """
-    marks: dict[str, WriterMark] = {}
-    noted_ms: dict[str, int] = {}
-    state, previous = CycleState(), None
-    arrived = [entry for entry in received if entry.writer not in config.without]
-    place = 0
+
+    due_ms: int | None
+    seen_ms: int
+    state: CycleState = field(default_factory=CycleState)
+    previous: Watermark | None = None
+    marks: Mapping[str, WriterMark] = field(default_factory=dict)
+    noted_ms: Mapping[str, int] = field(default_factory=dict)
+    waiting: tuple[Received, ...] = ()
+
+
+def begin(config: Configuration, created_ms: int) -> Progress:
+    """The replay of a stream created at `created_ms` (clock), before anything was received."""
     due_ms = None if config.leaves_bucket else created_ms + config.delay_ms
-    seen_ms = due_ms or 0
+    return Progress(due_ms, due_ms or 0)
+
+
+def advance(
+    progress: Progress, received: Iterable[Received], history: StreamHistory, config: Configuration, *, until_ms: int
+) -> tuple[Progress, list[tuple[int, Watermark]]]:
+    """The replay after all cycles before `until_ms`, and their watermarks, each with the clock time of its cycle.
+
+    `received` is ascending by `received_ms` and has what was received before `until_ms` and not given before. Notes
+    are judged anew, so those that were refused belong to it. `history` may have later epochs: a cut depends only on
+    those up to its newest segment.
+    """
+    marks, noted_ms = dict(progress.marks), dict(progress.noted_ms)
+    state, previous = progress.state, progress.previous
+    due_ms, seen_ms = progress.due_ms, progress.seen_ms
+    arrived = [*progress.waiting, *(entry for entry in received if entry.writer not in config.without)]
+    emitted: list[tuple[int, Watermark]] = []
+    place = 0
     while True:
         if due_ms is None:
             entering = next((entry for entry in arrived[place:] if entry.time is not None), None)
             if entering is None:
-                return
+                break
             due_ms = entering.received_ms + config.delay_ms
             seen_ms = due_ms + (config.delay_ms == 0)
         if due_ms >= until_ms:
-            return
+            break
         while place < len(arrived) and arrived[place].received_ms < seen_ms:
             _take(arrived[place], marks, noted_ms, history, config)
             place += 1
@@ -97,9 +120,17 @@ def replay(
                 state, _ = cycle.step(state, cycle.RemovalDone(effect.writer, removed=True), config)
             elif isinstance(effect, cycle.Append):
                 previous = effect.watermark
-                yield now_ms, previous
+                emitted.append((now_ms, previous))
             elif isinstance(effect, cycle.LeaveBucket):
                 due_ms = None
+    return Progress(due_ms, seen_ms, state, previous, marks, noted_ms, tuple(arrived[place:])), emitted
+
+
+def replay(
+    received: Sequence[Received], history: StreamHistory, config: Configuration, *, created_ms: int, until_ms: int
+) -> list[tuple[int, Watermark]]:
+    """The watermarks of all cycles before `until_ms`, each with the clock time of its cycle; see `advance`."""
+    return advance(begin(config, created_ms), received, history, config, until_ms=until_ms)[1]
 
 
 def _take(

@@ -1,0 +1,169 @@
+"""A live query over a feed gives, however the feed is cut into batches, the rows of the answer of the whole log."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from wmlab.core.errors import ModelError
+from wmlab.streams.api import Scenario
+from wmlab.streams.bounds.groups import group_time_bounds
+from wmlab.streams.bounds.live import FEED, Live, StreamState, feed, live, write_feed
+from wmlab.streams.model.replay import Configuration
+from wmlab.streams.recording import StreamRecording
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+
+CONFIG = Configuration(timeout_ms=3_000, period_ms=1_000)
+BOUNDS = ("version", "at_ms", "lower", "upper", "lower_seq", "upper_seq")
+COLUMNS = tuple(part.split()[0] for part in FEED.replace("<long, long>", "").split(", "))
+
+
+@pytest.fixture(scope="module")
+def recording() -> StreamRecording:
+    """A split, a writer that times out, two groups; the controllers have the rules of `CONFIG`."""
+    return Scenario(
+        "a split and a dead writer",
+        stream=Stream(segments=2, timestamp_aggregation_timeout_ms=CONFIG.timeout_ms),
+        writers=[
+            EventWriter("w1", rate_per_s=20, note_every_ms=500),
+            EventWriter("w2", rate_per_s=10, note_every_ms=700),
+        ],
+        readers=[ReaderGroup("first", readers=2), ReaderGroup("second", readers=1)],
+        controllers=Controllers(period_ms=CONFIG.period_ms),
+        script=[script.Scale(at_ms=8_000, seal=["0@0"], into=2), script.CrashWriter(at_ms=12_000, writer="w2")],
+        duration_ms=20_000,
+        seed=3,
+    ).record()
+
+
+@pytest.fixture(scope="module")
+def rows(recording: StreamRecording) -> list[Row]:
+    """The feed of the recording, made here row by row, in the order of time."""
+    made = [
+        {"kind": "segment", "at_ms": row["created_ms"], **_some(row, "stream", "segment_id", "keys")}
+        for row in recording.table("segments").to_pylist()
+    ]
+    made += [
+        {"kind": "note", "at_ms": row["received_ms"], "who": row["writer"], **_some(row, "stream", "time", "position")}
+        for row in recording.table("writer_marks").to_pylist()
+    ]
+    made += [
+        {
+            "kind": "position",
+            "who": row["group"],
+            "position": [(row["segment_id"], None if row["finished"] else row["offset"])],
+            **_some(row, "stream", "at_ms", "version"),
+        }
+        for row in recording.table("positions").to_pylist()
+    ]
+    return [Row(**{name: row.get(name) for name in COLUMNS}) for row in sorted(made, key=lambda row: row["at_ms"])]
+
+
+def _some(row: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: row[name] for name in names}
+
+
+def tables(spark: SparkSession, recording: StreamRecording, *names: str) -> list[DataFrame]:
+    return [recording.spark(spark, name) for name in names]
+
+
+def answer(rows: list[Row], ends_ms: list[int]) -> list[dict[str, Any]]:
+    """The answer of batches that end before each of `ends_ms` and of what is left; the state is stored between."""
+    state, found, start = StreamState(), [], 0
+    for end_ms in [*sorted(ends_ms), 2**63 - 1]:
+        batch = [row for row in rows[start:] if row.at_ms < end_ms]
+        start += len(batch)
+        if batch:
+            state, more = pickle.loads(pickle.dumps(state)).step(batch, CONFIG)
+            found += more
+    return found
+
+
+@settings(max_examples=20)
+@given(ends_ms=st.lists(st.integers(1, 20_000), max_size=8))
+def test_the_cut_into_batches_changes_nothing(rows: list[Row], ends_ms: list[int]) -> None:
+    assert _sorted(answer(rows, ends_ms)) == _sorted(answer(rows, []))
+
+
+def test_the_watermarks_are_those_of_the_run(recording: StreamRecording, rows: list[Row]) -> None:
+    names = {"at_ms": "emitted_ms", "lower": "lower", "upper": "upper", "lower_seq": "seq"}
+    found = [row for row in answer(rows, [7_000]) if "group" not in row]
+    wanted = recording.table("watermarks").to_pylist()
+    assert [[row[name] for name in names] for row in found] == [
+        [row[name] for name in names.values()] for row in wanted
+    ]
+    assert [(row["cut"], row["writers"]) for row in found] == [(dict(w["cut"]), dict(w["writers"])) for w in wanted]
+
+
+def test_a_row_behind_the_batch_before_is_refused(rows: list[Row]) -> None:
+    state, _ = StreamState().step([row for row in rows if row.at_ms < 5_000], CONFIG)
+    with pytest.raises(ModelError, match="comes after the batch up to"):
+        state.step(rows[:1], CONFIG)
+
+
+def test_a_feed_begins_with_segments(rows: list[Row]) -> None:
+    with pytest.raises(ModelError, match="comes before any segment"):
+        StreamState().step([row for row in rows if row.kind == "note"], CONFIG)
+
+
+def test_the_processor_gives_the_rows_of_the_state(rows: list[Row]) -> None:
+    tester = TwsTester(Live(CONFIG))
+    half = len(rows) // 2
+    while rows[half].at_ms == rows[half - 1].at_ms:
+        half += 1
+    found = [row for batch in (rows[:half], rows[half:]) for row in tester.test("stream", batch)]
+    assert _sorted([{k: v for k, v in row.asDict().items() if v is not None} for row in found]) == _sorted(
+        [{k: v for k, v in row.items() if v is not None} | {"stream": "stream"} for row in answer(rows, [])]
+    )
+
+
+def test_a_query_that_is_started_again_goes_on_to_the_answers_of_the_whole_log(
+    spark: SparkSession, recording: StreamRecording, tmp_path: Path
+) -> None:
+    kept = feed(*tables(spark, recording, "writer_marks", "segments", "writer_shutdowns", "positions"))
+    files = write_feed(kept, tmp_path / "later", every_ms=5_000)
+    (tmp_path / "feed").mkdir()
+    for part in (files[:2], files[2:]):
+        for file in part:
+            file.rename(tmp_path / "feed" / file.name)
+        _run(spark, tmp_path)
+    found = spark.read.parquet(str(tmp_path / "answer")).collect()
+    assert [
+        (row.at_ms, row.lower, row.upper, row.lower_seq)
+        for row in sorted(found, key=lambda row: row.lower_seq or 0)
+        if row.group is None
+    ] == [
+        (row["emitted_ms"], row["lower"], row["upper"], row["seq"]) for row in recording.table("watermarks").to_pylist()
+    ]
+    wanted = group_time_bounds(*tables(spark, recording, "positions", "watermarks", "segments"), visible="then")
+    assert sorted((row.group, *(row[name] for name in BOUNDS)) for row in found if row.group) == sorted(
+        (row.group, *(row[name] for name in BOUNDS)) for row in wanted.collect()
+    )
+
+
+def test_a_query_fails_at_a_row_behind(spark: SparkSession, recording: StreamRecording, tmp_path: Path) -> None:
+    kept = feed(*tables(spark, recording, "writer_marks", "segments", "writer_shutdowns", "positions"))
+    first, *_, last = write_feed(kept, tmp_path / "feed", every_ms=10_000)
+    last.rename(tmp_path / "feed" / "000000.parquet")
+    assert first.exists()
+    with pytest.raises(StreamingQueryException, match="comes before any segment"):
+        _run(spark, tmp_path)
+
+
+def _run(spark: SparkSession, folder: Path) -> None:
+    read = spark.readStream.schema(FEED).option("maxFilesPerTrigger", 1).parquet(str(folder / "feed"))
+    written = live(read, CONFIG).writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
+    written.trigger(availableNow=True).start(str(folder / "answer")).awaitTermination()
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)

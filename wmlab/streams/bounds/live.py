@@ -1,0 +1,250 @@
+"""Watermarks and time bounds while a stream is recorded: a Structured Streaming query over a feed.
+
+A feed is the log of what a store and its readers learn, one row each (`FEED`). The query runs the cycles of a
+`Configuration` on it, stream by stream, and follows every reader group, with the rules of
+`wmlab.streams.model.replay` and `wmlab.streams.model.window`. What it has given at any moment is what the answers of
+a whole recording begin with: `replay`, and `group_time_bounds` with `visible="then"`.
+
+The rows of one millisecond come in one batch, and no row comes behind a batch before it; the query fails otherwise,
+since a watermark that was given cannot be taken back. A checkpoint holds the whole state, so a query that is started
+again goes on without loss or repetition.
+
+Source: as `wmlab.streams.model.replay`; Structured Streaming Programming Guide, transformWithState.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues, ValueState
+
+from wmlab.core.errors import ModelError
+from wmlab.core.spark.schemas import require
+from wmlab.streams.bounds.replay import heard
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import Watermark
+from wmlab.streams.model.position import Position, ReaderPosition
+from wmlab.streams.model.replay import Configuration, Progress, Received, advance, begin
+from wmlab.streams.model.segment import KeyRange, Segment, split_id
+from wmlab.streams.model.window import Tracker
+
+FEED: Final = (
+    "stream string, at_ms long, kind string, who string, time long, position map<long, long>, "
+    "segment_id long, keys string, version long"
+)
+"""The rows of a feed, by `kind`; whatever is not named is null.
+
+    segment    a segment was created: segment_id, keys
+    note       the store judged a noted time: who (the writer), time, position
+    shutdown   a writer need not be waited for: who
+    position   a change of a reader group: who (the group), version, position (offsets; null: the segment has left it)
+"""
+
+_ANSWER: Final = (
+    "stream string, at_ms long, group string, version long, lower long, upper long, lower_seq long, upper_seq long, "
+    "cut map<long, long>, writers map<string, long>"
+)
+_KEYS: Final = ("segment_id", "keys")
+_NOTED: Final = ("time", "position")
+Emitted = tuple[tuple[int, Watermark], ...]
+"""Watermarks with their places in the log, from 0."""
+
+
+def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions: DataFrame) -> DataFrame:
+    """The feed of recorded tables (`writer_marks`, `segments`, `writer_shutdowns`, `positions`); columns as in `FEED`.
+
+    Calls that no store judged are left out, as in `replay`. Raises `ModelError` for a missing column.
+    """
+    require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
+    require(positions, "positions", ["stream", "group", "version", "at_ms", "segment_id", "offset", "finished"])
+    created = segments.select("stream", F.col("created_ms").alias("at_ms"), F.lit("segment").alias("kind"), *_KEYS)
+    kind = F.when(F.col("time").isNull(), "shutdown").otherwise("note")
+    noted = heard(marks, shutdowns).select(
+        "stream", F.col("received_ms").alias("at_ms"), kind.alias("kind"), F.col("writer").alias("who"), *_NOTED
+    )
+    read = positions.select(
+        "stream",
+        "at_ms",
+        F.lit("position").alias("kind"),
+        F.col("group").alias("who"),
+        F.create_map("segment_id", F.expr("if(finished, null, offset)")).alias("position"),
+        "version",
+    )
+    return created.unionByName(noted, allowMissingColumns=True).unionByName(read, allowMissingColumns=True)
+
+
+def write_feed(feed: DataFrame, path: str | Path, every_ms: int) -> list[Path]:
+    """Write a feed of the past as files in `path`, one for each `every_ms` (clock), in the order of time.
+
+    `spark.readStream.schema(wm.spark.FEED).parquet(path)` reads them in that order. Returns the files.
+    """
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = feed.withColumn("slice", F.expr(f"at_ms div {every_ms}")).toArrow().sort_by("at_ms")
+    slices = pc.unique(rows["slice"])
+    files = []
+    for number, chosen in enumerate(slices):
+        file = folder / f"{number:06}.parquet"
+        pq.write_table(rows.filter(pc.equal(rows["slice"], chosen)).drop_columns(["slice"]), file)
+        # A stream of files goes by the time of their last change.
+        os.utime(file, (number, number))
+        files.append(file)
+    return files
+
+
+def live(feed: DataFrame, config: Configuration) -> DataFrame:
+    """The watermarks of every stream of a feed, and the time bounds of its reader groups, as they come.
+
+    `feed` is a streaming DataFrame with the columns `FEED`. The result is streaming too, in append mode. A row with
+    a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its place in the log), cut,
+    writers; these are the rows of `replay`. Any other row has the bounds of a version of a group, with the columns
+    of `group_time_bounds`. The query fails at a row that comes behind a batch before it.
+    """
+    require(feed, "feed", _names(FEED))
+    return feed.groupBy("stream").transformWithState(Live(config), _ANSWER, "append", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A reader group: its position by segment, its tracker, and the watermarks that the tracker has not read."""
+
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    tracker: Tracker = field(default_factory=Tracker)
+    unread: Emitted = ()
+
+    def moved(self, changes: Iterable[Mapping[int, int | None]], segments: Mapping[int, Segment]) -> Group:
+        """The group after the changes of one version."""
+        offsets = dict(self.offsets)
+        for change in changes:
+            offsets.update(change)  # type: ignore[arg-type]  # nulls go in the next line
+        held = {segment: offset for segment, offset in offsets.items() if offset is not None}
+        tracker = self.tracker.advance(ReaderPosition(held), self.unread, segments)
+        return Group(held, tracker, self.unread[tracker.fetched - self.tracker.fetched :])
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What the query knows of one stream: its segments, the replay, the watermarks of late groups, and the groups."""
+
+    until_ms: int = -(2**63)
+    segments: tuple[Segment, ...] = ()
+    progress: Progress | None = None
+    log: Emitted = ()
+    groups: Mapping[str, Group] = field(default_factory=dict)
+
+    def step(self, rows: Iterable[Row], config: Configuration) -> tuple[StreamState, list[dict[str, Any]]]:
+        """The state after one batch of a feed, and the rows of the answer. Raises `ModelError` for a row behind."""
+        ordered = sorted(rows, key=lambda row: (row.at_ms, row.version or 0))
+        if ordered[0].at_ms < self.until_ms:
+            raise ModelError(
+                f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes after the batch up to {self.until_ms - 1} ms.",
+                remedy="Feed the rows in the order of their time, those of a millisecond in one batch.",
+            )
+        until_ms = ordered[-1].at_ms + 1
+        born = [row for row in ordered if row.kind == "segment"]
+        segments = (*self.segments, *(_segment(row) for row in born))
+        progress = self.progress or (begin(config, born[0].at_ms) if born else None)
+        if progress is None:
+            raise ModelError(
+                f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes before any segment.",
+                remedy="Begin the feed of a stream with the rows of its segments.",
+            )
+        received = [
+            Received(row.at_ms, row.who, row.time, Position(dict(row.position or ())))
+            for row in ordered
+            if row.kind in ("note", "shutdown")
+        ]
+        received.sort(key=lambda entry: (entry.received_ms, entry.time is None, entry.time))
+        progress, emitted = advance(progress, received, StreamHistory.of(segments), config, until_ms=until_ms)
+        state = replace(self, until_ms=until_ms, segments=segments, progress=progress)
+        return state._read(emitted, [row for row in ordered if row.kind == "position"])
+
+    def _read(self, emitted: list[tuple[int, Watermark]], moves: list[Row]) -> tuple[StreamState, list[dict[str, Any]]]:
+        """Follow the reader groups through the watermarks and the changes of one batch."""
+        known = {segment.id: segment for segment in self.segments}
+        groups, log, answer = dict(self.groups), self.log, []
+        coming = list(emitted)
+
+        def appended(until_ms: int) -> None:
+            nonlocal log
+            while coming and coming[0][0] <= until_ms:
+                at_ms, watermark = coming.pop(0)
+                entry = (len(log), watermark)
+                log = (*log, entry)
+                for name, group in groups.items():
+                    groups[name] = replace(group, unread=(*group.unread, entry))
+                answer.append(_watermark_row(at_ms, *entry))
+
+        for (at_ms, name, version), rows in groupby(moves, key=lambda row: (row.at_ms, row.who, row.version)):
+            appended(at_ms)
+            group = groups.get(name) or Group(unread=log)
+            groups[name] = group = group.moved((dict(row.position) for row in rows), known)
+            window = group.tracker.window
+            answer.append(
+                {
+                    "at_ms": at_ms,
+                    "group": name,
+                    "version": version,
+                    "lower": window.lower,
+                    "upper": window.upper,
+                    "lower_seq": group.tracker.lower_seq,
+                    "upper_seq": group.tracker.upper_seq,
+                }
+            )
+        appended(self.until_ms)
+        return replace(self, log=log, groups=groups), answer
+
+
+class Live(StatefulProcessor):
+    """The stateful processor of `live`: one stream a key, `StreamState` as its only value."""
+
+    def __init__(self, config: Configuration) -> None:
+        self.config = config
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the state."""
+        self.kept: ValueState = handle.getValueState("stream", "state binary")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
+        """Take one batch of a stream."""
+        kept = self.kept.get()
+        state = StreamState() if kept is None else pickle.loads(kept[0])
+        state, answer = state.step(rows, self.config)
+        self.kept.update((pickle.dumps(state),))
+        names = _names(_ANSWER)
+        for row in answer:
+            yield Row(**{name: row.get(name) for name in names} | {"stream": key[0]})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _names(schema: str) -> list[str]:
+    return [part.split()[0] for part in re.sub(r"<.*?>", "", schema).split(", ")]
+
+
+def _watermark_row(at_ms: int, seq: int, watermark: Watermark) -> dict[str, Any]:
+    return {
+        "at_ms": at_ms,
+        "lower": watermark.lower,
+        "upper": watermark.upper,
+        "lower_seq": seq,
+        "cut": dict(watermark.cut),
+        "writers": dict(watermark.writers),
+    }
+
+
+def _segment(row: Row) -> Segment:
+    number, epoch = split_id(row.segment_id)
+    return Segment(number, epoch, KeyRange.parse(row.keys))
