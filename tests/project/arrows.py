@@ -24,7 +24,7 @@ LAYERS: Final = (
     ("tables", "sim"),
     ("simulate",),
     ("bounds", "replay"),
-    ("checks", "frontier", "comparison"),
+    ("checks", "comparison", "lateness"),
     ("answers", "places", "advice"),
     ("charts",),
     ("scrubber",),

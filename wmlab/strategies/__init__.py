@@ -7,6 +7,13 @@ from typing import Final
 from wmlab.core.lazy import lazy
 
 _HOMES: Final = {
+    name: f"wmlab.strategies.{module}:{name}"
+    for module, names in {
+        "comparison": "Comparison Outcome compare",
+        "lateness": "Frontier frontier",
+    }.items()
+    for name in names.split()
+} | {
     name: f"wmlab.strategies.model.{module}:{name}"
     for module, names in {
         "adwin": "AdwinWatermark",

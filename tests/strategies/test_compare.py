@@ -1,0 +1,187 @@
+"""Strategies over one log: every measure against its definition, row by row."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import logs
+from tests.strategies.over import Clock, EachKey, trace
+from wmlab.core.errors import ModelError
+from wmlab.strategies import comparison, replay
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
+from wmlab.strategies.model.perfect import PerfectWatermark
+from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
+from wmlab.strategies.model.writers import PerWriterMinimum
+
+WINDOW = 10
+records_of = logs(times=60).filter(bool)
+any_strategy = st.sampled_from(
+    [BoundedOutOfOrderness(0), BoundedOutOfOrderness(7), PerWriterMinimum(writers=("a", "b", "c")), EachKey(), Clock()]
+)
+
+
+def stepped(strategy, records, tick_ms):
+    """For each record the X it meets and the X after it, by hand: a tick comes after the records of its moment."""
+    state, x, due, found = strategy.start(), UNKNOWN, records[0].arrival_ms, []
+    for record in records:
+        while due < record.arrival_ms:
+            state, x, _ = strategy.step(state, Tick(due))
+            due += tick_ms
+        met = strategy.met(state, x, record)
+        state, x, _ = strategy.step(state, record)
+        found.append((met, x))
+    return found
+
+
+def quantile(values, share):
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)] if values else None
+
+
+@given(records_of, any_strategy, st.integers(1, 50))
+@settings(deadline=None)
+def test_every_measure_is_what_its_definition_says(records, strategy, tick_ms):
+    n, steps = len(records), stepped(strategy, records, tick_ms)
+    (found,) = compare(trace(records), [strategy], window_ms=WINDOW, tick_ms=tick_ms)
+    same = [[not strategy.keyed or a.key == b.key for b in records] for a in records]
+    late = [record.event_time < met for record, (met, _) in zip(records, steps, strict=True)]
+    assert (found.late, found.late_share) == (sum(late), sum(late) / n)
+    assert found.late_by_max_ms == max([0, *(m - r.event_time for r, (m, _) in zip(records, steps, strict=True))])
+    lags = [r.arrival_ms - x for r, (_, x) in zip(records, steps, strict=True) if x != UNKNOWN]
+    assert found.held_share == pytest.approx(1 - len(lags) / n)
+    assert (found.lag_p50_ms, found.lag_p95_ms, found.lag_max_ms) == tuple(quantile(lags, q) for q in (0.5, 0.95, 1))
+    least = [min((r.event_time for j, r in enumerate(records) if j > i and same[i][j]), default=END) for i in range(n)]
+    gaps = [p - x for p, (_, x) in zip(least, steps, strict=True) if p != END and x != UNKNOWN]
+    assert (found.gap_p50_ms, found.gap_p95_ms) == (quantile(gaps, 0.5), quantile(gaps, 0.95))
+    assert found.unsafe_share == pytest.approx(sum(x > p for p, (_, x) in zip(least, steps, strict=True)) / n)
+    assert found.stall_ms == stall(records, steps, same)
+    assert found.silence_ms == silence(records, steps)
+    windows(found, records, steps, same)
+
+
+def stall(records, steps, same):
+    longest = 0
+    for i, record in enumerate(records):
+        since = record.arrival_ms
+        for j in range(i - 1, -1, -1):
+            if same[i][j] and since is not None:
+                longest = max(longest, record.arrival_ms - records[j].arrival_ms)
+                since = None if not standing(j, steps, same) else since
+    return longest
+
+
+def standing(j, steps, same):
+    """Whether X after record j is the X after the record before it, of its group."""
+    earlier = [k for k in range(j) if same[j][k]]
+    return bool(earlier) and steps[earlier[-1]][1] == steps[j][1]
+
+
+def silence(records, steps):
+    longest = 0
+    for i, record in enumerate(records):
+        mine = [r for r in records[:i] if r.writer == record.writer]
+        if mine and steps[i][0] > max(r.event_time for r in mine):
+            longest = max(longest, record.arrival_ms - mine[-1].arrival_ms)
+    return longest
+
+
+def windows(found, records, steps, same):
+    ends = [(r.event_time // WINDOW + 1) * WINDOW for r in records]
+    counted = [met < end for end, (met, _) in zip(ends, steps, strict=True)]
+    names = sorted({(r.key, end) for r, end in zip(records, ends, strict=True)})
+    rows = {name: [i for i, r in enumerate(records) if (r.key, ends[i]) == name] for name in names}
+    complete = [sum(counted[i] for i in mine) / len(mine) for mine in rows.values()]
+    assert found.complete_mean == pytest.approx(sum(complete) / len(complete))
+    assert found.complete_least == pytest.approx(min(complete))
+    assert found.complete_share == pytest.approx(complete.count(1) / len(complete))
+    open_at = [
+        sum(
+            any(counted[i] for i in mine if i <= at)
+            and not any(steps[j][1] >= end and (j == mine[0] or same[mine[0]][j]) for j in range(at + 1))
+            for (_, end), mine in rows.items()
+        )
+        for at in range(len(records))
+    ]
+    assert found.open_max == max(open_at)
+    assert found.open_mean == pytest.approx(sum(open_at) / len(records))
+
+
+@given(records_of)
+def test_the_perfect_watermark_loses_nothing_and_has_no_gap(records):
+    perfect = PerfectWatermark.of(record.event_time for record in records)
+    (found,) = compare(trace(records), [perfect], window_ms=WINDOW)
+    assert (found.late, found.unsafe_share, found.complete_mean) == (0, 0, 1)
+    assert found.gap_p50_ms in (0, None)
+
+
+def test_the_worst_stretch_slides_record_by_record(monkeypatch):
+    monkeypatch.setattr(comparison, "STRETCH", 3)
+    times = [50, 60, 1, 70, 2, 3, 80, 90, 4]
+    (found,) = compare(trace([Record(t, n, "a") for n, t in enumerate(times)]), [BoundedOutOfOrderness(0)])
+    assert (found.late, found.worst_late_share) == (4, pytest.approx(2 / 3))
+
+
+def test_without_windows_nothing_is_said_of_them_and_the_clock_can_be_switched_off():
+    log = trace([Record(5, 10, "a"), Record(6, 30, "a")])
+    (still,) = compare(log, [Clock()], tick_ms=0)
+    (ticking,) = compare(log, [Clock()], tick_ms=1)
+    assert (still.complete_mean, still.open_max) == (None, None)
+    assert (still.late_by_max_ms, ticking.late_by_max_ms) == (4, 23)
+
+
+def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
+    log = trace([Record(10, 10, "a", "k"), Record(4, 11, "b", "k"), Record(20, 12, "a", "k")])
+    found = compare(log, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(6), PerWriterMinimum()])
+    assert found.sentence == (
+        "Over 3 records of 'log', BoundedOutOfOrderness(bound=6) loses the least (0.000%, lag 6 ms), and "
+        "BoundedOutOfOrderness(bound=0) is the least behind (0 s, 33.333% late)."
+    )
+    assert found.sentence in repr(found)
+    assert "PerWriterMinimum()" in found._repr_html_()
+    frame = found.to_pandas()
+    assert frame["late"].tolist() == [found[o.strategy].late for o in found] == [1, 0, 1]
+    rows = found.records().to_pylist()
+    assert rows[1] == {
+        "strategy": "BoundedOutOfOrderness(bound=0)",
+        "row": 1,
+        "event_time": 4,
+        "arrival_ms": 11,
+        "writer": "b",
+        "key": "k",
+        "met": 10,
+        "x": 10,
+        "perfect": 20,
+        "late_by_ms": 6,
+    }
+    assert (rows[0]["met"], rows[2]["perfect"], len(rows)) == (None, None, 9)
+    with pytest.raises(ModelError, match="was not compared"):
+        found[StreamTime(1)]
+
+
+@pytest.mark.parametrize("wrong", [{"strategies": []}, {"window_ms": 0}, {"tick_ms": -1}])
+def test_what_cannot_be_compared_is_refused(wrong):
+    with pytest.raises(ModelError):
+        compare(trace([Record(1, 1, "a")]), **({"strategies": [StreamTime(0)]} | wrong))
+
+
+def test_a_second_process_finds_the_same(monkeypatch):
+    log = trace([Record(n * 7 % 40, n, "ab"[n % 2]) for n in range(60)])
+    chosen = [StreamTime(0), StreamTime(3), PerWriterMinimum()]
+    alone = compare(log, chosen).to_dict()
+    monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(replay, "_replayed", only(replay._replayed, chosen[::2]))
+    assert compare(log, chosen).to_dict() == alone
+
+
+def only(replayed, expected):
+    """`_replayed`, which fails if this process is given anything but its half."""
+
+    def half(trace, strategies, tick_ms):
+        assert list(strategies) == expected
+        return replayed(trace, strategies, tick_ms)
+
+    return half

@@ -1,0 +1,292 @@
+"""Strategies over one log, side by side: what each loses, how far it is behind, how much it keeps open.
+
+Everything is stated in X, the exclusive form. The instants are the arrivals of records; after each of them a strategy
+has an X, and the perfect watermark P is the least event time still to come. A strategy with a watermark for each key
+is held against the P of the record's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from wmlab.core.answers.answer import Cell, TableAnswer, text_table
+from wmlab.core.errors import ModelError
+from wmlab.core.traces import Trace
+from wmlab.core.words import grouped, rounded
+from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
+from wmlab.strategies.replay import Log, Longs, before, perfect, replayed
+
+STRETCH: Final = 2_000
+"""Records of the stretch whose late share is the worst."""
+
+RECORDS: Final = pa.schema(
+    [
+        ("strategy", pa.string()),
+        ("row", pa.int64()),
+        ("event_time", pa.int64()),
+        ("arrival_ms", pa.int64()),
+        ("writer", pa.string()),
+        ("key", pa.string()),
+        ("met", pa.int64()),
+        ("x", pa.int64()),
+        ("perfect", pa.int64()),
+        ("late_by_ms", pa.int64()),
+    ]
+)
+"""One row for each strategy and record: the X that the record meets, X and the perfect watermark after it, null where
+unknown or at the end; by how much it is late, 0 if it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Outcome:
+    """What one strategy gave over the log; times in ms, shares from 0 to 1, None where nothing can be said.
+
+    - `late`, `late_share`: the records whose event time is below the X that they meet; `worst_late_share`: of the worst
+      2,000 records in a row.
+    - `lag_*_ms`: arrival less X; it needs clocks that agree. `held_share`: the instants at which X is unknown, which
+      have no lag and no gap.
+    - `gap_*_ms`: P - X, below 0 where X is not safe; it needs no clocks. `unsafe_share`: the instants with X > P.
+    - `complete_mean`, `complete_least`, `complete_share`: of the windows of each key, the mean and the least share of
+      their records that came before X reached the window's end, and how many windows have all.
+    - `open_max`, `open_mean`: windows that have a record and whose end X has not reached, over the instants.
+    - `stall_ms`: the longest time for which X stood still. `silence_ms`: the longest silence of a writer that ended and
+      that X did not wait for: X passed all that the writer had sent before.
+    """
+
+    strategy: Strategy[Any]
+    rows: int
+    late: int
+    worst_late_share: float
+    late_by_max_ms: int
+    lag_p50_ms: int | None
+    lag_p95_ms: int | None
+    lag_max_ms: int | None
+    gap_p50_ms: int | None
+    gap_p95_ms: int | None
+    unsafe_share: float
+    held_share: float
+    complete_mean: float | None
+    complete_least: float | None
+    complete_share: float | None
+    open_max: int | None
+    open_mean: float | None
+    stall_ms: int
+    silence_ms: int
+
+    @property
+    def name(self) -> str:
+        """The strategy as it is written, without what is as by default."""
+        given = [
+            f"{f.name}={getattr(self.strategy, f.name)!r}"
+            for f in fields(self.strategy)
+            if f.repr and getattr(self.strategy, f.name) != f.default
+        ]
+        return f"{type(self.strategy).__name__}({', '.join(given)})"
+
+    @property
+    def late_share(self) -> float:
+        """The share of late records."""
+        return self.late / self.rows
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(TableAnswer[Outcome]):
+    """One outcome for each strategy, in the order in which they were given."""
+
+    trace: Trace
+    window_ms: int | None
+    outcomes: tuple[Outcome, ...]
+    steps: tuple[tuple[Longs, Longs], ...] = field(repr=False)
+    """For each strategy the X that each record meets, and the X after it."""
+
+    entries = "outcomes"
+    heads = (
+        *("strategy", "late", "worst 2 000", "lag p50", "p95", "gap p50"),
+        *("unsafe", "complete", "open", "stall", "silence"),
+    )
+    schema = pa.schema(
+        [("name", pa.string()), ("rows", pa.int64()), ("late", pa.int64()), ("late_share", pa.float64())]
+        + [("worst_late_share", pa.float64()), ("late_by_max_ms", pa.int64())]
+        + [(f"{kind}_ms", pa.int64()) for kind in ("lag_p50", "lag_p95", "lag_max", "gap_p50", "gap_p95")]
+        + [(f"{kind}_share", pa.float64()) for kind in ("unsafe", "held")]
+        + [(f"complete_{kind}", pa.float64()) for kind in ("mean", "least", "share")]
+        + [("open_max", pa.int64()), ("open_mean", pa.float64()), ("stall_ms", pa.int64()), ("silence_ms", pa.int64())]
+    )
+
+    def __getitem__(self, strategy: Strategy[Any]) -> Outcome:
+        for outcome in self.outcomes:
+            if outcome.strategy == strategy:
+                return outcome
+        known = ", ".join(outcome.name for outcome in self.outcomes)
+        raise ModelError(f"{strategy!r} was not compared.", remedy=f"Ask for one of {known}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The outcomes as dicts of numbers."""
+        rows = [{name: getattr(outcome, name) for name in self.schema.names} for outcome in self.outcomes]
+        return {"trace": self.trace.name, "window_ms": self.window_ms, "outcomes": rows}
+
+    @property
+    def sentence(self) -> str:
+        """Which strategy loses the least, and which is the least behind."""
+        causal = [outcome for outcome in self.outcomes if type(outcome.strategy).__name__ != "PerfectWatermark"]
+        least = min(causal or self.outcomes, key=lambda outcome: outcome.late)
+        first = min(causal or self.outcomes, key=lambda outcome: _last_if_none(outcome.lag_p50_ms))
+        return (
+            f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}, {least.name} loses the least "
+            f"({least.late_share:.3%}, lag {_time(least.lag_p50_ms)}), and {first.name} is the least behind "
+            f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)."
+        )
+
+    def records(self) -> pa.Table:
+        """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
+        log, table = Log.of(self.trace), self.trace.table
+        ends = {keyed: perfect(log.event, log.key if keyed else None) for keyed in (False, True)}
+        parts = []
+        for outcome, (met, x) in zip(self.outcomes, self.steps, strict=True):
+            columns = [pa.repeat(outcome.name, outcome.rows), np.arange(outcome.rows), *table.columns]
+            columns += [_known(times) for times in (met, x, ends[outcome.strategy.keyed])]
+            parts.append(pa.table([*columns, np.where(log.event < met, met - log.event, 0)], RECORDS))
+        return pa.concat_tables(parts)
+
+    def __repr__(self) -> str:
+        rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
+        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads)))])
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for o in self.outcomes:
+            lags = (_time(o.lag_p50_ms), _time(o.lag_p95_ms), _time(o.gap_p50_ms), f"{o.unsafe_share:.1%}")
+            complete = "–" if o.complete_mean is None else f"{o.complete_mean:.2%}"
+            kept = "–" if o.open_max is None else grouped(o.open_max)
+            late = (f"{o.late_share:.3%}", f"{o.worst_late_share:.2%}")
+            yield o.name, *late, *lags, complete, kept, rounded(o.stall_ms), rounded(o.silence_ms)
+
+
+def compare(
+    trace: Trace, strategies: Iterable[Strategy[Any]], *, window_ms: int | None = None, tick_ms: int | None = None
+) -> Comparison:
+    """Run strategies over a log, each record at its arrival, and measure them in the same terms.
+
+    With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
+    every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
+    Raises `ModelError` for no strategies, or a length or period below its least.
+    """
+    chosen = list(strategies)
+    if not chosen:
+        raise ModelError("No strategy is given.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)].")
+    if window_ms is not None and window_ms < 1:
+        raise ModelError(f"window_ms is {window_ms}.", remedy="Give the length of a window in ms, 1 or more.")
+    if tick_ms is not None and tick_ms < 0:
+        raise ModelError(f"tick_ms is {tick_ms}.", remedy="Give the period of the wall clock in ms; 0 gives no ticks.")
+    log, steps = Log.of(trace), replayed(trace, chosen, tick_ms=tick_ms)
+    ends = {keyed: perfect(log.event, log.key if keyed else None) for keyed in {s.keyed for s in chosen}}
+    outcomes = [
+        outcome(strategy, log, met, x, ends[strategy.keyed], window_ms)
+        for strategy, (met, x) in zip(chosen, steps, strict=True)
+    ]
+    return Comparison(trace, window_ms, tuple(outcomes), tuple(steps))
+
+
+def outcome(
+    strategy: Strategy[Any], log: Log, met: Longs, x: Longs, ends: Longs, window_ms: int | None = None
+) -> Outcome:
+    """The measures of one strategy, from the X that each record meets and the X after it."""
+    rows, late = len(x), log.event < met
+    known = x != UNKNOWN
+    lag = log.arrival[known] - x[known]
+    both = known & (ends != END)
+    gap = ends[both] - x[both]
+    in_time = _windows(strategy, log, met, x, window_ms) if window_ms else dict.fromkeys(_WINDOWED)
+    return Outcome(
+        strategy=strategy,
+        rows=rows,
+        late=int(late.sum()),
+        worst_late_share=_worst(late),
+        late_by_max_ms=int(max((met - log.event)[late], default=0)),
+        lag_p50_ms=_quantile(lag, 0.5),
+        lag_p95_ms=_quantile(lag, 0.95),
+        lag_max_ms=_quantile(lag, 1),
+        gap_p50_ms=_quantile(gap, 0.5),
+        gap_p95_ms=_quantile(gap, 0.95),
+        unsafe_share=float((x > ends).mean()),
+        held_share=float((~known).mean()),
+        stall_ms=_stall(log.arrival, x, log.key if strategy.keyed else np.zeros(rows, np.int32)),
+        silence_ms=_silence(log, met),
+        **in_time,
+    )
+
+
+def _worst(late: Any) -> float:
+    """The late share of the worst stretch of records; of all, if there are fewer."""
+    total, size = np.append(0, np.cumsum(late)), min(STRETCH, len(late))
+    return float((total[size:] - total[:-size]).max() / size)
+
+
+_WINDOWED: Final = ("complete_mean", "complete_least", "complete_share", "open_max", "open_mean")
+
+
+def _windows(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, window_ms: int) -> dict[str, Any]:
+    """The measures of tumbling windows, one for each key and stretch of time in which it has records."""
+    rows, ends = len(x), (log.event // window_ms + 1) * window_ms
+    counted = met < ends
+    windows = pd.DataFrame({"key": log.key, "end": ends, "counted": counted, "row": np.arange(rows)})
+    complete = windows.groupby(["key", "end"])["counted"].mean()
+    # A window is open from its first record that counts until the first instant at which X reaches its end.
+    opened = windows[counted].groupby(["key", "end"], as_index=False)["row"].first()
+    closed = _closed(opened, x, log.key if strategy.keyed else None)
+    change = np.bincount(opened["row"], minlength=rows + 1) - np.bincount(closed, minlength=rows + 1)
+    kept = np.cumsum(change)[:rows]
+    values = (complete.mean(), complete.min(), (complete == 1).mean(), kept.max(), kept.mean())
+    return {name: value.item() for name, value in zip(_WINDOWED, values, strict=True)}
+
+
+def _closed(opened: Any, x: Longs, keys: Any) -> Longs:
+    """The first row at or after `opened` at which X, of the key if there are `keys`, reaches the end; else `rows`."""
+    if keys is None:
+        reached = np.searchsorted(np.maximum.accumulate(x), opened["end"])
+        return np.maximum(reached, opened["row"])
+    order = np.argsort(keys, kind="stable")
+    first = np.append(0, np.cumsum(np.bincount(keys)))
+    closed = np.full(len(opened), len(x))
+    for key, windows in opened.groupby("key").indices.items():
+        rows = order[first[key] : first[key + 1]]
+        places = np.searchsorted(np.maximum.accumulate(x[rows]), opened["end"].to_numpy()[windows])
+        closed[windows] = np.maximum(np.append(rows, len(x))[places], opened["row"].to_numpy()[windows])
+    return closed
+
+
+def _stall(arrival: Longs, x: Longs, groups: Any) -> int:
+    """The longest time between two changes of X, of its group, or from the last change to its last record."""
+    first = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
+    first |= ~pd.Series(groups).duplicated().to_numpy()
+    since = before(np.where(first, arrival, UNKNOWN), groups)
+    return int((arrival - since)[since != UNKNOWN].max(initial=0))
+
+
+def _silence(log: Log, met: Longs) -> int:
+    """The longest time between two records of a writer at whose end X is above all that it had sent."""
+    sent = before(log.event, log.writer)
+    since = before(log.arrival, log.writer)
+    passed = (since != UNKNOWN) & (met > sent)
+    return int((log.arrival - since)[passed].max(initial=0))
+
+
+def _quantile(values: Longs, share: float) -> int | None:
+    return int(np.quantile(values, share, method="inverted_cdf")) if len(values) else None
+
+
+def _known(times: Longs) -> pa.Array:
+    return pa.array(times, mask=(times == UNKNOWN) | (times == END))
+
+
+def _time(length_ms: int | None) -> str:
+    return "–" if length_ms is None else rounded(length_ms)
+
+
+def _last_if_none(value: int | None) -> tuple[bool, int]:
+    return value is None, value or 0

@@ -1,0 +1,137 @@
+"""The lateness of a log, and with it the late share of every constant bound at once.
+
+A record is late by l = max(0, m - e), with m the largest event time before it. For the watermark X = m - B it is late
+if and only if l > B. So the late share as a function of B is the survival function of l, which one pass gives, exact
+to the row; no strategy has to be run. The same holds for each writer or key with a watermark of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from wmlab.core.answers.answer import Answer, pandas_frame
+from wmlab.core.errors import ModelError
+from wmlab.core.traces import Trace
+from wmlab.core.words import grouped, span
+from wmlab.strategies.replay import Longs, before, group
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
+class Frontier(Answer):
+    """How many records are late for each bound B of X = m - B, and the latency that B costs.
+
+    `lateness` has the different latenesses above 0 in ascending order, ms, and `above[i]` how many records are late by
+    at least `lateness[i]`. `base_lag_ms` is the median of arrival time less m, the lag of B = 0, from which that of
+    any B follows. `groups` has the frontier of each writer or key, if each has a watermark of its own.
+    """
+
+    name: str
+    rows: int
+    lateness: Longs
+    above: Longs
+    base_lag_ms: int
+    by: str | None = None
+    groups: Mapping[str, Frontier] = field(default_factory=dict)
+    schema: ClassVar[pa.Schema] = pa.schema(
+        [("bound_ms", pa.int64()), ("late", pa.int64()), ("late_share", pa.float64())]
+    )
+
+    def late(self, bound_ms: Any) -> Any:
+        """How many records are late for B = `bound_ms`, a number or an array of numbers not below 0."""
+        if np.any(np.asarray(bound_ms) < 0):
+            raise ModelError(f"The bound {bound_ms!r} is negative.", remedy="Give bounds of 0 or more.")
+        counts = np.append(self.above, 0)[np.searchsorted(self.lateness, bound_ms, side="right")]
+        return int(counts) if np.ndim(bound_ms) == 0 else counts
+
+    def late_share(self, bound_ms: Any) -> Any:
+        """The late share, 0 to 1, as `late`."""
+        return self.late(bound_ms) / self.rows
+
+    def bound_ms(self, late_share: float) -> int:
+        """The least B at which at most that share of the records is late."""
+        if not 0 <= late_share <= 1:
+            raise ModelError(f"The late share {late_share!r} is no share.", remedy="Give a number from 0 to 1.")
+        steps = np.append(0, self.lateness)
+        return int(steps[np.searchsorted(-np.append(self.above, 0), -late_share * self.rows, side="left")])
+
+    def lag_ms(self, bound_ms: int) -> int:
+        """The median of arrival time less X for B = `bound_ms`."""
+        return self.base_lag_ms + bound_ms
+
+    def to_dict(self) -> dict[str, Any]:
+        """The frontier as dicts, lists and numbers."""
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            "by": self.by,
+            "base_lag_ms": self.base_lag_ms,
+            "lateness": self.lateness.tolist(),
+            "above": self.above.tolist(),
+            "groups": {name: frontier.to_dict() for name, frontier in self.groups.items()},
+        }
+
+    def to_pandas(self) -> Any:
+        """One row for each B at which the late share changes: bound_ms, late, late_share."""
+        bounds = np.append(0, self.lateness)
+        return pandas_frame(pa.table([bounds, self.late(bounds), self.late_share(bounds)], self.schema))
+
+    @property
+    def sentence(self) -> str:
+        """The frontier in one sentence."""
+        each = f" with a watermark for each {self.by}" if self.by else ""
+        late = self.late(0)
+        if not late:
+            return f"No record of {self.name!r} is late for any bound{each}: {grouped(self.rows)} records are in order."
+        most = int(self.lateness[-1])
+        return (
+            f"Of {grouped(self.rows)} records of {self.name!r}{each}, {late / self.rows:.3%} are late for B = 0, at "
+            f"most 1% for B = {span(self.bound_ms(0.01))}, at most 0.1% for B = {span(self.bound_ms(0.001))}, and "
+            f"none for B = {span(most)}."
+        )
+
+
+def frontier(trace: Trace, by: str | None = None) -> Frontier:
+    """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key"."""
+    event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
+    groups, names = (None, []) if by is None else group(trace, by)
+    top = before(event, groups)
+    late_by = np.where(top > event, top - event, 0)
+    lag = arrival - np.maximum(top, event)
+    whole = _frontier(trace.name, late_by, lag)
+    if groups is None:
+        return whole
+    order = np.argsort(groups, kind="stable")
+    cuts = np.cumsum(np.bincount(groups, minlength=len(names)))[:-1]
+    parts = zip(names, np.split(late_by[order], cuts), np.split(lag[order], cuts), strict=True)
+    each = {name: _frontier(name, mine, lags) for name, mine, lags in parts}
+    return of_counts(
+        trace.name, trace.rows, whole.lateness, -np.diff(whole.above, append=0), whole.base_lag_ms, by=by, groups=each
+    )
+
+
+def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:
+    values, counts = np.unique(late_by[late_by > 0], return_counts=True)
+    middle = (len(lag) - 1) // 2
+    return of_counts(name, len(late_by), values, counts, int(np.partition(lag, middle)[middle]))
+
+
+def of_counts(
+    name: str,
+    rows: int,
+    lateness: Longs,
+    counts: Longs,
+    base_lag_ms: int,
+    *,
+    by: str | None = None,
+    groups: Mapping[str, Frontier] | None = None,
+) -> Frontier:
+    """The frontier of `rows` records, of which `counts[i]` are late by `lateness[i]` ms, ascending and above 0."""
+    above = np.cumsum(counts[::-1])[::-1]
+    return Frontier(
+        name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms, by=by, groups=groups or {}
+    )
