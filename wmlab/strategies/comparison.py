@@ -82,12 +82,13 @@ class Outcome:
     @property
     def name(self) -> str:
         """The strategy as it is written, without what is as by default."""
+        strategy: Any = self.strategy
         given = [
-            f"{f.name}={getattr(self.strategy, f.name)!r}"
-            for f in fields(self.strategy)
-            if f.repr and getattr(self.strategy, f.name) != f.default
+            f"{f.name}={getattr(strategy, f.name)!r}"
+            for f in fields(strategy)
+            if f.repr and getattr(strategy, f.name) != f.default
         ]
-        return f"{type(self.strategy).__name__}({', '.join(given)})"
+        return f"{type(strategy).__name__}({', '.join(given)})"
 
     @property
     def late_share(self) -> float:
@@ -248,8 +249,8 @@ def _windows(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, window_ms:
 def _closed(opened: Any, x: Longs, keys: Any) -> Longs:
     """The first row at or after `opened` at which X, of the key if there are `keys`, reaches the end; else `rows`."""
     if keys is None:
-        reached = np.searchsorted(np.maximum.accumulate(x), opened["end"])
-        return np.maximum(reached, opened["row"])
+        reached = np.searchsorted(np.maximum.accumulate(x), opened["end"].to_numpy())
+        return np.maximum(reached, opened["row"].to_numpy())
     order = np.argsort(keys, kind="stable")
     first = np.append(0, np.cumsum(np.bincount(keys)))
     closed = np.full(len(opened), len(x))
