@@ -249,8 +249,9 @@ def _windows(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, window_ms:
 def _closed(opened: Any, x: Longs, keys: Any) -> Longs:
     """The first row at or after `opened` at which X, of the key if there are `keys`, reaches the end; else `rows`."""
     if keys is None:
-        reached = np.searchsorted(np.maximum.accumulate(x), opened["end"].to_numpy())
-        return np.maximum(reached, opened["row"].to_numpy())
+        reached: Longs = np.searchsorted(np.maximum.accumulate(x), opened["end"].to_numpy())
+        starts: Longs = opened["row"].to_numpy()
+        return np.maximum(reached, starts)
     order = np.argsort(keys, kind="stable")
     first = np.append(0, np.cumsum(np.bincount(keys)))
     closed = np.full(len(opened), len(x))
