@@ -1,4 +1,4 @@
-"""Case `replay`: a day's question about many streams, eight timeouts at once, against the pure rule in one process.
+"""Case `replay`: the watermarks of many streams under eight timeouts, against the pure rule in one process.
 
 30 million marks: 1,000 streams of 50 writers that note every second for ten minutes, now and then silent for a while.
 """

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from benchmarks import replay
 from benchmarks.__main__ import CASES, main
 from benchmarks.bounds import PEERS, _scan, _wmlab
 from benchmarks.bounds_data import with_log, write_positions
@@ -64,3 +65,16 @@ def test_a_peer_gives_the_same_answer(spark: SparkSession, tmp_path: Path, peer:
     write_positions(positions, rows=4_000, segments=4, seed=1)
     data = with_log(positions, tmp_path / "log", rows=4_000, segments=4, watermarks=50, seed=2)
     assert PEERS[peer](data) == _wmlab(data).run()
+
+
+def test_the_replay_of_spark_gives_the_answer_of_the_rule(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "WRITERS", 4)
+    monkeypatch.setattr(replay, "SECONDS", 120)
+    marks = tmp_path / "marks"
+    count = replay.write_marks(marks, 2, seed=3)
+    assert 2 * 4 * 120 * 0.7 < count < 2 * 4 * 120
+    found = replay.by_spark(marks)
+    assert found == replay.by_the_rule(marks)
+    assert found["watermarks"] > 8 * 2 * 5

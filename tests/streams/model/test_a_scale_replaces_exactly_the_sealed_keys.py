@@ -164,3 +164,9 @@ def test_new_numbers_continue_after_those_of_the_active_epoch() -> None:
 def test_a_transaction_of_the_active_ranges_needs_no_rolling(epoch: int) -> None:
     with pytest.raises(ModelError, match="needs no rolling"):
         SCALED.roll(0).roll(epoch)
+
+
+@given(histories())
+def test_the_epochs_of_a_history_follow_from_its_segments(history: StreamHistory) -> None:
+    made = StreamHistory.of(reversed(history.segments.values()))
+    assert [epoch.ids for epoch in made.epochs] == [epoch.ids for epoch in history.epochs]

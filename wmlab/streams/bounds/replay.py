@@ -74,10 +74,10 @@ def replay(
     never judged, by their `outcome`, are left out. The result has one row per stream, configuration and watermark:
     stream, config (its label), seq, lower, upper, cut, writers and emitted_ms, as in the table `watermarks`.
 
-    Cycles run before `until_ms` (clock); by default the log of a stream ends with what was last received in it. They
-    run on time, one leader after the other keeping what it remembers: crashes, pauses and slow stores of the recorded
-    run are not replayed, nor are slow or wrong clocks of its controllers. What the writers did is what was recorded, so
-    calls that they repeat after a refusal do not change.
+    Cycles run before `until_ms` (clock); by default the log of a stream ends with what was last received in it. One
+    leader with an exact clock owns the bucket from the start and runs every cycle on time: what controllers and stores
+    suffered in the recorded run is not replayed. Nor do writers react: what they repeated then they repeat now. Of
+    notes in one ms the order is not recorded; it matters to cuts that depend on the order of visits only.
 
     Nothing is executed here. Raises `ModelError` for a missing column, or when there is no configuration.
     """

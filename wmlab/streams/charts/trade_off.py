@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from statistics import median
 from typing import Any, Final
@@ -43,7 +43,7 @@ def sweep(table: Any, *, by: str, title: str | None = None) -> Chart:
         for label, (_, same) in zip(labels, groupby(runs, key=lambda run: run[0]), strict=True)
         if not any(share for _, _, share in same)
     ]
-    without = f"no run at {clean[0]} had a late event" if clean else "at every value some run had late events"
+    without = f"the first at which no run had any is {clean[0]}" if clean else "at every value some run had late events"
     first, last = ((rounded(round(lag[end])), _percent(late[end])) for end in (0, -1))
     sentence = (
         f"From a {_words(by)} of {labels[0]} to {labels[-1]} the mean lag of the median run goes from {first[0]} to "
@@ -81,10 +81,12 @@ def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -
     if safe:
         answer = f"With {safe[0][0]} no event would have been late, at a mean lag of {rounded(safe[0][1])}"
         others = [run for run in runs if run[2]]
-        worst = (
-            f"; with {others[0][0]} the lag would be {rounded(others[0][1])} and {_percent(others[0][2])} of them late"
-        )
-        sentence = f"{answer}{worst if others else ', the least of all'}."
+        sentence = f"{answer}, the least of all."
+        if others:
+            config, lag_ms, share = others[0]
+            sentence = (
+                f"{answer}; with {config} the lag would be {rounded(lag_ms)} and {_percent(share)} of the events late."
+            )
     else:
         least = min(runs, key=lambda run: run[2])
         sentence = f"Events would have been late with all; fewest, {_percent(least[2])}, with {least[0]}."
@@ -98,9 +100,8 @@ def _chart(question: str, sentence: str, note: str, by: str, labels: Sequence[st
     at = [places[value] for value, _, _ in runs]
     lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
     several = len(runs) > len(places)
-    what = "median of the runs" if several else "a configuration"
     panels = [
-        Panel(up=up, layers=_layers(what, at, values, middle, role, labels, words), height=200.0)
+        Panel(up=up, layers=_layers(several, at, values, middle, role, labels, words), height=200.0)
         for up, values, middle, role, words in (
             (time_axis("mean lag", [0, *lag], pad_percent=5), lag, _medians(runs)[0], "lower", rounded),
             (
@@ -119,18 +120,17 @@ def _chart(question: str, sentence: str, note: str, by: str, labels: Sequence[st
 
 
 def _layers(
-    what: str,
+    several: bool,
     at: Sequence[int],
     values: Sequence[float],
     middle: Sequence[float],
     role: str,
     labels: Sequence[str],
-    words: Any,
+    words: Callable[[Any], str],
 ) -> list[Path | Dots]:
     hover = [f"{labels[place]}: {words(value)}" for place, value in zip(at, values, strict=True)]
-    line = Path(name=what, role=role, xs=list(range(len(middle))), ys=list(middle))
-    dots = Dots(name="one run", role=role, shape="circle", xs=at, ys=values, hover=hover, size=4.0, legend=False)
-    return [line, dots]
+    line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=list(middle), legend=several)
+    return [line, Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)]
 
 
 def _medians(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
@@ -150,7 +150,7 @@ def _label(by: str, value: Any) -> str:
 
 def _words(by: str) -> str:
     """A field in words, without its unit, which its values have."""
-    return by.removesuffix("_ms").replace("_", " ")
+    return "configuration" if by == "config" else by.removesuffix("_ms").replace("_", " ")
 
 
 def _percent(share: float) -> str:
