@@ -1,14 +1,22 @@
 """One pytest run executes all notebooks; those of `exploration` are starting points, whose answers may move.
 
 There outputs are compared only where a cell asks for it with NBVAL_CHECK_OUTPUT, as `--nbval-lax` does for all.
+
+The kernels of a test process share one JVM, whose start and first compilations cost more processor time than most
+notebooks do. Each kernel has a Spark context of its own in it, stopped before the next notebook.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
 
 EXPLORATION = Path(__file__).parent / "exploration"
 
@@ -21,3 +29,30 @@ def pytest_collect_file(file_path: Path) -> Any:
         for notebook in collected:
             notebook.compare_outputs = False
     return collected
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before a notebook's kernel starts, stop the Spark context that the last one has left."""
+    if item.parent.kernel is None:
+        left = java().jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+        if left.isDefined():
+            left.get().stop()
+
+
+def pytest_sessionfinish() -> None:
+    if java.cache_info().currsize:
+        with java().proc as process:
+            java().shutdown()
+            process.stdin.close()
+
+
+@cache
+def java() -> Any:
+    """The JVM of this process; PySpark finds it by two variables and starts none of its own."""
+    conf = SparkConf().set("spark.driver.memory", "4g")
+    output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    gateway = launch_gateway(conf=conf, popen_kwargs=output)
+    os.environ["PYSPARK_GATEWAY_PORT"] = str(gateway.java_parameters.port)
+    os.environ["PYSPARK_GATEWAY_SECRET"] = gateway.java_parameters.auth_token
+    return gateway
