@@ -14,6 +14,10 @@ export PYTHON WMLAB_ENV
 # Java for short runs: the first compiler only and one collector thread take less than half of the processor time.
 check test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
+# On so few rows Spark spends more on generating and compiling code for a query than on running it.
+check test: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=false \
+	--conf spark.sql.codegen.factoryMode=NO_CODEGEN pyspark-shell
+
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check lint test bench notebooks lock clean
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from wmlab import notebooks
 
@@ -17,8 +18,9 @@ def stored(room: str = ".") -> list[Path]:
     return notebooks.find([ROOT / "notebooks" / room])
 
 
-def test_a_stored_notebook_is_byte_for_byte_what_a_fresh_execution_gives() -> None:
-    """One with Spark and one without; `pytest notebooks/...` compares the outputs of all others."""
+def test_a_stored_notebook_is_byte_for_byte_what_a_fresh_execution_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with Spark, as it is by default, and one without; `pytest notebooks/...` compares the outputs of all."""
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     chosen = [stored("tutorials")[0], stored("scenarios")[0]]
     assert [path.name for path in notebooks.stale(chosen)] == []
 

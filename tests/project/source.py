@@ -7,6 +7,7 @@ import io
 import subprocess
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -78,6 +79,7 @@ def package_files() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".js", ".css"})
 
 
+@cache
 def code_lines_by_folder() -> dict[str, int]:
     """Lines of code by top folder of the package, `top` for the files beside the folders."""
     counts: dict[str, int] = {}
