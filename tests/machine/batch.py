@@ -29,7 +29,12 @@ class Batch:
         """Take in the tables of a recording; its streams are called after the run from now on."""
         for name in TABLES:
             table = tables[name]
-            if table.num_rows:
+            if name == "ownership":
+                named = [[f"{run}/{stream}" for stream in streams] for streams in table["streams"].to_pylist()]
+                place = table.schema.get_field_index("streams")
+                field = table.schema.field(place)
+                self._parts[name].append(table.set_column(place, field, pa.array(named, field.type)))
+            elif table.num_rows:
                 streams = pc.binary_join_element_wise(run, table["stream"], "/")
                 self._parts[name].append(table.set_column(0, table.schema.field("stream"), streams))
 

@@ -1,4 +1,4 @@
-"""A second judge: I1 to I9 from the rows of a recording in plain Python, with loops where Spark has windows and joins.
+"""A second judge: I1 to I12 from the rows of a recording in plain Python, with loops where Spark has windows and joins.
 
 It shares no code with the simulator, with the model, or with Spark's checks; what they have in common is the recording
 and the words of the invariants. `Found` is what can be compared: how much was judged, and when something was broken.
@@ -305,6 +305,81 @@ def _covers(position: Mapping[int, int | None], event: Row, overlaps: Mapping[in
     return any(other > segment for other in overlaps[segment] & position.keys())
 
 
+# What the document promises of time: I10, I11 and I12.
+
+
+def lower_rises(rows: Rows) -> Answer:
+    """I10: of the cycles of one owner that find the same bound and some writer beyond it, those overdue emit."""
+    taken = [(row["from_ms"], "", row) for row in rows["ownership"]]
+    ran = [(row["at_ms"], row["controller"], row["outcome"], row["reason"], row) for row in rows["cycles"]]
+    judged, broken = 0, []
+    generation: list[Row] = []
+    for *_, row in sorted([*taken, *ran], key=lambda entry: entry[:-1]):
+        if "outcome" not in row or not row["participating"]:
+            generation = []
+            continue
+        if generation and any(generation[-1][name] != row[name] for name in ("controller", "previous_lower")):
+            generation = []
+        generation.append(row)
+        held = row["outcome"] == "held" and not row["reason"].startswith("conflict")
+        judged += row["timeout_ms"] is not None
+        if held and len(generation) > 1 and row["timeout_ms"] is not None:
+            gone = {name for cycle in generation for name in cycle["removed"]}
+            waits = (set(row["lagging"]) & set(generation[0]["lagging"])) - gone
+            overdue = row["at_ms"] >= generation[1]["at_ms"] + row["timeout_ms"]
+            lost = row["reason"].startswith("cut failed: unknown segment")
+            if overdue and (waits if row["lagging"] else not lost):
+                broken.append(row["at_ms"])
+        if not held:
+            generation = []
+    return judged, broken
+
+
+def upper_covers_noted(rows: Rows) -> Answer:
+    """I11: what was noted before an event of the cut came in is not above the upper bound."""
+    came = defaultdict(list)
+    for event in rows["events"]:
+        came[event["segment_id"]].append((event["offset"], event["append_ms"]))
+    judged, broken = 0, []
+    for entry in rows["watermarks"]:
+        reach = _ends(entry["cut"])
+        until_ms = 0
+        for segment, end in reach.items():
+            covered = max((at for offset, at in came[segment] if offset <= end), default=0)
+            later = entry["cut"][segment] is None and covered > entry["emitted_ms"]
+            until_ms = max(until_ms, covered if later else min(covered, read_at(rows, entry)))
+        accepted = [mark for mark in rows["writer_marks"] if mark["outcome"] == "success"]
+        noted = [mark["time"] for mark in accepted if mark["received_ms"] < until_ms]
+        if entry["writers"] and noted:
+            judged += 1
+            if max(noted) > entry["upper"]:
+                broken.append(entry["emitted_ms"])
+    return judged, broken
+
+
+def lower_below_latest(rows: Rows) -> Answer:
+    """I12: whoever is on record when a watermark is appended has noted its lower bound, or more."""
+    judged, broken = 0, []
+    marks = defaultdict(list)
+    for mark in rows["writer_marks"]:
+        if mark["outcome"] == "success":
+            marks[mark["writer"]].append((mark["received_ms"], mark["time"]))
+    for entry in rows["watermarks"]:
+        read_ms, end_ms = read_at(rows, entry), entry["emitted_ms"]
+        for writer, noted in marks.items() if entry["writers"] else ():
+            known = max((at for at, _ in noted if at < read_ms), default=None)
+            gone = any(
+                writer in row["removed"] and known is not None and known <= row["at_ms"] <= end_ms
+                for row in rows["cycles"]
+            )
+            if writer in entry["writers"] or (known is not None and not gone):
+                judged += 1
+                latest = max([time for at, time in noted if at <= end_ms], default=entry["writers"].get(writer))
+                if latest is not None and latest < entry["lower"]:
+                    broken.append(end_ms)
+    return judged, broken
+
+
 # All of them.
 
 RULES: Final[Mapping[str, Callable[[Rows], Answer]]] = {
@@ -317,6 +392,9 @@ RULES: Final[Mapping[str, Callable[[Rows], Answer]]] = {
     "I7": bounds_in_order,
     "I8": one_winner,
     "I9": windows_monotone,
+    "I10": lower_rises,
+    "I11": upper_covers_noted,
+    "I12": lower_below_latest,
 }
 """Each gives how many single things it judged, and at which ms each violation happened."""
 
@@ -331,6 +409,7 @@ TABLES: Final = (
     "reads",
     "incidents",
 )
+"""The tables with a column `stream`; what is taken of `ownership` names its streams in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,8 +430,13 @@ def judge(tables: Mapping[str, pa.Table]) -> Findings:
     for name in TABLES:
         for row in tables[name].to_pylist(maps_as_pydicts="strict"):
             streams[row["stream"]][name].append(row)
+    for row in tables["ownership"].to_pylist():
+        for stream, rows in streams.items():
+            if stream.partition("#")[0] in row["streams"]:
+                rows.setdefault("ownership", []).append(row)
     found = {}
     for stream, rows in streams.items():
+        rows.setdefault("ownership", [])
         for invariant, rule in RULES.items():
             judged, broken = rule(rows)
             if judged or broken:

@@ -83,6 +83,20 @@ def window_goes_back(windows: list[Row]) -> None:
     known[-1]["lower"] = known[0]["lower"] - 1
 
 
+def cycles_stop_emitting(cycles: list[Row]) -> None:
+    for cycle in cycles[-4:]:
+        cycle |= {"outcome": "held", "previous_lower": 7, "timeout_ms": 600}
+
+
+def note_comes_earlier(marks: list[Row]) -> None:
+    marks[0]["time"] = 10**9
+
+
+def writer_is_left_out(log: list[Row]) -> None:
+    del log[2]["writers"]["w1"]
+    log[2]["lower"] = 10**9
+
+
 ALTERATIONS: dict[str, tuple[str, Alter]] = {
     "I1": ("watermarks", lower_stands_still),
     "I2": ("watermarks", upper_falls),
@@ -93,6 +107,9 @@ ALTERATIONS: dict[str, tuple[str, Alter]] = {
     "I7": ("watermarks", bounds_cross),
     "I8": ("watermarks", revision_is_taken_twice),
     "I9": ("windows", window_goes_back),
+    "I10": ("cycles", cycles_stop_emitting),
+    "I11": ("writer_marks", note_comes_earlier),
+    "I12": ("watermarks", writer_is_left_out),
 }
 
 

@@ -10,7 +10,7 @@ from tests.machine.hazards import Hazard
 from tests.machine.judge import judge, violated
 from wmlab.streams.api import Scenario
 
-HAZARDS = {"pravega": {"I3", "I4", "I5"}, "bug_6510": {"I3", "I7"}, "stale": {"I6"}}
+HAZARDS = {"pravega": {"I3", "I4", "I5"}, "bug_6510": {"I3", "I7", "I11"}, "stale": {"I6", "I12"}}
 SHARDS = {one.machine: one for one in OF_HAZARDS}
 
 

@@ -23,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
 from wmlab.core.answers.answer import pandas_frame
+from wmlab.core.columns import without_added
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
 from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, installed_version, scenario_text
 from wmlab.core.words import grouped
@@ -217,7 +218,10 @@ def _conform(name: str, rows: Rows, schema: pa.Schema) -> tuple[pa.Table, list[s
     if not _is_rows(rows):
         return schema.empty_table(), [f"{name} is a {type(rows).__name__}, expected a pyarrow.Table or a list of dicts"]
     given, mistakes = _columns_of(name, rows, schema)
-    mistakes += [f"{name} has no column {column!r}" for column in schema.names if column not in given]
+    needed = without_added(schema, given).names
+    given |= {column: [None] * len(rows) for column in schema.names if column not in needed}
+    needed = without_added(schema, given).names
+    mistakes += [f"{name} has no column {column!r}" for column in needed if column not in given]
     mistakes += [f"{name} has an unknown column {column!r}" for column in given if column not in schema.names]
     columns = []
     for wanted in schema:

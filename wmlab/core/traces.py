@@ -83,10 +83,12 @@ def read_log(path: Path, columns: Columns) -> pa.Table:
     else:
         writer = _texts(log[columns.writer], columns.writer)
         _refuse(pc.equal(writer, ""), columns.writer, "is empty")
+    arrivals = _times_ms(log[columns.arrival], columns.arrival, columns.unit)
+    _refuse(pc.less(arrivals, 0), columns.arrival, "is before 1970", _SHIFT)
     table = pa.table(
         [
             _times_ms(log[columns.event_time], columns.event_time, columns.unit),
-            _times_ms(log[columns.arrival], columns.arrival, columns.unit),
+            arrivals,
             writer,
             writer if columns.key is None else _texts(log[columns.key], columns.key),
         ],
@@ -104,8 +106,7 @@ def require_trace(name: str, table: pa.Table) -> None:
         raise TraceError(f"trace {name!r} has no events.", remedy="give a log with at least one event.")
     for column in TRACE_SCHEMA.names:
         _refuse(pc.is_null(table[column]), column, "has no value")
-    for column in ("event_time", "arrival_ms"):
-        _refuse(pc.less(table[column], 0), column, "is before 1970")
+    _refuse(pc.less(table["arrival_ms"], 0), "arrival_ms", "is before 1970", _SHIFT)
     _refuse(pc.equal(table["writer"], ""), "writer", "is empty")
     arrivals = table["arrival_ms"].combine_chunks()
     # The first row has nothing before it, hence the null in front.
@@ -191,24 +192,27 @@ def _times_ms(column: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray
 def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
     try:
         ticks = ticks.cast(pa.int64())
-        _refuse(pc.less(ticks, 0), name, "is before 1970", _SHIFT)
         if unit == "d":
             return pc.multiply_checked(ticks, _DAY_MS)
         per_s = _TICKS_PER_S[unit]
-        return pc.divide(ticks, per_s // 1_000) if per_s >= 1_000 else pc.multiply_checked(ticks, 1_000 // per_s)
+        if per_s < 1_000:
+            return pc.multiply_checked(ticks, 1_000 // per_s)
+        # Arrow cuts towards 0; before 1970 that is later.
+        down = pc.if_else(pc.less(ticks, 0), 1 - per_s // 1_000, 0)
+        return pc.divide(pc.add_checked(ticks, down), per_s // 1_000)
     except pa.ArrowInvalid as overflow:
+        largest = max(pc.min_max(ticks).as_py().values(), key=abs)
         raise TraceError(
-            f"column {name!r} holds {pc.max(ticks).as_py()} {unit}, beyond 64 bits of milliseconds.",
+            f"column {name!r} holds {largest} {unit}, beyond 64 bits of milliseconds.",
             remedy="check the unit of the times: unit='d', 's', 'ms', 'us' or 'ns'.",
         ) from overflow
 
 
 def _rounded_ms(ticks: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
     _refuse(pc.invert(pc.is_finite(ticks)), name, "is not a finite number")
-    _refuse(pc.less(ticks, 0.0), name, "is before 1970", _SHIFT)
     per_tick = (float(_DAY_MS), 1.0) if unit == "d" else (1_000.0, float(_TICKS_PER_S[unit]))
     in_ms = pc.round(pc.divide(pc.multiply(ticks, per_tick[0]), per_tick[1]))
-    _refuse(pc.greater_equal(in_ms, _MAX_MS), name, "is beyond 64 bits of milliseconds")
+    _refuse(pc.greater_equal(pc.abs(in_ms), _MAX_MS), name, "is beyond 64 bits of milliseconds")
     return in_ms.cast(pa.int64())
 
 
@@ -221,7 +225,7 @@ def _texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return column.cast(kind).cast(pa.string())
 
 
-_SHIFT: Final = "drop those rows, or add one constant to all times of the log, so that none is negative."
+_SHIFT: Final = "drop those rows, or add one constant to all times of the log, so that no arrival is negative."
 
 
 def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str = "drop or repair those rows.") -> None:
@@ -254,8 +258,9 @@ class TraceEvent(NamedTuple):
 class Trace:
     """A log as a value, in order of arrival; events that arrive together keep the order of their source.
 
-    `table` has the columns of `TRACE_SCHEMA`. Raises `TraceError` if it has others, no rows, nulls, a negative
-    time, an empty writer name, or arrivals that go back.
+    `table` has the columns of `TRACE_SCHEMA`. Events may have happened before 1970, arrivals may not: the clock of a
+    run begins with the first one. Raises `TraceError` if it has others, no rows, nulls, a negative arrival, an empty
+    writer name, or arrivals that go back.
     """
 
     name: str
@@ -389,7 +394,8 @@ def load(
     timestamps, UTC if they name no zone; what is finer than a millisecond is dropped (integers, timestamps) or
     rounded (floating point). `writer=None` makes the whole log one writer, named as the trace; `key=None` takes
     the writer as key, so that all events of a writer go to one segment. Rows are sorted by arrival, stably.
-    Raises `TraceError`: no such trace, file or column, types that do not fit, nulls, infinities, negative times,
+    Event times may be negative, before 1970; arrivals may not.
+    Raises `TraceError`: no such trace, file or column, types that do not fit, nulls, infinities, negative arrivals,
     times beyond 64 bits, no rows.
     """
     path = as_path(name_or_path, TraceError)

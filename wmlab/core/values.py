@@ -43,8 +43,8 @@ Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9.
 
 
 def _printable(text: str) -> str:
-    if not text.isprintable() or "/" in text:
-        raise ValueError("give a name of printable characters without '/', which sets processes apart")
+    if not text.isprintable():
+        raise ValueError("give a name of printable characters")
     return text
 
 

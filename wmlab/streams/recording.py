@@ -70,7 +70,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         return replay(self, spark or spark_session(), configs or {"as recorded": {}}, stream=name, until_ms=until_ms)
 
     def check(self, spark: Any = None) -> Any:
-        """One verdict per invariant, I1 to I9; see `wmlab.streams.checks.checks.check`.
+        """One verdict per invariant, I1 to I12; see `wmlab.streams.checks.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """

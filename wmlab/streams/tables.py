@@ -121,6 +121,7 @@ TABLES: Final[dict[str, pa.Schema]] = {
             column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
             column("outcome", TEXT, "emitted or held"),
             column("reason", TEXT, "why nothing was emitted; empty when it was"),
+            column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True, added=True),
         ]
     ),
     "watermarks": pa.schema(

@@ -449,3 +449,83 @@ def test_an_end_of_known_time_is_null_to_spark_breaks_nothing_and_is_explained(s
     assert str(recording.explain(at_ms=8_000)).startswith("no lower bound since ")
     cut = {segment: offset + 1 for segment, offset in dict(end["cut"]).items()}
     assert recording.time_at(cut).lower is None
+
+
+def catching_up(timeout_from: str) -> Recording:
+    """A writer that comes with old times and notes ever newer ones, each of them below the bound."""
+    notes = [script.NoteTime(at_ms=at_ms, writer="w3", time=at_ms // 10) for at_ms in range(3_000, 10_000, 500)]
+    return record(
+        stream=Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000, timeout_from=timeout_from),
+        writers=[EventWriter("w1", rate_per_s=40), EventWriter("w3", rate_per_s=0, note_every_ms=None)],
+        script=notes,
+    )
+
+
+def test_i10_a_timeout_counted_from_the_last_note_may_never_come(spark: SparkSession) -> None:
+    found = check(spark, catching_up("last_note"), "I10")
+    assert found["verdict"] == "violated"
+    assert found["what"].startswith("the lower bound stands at 2 000 ms at 7 005 ms, more than the timeout of 2 000 ms")
+    assert found["violations"] == 3
+    first, last = (row for _, row in proof(found))
+    assert (first["at_ms"], last["at_ms"]) == (4_005, 7_005)
+    assert first["lagging"] == last["lagging"] == ["w3"]
+
+
+def test_i10_a_writer_that_comes_back_with_old_times_is_waited_for_anew_and_does_not_count(spark: SparkSession) -> None:
+    """Counted from the first cycle that saw it behind, it is removed, and comes back with its next note."""
+    found = check(spark, catching_up("first_behind"), "I10")
+    assert (found["verdict"], found["violations"]) == ("ok", 0)
+
+
+def test_i10_new_owners_have_no_clocks(spark: SparkSession) -> None:
+    """A bucket that changes hands more often than the timeout stands still, which nobody promised against."""
+    crashes = [script.CrashController(at_ms=at_ms, restart_after_ms=100) for at_ms in range(4_000, 10_000, 1_500)]
+    run = record(
+        stream=Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000),
+        controllers=Controllers(period_ms=300, session_timeout_ms=200, redistribute_every_ms=0),
+        script=[script.CrashWriter(at_ms=3_000, writer="w1"), *crashes],
+    )
+    held = [row for row in run.table("cycles").to_pylist() if row["lagging"]]
+    assert held[-1]["at_ms"] - held[0]["at_ms"] > 4_000
+    assert check(spark, run, "I10")["verdict"] == "ok"
+    alone = check(spark, run, "I10", ownership=lambda _: [])
+    assert alone["verdict"] == "violated"
+
+
+def test_i10_without_recorded_timeouts_nothing_is_decided(spark: SparkSession, sound: Recording) -> None:
+    """Recordings of before have none."""
+    found = check(spark, sound, "I10", cycles=lambda rows: [row | {"timeout_ms": None} for row in rows])
+    assert found["verdict"] == "unknown"
+
+
+def test_i11_readers_take_a_null_for_the_end_of_a_segment_in_which_more_was_noted_later(spark: SparkSession) -> None:
+    """Issue 6510 upstream: such a cut covers events that were appended after later times had been noted."""
+    idle = [EventWriter("w1", rate_per_s=4, note_every_ms=200)]
+    run = record(stream=Stream("orders", segments=4, bug_6510=True), writers=idle, script=[])
+    found = check(spark, run, "I11")
+    assert found["verdict"] == "violated"
+    entry, mark, event = (row for _, row in proof(found))
+    assert mark["time"] > entry["upper"]
+    assert mark["received_ms"] < event["append_ms"]
+    mended = record(stream=Stream("orders", segments=4), writers=idle, script=[])
+    assert check(spark, mended, "I11")["verdict"] == "ok"
+
+
+@pytest.mark.parametrize(("timeout_ms", "outcome"), [(0, "violated"), (2_000, "ok")])
+def test_i12_without_a_timeout_a_stale_leader_passes_over_a_writer_that_has_noted_meanwhile(
+    spark: SparkSession, timeout_ms: int, outcome: str
+) -> None:
+    """The leader reads the marks when w2 has noted 100, and goes on after w2 has noted 150."""
+    notes = {1_500: {"w1": 100, "w2": 100}, 3_100: {"w1": 200, "w2": 100}, 3_900: {"w2": 150}}
+    given = [script.NoteTime(at_ms=at, writer=w, time=t) for at, each in notes.items() for w, t in each.items()]
+    run = record(
+        stream=Stream("orders", segments=2, timestamp_aggregation_timeout_ms=timeout_ms),
+        writers=[EventWriter(name, rate_per_s=10, note_every_ms=None) for name in ("w1", "w2")],
+        controllers=Controllers(2, period_ms=1_000),
+        script=[*given, script.PauseController(at_ms=2_600, for_ms=1_000, point="after_marks")],
+    )
+    found = check(spark, run, "I12")
+    assert found["verdict"] == outcome
+    if outcome == "violated":
+        bound, latest = (row for _, row in proof(found))
+        assert (bound["lower"], latest["writer"], latest["time"]) == (200, "w2", 150)

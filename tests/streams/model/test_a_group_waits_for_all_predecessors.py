@@ -10,6 +10,7 @@ from wmlab.core.errors import ModelError
 from wmlab.streams.model.group import GroupState, Membership, Shared, fair_share, is_least_loaded, to_release
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import parse_segment
+from wmlab.streams.model.window import TimeWindow
 
 MERGED = parse_segment("2@1")
 BOTH = {MERGED: frozenset({0, 1})}
@@ -158,16 +159,17 @@ def test_a_bounded_group_has_no_successors_at_its_end() -> None:
 
 def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is() -> None:
     state = GroupState.create({0: 0, 1: 0}).add_reader("a").add_reader("b").add_reader("c").acquire("a", 0)
-    assert (state.times, state.time) == ({"a": None}, None)
-    state = state.note_time("a", 30).note_time("c", 10)
-    assert (state.times, state.time) == ({"a": 30}, 30)
+    assert (set(state.times), state.time) == ({"a"}, None)
+    state = state.note_time("a", TimeWindow(30, 50)).note_time("c", TimeWindow(10, 20))
+    assert (set(state.times), state.window) == ({"a"}, TimeWindow(30, 50))
     state = state.acquire("b", 1)
-    assert state.time is None
-    state = state.note_time("b", 20)
-    assert state.time == 20
-    assert state.release("b", 1, 4).times == {"a": 30}
-    assert state.remove_reader("a").time == 20
-    assert state.complete("b", 1, {}).times == {"a": 30}
+    assert state.window == TimeWindow(None, None)
+    state = state.note_time("b", TimeWindow(20, 70))
+    assert state.window == TimeWindow(20, 70)
+    assert state.note_time("b", TimeWindow(20, None)).window == TimeWindow(20, None)
+    assert set(state.release("b", 1, 4).times) == {"a"}
+    assert state.remove_reader("a").window == TimeWindow(20, 70)
+    assert set(state.complete("b", 1, {}).times) == {"a"}
 
 
 def test_unassigned_segments_count_as_ones_own() -> None:

@@ -80,3 +80,25 @@ def test_values_are_frozen_and_replaced():
 
 def test_the_html_escapes_names():
     assert "<b>" not in Scenario("<b>x", writers=[EventWriter("w", rate_per_s=1)], duration_ms=1)._repr_html_()
+
+
+def test_a_writer_has_any_name_even_that_of_a_path():
+    names = ["src/main", "a b", "Jörg <j@x.de>", "w1/x"]
+    run = scenario(
+        duration_ms=9_000,
+        writers=[EventWriter(name, rate_per_s=5, writer_id=f"id-{i}") for i, name in enumerate(names)],
+        script=[
+            script.DuplicateWriter(at_ms=2_000, writer="src/main"),
+            script.NoteTime(at_ms=3_000, writer="src/main/2", time=5),
+            script.CrashWriter(at_ms=4_000, writer="w1/x"),
+        ],
+    )
+    assert [writer.name for writer in run.writers] == names
+    with pytest.raises(Problems, match="starts at 2000"):
+        run.replace(script=[*run.script, script.SilenceWriter(at_ms=1_000, writer="src/main/2", for_ms=100)])
+
+
+def test_a_writer_is_not_called_like_a_process_of_another():
+    writers = [EventWriter("w1", rate_per_s=5, processes=2), EventWriter("w1/2", rate_per_s=5, writer_id="other")]
+    with pytest.raises(Problems, match=r"another writer has a process called 'w1/2'"):
+        scenario(writers=writers)

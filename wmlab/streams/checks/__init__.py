@@ -1,1 +1,1 @@
-"""The check of a recording of streams: invariants I1 to I9, computed by Spark."""
+"""The check of a recording of streams: invariants I1 to I12, computed by Spark."""

@@ -1,4 +1,4 @@
-"""The check of streams: one verdict for each invariant I1 to I9, from the tables of a recording alone.
+"""The check of streams: one verdict for each invariant I1 to I12, from the tables of a recording alone.
 
 It shares no state with the simulator: what it knows is what a recording holds.
 
@@ -18,6 +18,7 @@ from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import Invariant
 from wmlab.streams.checks.cuts import cut_beyond_writers, cut_complete, cut_never_moves_back
 from wmlab.streams.checks.log import bounds_in_order, lower_increases, one_winner, upper_never_decreases
+from wmlab.streams.checks.promises import lower_below_latest, lower_rises, upper_covers_noted
 from wmlab.streams.checks.readers import nothing_late, windows_monotone
 
 _TOO_SHORT: Final = "the log has fewer than two watermarks"
@@ -43,6 +44,19 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I9": Invariant(
         "the windows of a reader only move forward", windows_monotone, "no reader looked at its window twice"
     ),
+    "I10": Invariant(
+        "the lower bound rises within one timeout of a cycle that found a writer beyond it",
+        lower_rises,
+        "no cycle with a recorded timeout found a writer beyond the lower bound",
+    ),
+    "I11": Invariant(
+        "the upper bound is at or above every time noted before an event that the cut covers",
+        upper_covers_noted,
+        "nothing was noted before an event that a cut covers",
+    ),
+    "I12": Invariant(
+        "the lower bound is at or below the latest time of every writer on record", lower_below_latest, _EMPTY
+    ),
 }
 """What a recording has to keep, by name."""
 TABLES: Final = tuple(sorted({name for invariant in INVARIANTS.values() for name in invariant.inputs}))
@@ -50,5 +64,5 @@ TABLES: Final = tuple(sorted({name for invariant in INVARIANTS.values() for name
 
 
 def check(recording: Recording, spark: SparkSession) -> Verdicts:
-    """One verdict per invariant, I1 to I9, with the rows that prove a violation; from the tables, by Spark."""
+    """One verdict per invariant, I1 to I12, with the rows that prove a violation; from the tables, by Spark."""
     return verdict.check(recording.name, INVARIANTS, {name: recording.spark(spark, name) for name in TABLES})

@@ -186,7 +186,7 @@ def late_events(
     event = late_ones.columns
     own = late_ones.join(F.broadcast(_later_segments(segments)), ["stream", "segment_id"], "left")
     shown = own.join(F.broadcast(noted), ["stream", "writer"], "left").alias("late")
-    bounds = _bounds(watermarks, writer_marks, cycles).alias("log")
+    bounds = of_each_writer(watermarks, writer_marks, cycles).alias("log")
     same = (F.col("late.stream") == F.col("log.stream")) & (F.col("late.writer") == F.col("log.writer"))
     above = (F.col("log.lower") > F.col("late.event_time")) & (F.col("log.lower") <= F.col("late.shown_lower"))
     claims = shown.join(F.broadcast(bounds), same & above, "left")
@@ -207,11 +207,12 @@ def _covers() -> Column:
     return F.coalesce(own, F.lit(False)) | (~F.map_contains_key("position", F.col("segment_id")) & beyond)
 
 
-def _bounds(watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame) -> DataFrame:
+def of_each_writer(watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame) -> DataFrame:
     """Every watermark from the side of every writer that ever noted.
 
-    Columns: stream, seq, lower, writer, `time` (that it was counted with; null if it was not), `position` (of the
-    counted mark) and `excuse` (why it was not counted: NOT_NOTED, DROPPED, or null if it was on record and left out).
+    Columns: stream, seq, lower, emitted_ms, writer, `time` (that it was counted with; null if it was not), `position`
+    (of the counted mark), `latest` (the largest time it had noted when the watermark was appended) and `excuse` (why
+    it was not counted: NOT_NOTED, DROPPED, or null if it was on record and left out).
     """
     log = read_at(with_writers(watermarks), cycles).select("stream", "seq", "lower", "writers", "emitted_ms", "read_ms")
     time = F.try_element_at("writers", F.col("writer"))
@@ -222,13 +223,15 @@ def _bounds(watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame) -
     facts = pairs.groupBy("stream", "seq", "lower", "writer", "time", "emitted_ms").agg(
         F.max_by("position", F.when(counted, F.col("received_ms"))).alias("position"),
         F.max(seen_ms).alias("last_ms"),
+        F.max(F.when(F.col("received_ms") <= F.col("emitted_ms"), F.col("noted_time"))).alias("latest"),
     )
     removals = cycles.select("stream", F.explode("removed").alias("writer"), F.col("at_ms").alias("removed_ms"))
     listed = removals.groupBy("stream", "writer").agg(F.collect_list("removed_ms").alias("removals"))
     gone = F.exists("removals", lambda at: (at >= F.col("last_ms")) & (at <= F.col("emitted_ms")))
     excuse = F.when(F.col("last_ms").isNull(), F.lit(NOT_NOTED)).when(gone, F.lit(DROPPED))
     known = facts.join(F.broadcast(listed), ["stream", "writer"], "left")
-    return known.select("stream", "seq", "lower", "writer", "time", "position", excuse.alias("excuse"))
+    columns = ("stream", "seq", "lower", "emitted_ms", "writer", "time", "position", "latest")
+    return known.select(*columns, excuse.alias("excuse"))
 
 
 def _later_segments(segments: DataFrame) -> DataFrame:

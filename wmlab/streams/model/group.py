@@ -8,7 +8,7 @@ releases it, and left alone when the reader disappears. A finished segment leave
 at offset 0 once all its predecessors have finished; until then its keys have no entry. The design text shares times
 instead: a map from reader to the time of the last watermark that it has passed with its own segments and those nobody
 owns; the group is at the minimum. A reader without segments is not in the map. One that owns segments and has passed
-nothing has the time None, and so has the group.
+nothing has the time None, and so has the group. Beside its time each reader has its upper bound there.
 
 A checkpoint is one position that all readers agree on, to which the group can be taken back. It is asked for; each
 reader then reports where it is, once; what nobody owns counts where its next owner would begin. When all have reported
@@ -28,13 +28,14 @@ Source: PDP-33, Client Changes (reader group state, getCheckpoint, getStreamCut)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import segment_name
+from wmlab.streams.model.window import TimeWindow
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class GroupState:
     readers: frozenset[str] = frozenset()
     resume: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
-    times: Mapping[str, int | None] = field(default_factory=dict)
+    times: Mapping[str, TimeWindow] = field(default_factory=dict)
     rangeless: frozenset[int] = frozenset()
 
     @classmethod
@@ -118,7 +119,7 @@ class GroupState:
         self._refuse_unknown(reader)
         if self.owners.get(segment, reader) is not None:
             raise ModelError(f"Segment {segment_name(segment)} is not free.", remedy=f"Acquire one of {self._free()}.")
-        times = {**self.times, reader: self.times.get(reader)}
+        times = {**self.times, reader: self.times.get(reader, TimeWindow(None, None))}
         return replace(self, owners={**self.owners, segment: reader}, times=times)
 
     def release(self, reader: str, segment: int, offset: int) -> GroupState:
@@ -177,13 +178,13 @@ class GroupState:
             times=_times_of_owners(self.times, owners),
         )
 
-    def note_time(self, reader: str, time: int | None) -> GroupState:
-        """The group after a reader has put the time it has passed into the map; without segments it has no place there.
+    def note_time(self, reader: str, window: TimeWindow) -> GroupState:
+        """The group after a reader has put its window into the map: the time it has passed, and what is ahead of it.
 
-        Raises `ModelError` for an unknown reader.
+        Without segments it has no place there. Raises `ModelError` for an unknown reader.
         """
         self._refuse_unknown(reader)
-        return replace(self, times=_times_of_owners({**self.times, reader: time}, self.owners))
+        return replace(self, times=_times_of_owners({**self.times, reader: window}, self.owners))
 
     @property
     def position(self) -> ReaderPosition:
@@ -194,8 +195,17 @@ class GroupState:
     @property
     def time(self) -> int | None:
         """The minimum of the map of times; None while a reader in it has passed nothing, or nobody is in it."""
-        known = [time for time in self.times.values() if time is not None]
-        return min(known) if known and len(known) == len(self.times) else None
+        return self.window.lower
+
+    @property
+    def window(self) -> TimeWindow:
+        """The group's window: the least lower bound of the map and its largest upper one, None where one is unknown.
+
+        The document has the former only; what is ahead of every reader's segments is ahead of the group.
+        """
+        lowers, uppers = [w.lower for w in self.times.values()], [w.upper for w in self.times.values()]
+        lower, upper = min(_all_known(lowers), default=None), max(_all_known(uppers), default=None)
+        return TimeWindow(lower, upper)
 
     def share_of(self, reader: str) -> ReaderPosition:
         """The position that a reader compares for the map of times: its own segments and those nobody owns.
@@ -230,7 +240,13 @@ class GroupState:
         return ", ".join(segment_name(segment) for segment in self.unassigned) or "none: all are owned"
 
 
-def _times_of_owners(times: Mapping[str, int | None], owners: Mapping[int, str | None]) -> Mapping[str, int | None]:
+def _all_known(bounds: Sequence[int | None]) -> list[int]:
+    """The bounds, or nothing when one of them is unknown."""
+    known = [bound for bound in bounds if bound is not None]
+    return known if len(known) == len(bounds) else []
+
+
+def _times_of_owners(times: Mapping[str, TimeWindow], owners: Mapping[int, str | None]) -> Mapping[str, TimeWindow]:
     owning = set(owners.values())
     return {reader: time for reader, time in times.items() if reader in owning}
 
@@ -324,9 +340,9 @@ class Membership:
         """After a segment is read to its end. Raises `ModelError` as `GroupState.complete`."""
         return self._one(place[0], lambda state: state.complete(reader, place[1], successors))
 
-    def note_time(self, reader: str, stream: str, time: int | None) -> Membership:
-        """After a reader has put the time it passed into the map. Raises `ModelError` for an unknown reader."""
-        return self._one(stream, lambda state: state.note_time(reader, time))
+    def note_time(self, reader: str, stream: str, window: TimeWindow) -> Membership:
+        """After a reader has put its window into the map. Raises `ModelError` for an unknown reader."""
+        return self._one(stream, lambda state: state.note_time(reader, window))
 
     def begin_checkpoint(self, name: str) -> Membership:
         """With a checkpoint asked for; it is complete at once when there is no reader.

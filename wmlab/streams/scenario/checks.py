@@ -47,36 +47,39 @@ _ON_TRANSACTIONS = (AbortTransaction, CommitTransaction, SlowTransaction, WriteI
 
 def process_names(writers: Sequence[AnyWriter], script: Sequence[Action]) -> list[str]:
     """The names of all processes: each writer, and the further ones of a writer, `w1/2`, `w1/3` and so on."""
-    names: list[str] = []
+    return [name for name, _, _ in _processes(writers, script)]
+
+
+def _processes(writers: Sequence[AnyWriter], script: Sequence[Action]) -> Iterator[tuple[str, AnyWriter, int]]:
+    """Every process: its name, its writer, and which one of the writer's it is."""
     for writer in writers:
         started = sum(isinstance(action, DuplicateWriter) and action.writer == writer.name for action in script)
         count = started + (writer.processes if isinstance(writer, EventWriter) else 1)
-        names += [process_name(writer.name, number) for number in range(1, count + 1)]
-    return names
+        yield from ((process_name(writer.name, number), writer, number) for number in range(1, count + 1))
 
 
 def writer_problems(writers: Sequence[AnyWriter], script: Sequence[Action]) -> Iterator[Problem]:
     """Actions that their writer cannot carry out."""
-    by_name = {writer.name: writer for writer in writers}
+    by_process = {name: (writer, number) for name, writer, number in _processes(writers, script)}
     for index, action in enumerate(script):
-        named = getattr(action, "writer", None)
-        writer = by_name.get(named.split("/")[0]) if named is not None else None
-        message = None if writer is None else _refusal(action, writer) or _too_early(index, action, writer, script)
+        writer, number = by_process.get(getattr(action, "writer", None) or "", (None, 1))
+        if writer is None:
+            continue
+        message = _refusal(action, writer) or _too_early(index, action, writer, number, script)
         if message is not None:
             yield Problem(("script", index, "writer"), message)
 
 
-def _too_early(index: int, action: Action, writer: AnyWriter, script: Sequence[Action]) -> str | None:
-    """What is wrong with an action on a process that a later action starts."""
-    _, slash, number = getattr(action, "writer", "").partition("/")
-    if not slash or not isinstance(writer, EventWriter):
+def _too_early(index: int, action: Action, writer: AnyWriter, number: int, script: Sequence[Action]) -> str | None:
+    """What is wrong with an action on a process, the writer's `number`th, that a later action starts."""
+    if number == 1 or not isinstance(writer, EventWriter):
         return None
     twins = [
         (other.at_ms, place)
         for place, other in enumerate(script)
         if isinstance(other, DuplicateWriter) and other.writer == writer.name
     ]
-    started = sorted(twins)[int(number) - writer.processes - 1 :] if int(number) > writer.processes else []
+    started = sorted(twins)[number - writer.processes - 1 :] if number > writer.processes else []
     if started and (action.at_ms, index) < started[0]:
         return f"starts at {started[0][0]} (got {action.at_ms})"
     return None
@@ -178,6 +181,10 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
             if counts[part.name] > 1:
                 where = ("readers" if what == "group" else f"{what}s", index, "name")
                 yield Problem(where, f"another {what} is called {part.name!r} too")
+    processes = Counter(process_names(scenario.writers, scenario.script))
+    for index, writer in enumerate(scenario.writers):
+        if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
+            yield Problem(("writers", index, "name"), f"another writer has a process called {writer.name!r}")
     for index, action in enumerate(scenario.script):
         if action.at_ms >= scenario.duration_ms:
             message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"

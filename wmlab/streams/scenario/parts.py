@@ -253,8 +253,9 @@ class ReaderGroup:
 
     - `read_side`: `implementation`, the group shares offsets and each reader compares them with the marks (upstream
       `WatermarkReaderImpl`); `document`, the group shares a map from reader to the time it passed, and the lower
-      bound is its minimum (PDP-33, "Client Changes"). In the latter no upper bound is known, a crashed reader takes
-      its time with it, and checkpoints carry the offset in the marks segment.
+      bound is its minimum (PDP-33, "Client Changes"), the same for all readers; the upper bound is the largest of
+      those that the readers have for their segments. In the latter a crashed reader takes its time with it, and
+      checkpoints carry the offset in the marks segment.
     - `time_windows`: False, nobody looks at the marks.
     - `own_position`: True, a reader compares what it has read itself, published or not (upstream issue 4308).
     - `tracker_ms`, `mark_read_ms`: how long a reader works on one position, and on each mark it fetches, in the

@@ -428,6 +428,7 @@ class _Cycle:
             removed=self.removed,
             participating=list(decision.participating),
             lagging=list(decision.lagging),
+            timeout_ms=self.stream.rules.timeout_ms,
             **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "reason")},
         )
 

@@ -2,7 +2,7 @@
 
 Two designs of time windows. "implementation": a tracker in the background compares the group's position with the
 marks, one position at a time; of those that come meanwhile only the newest is kept. "document": the tracker compares
-what the reader owns and what nobody owns; the time passed goes into the shared map, whose minimum is the lower bound.
+what the reader owns and what nobody owns; its window goes into the shared map, whose minimum is the lower bound.
 
 Source: PDP-33, "Client Changes"; upstream `EventStreamReaderImpl`, `ReaderGroupStateManager` and
 `WatermarkReaderImpl` with its `LatestItemSequentialProcessor`.
@@ -113,8 +113,8 @@ class Windows:
         self._compared: dict[str, frozenset[int]] = {}
         self._followers = {stream: Follower(group, feed, self._passed[stream]) for stream, feed in group.feeds.items()}
 
-    def pass_marks(self, value: Membership) -> Mapping[str, int | None]:
-        """The document's step: the time passed in each stream of which the reader owns a segment.
+    def pass_marks(self, value: Membership) -> Mapping[str, TimeWindow]:
+        """The document's step: the time passed in each stream of which the reader owns a segment, and what is ahead.
 
         A segment that it did not count before may be far behind: then it compares anew, and the time may go back.
         """
@@ -129,7 +129,7 @@ class Windows:
             self._compared[stream] = counted
             known = self._known(stream, state)
             self._passed[stream] = advance(self._passed[stream], share, known, self._group.feeds[stream])
-            times[stream] = self._passed[stream].passed
+            times[stream] = self._passed[stream].window
         return times
 
     def marks_offsets(self, value: Membership) -> Mapping[str, int]:
@@ -154,7 +154,7 @@ class Windows:
 
     def _bounds(self, stream: str, state: GroupState, places: Mapping[Place, int], *, due: bool) -> TimeWindow:
         if self._part.read_side == "document":
-            return TimeWindow(state.time, None)
+            return state.window
         position = state.position
         if self._part.own_position:
             own = {segment: places[stream, segment] for segment in position.offsets if (stream, segment) in places}
@@ -365,13 +365,13 @@ class Reader:
         offsets = self.places
         yield from self._change("publish", lambda value: value.publish(self.name, offsets))
         if self._part.read_side == "document" and self._part.time_windows:
-            for stream, time in self._windows.pass_marks(self._seen.value).items():
+            for stream, window in self._windows.pass_marks(self._seen.value).items():
 
-                def noted(value: Membership, stream: str = stream, time: int | None = time) -> Membership | None:
+                def noted(value: Membership, stream: str = stream, window: TimeWindow = window) -> Membership | None:
                     times = value.streams[stream].times
-                    if self.name not in times or times[self.name] == time:
+                    if self.name not in times or times[self.name] == window:
                         return None
-                    return value.note_time(self.name, stream, time)
+                    return value.note_time(self.name, stream, window)
 
                 yield from self._change("time", noted)
 
