@@ -54,6 +54,11 @@ def test_a_time_is_a_number_or_an_instant() -> None:
         "-5 ms",
         "2013-01-05 17:32:00.250 UTC",
     ]
+    assert [moment(time_ms) for time_ms in (86_399_999, 86_400_999, -190_812_049)] == [
+        "86 399 999 ms",
+        "1 d",
+        "−2 d 5 h 12 s",
+    ]
 
 
 def test_a_list_names_the_first_and_counts_the_rest() -> None:

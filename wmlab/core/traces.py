@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
-from wmlab.core.words import grouped
+from wmlab.core.words import DAY_MS, grouped
 
 Unit = Literal["d", "s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
@@ -38,7 +38,6 @@ TRACE_SCHEMA: Final = pa.schema(
 )
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""
 
-_DAY_MS: Final = 86_400_000
 _TICKS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _MAX_MS: Final = float(2**63)
 
@@ -193,7 +192,7 @@ def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
     try:
         ticks = ticks.cast(pa.int64())
         if unit == "d":
-            return pc.multiply_checked(ticks, _DAY_MS)
+            return pc.multiply_checked(ticks, DAY_MS)
         per_s = _TICKS_PER_S[unit]
         if per_s < 1_000:
             return pc.multiply_checked(ticks, 1_000 // per_s)
@@ -210,7 +209,7 @@ def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
 
 def _rounded_ms(ticks: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
     _refuse(pc.invert(pc.is_finite(ticks)), name, "is not a finite number")
-    per_tick = (float(_DAY_MS), 1.0) if unit == "d" else (1_000.0, float(_TICKS_PER_S[unit]))
+    per_tick = (float(DAY_MS), 1.0) if unit == "d" else (1_000.0, float(_TICKS_PER_S[unit]))
     in_ms = pc.round(pc.divide(pc.multiply(ticks, per_tick[0]), per_tick[1]))
     _refuse(pc.greater_equal(pc.abs(in_ms), _MAX_MS), name, "is beyond 64 bits of milliseconds")
     return in_ms.cast(pa.int64())
@@ -361,7 +360,7 @@ class Trace:
             "arrivals (UTC)": f"{_date(first)} to {_date(last)}",
             "out of order": f"{self.out_of_order / self.rows:.1%}",
         }
-        if first > 5 * _DAY_MS and (last < 365 * _DAY_MS or last > 365_000 * _DAY_MS):
+        if first > 5 * DAY_MS and (last < 365 * DAY_MS or last > 365_000 * DAY_MS):
             facts["of these times: is unit= right?"] = "doubtful"
         return facts | ({"arrive before they happen": grouped(self.early)} if self.early else {})
 

@@ -10,6 +10,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_INSTANT_MS: Final = 100_000_000_000
 _LATEST_INSTANT_MS: Final = 250_000_000_000_000
 _SECOND_MS: Final = 1_000
+DAY_MS: Final = 86_400_000
 _LONG_MS: Final = 600_000
 _MINUTE_MS: Final = 60_000
 _LONGEST: Final = 200
@@ -30,14 +31,26 @@ def is_instant(values: Iterable[int | None]) -> bool:
 
 
 def moment(time_ms: int | None) -> str:
-    """A time: "29 400 ms", or "2013-01-05 17:32:00 UTC" for ms since 1970; "unknown" for None."""
+    """A time: "29 400 ms", from one day on "2 d 5 h 12 min 49 s"; or "2013-01-05 17:32:00 UTC" for ms since 1970.
+
+    "unknown" for None.
+    """
     if time_ms is None:
         return "unknown"
     if not is_instant([time_ms]):
-        return f"{grouped(time_ms)} ms"
+        return f"{grouped(time_ms)} ms" if abs(time_ms) < DAY_MS else _over_days(time_ms)
     instant = _EPOCH + timedelta(milliseconds=time_ms)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
     return f"{instant:%Y-%m-%d %H:%M:%S}{fraction} UTC"
+
+
+def _over_days(time_ms: int) -> str:
+    """A time of the clock in days, cut to seconds."""
+    rest, parts = abs(time_ms) // _SECOND_MS, []
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, seconds)
+        parts += [f"{grouped(count)} {unit}"] if count else []
+    return ("−" if time_ms < 0 else "") + " ".join(parts)
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:

@@ -7,6 +7,9 @@ import pytest
 from tests.streams.answers.runs import crash, cycle, mark, row, segment, written
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.timeline import Timeline, timeline
+from wmlab.streams.api import Scenario
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import EventWriter, Stream
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +153,24 @@ def test_the_scale_is_told_once(run: Timeline) -> None:
 def test_a_recording_can_hold_rows_of_one_stream_only() -> None:
     recording: Recording = written(writer_marks=[mark("w1", 10, 100)])
     assert timeline(recording, stream="orders") == timeline(recording)
+
+
+def test_over_days_a_timeline_has_days_and_no_milliseconds() -> None:
+    day = 86_400_000
+    recording = written(writer_marks=[mark("w1", 5, 2 * day + 3_600_123), mark("w1", 5, 3 * day, "invalid time")])
+    found = timeline(recording)
+    assert [line.strip().split("  ")[0] for line in repr(found).splitlines()[-2:]] == ["2 d 1 h", "3 d"]
+    assert ">at<" in found._repr_html_()
+    assert ">at (ms)<" in found.between(to_ms=day)._repr_html_()
+
+
+def test_a_stream_created_during_the_run_is_created_once() -> None:
+    late = Stream("late", timestamp_aggregation_timeout_ms=9_000)
+    run = Scenario(
+        "two",
+        streams=[Stream("first"), late],
+        writers=[EventWriter("w", rate_per_s=5, stream="first")],
+        script=[script.CreateStream(at_ms=1_000, stream="late")],
+        duration_ms=3_000,
+    ).record(progress=False)
+    assert [(m.at_ms, m.what) for m in timeline(run, stream="late") if "created" in m.what] == [(1_000, "is created")]

@@ -71,6 +71,9 @@ class TableAnswer(Answer, Generic[Entry]):
     def _rows(self) -> Iterable[Sequence[Cell]]:
         raise NotImplementedError
 
+    def _heads(self) -> tuple[str, ...]:
+        return self.heads
+
     def _caption(self) -> str:
         """The caption of the HTML table, as HTML."""
         return escape(self.sentence)
@@ -90,7 +93,7 @@ class TableAnswer(Answer, Generic[Entry]):
         return pandas_frame(pa.table(columns, self.schema))
 
     def _repr_html_(self) -> str:
-        return html_table(self._caption(), self.heads, self._rows(), left=self.left, left_heads=self.left_heads)
+        return html_table(self._caption(), self._heads(), self._rows(), left=self.left, left_heads=self.left_heads)
 
 
 def html_table(

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, listed, moment
+from wmlab.core.words import DAY_MS, counted, grouped, listed, moment
 from wmlab.streams.answers.history import Row, rows_of, the_stream
 from wmlab.streams.model.segment import segment_name
 
@@ -61,9 +61,9 @@ def _of_seals(rows: Sequence[Row]) -> Iterator[Moment]:
 
 
 def _of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
-    """Every fault but scales, which the epochs have."""
+    """Every fault but scales and creations, which the epochs have."""
     for row in rows:
-        if row["kind"] != "scale":
+        if row["kind"] not in ("scale", "create"):
             yield _moment(row["at_ms"], row["target"], row["detail"].removeprefix(f"{row['target']} "), "")
 
 
@@ -234,7 +234,7 @@ class Timeline(TableAnswer[Moment]):
         return f"Timeline of {self.stream}: {counted(len(self.moments), 'moment')}"
 
     def __repr__(self) -> str:
-        times = [_when(m) for m in self.moments]
+        times = self._times()
         widths = [max(map(len, column), default=0) for column in (times, [m.who for m in self.moments])]
         lines = [
             f"{when:>{widths[0]}}  {m.who:{widths[1]}}  {m.what}{'; ' if m.effect else ''}{m.effect}"
@@ -246,8 +246,21 @@ class Timeline(TableAnswer[Moment]):
         return f"Timeline of {escape(self.stream)}"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        for m in self.moments:
-            yield _when(m), m.who, m.what, m.effect
+        for when, m in zip(self._times(), self.moments, strict=True):
+            yield when, m.who, m.what, m.effect
+
+    @property
+    def _over_days(self) -> bool:
+        return any(m.to_ms >= DAY_MS for m in self.moments)
+
+    def _heads(self) -> tuple[str, ...]:
+        return ("at", *self.heads[1:]) if self._over_days else self.heads
+
+    def _times(self) -> list[str]:
+        """When each moment was: in ms, or over days as `words.moment` writes it."""
+        write = moment if self._over_days else grouped
+        spans = [[m.at_ms] if m.at_ms == m.to_ms else [m.at_ms, m.to_ms] for m in self.moments]
+        return [" – ".join(map(write, span)) for span in spans]
 
 
 def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
@@ -272,7 +285,3 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     ]
     # A stable sort: what happens in one millisecond keeps the order of cause and effect above.
     return Timeline(stream=name, moments=tuple(sorted(moments, key=lambda m: m.at_ms)))
-
-
-def _when(entry: Moment) -> str:
-    return grouped(entry.at_ms) if entry.at_ms == entry.to_ms else f"{grouped(entry.at_ms)} – {grouped(entry.to_ms)}"

@@ -1,0 +1,53 @@
+"""A local cluster has servers of its own: master, worker, executor. None of them listens beyond this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PROBE = """
+import os, re
+from pathlib import Path
+from wmlab.core.spark.session import spark_session
+
+spark = spark_session("local-cluster[1,1,1024]")
+assert spark.range(10).repartition(2).count() == 10
+parents = {}
+for stat in Path("/proc").glob("[0-9]*/stat"):
+    try:
+        parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        pass
+family = {os.getpid()}
+while more := {pid for pid, parent in parents.items() if parent in family} - family:
+    family |= more
+sockets = {}
+for pid in family:
+    for entry in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            if found := re.match(r"socket:\\[(\\d+)\\]", os.readlink(entry)):
+                sockets[found[1]] = Path(f"/proc/{pid}/cmdline").read_text().split("\\0")
+        except OSError:
+            pass
+for table in ("tcp", "tcp6"):
+    for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in sockets:
+            words = sockets[fields[9]]
+            who = next((w.rpartition(".")[2] for w in words if w.startswith("org.apache.spark.")), words[0])
+            print(fields[1].partition(":")[0], who)
+"""
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+"""127.0.0.1, the same as an IPv6 address, and ::1, as the kernel writes them."""
+
+
+def test_every_server_of_a_local_cluster_listens_on_loopback_only() -> None:
+    run = subprocess.run([sys.executable, "-c", PROBE], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    listening = [line.split(" ", 1) for line in run.stdout.splitlines()]
+    assert any("Executor" in who for _, who in listening)
+    assert any("SparkSubmit" in who for _, who in listening)
+    assert [(address, who) for address, who in listening if address not in LOOPBACK] == []
