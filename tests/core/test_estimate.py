@@ -67,3 +67,12 @@ def test_an_estimate_is_above_what_happens_and_not_far(name: str) -> None:
     estimate = scenario.estimate()
     assert counts.get("events", 0) * 0.8 <= estimate.events <= counts.get("events", 0) * 1.5 + 10
     assert rows / 5 <= estimate.steps <= rows * 20
+
+
+def test_events_of_a_trace_outside_the_run_are_counted(tmp_path: Any) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("event_time,arrival_ms,writer,key\n1,1,w,k\n2,2,w,k\n900,900,w,k\n1500,1500,w,k\n")
+    expected = stream(writers=[wm.EventWriter("w", trace=str(file))], duration_ms=1_000).estimate()
+    assert (expected.events, expected.left_out) == (3, 1)
+    assert "; 1 event of traces outside the run" in repr(expected)
+    assert "outside" not in repr(stream(duration_ms=1_000).estimate())

@@ -17,6 +17,7 @@ from wmlab.streams.api import Scenario
 from wmlab.streams.panel import Panel, panel
 from wmlab.streams.recording import record
 from wmlab.streams.scenario.form import fields_of, with_changes
+from wmlab.streams.scenario.parts import EventWriter
 
 TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
 
@@ -186,3 +187,9 @@ def test_a_form_without_changes_is_the_same_scenario(path: Path) -> None:
     assert with_changes(scenario, {field.path: field.value for field in fields if field.value is not None}) == scenario
     assert len({field.path for field in fields}) == len(fields)
     assert all(field.unit == "ms" for field in fields if str(field.path[-1]).endswith("_ms"))
+
+
+def test_a_panel_refuses_a_function_that_its_yaml_could_not_hold() -> None:
+    writer = EventWriter("w", rate_per_s=5, event_time=lambda known: known["clock"])
+    with pytest.raises(ScenarioError, match="Python function, which no file can hold"):
+        panel(Scenario("own time", writers=[writer], duration_ms=1_000))

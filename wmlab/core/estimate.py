@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import grouped, span
+from wmlab.core.words import counted, grouped, span
 
 EVENTS_PER_S: Final = 1_000_000
 STEPS_PER_S: Final = 20_000
 MOST_STEPS: Final = 10**10
 """A run of more steps would take a week; it is refused."""
 _EVENT_BYTES: Final = 150
+_LEFT_OUT: Final = "events outside the run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class Cost:
     def of_events(field: str, count: float) -> Cost:
         """The cost of events, or of the rows of a log."""
         return Cost("events", field, int(count), _EVENT_BYTES)
+
+    @staticmethod
+    def of_left_out(field: str, count: int) -> Cost:
+        """The events of a trace that happened after the end of the run, or arrived before its writer starts."""
+        return Cost(_LEFT_OUT, field, count, 0)
 
     @property
     def memory_bytes(self) -> int:
@@ -59,7 +65,12 @@ class Estimate:
     @property
     def steps(self) -> int:
         """How many steps the simulator will take."""
-        return sum(cost.count for cost in self.costs if cost.what != "events")
+        return sum(cost.count for cost in self.costs if cost.what not in ("events", _LEFT_OUT))
+
+    @property
+    def left_out(self) -> int:
+        """How many events of traces are not replayed, because they lie outside the run."""
+        return sum(cost.count for cost in self.costs if cost.what == _LEFT_OUT)
 
     @property
     def memory_bytes(self) -> int:
@@ -79,7 +90,7 @@ class Estimate:
             worst = max(self.costs, key=lambda cost: cost.memory_bytes)
             needs = f"{_bytes(self.memory_bytes)} of memory, of which there are {_bytes(memory_bytes)}"
         elif self.steps > MOST_STEPS:
-            worst = max((cost for cost in self.costs if cost.what != "events"), key=lambda cost: cost.count)
+            worst = max((c for c in self.costs if c.what not in ("events", _LEFT_OUT)), key=lambda cost: cost.count)
             needs = f"{span(self.seconds * 1_000)} of computing"
         else:
             return
@@ -90,9 +101,10 @@ class Estimate:
         )
 
     def __repr__(self) -> str:
+        missing = f"; {counted(self.left_out, 'event')} of traces outside the run" if self.left_out else ""
         return (
             f"{self.name}: about {_about(self.events)} events and {_about(self.steps)} steps, "
-            f"{_bytes(self.memory_bytes)} of memory, {_time(self.seconds)}"
+            f"{_bytes(self.memory_bytes)} of memory, {_time(self.seconds)}{missing}"
         )
 
     def _repr_html_(self) -> str:

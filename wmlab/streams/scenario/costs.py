@@ -46,7 +46,9 @@ def _of_writer(
     if writer.trace is None:
         events, source = int((writer.rate_per_s or 0) * span_ms / 1_000), "rate_per_s"
     else:
-        events, source = _events_of(logs[writer.trace], writer, scenario), "trace"
+        events, others = _events_of(logs[writer.trace], writer, scenario)
+        source = "trace"
+        yield Cost.of_left_out(f"{field}.trace", others)
     yield Cost.of_events(f"{field}.{source}", events)
     messages = 2 * 300 if scenario.network.keep_messages else 0
     processes = getattr(writer, "processes", 1)
@@ -62,14 +64,18 @@ def _of_writer(
         yield Cost("noted times", f"{field}.note_every_ms", span_ms // writer.note_every_ms * processes, width)
 
 
-def _events_of(log: traces.Trace, writer: EventWriter | TransactionalWriter, scenario: StreamScenario) -> int:
-    """How many events of a log the writer replays at most."""
+def _events_of(
+    log: traces.Trace, writer: EventWriter | TransactionalWriter, scenario: StreamScenario
+) -> tuple[int, int]:
+    """How many events of a log the writer replays at most, and how many of its own lie outside the run."""
     happens, arrives, wrote = (log.table[name] for name in ("event_time", "arrival_ms", "writer"))
     inside = pc.and_(
         pc.greater_equal(arrives, scenario.start_ms + writer.starts_ms),
         pc.less(happens, scenario.start_ms + scenario.duration_ms),
     )
-    return int(pc.sum(pc.and_(inside, pc.equal(wrote, writer.name)), min_count=0).as_py())
+    own = pc.equal(wrote, writer.name)
+    replayed, all_own = (int(pc.sum(which, min_count=0).as_py()) for which in (pc.and_(inside, own), own))
+    return replayed, all_own - replayed
 
 
 def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -> Iterator[Cost]:
