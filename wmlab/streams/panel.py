@@ -157,13 +157,14 @@ class Panel:
 
     def _accept(self, scenario: StreamScenario) -> None:
         """Show a scenario without mistakes and request its run, which replaces a run that is under way."""
+        text = scenario.to_yaml()  # refuses a Python function, which the form would lose
         self.scenario, self._pending = scenario, {}
         self._fields = fields_of(scenario)
         removable = {f.group for f in self._fields if f.path[0] in ("writers", "script") and len(f.path) > 2}
         if len(scenario.writers) < 2:
             removable -= {f.group for f in self._fields if f.path[0] == "writers"}
         self.widget.form.show(self._fields, sorted(removable))
-        self.widget.yaml.value = scenario.to_yaml()
+        self.widget.yaml.value = text
         self.widget.message.value = ""
         with self._lock:
             self._requested = scenario
