@@ -6,32 +6,37 @@ from typing import Final
 
 from wmlab.core.lazy import lazy
 
-_HOMES: Final = {
-    name: f"wmlab.strategies.{module}:{name}"
-    for module, names in {
-        "comparison": "Comparison Outcome compare",
-        "lateness": "Frontier frontier",
-    }.items()
-    for name in names.split()
-} | {
-    name: f"wmlab.strategies.model.{module}:{name}"
-    for module, names in {
-        "adwin": "AdwinWatermark",
-        "beam": "LimitedDelay",
-        "bounded": "BoundedOutOfOrderness StreamTime",
-        "clocks": "Bytewax Feldera RisingWave",
-        "conformal": "ConformalWatermark",
-        "flink": "Flink",
-        "kafka": "Quix",
-        "kslack": "AQKSlack MPKSlack",
-        "percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
-        "perfect": "PerfectWatermark",
-        "spark": "SparkBatches",
-        "strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",
-        "writers": "PerWriterMinimum",
-    }.items()
-    for name in names.split()
-}
+_HOMES: Final = (
+    {
+        name: f"wmlab.strategies.{module}:{name}"
+        for module, names in {
+            "advice": "Advice advise",
+            "comparison": "Comparison Outcome compare",
+            "lateness": "Frontier frontier",
+        }.items()
+        for name in names.split()
+    }
+    | {
+        name: f"wmlab.strategies.model.{module}:{name}"
+        for module, names in {
+            "adwin": "AdwinWatermark",
+            "beam": "LimitedDelay",
+            "bounded": "BoundedOutOfOrderness StreamTime",
+            "clocks": "Bytewax Feldera RisingWave",
+            "conformal": "ConformalWatermark",
+            "flink": "Flink",
+            "kafka": "Quix",
+            "kslack": "AQKSlack MPKSlack",
+            "percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
+            "perfect": "PerfectWatermark",
+            "spark": "SparkBatches",
+            "strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",
+            "writers": "PerWriterMinimum",
+        }.items()
+        for name in names.split()
+    }
+    | {"chart": "wmlab.strategies.charts", "spark": "wmlab.strategies.spark"}
+)
 
 __all__ = sorted(_HOMES)
 __getattr__, __dir__ = lazy(__name__, _HOMES)

@@ -1,0 +1,75 @@
+"""Charts of strategies over one log: the curve of all bounds, every strategy on it, and who is late when."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.strategies.over import Clock, trace
+from wmlab.core.charts.scene import Blocks, Dots, Path, Steps
+from wmlab.core.errors import ChartError
+from wmlab.strategies import charts
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.conformal import ConformalWatermark
+from wmlab.strategies.model.perfect import PerfectWatermark
+from wmlab.strategies.model.strategy import Record
+
+LATE = 5
+RECORDS = [Record(n * 100 - (300 if n % LATE == 4 else 0), n * 100 + 1_000, "a") for n in range(3, 103)]
+LOG = trace(RECORDS)
+PERFECT = PerfectWatermark.of(record.event_time for record in RECORDS)
+
+
+def layers(chart, kind):
+    return [layer for panel in chart.scene.panels for layer in panel.layers if isinstance(layer, kind)]
+
+
+def test_the_frontier_has_the_curve_every_strategy_and_the_perfect_edge():
+    found = compare(LOG, [PERFECT, BoundedOutOfOrderness(0), BoundedOutOfOrderness(400)])
+    chart = charts.frontier(found)
+    assert chart.sentence == (
+        "A constant bound has 99% of the records of log for a median lag of 1.2 s; the perfect watermark has all for "
+        "1.0 s. No strategy loses less than the constant bound with the same lag."
+    )
+    assert chart.data["bound_ms"] == [0, 200]
+    assert chart.data["late"] == [20, 0]
+    assert chart.data["strategy_lag_ms"] == [1_000, 1_400]
+    assert chart.data["strategy_late"] == [20, 0]
+    edge, curve = layers(chart, Path)
+    assert (edge.xs, curve.xs) == ([1_000, 1_000], [1_000, 1_200])
+    assert curve.ys[0] == pytest.approx(0.699, abs=0.001)
+    names = [dots.name for dots in layers(chart, Dots)]
+    assert names == ["1 BoundedOutOfOrderness(bound=0)", "2 BoundedOutOfOrderness(bound=400)"]
+    assert len({(dots.role, dots.shape) for dots in layers(chart, Dots)}) == 2
+    assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2"]
+    assert chart.svg.startswith("<svg")
+    assert chart.figure().data
+
+
+def test_a_strategy_that_beats_every_constant_is_named_and_points_that_coincide_share_a_label():
+    found = compare(LOG, [Clock(1_300), BoundedOutOfOrderness(100), BoundedOutOfOrderness(101)])
+    chart = charts.frontier(found)
+    assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2, 3"]
+
+
+def test_a_strategy_without_a_watermark_has_no_place():
+    with pytest.raises(ChartError, match="No strategy has a watermark"):
+        charts.frontier(compare(LOG, [ConformalWatermark(0.1)]))
+
+
+def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():
+    chart = charts.lag(compare(LOG, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(200)]))
+    assert chart.sentence == (
+        "BoundedOutOfOrderness loses 20.00% for a median lag of 1.0 s and BoundedOutOfOrderness loses 0.00% for a "
+        "median lag of 1.2 s."
+    )
+    late = layers(chart, Dots)
+    assert [len(dots.xs) for dots in late] == [20, 0]
+    assert late[0].ys == [1_300] * 20
+    assert [steps.name for steps in layers(chart, Steps)] == ["perfect", "lag"] * 2
+    assert chart.svg.startswith("<svg")
+
+
+def test_more_strategies_than_have_room_are_refused():
+    with pytest.raises(ChartError, match="7 strategies have no room"):
+        charts.lag(compare(LOG, [BoundedOutOfOrderness(n) for n in range(7)]))

@@ -1,0 +1,196 @@
+"""Charts of strategies over one log: what a lower latency costs, and where a watermark stands while records arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import log10
+from typing import Any, Final
+
+import numpy as np
+
+from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
+from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.rows import share_of
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Shape, Steps
+from wmlab.core.charts.steps import Value, thin
+from wmlab.core.errors import ChartError
+from wmlab.core.words import is_instant, listed, rounded
+from wmlab.strategies.comparison import Comparison, Outcome
+from wmlab.strategies.lateness import frontier as frontier_of
+from wmlab.strategies.model.strategy import END, UNKNOWN
+from wmlab.strategies.replay import perfect
+
+_CAP: Final = 400
+"""Points drawn at most of each curve, about."""
+_SHAPES: Final[tuple[Shape, ...]] = ("circle", "diamond", "triangle", "cross")
+_LOOKS: Final = tuple((role, shape) for shape, role in product(_SHAPES, ("upper", "third", "fourth", "alarm")))
+_MOST_PANELS: Final = 6
+
+
+def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
+    """Draw completeness against latency: the curve of all X = m - B, and each strategy as a numbered point.
+
+    Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
+    which 90%, 99% and 99.9% are one step apart. The median lag of the perfect watermark is a line: what stands left of
+    it cannot have all. Strategies without an X have no place and are left out. Raises `ChartError` if all are.
+    """
+    trace, curve = comparison.trace, frontier_of(comparison.trace)
+    placed = [o for o in comparison if o.lag_p50_ms is not None and _short(o) != "PerfectWatermark"]
+    if not placed:
+        raise ChartError("No strategy has a watermark.", remedy="Compare one whose X becomes known over this log.")
+    top = log10(trace.rows) + 0.5
+    bounds = np.append(0, curve.lateness).tolist()
+    kept = thin([[round(-1_000 * log10(max(n, 0.5) / trace.rows)) for n in curve.late(bounds)]], _CAP)
+    xs = [curve.lag_ms(bounds[row]) for row in kept]
+    ys = [_height(curve.late_share(bounds[row]), top) for row in kept]
+    edge = _perfect_lag(comparison)
+    best = [o for o in placed if (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.late < curve.late(more)]
+    sentence = _describe(comparison, best, curve.lag_ms(curve.bound_ms(0.01)), edge)
+    dots, points = [], []
+    for number, outcome in enumerate(placed, start=1):
+        role, shape = _LOOKS[(number - 1) % len(_LOOKS)]
+        x, y = outcome.lag_p50_ms or 0, _height(outcome.late_share, top)
+        words = f"{outcome.name}: lag {rounded(x)}, {outcome.late_share:.3%} late"
+        dots.append(
+            Dots(name=f"{number} {outcome.name}", role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6)
+        )
+        points.append((x, y))
+    across = time_axis("median lag", [*xs, edge, *(x for x, _ in points)], pad_percent=4)
+    numbers = _numbers(points, across.high - across.low, top)
+    layers = [
+        Path(name="perfect watermark", role="perfect", xs=[edge, edge], ys=[0, top]),
+        Path(name="X = m − B, every B", role="lower", xs=xs, ys=ys),
+        *dots,
+        Blocks(
+            name="numbers",
+            role="text",
+            boxes=numbers,
+            legend=False,
+            beside=True,
+        ),
+    ]
+    scene = Scene(
+        title=title or f"How complete is {trace.name}, for which latency?",
+        subtitle=sentence,
+        across=Axis(across.name, across.low, across.high, False, duration_unit(across.high - across.low)),
+        panels=[Panel(up=Numbers("records in time", -0.1, top + 0.2, _ticks(top)), layers=layers, height=380)],
+    )
+    data: dict[str, list[Any]] = {
+        "bound_ms": bounds,
+        "late": curve.late(bounds).tolist(),
+        "strategy": [outcome.name for outcome in placed],
+        "strategy_lag_ms": [outcome.lag_p50_ms for outcome in placed],
+        "strategy_late": [outcome.late for outcome in placed],
+    }
+    return Chart(sentence=sentence, data=data, scene=scene)
+
+
+def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
+    """Draw how far each strategy is behind the arrivals, in a panel each, with the late records as crosses above it.
+
+    A record whose delay is above the lag that it meets is late. The lag of the perfect watermark is the dotted line.
+    At most six strategies have room; of very many late records a share is drawn. Raises `ChartError` for more.
+    """
+    if len(comparison) > _MOST_PANELS:
+        raise ChartError(
+            f"{len(comparison)} strategies have no room in one chart.",
+            remedy=f"Compare at most {_MOST_PANELS} for this chart.",
+        )
+    trace = comparison.trace
+    event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
+    ideal = _behind(arrival, perfect(event))
+    panels, data = [], {"arrival_ms": [*map(int, arrival)]}
+    for outcome, (met, x) in zip(comparison, comparison.steps, strict=True):
+        behind, late = _behind(arrival, x), np.flatnonzero(event < met).tolist()
+        kept = thin([behind, ideal], _CAP)
+        drawn = share_of(late, _CAP)
+        delays = [int(arrival[row] - event[row]) for row in drawn]
+        at, came = ([int(arrival[row]) for row in rows] for rows in (kept, drawn))
+        curves = [
+            Dots(
+                name="late record",
+                role="alarm",
+                shape="cross",
+                xs=came,
+                ys=delays,
+                size=2.5,
+            ),
+            Steps(name="perfect", role="perfect", xs=at, ys=[ideal[row] for row in kept]),
+            Steps(name="lag", role="lower", xs=at, ys=[behind[row] for row in kept]),
+        ]
+        ys = [*(behind[row] for row in kept), *(ideal[row] for row in kept), *delays]
+        panels.append(Panel(up=_durations(_short(outcome), ys), layers=curves, height=170))
+        data[outcome.name] = behind
+    sentence = _describe_lags(comparison)
+    span = int(arrival[-1]) - int(arrival[0])
+    across = Axis(
+        "arrival", int(arrival[0]), int(arrival[-1]) + (not span), is_instant([int(arrival[0])]), duration_unit(span)
+    )
+    scene = Scene(
+        title=title or f"Which records of {trace.name} come too late?", subtitle=sentence, across=across, panels=panels
+    )
+    return Chart(sentence=sentence, data=data, scene=scene)
+
+
+def _numbers(points: Sequence[tuple[int, float]], width: int, height: float) -> list[Box]:
+    """The number of each point, counted from 1, beside it; those of points that nearly coincide in one label."""
+    labels: list[tuple[int, float, list[str]]] = []
+    for number, (x, y) in enumerate(points, start=1):
+        near = (names for left, up, names in labels if abs(x - left) < 0.03 * width and abs(y - up) < 0.05 * height)
+        if (names := next(near, None)) is not None:
+            names.append(str(number))
+        else:
+            labels.append((x, y, [str(number)]))
+    return [Box(x, x, y, y, ", ".join(names)) for x, y, names in labels]
+
+
+def _perfect_lag(comparison: Comparison) -> int:
+    event, arrival = (comparison.trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
+    lags = np.sort((arrival - perfect(event))[:-1])
+    return int(lags[(len(lags) - 1) // 2]) if len(lags) else 0
+
+
+def _height(late_share: float, top: float) -> float:
+    return top if late_share == 0 else min(top, -log10(late_share))
+
+
+def _ticks(top: float) -> tuple[Tick, ...]:
+    nines = [Tick(n, f"{1 - 10.0**-n:.{max(0, n - 2)}%}") for n in range(int(top) + 1)]
+    return (*nines, Tick(top, "all"))
+
+
+def _behind(arrival: Any, x: Any) -> list[Value]:
+    known = (x != UNKNOWN) & (x != END)
+    return [
+        int(lag) if is_known else None for lag, is_known in zip(arrival - np.where(known, x, 0), known, strict=True)
+    ]
+
+
+def _durations(name: str, values: Sequence[Value]) -> Axis:
+    axis = time_axis(name, values, pad_percent=6)
+    return Axis(name, axis.low, axis.high, False, axis.unit)
+
+
+def _short(outcome: Outcome) -> str:
+    return type(outcome.strategy).__name__
+
+
+def _describe(comparison: Comparison, best: Sequence[Outcome], lag_ms: int, edge: int) -> str:
+    first = (
+        f"A constant bound has 99% of the records of {comparison.trace.name} for a median lag of {rounded(lag_ms)}; "
+        f"the perfect watermark has all for {rounded(edge)}."
+    )
+    if not best:
+        return f"{first} No strategy loses less than the constant bound with the same lag."
+    names = listed([outcome.name for outcome in best], most=3)
+    return f"{first} {names} {'loses' if len(best) == 1 else 'lose'} less than the constant bound with the same lag."
+
+
+def _describe_lags(comparison: Comparison) -> str:
+    parts = [f"{_short(o)} loses {o.late_share:.2%} for a median lag of {_words(o.lag_p50_ms)}" for o in comparison]
+    return f"{listed(parts)}."
+
+
+def _words(lag_ms: int | None) -> str:
+    return "unknown" if lag_ms is None else rounded(lag_ms)

@@ -1,0 +1,64 @@
+"""Spark on logs that do not fit in memory: the frontier, as `wm.strategy.frontier` finds it of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from wmlab.core.errors import TraceError
+from wmlab.strategies.lateness import Frontier, of_counts
+
+
+def frontier(
+    log: DataFrame, by: str | None = None, *, name: str = "log", order: Sequence[str] = ("arrival_ms",), parts: int = 64
+) -> Frontier:
+    """The late share of every constant bound over a log with the columns of a trace, as `wm.strategy.frontier`.
+
+    The log is in the order of the columns `order`; the first is a number, and those after it decide between equal
+    values. The log is cut into `parts` stretches of the first: one pass finds the largest event time of each, a second
+    the lateness of each row from what came before, in its stretch and in those before. The driver holds the different
+    latenesses only. Raises `TraceError` for a log without rows.
+    """
+    first = F.col(order[0])
+    low, high = log.agg(F.min(first), F.max(first)).first() or (None, None)
+    if low is None:
+        raise TraceError("The log has no rows.", remedy="Give a log with at least one event.")
+    part = F.width_bucket(first, F.lit(low), F.lit(high + 1), F.lit(parts))
+    rows = log.withColumns({"_part": part, "_group": F.col(by) if by else F.lit("")})
+    earlier = Window.partitionBy("_group").orderBy("_part").rowsBetween(Window.unboundedPreceding, -1)
+    tops = rows.groupBy("_group", "_part").agg(F.max("event_time").alias("_top"))
+    carried = tops.select("_group", "_part", F.max("_top").over(earlier).alias("_carried"))
+    inside = Window.partitionBy("_group", "_part").orderBy(*order).rowsBetween(Window.unboundedPreceding, -1)
+    top = F.greatest("_carried", F.max("event_time").over(inside), "event_time")
+    late = rows.join(F.broadcast(carried), ["_group", "_part"]).select(
+        "_group", (top - F.col("event_time")).alias("_late"), (F.col("arrival_ms") - top).alias("_lag")
+    )
+    counts = late.where("_late > 0").groupBy("_group", "_late").count().toArrow()
+    middle = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY _lag)").alias("lag")
+    sizes = late.rollup("_group").agg(F.count("*").alias("rows"), middle).collect()
+    found = {
+        group: _frontier(group or name, size["rows"], size["lag"], mine)
+        for size in sizes
+        if (group := size["_group"]) is not None
+        for mine in [counts.filter(pc.equal(counts["_group"], group))]
+    }
+    if by is None:
+        return found[""]
+    (whole,) = (size for size in sizes if size["_group"] is None)
+    return _frontier(name, whole["rows"], whole["lag"], counts, by, found)
+
+
+def _frontier(
+    name: str,
+    rows: int,
+    lag_ms: int,
+    counts: pa.Table,
+    by: str | None = None,
+    groups: dict[str, Frontier] | None = None,
+) -> Frontier:
+    total = counts.group_by("_late").aggregate([("count", "sum")]).sort_by("_late")
+    return of_counts(name, rows, total["_late"].to_numpy(), total["count_sum"].to_numpy(), lag_ms, by=by, groups=groups)
