@@ -116,7 +116,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     first = Trace(trace.name, trace.table.slice(0, max(1, middle)))
     candidates = _candidates(first, late_share)
     log, steps = Log.of(trace), replayed(trace, candidates, tick_ms=0)
-    half = Log(*(column[middle:] for column in (log.event, log.arrival, log.writer, log.key)))
+    half = log.of_rows(slice(middle, None))
     ends = perfect(half.event)
     judged = [
         outcome(strategy, half, met[middle:], x[middle:], ends, window_ms)

@@ -12,7 +12,7 @@ import numpy as np
 from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import share_of
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Shape, Steps
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps
 from wmlab.core.charts.steps import Value, thin
 from wmlab.core.errors import ChartError
 from wmlab.core.words import is_instant, listed, rounded
@@ -58,7 +58,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         points.append((x, y))
     across = time_axis("median lag", [*xs, edge, *(x for x, _ in points)], pad_percent=4)
     numbers = _numbers(points, across.high - across.low, top)
-    layers = [
+    layers: list[Layer] = [
         Path(name="perfect watermark", role="perfect", xs=[edge, edge], ys=[0, top]),
         Path(name="X = m − B, every B", role="lower", xs=xs, ys=ys),
         *dots,
@@ -100,14 +100,15 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     trace = comparison.trace
     event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     ideal = _behind(arrival, perfect(event))
-    panels, data = [], {"arrival_ms": [*map(int, arrival)]}
+    panels: list[Panel] = []
+    data: dict[str, list[Any]] = {"arrival_ms": arrival.tolist()}
     for outcome, (met, x) in zip(comparison, comparison.steps, strict=True):
         behind, late = _behind(arrival, x), np.flatnonzero(event < met).tolist()
         kept = thin([behind, ideal], _CAP)
         drawn = share_of(late, _CAP)
         delays = [int(arrival[row] - event[row]) for row in drawn]
         at, came = ([int(arrival[row]) for row in rows] for rows in (kept, drawn))
-        curves = [
+        curves: list[Layer] = [
             Dots(
                 name="late record",
                 role="alarm",

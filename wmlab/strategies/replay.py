@@ -49,6 +49,10 @@ class Log:
             *(group(trace, name)[0] for name in ("writer", "key")),
         )
 
+    def of_rows(self, rows: slice) -> Log:
+        """Some rows of the log."""
+        return Log(self.event[rows], self.arrival[rows], self.writer[rows], self.key[rows])
+
 
 def group(trace: Trace, column: str) -> tuple[NDArray[np.int32], list[str]]:
     """The group of each record by its writer or key, and the names of the groups."""

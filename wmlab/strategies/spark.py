@@ -25,7 +25,7 @@ def frontier(
     """
     first = F.col(order[0])
     low, high = log.agg(F.min(first), F.max(first)).first() or (None, None)
-    if low is None:
+    if low is None or high is None:
         raise TraceError("The log has no rows.", remedy="Give a log with at least one event.")
     part = F.width_bucket(first, F.lit(low), F.lit(high + 1), F.lit(parts))
     rows = log.withColumns({"_part": part, "_group": F.col(by) if by else F.lit("")})
