@@ -19,7 +19,7 @@ check test: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=fa
 	--conf spark.sql.codegen.factoryMode=NO_CODEGEN pyspark-shell
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check lint test bench notebooks lock clean
+.PHONY: help setup lab check lint test bench notebooks oracles lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ bench: setup ## measure side by side with the peers; BENCH_ARGS="bounds --rows 1
 
 notebooks: setup ## execute all notebooks again and store them; NOTEBOOKS="FILE ..." picks some
 	$(PY) -m wmlab notebooks $(NOTEBOOKS)
+
+oracles: setup ## compare the rules of strategies with Flink's own classes; FLINK=DIRECTORY, see tools/oracles.py
+	PYTHONPATH="$(CURDIR)" $(PY) tools/oracles.py "$(FLINK)" $(ORACLES_ARGS)
 
 lock: setup ## write requirements.txt from what is installed
 	$(PY) tools/lock.py --write

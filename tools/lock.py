@@ -71,7 +71,8 @@ def pins(pyproject: Path) -> str:
     parts = [HEADING]
     for group, asked in wanted(pyproject).items():
         versions = closure(asked)
-        lines = {name: f"{name}=={versions[name]}" for name in versions.keys() - listed}
+        only = {canonicalize_name(need.name): f" ; {need.marker}" for need in asked if need.marker}
+        lines = {name: f"{name}=={versions[name]}{only.get(name, '')}" for name in versions.keys() - listed}
         lines |= {line.partition("==")[0]: line for line in ELSEWHERE.get(group, ())}
         listed |= versions.keys()
         parts.append("\n".join([f"# {GROUPS[group]}", *(line for _, line in sorted(lines.items()))]))

@@ -64,10 +64,11 @@ def limited_delay(largest: int, now: int, delay: int, *, check: int | None = Non
 
 @dataclass(slots=True)
 class DelayState:
-    """The largest time of each partition, and X."""
+    """The largest time of each partition, X, and the moment that it is of."""
 
     largest: dict[str, int] = field(default_factory=dict)
     x: int = UNKNOWN
+    now: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +87,29 @@ class LimitedDelay(Strategy[DelayState]):
         return DelayState(dict.fromkeys(self.writers, UNKNOWN))
 
     def met(self, state: DelayState, x: int, record: Record) -> int:
-        return max(state.x, self._least(state, record.arrival_ms))
+        if record.arrival_ms != state.now:
+            self._advance(state, record.arrival_ms)
+        return state.x
 
     def step(self, state: DelayState, given: Input) -> tuple[DelayState, int, int]:
         if isinstance(given, Record):
-            state.x = self.met(state, state.x, given)
-            state.largest[given.writer] = max(state.largest.get(given.writer, UNKNOWN), given.event_time)
-            state.x = max(state.x, self._least(state, given.arrival_ms))
+            self.met(state, state.x, given)
+            if given.event_time > state.largest.get(given.writer, UNKNOWN):
+                state.largest[given.writer] = given.event_time
+            self._advance(state, given.arrival_ms)
         elif isinstance(given, Tick | Status):
-            state.x = max(state.x, self._least(state, given.now_ms))
+            self._advance(state, given.now_ms)
         elif isinstance(given, EndOfInput):
             state.x = END
         return state, state.x, state.x
 
-    def _least(self, state: DelayState, now: int) -> int:
-        if not state.largest:
-            return UNKNOWN
-        return min(limited_delay(time, now, self.delay, check=now, rule=self.rule) for time in state.largest.values())
+    def _advance(self, state: DelayState, now: int) -> None:
+        """The least of `limited_delay` with `check` = `now`: all but the times below are `now` less the delay."""
+        early, bug = now - self.delay, self.rule == "beam_40176"
+        state.now = now
+        if state.largest:
+            counted = [time for time in state.largest.values() if early <= time < now or (bug and time <= 0)]
+            state.x = max(state.x, minus(min(counted, default=now), self.delay))
 
 
 def aggregate(

@@ -110,13 +110,20 @@ class Feldera(Strategy[Waterline]):
         return state, state.used, state.used
 
 
+class Seen(NamedTuple):
+    """A writer's largest time, and when it last sent."""
+
+    largest: int
+    at: int
+
+
 @dataclass(slots=True)
 class Inputs:
-    """For each writer its largest time and when it last sent; and X."""
+    """The writers, X, and the moment that it is of."""
 
-    largest: dict[str, int] = field(default_factory=dict)
-    sent: dict[str, int] = field(default_factory=dict)
+    writers: dict[str, Seen] = field(default_factory=dict)
     x: int = UNKNOWN
+    now: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +141,17 @@ class RisingWave(Strategy[Inputs]):
         return Inputs()
 
     def met(self, state: Inputs, x: int, record: Record) -> int:
-        return self._advance(state, record.arrival_ms)
+        if record.arrival_ms != state.now:
+            self._advance(state, record.arrival_ms)
+        return state.x
 
     def step(self, state: Inputs, given: Input) -> tuple[Inputs, int, int]:
         if isinstance(given, Record):
-            self._advance(state, given.arrival_ms)
-            writer = given.writer
-            state.largest[writer] = max(state.largest.get(writer, UNKNOWN), given.event_time)
-            state.sent[writer] = given.arrival_ms
+            self.met(state, state.x, given)
+            time, writers = given.event_time, state.writers
+            before = writers.get(given.writer)
+            largest = time if before is None or time > before.largest else before.largest
+            writers[given.writer] = Seen(largest, given.arrival_ms)
             self._advance(state, given.arrival_ms)
         elif isinstance(given, Tick | Status):
             self._advance(state, given.now_ms)
@@ -149,8 +159,10 @@ class RisingWave(Strategy[Inputs]):
             state.x = END
         return state, state.x, state.x
 
-    def _advance(self, state: Inputs, now: int) -> int:
-        times = [time for writer, time in state.largest.items() if now - state.sent[writer] <= self.idle_ms]
-        if times or state.largest:
-            state.x = max(state.x, minus(min(times) if times else max(state.largest.values()), self.bound))
-        return state.x
+    def _advance(self, state: Inputs, now: int) -> None:
+        state.now = now
+        if state.writers:
+            since = now - self.idle_ms
+            awake = [time for time, at in state.writers.values() if at >= since]
+            least = min(awake) if awake else max(time for time, _ in state.writers.values())
+            state.x = max(state.x, minus(least, self.bound))

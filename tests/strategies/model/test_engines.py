@@ -1,0 +1,209 @@
+"""Spark, Kafka Streams, Quix, Beam, bytewax, Feldera and RisingWave against plain statements of their rules."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import logs, xs
+from wmlab.core.errors import ModelError
+from wmlab.strategies.model import beam, kafka, spark
+from wmlab.strategies.model.beam import LimitedDelay
+from wmlab.strategies.model.clocks import Bytewax, Feldera, RisingWave
+from wmlab.strategies.model.kafka import Quix
+from wmlab.strategies.model.spark import SparkBatches
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, Tick, run
+
+ALL: list[Strategy[Any]] = [
+    SparkBatches(5, rows=3),
+    SparkBatches(5, trigger_ms=400, streams=("a", "b")),
+    Quix(5),
+    LimitedDelay(5),
+    Bytewax(5),
+    Feldera(5, rows=2),
+    RisingWave(5, idle_ms=300),
+]
+
+
+def mets(strategy: Strategy[Any], log: list[Record]) -> list[int]:
+    return [step.met for step in run(strategy, log)]
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=lambda strategy: type(strategy).__name__)
+@given(log=logs())
+def test_x_does_not_fall_within_what_it_is_for_and_no_record_is_late_by_what_it_brings(
+    strategy: Strategy[Any], log: list[Record]
+) -> None:
+    steps = list(run(strategy, log))
+    for key in "abc" if strategy.keyed else ("",):
+        mine = [step.x for step, record in zip(steps, log, strict=True) if not strategy.keyed or record.key == key]
+        assert mine == sorted(mine)
+    assert all(step.met <= step.x for step in steps)
+    assert xs(strategy, log[: len(log) // 2]) == [step.x for step in steps][: len(log) // 2]
+
+
+@given(logs(), st.integers(0, 50), st.integers(1, 4), st.sampled_from(["min", "max"]), st.booleans())
+def test_spark_takes_the_largest_times_between_batches(
+    log: list[Record], delay: int, rows: int, policy: Any, each: bool
+) -> None:
+    streams = ("a", "b", "c") if each else ()
+    used = [0, 0]
+    mine: dict[str, int] = dict.fromkeys(streams or ("",), 0)
+    expected = []
+    for first in range(0, len(log), rows):
+        for record in log[first : first + rows]:
+            expected.append((used[-2], used[-1]))
+            name = record.writer if each else ""
+            mine[name] = max(mine[name], record.event_time - delay)
+        used.append(max(used[-1], {"min": min, "max": max}[policy](mine.values())))
+    strategy = SparkBatches(delay, rows=rows, streams=streams, policy=policy)
+    assert [(step.met, step.x) for step in run(strategy, log)] == expected
+    assert mets(SparkBatches(delay, rows=rows, streams=streams, policy=policy, late="current"), log) == [
+        current for _, current in expected
+    ]
+
+
+@given(logs(), st.integers(0, 50), st.sampled_from([100, 400]))
+def test_spark_with_a_trigger_runs_a_batch_without_data_in_a_quiet_interval(
+    log: list[Record], delay: int, every: int
+) -> None:
+    late = current = 0
+    expected, before = [], None
+    for number, batch in groupby(log, key=lambda record: record.arrival_ms // every):
+        if before is not None and number > before + 1:
+            late = current
+        times = []
+        for record in batch:
+            expected.append((late, current))
+            times.append(record.event_time)
+        late, current, before = current, max(current, max(times) - delay), number
+    assert [(step.met, step.x) for step in run(SparkBatches(delay, trigger_ms=every), log)] == expected
+
+
+def test_spark_moves_at_a_tick_and_a_silent_stream_holds_the_least() -> None:
+    log = [Record(50, 0, "a"), Tick(100), Tick(200)]
+    assert xs(SparkBatches(10, trigger_ms=100), log) == [0, 40, 40]
+    assert xs(SparkBatches(10, trigger_ms=100, streams=("a", "b")), log) == [0, 0, 0]
+    assert mets(SparkBatches(10, trigger_ms=100), [log[0], Tick(250), Record(1, 260)])[2] == 40  # type: ignore[list-item]
+    assert mets(SparkBatches(10, trigger_ms=100), [log[0], Record(1, 160)]) == [0, 0]
+
+
+def test_spark_restores_the_watermark_of_the_query_only() -> None:
+    state = spark.after_batch(spark.watermarks({"a": 10, "b": 0}), {"a": 30, "b": 40}, {"a": 10, "b": 0})
+    assert spark.restart(state) == spark.Watermarks({"a": 0, "b": 0}, 20, 0)
+    assert spark.join_output(3, 2, 5) == 2
+
+
+@pytest.mark.parametrize("wrong", [{}, {"rows": 1, "trigger_ms": 1}, {"rows": 0}, {"rows": 1, "delay": -1}])
+def test_spark_refuses_what_it_cannot_run(wrong: dict[str, int]) -> None:
+    with pytest.raises(ModelError, match="Give"):
+        SparkBatches(**{"delay": 1, **wrong})
+
+
+@given(st.lists(st.lists(st.integers(0, 99), max_size=6).map(sorted), min_size=1, max_size=4))
+def test_partitions_in_order_are_merged_in_order(partitions: list[list[int]]) -> None:
+    group = kafka.PartitionGroup({})
+    for name, times in enumerate(partitions):
+        group = group.add(name, *times)
+    everything = sorted(time for times in partitions for time in times)
+    for expected in everything:
+        group, time, late = group.poll()
+        assert (time, late, group.stream_time) == (expected, 0, expected)
+    with pytest.raises(ModelError, match="No record waits"):
+        group.poll()
+
+
+@given(logs(), st.integers(0, 50))
+def test_quix_has_the_largest_time_of_a_key_less_the_grace(log: list[Record], grace: int) -> None:
+    of_key = [[other.event_time for other in log[: n + 1] if other.key == log[n].key] for n in range(len(log))]
+    steps = list(run(Quix(grace), log))
+    assert [step.x for step in steps] == [max(times) - grace for times in of_key]
+    assert [step.met for step in steps] == [max(times[:-1], default=UNKNOWN + grace) - grace for times in of_key]
+    assert [step.native for step in steps] == [max(times) for times in of_key]
+    ends = list(run(Quix(grace), [*log, EndOfInput()]))
+    assert ends[-1].x == min(
+        (max(r.event_time for r in log if r.key == k) - grace for k in {r.key for r in log}), default=UNKNOWN
+    )
+
+
+@given(logs(times=3000), st.integers(1, 300), st.booleans())
+def test_beam_has_the_least_partition_each_with_a_limited_delay(log: list[Record], delay: int, bug: bool) -> None:
+    expected, x = [], UNKNOWN
+    largest: dict[str, int] = {"d": UNKNOWN}
+    for record in log:
+        for update in (False, True):
+            if update:
+                largest[record.writer] = max(largest.get(record.writer, UNKNOWN), record.event_time)
+            now, marks = record.arrival_ms, []
+            for most in largest.values():
+                if most > now or (now - delay > most and (most > 0 or not bug)):
+                    marks.append(now - delay)
+                else:
+                    marks.append(max(UNKNOWN, most - delay))
+            x = max(x, min(marks))
+            expected.append(x)
+    found = run(LimitedDelay(delay, ("d",), "beam_40176" if bug else "fixed"), log)
+    assert [value for step in found for value in (step.met, step.x)] == expected
+
+
+def test_beam_40176_a_partition_without_records_holds_the_watermark() -> None:
+    log = [Record(1_000, 1_000, "a"), Tick(5_000), EndOfInput()]
+    assert xs(LimitedDelay(100, ("a", "b")), log) == [900, 4_900, END]
+    assert xs(LimitedDelay(100, ("a", "b"), "beam_40176"), log) == [UNKNOWN, UNKNOWN, END]
+
+
+def test_beam_waits_for_every_partition_and_for_records_that_wait() -> None:
+    assert beam.limited_delay(900, 1300, 60) == 840
+    reports: dict[Any, int | None] = {0: None, 1: None}
+    assert beam.aggregated(reports := beam.aggregate(reports, 0, 5)) is None
+    assert beam.aggregated(beam.aggregate(reports, 1, 7)) == 5
+
+
+@given(logs(times=3000), st.integers(0, 300))
+def test_bytewax_moves_with_the_wall_clock_from_the_last_record_that_set_it(log: list[Record], wait: int) -> None:
+    def shown(record: Record, past: list[Record]) -> int:
+        """The watermark of a key at the arrival of a record: the best of what its records gave, moved on."""
+        gave = [old.event_time - wait + record.arrival_ms - old.arrival_ms for old in past if old.key == record.key]
+        return max(gave, default=UNKNOWN)
+
+    steps = list(run(Bytewax(wait), log))
+    assert [step.met for step in steps] == [shown(record, log[:n]) for n, record in enumerate(log)]
+    assert [step.x for step in steps] == [shown(record, log[: n + 1]) for n, record in enumerate(log)]
+
+
+def test_bytewax_at_a_tick_is_the_least_key_and_time_does_not_go_back() -> None:
+    log = [Record(100, 10, key="a"), Record(50, 20, key="b"), Tick(30), Tick(25), EndOfInput()]
+    assert xs(Bytewax(5), log) == [95, 45, 55, 55, END]
+
+
+@given(logs(), st.integers(0, 50), st.integers(1, 4))
+def test_feldera_uses_a_waterline_one_step_later(log: list[Record], lateness: int, rows: int) -> None:
+    done = [log[: n // rows * rows] for n in range(len(log))]
+    expected = [max((record.event_time - lateness for record in past), default=UNKNOWN) for past in done]
+    assert mets(Feldera(lateness, rows), log) == expected
+    assert mets(Feldera(lateness, rows, manual=4_000), log) == [max(4_000, x) for x in expected]
+
+
+@given(logs(), st.integers(0, 50), st.sampled_from([100, 600]))
+def test_risingwave_gives_a_silent_writer_the_largest_time(log: list[Record], bound: int, idle_ms: int) -> None:
+    expected, x = [], UNKNOWN
+    for n, record in enumerate(log):
+        for past in (log[:n], log[: n + 1]):
+            values = []
+            for writer in {old.writer for old in past}:
+                mine = [old for old in past if old.writer == writer]
+                silent = record.arrival_ms - mine[-1].arrival_ms > idle_ms
+                values.append(max(old.event_time for old in (past if silent else mine)) - bound)
+            x = max(x, min(values, default=UNKNOWN))
+            expected.append(x)
+    found = run(RisingWave(bound, idle_ms), log)
+    assert [value for step in found for value in (step.met, step.x)] == expected
+
+
+def test_risingwave_comes_to_the_largest_time_when_all_are_silent() -> None:
+    log = [Record(50, 0, "a"), Record(70, 0, "b"), Tick(100), Tick(101), EndOfInput()]
+    assert xs(RisingWave(5, 100), log) == [45, 45, 45, 65, END]

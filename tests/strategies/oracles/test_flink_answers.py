@@ -1,0 +1,50 @@
+"""A sample of what Flink 2.3.0's own classes answered to random histories: our rules answer the same, step by step.
+
+`make oracles` asks Flink again, about 10,000 histories of each class.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from tests.strategies.oracles.flink import KINDS, SEED, WITNESSES, answer, history
+
+STORED: Final = json.loads(Path(__file__).with_name("flink_2_3_0.json").read_text(encoding="utf-8"))
+HISTORIES: Final[list[dict[str, Any]]] = STORED["histories"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rules_answer_as_flink_did(kind: str) -> None:
+    random, mine = Random(f"{SEED}-{kind}"), [given for given in HISTORIES if given["kind"] == kind]
+    assert len(mine) >= 50
+    for given in mine:
+        asked = history(kind, random)
+        assert given == {"kind": kind, **asked, "answers": given["answers"]}, "the sample is of other histories"
+        assert answer(kind, given) == given["answers"]
+
+
+def test_the_fixed_rules_differ_from_what_flink_did() -> None:
+    differs = Counter(given["kind"] for given in HISTORIES if answer(given["kind"], given, "fixed") != given["answers"])
+    assert set(differs) == {"valve", "multiplexer"}
+
+
+@pytest.mark.parametrize(
+    ("issue", "flink", "fixed"),
+    [
+        ("FLINK-40475", [["IDLE"], ["ACTIVE"], [], [31]], [[30, "IDLE"], ["ACTIVE"], [], [31]]),
+        ("FLINK-40504", [[], [], [], ["ACTIVE", 11]], [["ACTIVE"], [], [], [11]]),
+    ],
+)
+def test_an_error_comes_out_of_flink_and_of_its_rule_and_not_of_the_fixed_one(
+    issue: str, flink: list[Any], fixed: list[Any]
+) -> None:
+    given = WITNESSES[issue]
+    assert STORED["witnesses"][issue] == answer(given["kind"], given)
+    assert answer(given["kind"], given)[-4:] == flink
+    assert answer(given["kind"], given, "fixed")[-4:] == fixed

@@ -1,0 +1,139 @@
+"""Spark itself against the rule, batch by batch: watermark, windows in state, windows emitted, rows dropped.
+
+A history is a query that counts the rows of windows over one or two streams of files, with one file of each in a batch.
+Half-way it is stopped and started again. WMLAB_SPARK_HISTORIES=300 runs more of them than the few of every test run.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.conformance.engines_spark import Query
+from wmlab.strategies.model import spark as rule
+
+HISTORIES: Final = int(os.environ.get("WMLAB_SPARK_HISTORIES", "3"))
+
+
+class Batch(NamedTuple):
+    """What is compared of a batch; times are in seconds."""
+
+    watermark: float
+    in_state: int
+    emitted: int
+    dropped: int
+
+
+class History(NamedTuple):
+    """The delays of the streams by name, the rows of each batch, and the batch before which the query starts again."""
+
+    delays: dict[str, int]
+    policy: Any
+    mode: str
+    window: int
+    batches: list[dict[str, list[int]]]
+    restart: int
+
+
+def history(number: int) -> History:
+    random = Random(f"spark-{number}")
+    names, now, batches = ("ab" if number % 2 else "a"), 100, []
+    for _ in range(random.randrange(4, 7)):
+        now += random.randrange(60)
+        batches.append({n: [max(0, now - random.randrange(90)) for _ in range(random.randrange(5))] for n in names})
+    return History(
+        {name: random.choice((0, 5, random.randrange(40))) for name in names},
+        random.choice(("min", "max")),
+        "update" if number % 4 > 1 else "append",
+        random.choice((5, 10, 17)),
+        batches,
+        random.randrange(1, len(batches)),
+    )
+
+
+def expected(given: History) -> list[Batch]:
+    """The batches by the rule; one without data ends each run if the watermark has moved."""
+    query, found = Query(given.delays, given.policy, given.window, given.mode), []
+    for number, rows in enumerate([*given.batches, None]):
+        if number in (given.restart, len(given.batches)) and query.marks.watermark > query.marks.late:
+            found.append(of_batch(query, {}))
+        if number == given.restart:
+            query.marks = rule.restart(query.marks)
+        if rows is not None:
+            found.append(of_batch(query, rows))
+    return found
+
+
+def of_batch(query: Query, rows: dict[str, list[int]]) -> Batch:
+    before, window = query.marks, query.window or 1
+    starts = {time - time % window for times in rows.values() for time in times}
+    emitted = query.batch(rows)
+    dropped = sum(start + window <= before.late for start in starts)
+    return Batch(float(before.watermark), len(query.counts), len(emitted), dropped)
+
+
+def answered(spark: SparkSession, given: History, folder: Path) -> list[Batch]:
+    """The batches as Spark reports them."""
+    streams = []
+    for name, delay in given.delays.items():
+        (folder / name).mkdir()
+        rows = spark.readStream.schema("at long").option("maxFilesPerTrigger", 1).csv(str(folder / name))
+        streams.append(rows.select(F.timestamp_seconds("at").alias("time")).withWatermark("time", f"{delay} seconds"))
+    both: DataFrame = streams[0] if len(streams) == 1 else streams[0].union(streams[1])
+    counts = both.groupBy(F.window("time", f"{given.window} seconds")).count()
+    found = []
+    for first, end in ((0, given.restart), (given.restart, len(given.batches))):
+        for number in range(first, end):
+            for name, times in given.batches[number].items():
+                file = folder / name / f"{number:03}.csv"
+                file.write_text("".join(f"{time}\n" for time in times), encoding="utf-8")
+                os.utime(file, (1_700_000_000 + number,) * 2)
+        query = (
+            counts.writeStream.format("noop")
+            .outputMode(given.mode)
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        found += [of_progress(progress) for progress in query.recentProgress]
+    return found
+
+
+def of_progress(progress: Any) -> Batch:
+    state = progress["stateOperators"][0]
+    return Batch(
+        datetime.fromisoformat(progress["eventTime"]["watermark"]).timestamp(),
+        state["numRowsTotal"],
+        progress["sink"]["numOutputRows"],
+        state["numRowsDroppedByWatermark"],
+    )
+
+
+@pytest.fixture
+def small(spark: SparkSession) -> Any:
+    """Settings of queries of a few rows; the policy is that of a history."""
+    names = ["spark.sql.shuffle.partitions", "spark.sql.streaming.multipleWatermarkPolicy"]
+    before = {name: spark.conf.get(name) for name in names}
+    spark.conf.set(names[0], 1)
+    yield lambda policy: spark.conf.set(names[1], policy)
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def test_rows_are_dropped_in_the_histories() -> None:
+    assert sum(batch.dropped for number in range(HISTORIES) for batch in expected(history(number))) > 2
+
+
+@pytest.mark.parametrize("number", range(HISTORIES))
+def test_spark_and_the_rule_agree_batch_by_batch(spark: SparkSession, small: Any, tmp_path: Path, number: int) -> None:
+    given = history(number)
+    small(given.policy)
+    assert answered(spark, given, tmp_path) == expected(given)
