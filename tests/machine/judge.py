@@ -327,7 +327,7 @@ def lower_rises(rows: Rows) -> Answer:
             gone = {name for cycle in generation for name in cycle["removed"]}
             waits = (set(row["lagging"]) & set(generation[0]["lagging"])) - gone
             overdue = row["at_ms"] >= generation[1]["at_ms"] + row["timeout_ms"]
-            lost = row["reason"].startswith("cut failed: unknown segment")
+            lost = row["reason"].startswith(("cut failed: unknown segment", "time not advanced"))
             if overdue and (waits if row["lagging"] else not lost):
                 broken.append(row["at_ms"])
         if not held:
