@@ -12,7 +12,7 @@ import numpy as np
 from wmlab.core.answers.answer import Answer
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
-from wmlab.core.words import grouped, listed, rounded
+from wmlab.core.words import grouped, rounded
 from wmlab.strategies.comparison import Outcome, outcome
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -81,7 +81,7 @@ class Advice(Answer):
     def sentence(self) -> str:
         """The advice in a few sentences."""
         if self.doubts:
-            doubts = listed(self.doubts)
+            doubts = "; ".join(self.doubts)
             return f"The log {self.name!r} does not support a watermark for {self.target:.3%} late: {doubts}."
         low, high = self.late_range
         first, last = self.lag_range
@@ -92,13 +92,15 @@ class Advice(Answer):
         )
 
     def __repr__(self) -> str:
-        lines = [self.sentence, *(f"  assumed: {text}" for text in self.assumed)]
-        return "\n".join([*lines, *(f"  {engine}: {text}" for engine, text in self.settings.items())])
+        return "\n".join([self.sentence, *(f"  {name}: {text}" for name, text in self._details())])
+
+    def _details(self) -> list[tuple[str, str]]:
+        """What is assumed, and the settings of engines; nothing of advice that the log does not support."""
+        return [] if self.doubts else [*(("assumed", text) for text in self.assumed), *self.settings.items()]
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<li>{escape(engine)}: <code>{escape(t)}</code></li>" for engine, t in self.settings.items())
-        assumed = "".join(f"<li>assumed: {escape(text)}</li>" for text in self.assumed)
-        return f"<p>{escape(self.sentence)}</p><ul>{assumed}{rows}</ul>"
+        rows = "".join(f"<li>{name}: {escape(text)}</li>" for name, text in self._details())
+        return f"<p>{escape(self.sentence)}</p><ul>{rows}</ul>"
 
 
 def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
