@@ -50,6 +50,10 @@ class SlidingWindow:
         """The quantile at `share` of the values in the window, which must not be empty."""
         return self._ascending[rank(share, len(self._ascending)) - 1]
 
+    def largest(self, count: int) -> list[int]:
+        """The `count` largest values, in descending order; fewer if there are not as many."""
+        return self._ascending[: -count - 1 : -1]
+
     def bound(self, share: float) -> int:
         """The quantile at `share` when one more value counts that is above all; the largest value stands for that one.
 

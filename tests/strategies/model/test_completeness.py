@@ -1,0 +1,100 @@
+"""Completeness of windows, corrected for delays that cannot be seen yet."""
+
+from __future__ import annotations
+
+import random
+from math import exp, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import logs, xs
+from wmlab.core.errors import ModelError
+from wmlab.strategies.model.completeness import CompletenessWatermark, arrived
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
+
+AGES = st.integers(0, 4).flatmap(
+    lambda h: st.tuples(*(st.lists(st.integers(0, 5), min_size=a + 1, max_size=a + 1) for a in range(h + 1)))
+)
+
+
+@given(AGES, st.sampled_from([0.0, 1.0, 1.645]))
+def test_shares_are_the_product_over_longer_delays(ages: tuple[list[int], ...], z: float) -> None:
+    padded = [[*counts, *[0] * (len(ages) - len(counts))] for counts in ages]
+    assert arrived(padded, z) == pytest.approx([_share(ages, d, z) for d in range(len(ages))])
+
+
+def _share(ages: tuple[list[int], ...], delay: int, z: float) -> float:
+    records = [(age, d) for age, counts in enumerate(ages) for d, count in enumerate(counts) for _ in range(count)]
+    share, variance = 1.0, 0.0
+    for k in range(delay + 1, len(ages)):
+        n = sum(age >= k and d <= k for age, d in records)
+        c = sum(d == k for _, d in records)
+        if c == n and c:
+            return 0.0
+        if c:
+            share *= 1 - c / n
+            variance += c / (n * (n - c))
+    return share * exp(-z * sqrt(variance))
+
+
+def test_shares_are_those_of_all_records_although_recent_ones_are_cut_off() -> None:
+    draw = random.Random(5)
+    delays = [min(int(draw.expovariate(1 / 3)), 20) for _ in range(60_000)]
+    ages = [[0] * 21 for _ in range(21)]
+    for index, delay in enumerate(delays):
+        if delay <= index % 21:
+            ages[index % 21][delay] += 1
+    shares = arrived(ages)
+    for delay in range(21):
+        assert shares[delay] == pytest.approx(sum(d <= delay for d in delays) / len(delays), abs=0.02)
+    assert arrived(ages, z=2)[3] < shares[3]
+
+
+@given(logs(times=5_000), st.sampled_from([0.5, 0.9, 0.99]), st.sampled_from([0.0, 1.645]))
+def test_a_window_is_passed_when_it_and_all_before_it_are_complete(
+    records: list[Record], share: float, z: float
+) -> None:
+    strategy = CompletenessWatermark(window=1_000, bucket=500, horizon=2_000, share=share, z=z)
+    expected, x, now = [], UNKNOWN, None
+    for index, record in enumerate(records):
+        if now != record.arrival_ms // 500:
+            now = record.arrival_ms // 500
+            seen = [(r.event_time // 500, r.arrival_ms // 500) for r in records[:index]]
+            if records[0].arrival_ms // 500 <= now - 5:
+                x = max(x, _passed(seen, now - 1, share, z, x))
+        expected.append(x)
+    assert xs(strategy, [*records, EndOfInput()]) == [*expected, END]
+
+
+def _passed(seen: list[tuple[int, int]], now: int, share: float, z: float, x: int) -> int:
+    kept = [(e, max(0, a - e)) for e, a in seen if now - 4 <= e]
+    kept = [(e, d) for e, d in kept if d <= 4]
+    ages = tuple([sum(e == now - age and d == k for e, d in kept) for k in range(age + 1)] for age in range(5))
+    window = (now - 4) // 2 if x == UNKNOWN else x // 1_000
+    while True:
+        wanted = 0.0
+        counts = []
+        for event in (2 * window, 2 * window + 1):
+            arrived_share = 1.0 if now - event > 4 else 0.0 if event > now else _share(ages, now - event, z)
+            counts.append(sum(e == event for e, _ in kept) or 1e-9)
+            if not arrived_share:
+                return window * 1_000
+            wanted += counts[-1] / arrived_share
+        if sum(counts) < share * wanted:
+            return window * 1_000
+        window += 1
+
+
+def test_a_tick_moves_it_and_nothing_does_before_a_horizon() -> None:
+    strategy = CompletenessWatermark(window=10, bucket=10, horizon=30)
+    records = [Record(t, t) for t in range(0, 50, 5)]
+    assert xs(strategy, [*records, Tick(59), Tick(60), Tick(70)]) == [UNKNOWN] * 8 + [40, 40, 50, 60, 70]
+
+
+def test_a_window_that_is_not_of_whole_buckets_is_refused() -> None:
+    with pytest.raises(ModelError, match="window of 15 is no multiple of the bucket of 10"):
+        CompletenessWatermark(window=15, bucket=10, horizon=30)
+    with pytest.raises(ModelError, match="horizon of 35"):
+        CompletenessWatermark(window=10, bucket=10, horizon=35)

@@ -1,0 +1,115 @@
+"""One share of late records for all writers, spent where it shortens the lag most.
+
+Each writer has a bound of its own, and the watermark is the least over writers. A punctual writer needs a short bound,
+an erratic one a long one; one share p for each of them is not the best. The budgets p_w with sum n_w p_w = p N, which
+minimise the sum of n_w B_w, are those at which one more late record of any writer would shorten that sum equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from wmlab.strategies.model.percentiles import Partition, lateness
+from wmlab.strategies.model.strategy import (
+    UNKNOWN,
+    Input,
+    Record,
+    Strategy,
+    minus,
+    require_positive,
+    require_shares,
+)
+from wmlab.strategies.model.writers import Minimum
+
+
+def budgets(largest: Mapping[str, Sequence[int]], counts: Mapping[str, int], late: int) -> dict[str, int]:
+    """The bound B_w of each writer, so that at most `late` latenesses of all are above their bounds.
+
+    `largest` has the largest latenesses of each writer in descending order, late + 1 of them or all, `counts` how many
+    it has. Of all bounds that leave out as many, none has a smaller sum of counts times bounds; up to `late` some may
+    be left over, since the steps of a writer that save equally are taken together (its lower convex hull).
+    """
+    steps = []
+    for writer, values in largest.items():
+        for first, last in _hull(values):
+            saved = counts[writer] * (values[first] - values[last]) / (last - first)
+            steps.append((-saved, writer, first, last))
+    taken = dict.fromkeys(largest, 0)
+    for _, writer, first, last in sorted(steps):
+        late -= last - first
+        if late < 0:
+            break
+        taken[writer] = last
+    return {writer: values[taken[writer]] for writer, values in largest.items()}
+
+
+def _hull(values: Sequence[int]) -> list[tuple[int, int]]:
+    """The sides of the lower convex hull of (place, value) for values that descend, from the steepest on."""
+    corners: list[int] = []
+    for place, value in enumerate(values):
+        while len(corners) > 1:
+            before, corner = corners[-2], corners[-1]
+            if (values[corner] - values[before]) * (place - before) < (value - values[before]) * (corner - before):
+                break
+            corners.pop()
+        corners.append(place)
+    return [(a, b) for a, b in pairwise(corners) if values[a] > values[b]]
+
+
+class Plan:
+    """The partitions, their bounds (none before the first plan), the least of their watermarks, and the records."""
+
+    __slots__ = ("bounds", "count", "minimum", "of")
+
+    def __init__(self, minimum: Minimum) -> None:
+        self.of: dict[str, Partition] = {}
+        self.bounds: dict[str, int] = {}
+        self.minimum = minimum
+        self.count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetedMinimum(Strategy[Plan]):
+    """X = min over the writers w that are not idle of m_w - B_w, with bounds of `budgets` for a late share of `share`.
+
+    The bounds are made anew after each `every` records, from the last `size` latenesses of each writer, counted against
+    its own maximum; before that there is no watermark. A writer that is not in the plan has the largest bound of it.
+    A writer is idle after `idle_ms` of arrival time (None: never). Native is X.
+    """
+
+    share: float
+    size: int = 2_000
+    every: int = 1_000
+    idle_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        require_shares(share=self.share)
+        require_positive(size=self.size, every=self.every, idle_ms=self.idle_ms)
+
+    def start(self) -> Plan:
+        return Plan(Minimum(self.idle_ms))
+
+    def step(self, state: Plan, given: Input) -> tuple[Plan, int, int]:
+        if not isinstance(given, Record):
+            x = state.minimum.tell(given)
+            return state, x, x
+        writer = given.writer
+        own = state.of.get(writer)
+        if own is None:
+            own = state.of[writer] = Partition(self.size)
+        own.window.add(lateness(own.top, given.event_time))
+        own.top = max(own.top, given.event_time)
+        state.count += 1
+        if state.count % self.every == 0:
+            counts = {name: len(partition.window) for name, partition in state.of.items()}
+            late = int(self.share * sum(counts.values()) + 1e-9)
+            largest = {name: partition.window.largest(late + 1) for name, partition in state.of.items()}
+            state.bounds = budgets(largest, counts, late)
+        value = UNKNOWN
+        if state.bounds:
+            bound = state.bounds.get(writer)
+            value = minus(own.top, max(state.bounds.values()) if bound is None else bound)
+        x = state.minimum.put(writer, max(state.minimum.values.get(writer, UNKNOWN), value), given.arrival_ms)
+        return state, x, x

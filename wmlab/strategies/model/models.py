@@ -1,0 +1,279 @@
+"""The three models of wmlab as strategies over one log, by the rules of `streams`, `dataflow` and `progress`.
+
+A writer of the log is a writer of Pravega, an input of Jet, or an origin of NebulaStream. The watermarks of Jet and
+NebulaStream are exclusive; so is the lower bound of Pravega. The simulators add the network, failures and readers;
+here records are known as they arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from wmlab.core.errors import ModelError
+from wmlab.dataflow.model.coalescer import Keyed
+from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
+from wmlab.progress.model.identifiers import TupleBuffer, assign_origins, by_event_time
+from wmlab.progress.model.tracker import LocalRule, Progress, ProgressRules
+from wmlab.progress.model.tracker import step as progress_step
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    Record,
+    Strategy,
+    Tick,
+    require_not_negative,
+    require_positive,
+)
+from wmlab.streams.model.cycle import Append, CycleRules, CycleState, Decision, Observe, RemovalDone, RemoveWriter
+from wmlab.streams.model.cycle import step as cycle_step
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import Watermark as Bounds
+from wmlab.streams.model.marks import MarkTable
+from wmlab.streams.model.position import Position
+
+_HISTORY: Final = StreamHistory.create(1)
+_SEGMENT: Final = _HISTORY.epochs[0].ids[0]
+
+
+def _now_ms(given: Input) -> int | None:
+    return given.arrival_ms if isinstance(given, Record) else given.now_ms if isinstance(given, Tick) else None
+
+
+@dataclass(slots=True)
+class Noted:
+    """The state of Pravega: what the store and the leader know, and what writers have noted since the last cycle.
+
+    `notes` and `unnoted` have for each writer the largest event time, the number of records in the stream with it, and
+    when that last came.
+    """
+
+    table: MarkTable = field(default_factory=MarkTable)
+    leader: CycleState = field(default_factory=CycleState)
+    bounds: Bounds | None = None
+    cycle_ms: int | None = None
+    length: int = 0
+    notes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    unnoted: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PravegaWatermark(Strategy[Noted]):
+    """X = the lower bound of the last watermark that a cycle emitted; native is the pair (lower, upper), or None.
+
+    A writer notes the largest event time that it has sent: with each record, or at each multiple of `note_every_ms`. A
+    cycle runs each `period_ms` from the first input on. `timeout_ms` is that of a writer behind the previous lower
+    bound. Arrival time is the clock. The stream has one segment, and a record's length is 1. See `streams.model.cycle`.
+    """
+
+    period_ms: int = 10_000
+    timeout_ms: int = 60_000
+    note_every_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        require_positive(period_ms=self.period_ms, note_every_ms=self.note_every_ms)
+        require_not_negative(timeout_ms=self.timeout_ms)
+
+    def start(self) -> Noted:
+        return Noted()
+
+    def step(self, state: Noted, given: Input) -> tuple[Noted, int, tuple[int, int] | None]:
+        now_ms = _now_ms(given)
+        if now_ms is not None:
+            self._cycles(state, now_ms)
+        if isinstance(given, Record):
+            self._note(state, given)
+        bounds = state.bounds
+        x = END if isinstance(given, EndOfInput) else UNKNOWN if bounds is None else bounds.lower
+        return state, x, None if bounds is None else (bounds.lower, bounds.upper)
+
+    def _note(self, state: Noted, record: Record) -> None:
+        state.length += 1
+        time, writer, at_ms = record.event_time, record.writer, record.arrival_ms
+        if self.note_every_ms is not None:
+            before = state.unnoted.get(writer)
+            if before is not None and before[2] // self.note_every_ms < at_ms // self.note_every_ms:
+                state.notes[writer] = before
+            state.unnoted[writer] = max(time, before[0] if before else time), state.length, at_ms
+        # Of the notes between two cycles the one with the largest time counts: the store refuses a smaller one.
+        elif writer not in state.notes or time >= state.notes[writer][0]:
+            state.notes[writer] = time, state.length, at_ms
+
+    def _cycles(self, state: Noted, now_ms: int) -> None:
+        if state.cycle_ms is None:
+            state.cycle_ms = now_ms
+        while state.cycle_ms + self.period_ms <= now_ms:
+            state.cycle_ms += self.period_ms
+            if not self._cycle(state, state.cycle_ms) and not state.unnoted:
+                # Without a writer that counts or is waited for, nothing changes before the next note.
+                state.cycle_ms += (now_ms - state.cycle_ms) // self.period_ms * self.period_ms
+
+    def _cycle(self, state: Noted, now_ms: int) -> bool:
+        """Run one cycle: whether a writer counted or was waited for."""
+        if self.note_every_ms is not None:
+            timer = now_ms // self.note_every_ms
+            due = [writer for writer, note in state.unnoted.items() if note[2] // self.note_every_ms < timer]
+            state.notes.update((writer, state.unnoted.pop(writer)) for writer in due)
+        for writer, (time, length, _) in state.notes.items():
+            state.table, _ = state.table.note(writer, time, Position({_SEGMENT: length}))
+        state.notes.clear()
+        rules = CycleRules(timeout_ms=self.timeout_ms)
+        seen = Observe(now_ms=now_ms, marks=state.table.marks, previous=state.bounds, history=_HISTORY)
+        state.leader, effects = cycle_step(state.leader, seen, rules)
+        alive = True
+        for effect in effects:
+            if isinstance(effect, RemoveWriter):
+                state.table, _ = state.table.remove(effect.writer, effect.mark)
+                state.leader, _ = cycle_step(state.leader, RemovalDone(effect.writer, removed=True), rules)
+            elif isinstance(effect, Append):
+                state.bounds = effect.watermark
+            elif isinstance(effect, Decision):
+                alive = bool(effect.participating or effect.lagging)
+        return alive
+
+
+def _place(writers: Mapping[str, int], record: Record) -> int:
+    place = writers.get(record.writer)
+    if place is None:
+        raise ModelError(
+            f"Writer {record.writer!r} is not among the declared ones: {', '.join(writers)}.",
+            remedy="Declare all writers of the log in writers=.",
+        )
+    return place
+
+
+@dataclass(slots=True)
+class Merging:
+    """The state of Jet: the source of each input, and the merged watermarks; `last_ms` by last record, oldest first."""
+
+    mapper: EventTimeMapper
+    places: dict[str, int]
+    sources: list[SourceState]
+    keyed: Keyed
+    last_ms: dict[int, int] = field(default_factory=dict)
+    x: int = UNKNOWN
+
+
+_EVENT: Final = Event(())
+
+
+@dataclass(frozen=True, slots=True)
+class JetWatermark(Strategy[Merging]):
+    """X = the merged watermark of one key, an input for each of `writers`; also native, as Jet's is exclusive.
+
+    An input's watermark is its largest event time less `lag`, at multiples of `frame`; an input is idle after `idle_ms`
+    of arrival time without a record (None: never), as seen at the next input. See `dataflow.model.source` and
+    `dataflow.model.coalescer`.
+    """
+
+    writers: tuple[str, ...]
+    lag: int = 0
+    idle_ms: int | None = 60_000
+    frame: int = 1
+
+    def __post_init__(self) -> None:
+        self._mapper()
+
+    def _mapper(self) -> EventTimeMapper:
+        return EventTimeMapper(policy=FixedLag(self.lag), frames=Frames(self.frame), idle_timeout_ms=self.idle_ms)
+
+    def start(self) -> Merging:
+        places = {writer: place for place, writer in enumerate(self.writers)}
+        return Merging(self._mapper(), places, [], Keyed(len(places)))
+
+    def step(self, state: Merging, given: Input) -> tuple[Merging, int, int]:
+        now_ms, mapper = _now_ms(given), state.mapper
+        if now_ms is not None:
+            if not state.sources:
+                state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.places]
+                state.last_ms = dict.fromkeys(state.places.values(), now_ms)
+            place = _place(state.places, given) if isinstance(given, Record) else None
+            if place is not None:
+                state.last_ms.pop(place, None)
+            while state.last_ms and self.idle_ms is not None:
+                quiet = next(iter(state.last_ms))
+                if now_ms - state.last_ms[quiet] < self.idle_ms:
+                    break
+                del state.last_ms[quiet]
+                self._take(state, quiet, mapper.tick(state.sources[quiet], now_ms=now_ms))
+            if place is not None and isinstance(given, Record):
+                state.last_ms[place] = now_ms
+                source = state.sources[place]
+                self._take(
+                    state, place, mapper.event(source, _EVENT, partition=0, time=given.event_time, now_ms=now_ms)
+                )
+        elif isinstance(given, EndOfInput):
+            state.x = END
+        return state, state.x, state.x
+
+    def _take(self, state: Merging, place: int, moved: tuple[SourceState, tuple[Item, ...]]) -> None:
+        state.sources[place], items = moved
+        for item in items:
+            state.keyed, merged = state.keyed.step(place, item)
+            for emitted in merged:
+                if isinstance(emitted, Watermark):
+                    state.x = emitted.value
+
+
+@dataclass(slots=True)
+class Filling:
+    """The state of NebulaStream: the tracker, and for each origin when its open buffer began and its event times."""
+
+    origins: Mapping[str, int]
+    progress: Progress
+    sequences: dict[int, int] = field(default_factory=dict)
+    open: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    x: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class NebulaWatermark(Strategy[Filling]):
+    """X = the largest that the global watermark of a tracker has been, with an origin for each of `writers`.
+
+    An origin sends a buffer of one chunk when it has `rows` records, or `interval_ms` of arrival time after the first
+    of them, as seen at the next input; one of the two may be None. The watermark of a buffer is its largest event time,
+    and at least 0. Native is the global watermark itself, which may go back with `local="head"`; None: unknown. At the
+    end of the input X is `END`, as windows are flushed. See `progress.model.tracker`.
+    """
+
+    writers: tuple[str, ...]
+    rows: int | None = 64
+    interval_ms: int | None = None
+    local: LocalRule = "running_max"
+
+    def __post_init__(self) -> None:
+        require_positive(rows=self.rows, interval_ms=self.interval_ms)
+        if self.rows is None and self.interval_ms is None:
+            raise ModelError("No buffer is ever full.", remedy="Give rows, interval_ms or both.")
+
+    def start(self) -> Filling:
+        origins = assign_origins(self.writers)
+        return Filling(origins, Progress.start(list(origins.values()), ProgressRules(local=self.local)))
+
+    def step(self, state: Filling, given: Input) -> tuple[Filling, int, int | None]:
+        now_ms = _now_ms(given)
+        if now_ms is not None and self.interval_ms is not None:
+            # Buffers stand in the order in which they began.
+            while state.open and now_ms - state.open[first := next(iter(state.open))][0] >= self.interval_ms:
+                self._send(state, first)
+        if isinstance(given, Record):
+            origin = _place(state.origins, given)
+            times = state.open.setdefault(origin, (given.arrival_ms, []))[1]
+            times.append(given.event_time)
+            if len(times) == self.rows:
+                self._send(state, origin)
+        elif isinstance(given, EndOfInput):
+            state.x = END
+        return state, state.x, state.progress.watermark
+
+    def _send(self, state: Filling, origin: int) -> None:
+        _, times = state.open.pop(origin)
+        state.sequences[origin] = sequence = state.sequences.get(origin, 0) + 1
+        buffer = TupleBuffer(origin, sequence, 0, last=True, watermark=by_event_time(times))
+        state.progress, _ = progress_step(state.progress, buffer)
+        if state.progress.watermark is not None:
+            state.x = max(state.x, state.progress.watermark)
