@@ -2,7 +2,8 @@
 
 Each writer has a bound of its own, and the watermark is the least over writers. A punctual writer needs a short bound,
 an erratic one a long one; one share p for each of them is not the best. The budgets p_w with sum n_w p_w = p N, which
-minimise the sum of n_w B_w, are those at which one more late record of any writer would shorten that sum equally.
+minimise the sum of n_w B_w, are those at which one more late record of any writer would shorten that sum equally. That
+sum is not the lag of the minimum, which the writer with the longest bound decides: one bound for all can lag less.
 """
 
 from __future__ import annotations
