@@ -12,6 +12,8 @@ TEXT: Final = pa.string()
 REAL: Final = pa.float64()
 FLAG: Final = pa.bool_()
 OFFSETS: Final = pa.map_(LONG, LONG)
+ROW_GROUP = 1_048_576
+"""How many rows of a table are written to disk at once; no more are held of one that leaves memory as it grows."""
 
 
 def column(

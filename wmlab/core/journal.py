@@ -1,17 +1,19 @@
 """Everything that happens in a run, as columns.
 
 Rows are kept per table as they occur, and a row can be completed when more is known; events, of which there are many,
-are kept as arrays per append.
+are kept as arrays per append, until somebody takes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from wmlab.core import columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,10 +35,15 @@ class EventColumns:
 
 @dataclass(slots=True)
 class Journal:
-    """Rows of a run, table by table; `common` is part of every row from now on, and may change during the run."""
+    """Rows of a run, table by table; `common` is part of every row from now on, and may change during the run.
+
+    `take_events`, if given, is called whenever there is a row group of events, which are forgotten then.
+    """
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
     common: Row = field(default_factory=dict)
+    take_events: Callable[[Journal], None] | None = None
+    held: int = 0
     _event_times: list[NDArray[np.int64]] = field(default_factory=list)
     _appends: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
 
@@ -56,9 +63,13 @@ class Journal:
         """Add the events of one append to a segment of `before` bytes; each of them has `event_size` bytes."""
         self._appends.append((segment_id, before, event_size, at_ms, writer, len(times)))
         self._event_times.append(times)
+        self.held += len(times)
+        if self.take_events is not None and self.held >= columns.ROW_GROUP:
+            self.take_events(self)
+            self._appends, self._event_times, self.held = [], [], 0
 
     def events(self, writer_names: tuple[str, ...]) -> EventColumns:
-        """The events as whole columns."""
+        """The events that nobody has taken, as whole columns."""
         segment_id, before, event_size, at_ms, writer, counts = np.array(self._appends, np.int64).reshape(-1, 6).T
         # The nth event of the run ends n - (events of earlier appends) events after the start of its append.
         starts = before - event_size * (np.cumsum(counts) - counts)

@@ -48,7 +48,7 @@ class Recording:
     """
 
     manifest: Manifest
-    tables: Mapping[str, pa.Table] = field(hash=False)
+    tables: storage.Tables = field(hash=False)
     path: Path | None = field(default=None, compare=False)
 
     kind: ClassVar[str] = ""
@@ -61,7 +61,7 @@ class Recording:
     @classmethod
     def from_tables(
         cls,
-        tables: Mapping[str, Rows],
+        tables: Mapping[str, Rows | storage.StoredTable],
         *,
         name: str,
         scenario: Mapping[str, Any] | None = None,
@@ -77,7 +77,7 @@ class Recording:
         """
         made_by = cls if cls.kind else _kind_of(tables)
         mistakes = [_unknown_table(given, made_by.schemas) for given in tables if given not in made_by.schemas]
-        made: dict[str, pa.Table] = {}
+        made: dict[str, pa.Table | storage.StoredTable] = {}
         for table, schema in made_by.schemas.items():
             made[table], wrong = _conform(table, tables.get(table, ()), schema)
             mistakes += wrong
@@ -128,7 +128,7 @@ class Recording:
         Raises `RecordingError` if something stands in the way or the disk refuses.
         """
         target = storage.write(path, self.manifest, self.tables, overwrite=overwrite)
-        return type(self)(self.manifest, self.tables, target)
+        return type(self)(self.manifest, self.tables.saved(target), target)
 
     @property
     def name(self) -> str:
@@ -173,16 +173,25 @@ class Recording:
             raise RecordingError(f"{wrong}.", remedy=f"ask for one of: {', '.join(self.schemas)}.")
         return self.tables[name]
 
+    def chunks(self, name: str, *columns: str) -> Iterable[pa.Table]:
+        """Some columns of the table `name`, part by part; a table on disk is read anew each time, and not kept."""
+        return self.tables.chunks(name, columns)
+
     def to_pandas(self, name: str) -> Any:
         """The table `name` as a pandas DataFrame: offset maps as dicts, nullable integers as `Int64`."""
         return pandas_frame(self.table(name))
 
     def spark(self, spark: SparkSession, name: str) -> DataFrame:
-        """The table `name` as a Spark DataFrame; the table of a recording on disk is read by Spark itself."""
+        """The table `name` as a Spark DataFrame; a table on disk is read by Spark itself."""
         from wmlab.core.spark import schemas
 
-        if self.path is not None and name in self.schemas:
-            return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(self.path / name))
+        place = None if self.path is None else self.path / name
+        waiting = self.tables.in_scratch(name)
+        if waiting is not None and waiting.scratch is not None:
+            waiting.scratch.keep()
+            place = waiting.file
+        if place is not None and name in self.schemas:
+            return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(place))
         return schemas.dataframe(spark, self.table(name))
 
     def __getattr__(self, name: str) -> Never:
@@ -213,8 +222,12 @@ class Recording:
         return f"{self.manifest.source}{seed}{'' if self.manifest.finished else ', unfinished'}"
 
 
-def _conform(name: str, rows: Rows, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+def _conform(
+    name: str, rows: Rows | storage.StoredTable, schema: pa.Schema
+) -> tuple[pa.Table | storage.StoredTable, list[str]]:
     """The rows in the schema's columns and order, and what is wrong with them; empty table when anything is."""
+    if isinstance(rows, storage.StoredTable):
+        return rows, []
     if not _is_rows(rows):
         return schema.empty_table(), [f"{name} is a {type(rows).__name__}, expected a pyarrow.Table or a list of dicts"]
     given, mistakes = _columns_of(name, rows, schema)

@@ -7,6 +7,8 @@
 whole or not at all. `read` checks version, schemas and counts from the files' footers; rows are read when a
 table is first asked for. Equal recordings give equal bytes: nothing written depends on the clock, on the
 machine, or on how the tables were chunked in memory.
+
+A table that grows beyond one row group during a run lies in a scratch directory, and is moved from there.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +26,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmlab.core import files
+from wmlab.core import columns, files
 from wmlab.core.columns import without_added
 from wmlab.core.errors import RecordingError
 from wmlab.core.manifest import MANIFEST_FILE, MOST_BYTES, VERSION_1, Manifest
@@ -35,22 +39,46 @@ _DAMAGE: Final = (OSError, pa.ArrowException, ValueError, LookupError, OverflowE
 _RECORD_AGAIN: Final = "record or copy the whole directory again."
 
 
+_KEPT: Final[list[Scratch]] = []
+
+
+class Scratch:
+    """A hidden directory on the file system of `place` (None: that for temporary files), for as long as this exists."""
+
+    def __init__(self, place: Path | None) -> None:
+        above = None if place is None else next(parent for parent in place.parents if parent.exists())
+        self.path = Path(tempfile.mkdtemp(prefix=".wmlab.", suffix=".partial", dir=above))
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def keep(self) -> None:
+        """Let it exist until the process ends, since Spark reads from it when it likes."""
+        _KEPT.append(self)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """One table on disk, as it was when the recording was read."""
+    """One table on disk, as it was when the recording was read; `scratch` is where it lies until it is saved."""
 
     name: str
     file: Path
     schema: pa.Schema
+    num_rows: int
     stamp: tuple[int, int, int]
+    scratch: Scratch | None = None
 
     @classmethod
-    def at(cls, name: str, file: Path, schema: pa.Schema) -> StoredTable:
+    def at(cls, name: str, file: Path, schema: pa.Schema, num_rows: int, scratch: Scratch | None = None) -> StoredTable:
         """The table `name` in `file`, which must exist (`OSError`)."""
-        return cls(name, file, schema, _stamp(file))
+        return cls(name, file, schema, num_rows, _stamp(file), scratch)
 
     def load(self) -> pa.Table:
         """All rows, in the schema; raises `RecordingError` if the file changed or is damaged."""
+        # Columns that were added later are null.
+        parts = [self.schema.empty_table(), *self.chunks()]
+        return pa.concat_tables(parts, promote_options="default").combine_chunks()
+
+    def chunks(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows, one row group after the other, of all columns or of these; raises as `load`."""
         try:
             if _stamp(self.file) != self.stamp:
                 raise RecordingError(
@@ -58,11 +86,13 @@ class StoredTable:
                     remedy="read the recording again with Recording.read.",
                 )
             with pq.ParquetFile(self.file, page_checksum_verification=True) as parquet:
-                written = parquet.read()
-                present = without_added(self.schema, written.column_names)
-                rows = written.rename_columns(present.names).cast(present)
-                # Columns that were added later are null.
-                return pa.concat_tables([self.schema.empty_table(), rows], promote_options="default").combine_chunks()
+                present = without_added(self.schema, parquet.schema_arrow.names)
+                former = dict(zip(present.names, parquet.schema_arrow.names, strict=True))
+                wanted = pa.schema([column for column in present if names is None or column.name in names])
+                yield wanted.empty_table()
+                for group in range(parquet.num_row_groups):
+                    rows = parquet.read_row_group(group, [former[name] for name in wanted.names])
+                    yield rows.rename_columns(wanted.names).cast(wanted)
         except _DAMAGE as damage:
             raise RecordingError(
                 f"table {self.name!r} cannot be read from {self.file}: {damage}.", remedy=_RECORD_AGAIN
@@ -72,28 +102,100 @@ class StoredTable:
 class Tables(Mapping[str, pa.Table]):
     """The tables of one recording by name; those on disk are read when first used."""
 
-    __slots__ = ("_loaded", "_stored")
+    __slots__ = ("_tables",)
 
-    def __init__(self, loaded: Mapping[str, pa.Table], stored: Mapping[str, StoredTable] | None = None) -> None:
-        self._loaded = dict(loaded)
-        self._stored = dict(stored or {})
+    def __init__(self, tables: Mapping[str, pa.Table | StoredTable]) -> None:
+        self._tables = dict(tables)
 
     def __getitem__(self, name: str) -> pa.Table:
-        if name not in self._loaded and name in self._stored:
-            self._loaded[name] = self._stored[name].load()
-        return self._loaded[name]
+        table = self._tables[name]
+        if isinstance(table, StoredTable):
+            self._tables[name] = table = table.load()
+        return table
+
+    def chunks(self, name: str, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Some columns of a table part by part; one on disk that was not asked for as a whole stays there."""
+        table = self._tables[name]
+        return table.chunks(names) if isinstance(table, StoredTable) else iter([table.select(list(names))])
+
+    def in_scratch(self, name: str) -> StoredTable | None:
+        """The table `name` if it has left memory and is not saved yet."""
+        table = self._tables.get(name)
+        return table if isinstance(table, StoredTable) and table.scratch is not None else None
+
+    def saved(self, target: Path) -> Tables:
+        """These tables once they are saved at `target`."""
+        moved = {name: stored for name in self if (stored := self.in_scratch(name)) is not None}
+        return Tables(
+            self._tables
+            | {
+                name: StoredTable.at(name, target / name / PART_FILE, stored.schema, stored.num_rows)
+                for name, stored in moved.items()
+            }
+        )
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._stored, *self._loaded]))
+        return iter(self._tables)
 
     def __len__(self) -> int:
-        return len(self._loaded.keys() | self._stored.keys())
+        return len(self._tables)
 
     def __repr__(self) -> str:
         return f"Tables({', '.join(self)})"
 
 
-def write(path: str | Path, manifest: Manifest, tables: Mapping[str, pa.Table], *, overwrite: bool = False) -> Path:
+class GrowingTable:
+    """A table that grows at its end; of its rows never more than a row group and one addition are in memory.
+
+    What is more lies in a scratch directory on the file system of `place`. Raises `RecordingError` if the disk refuses.
+    """
+
+    def __init__(self, name: str, schema: pa.Schema, place: Path | None) -> None:
+        self._name = name
+        self._place = place
+        self._waiting = schema.empty_table()
+        self._num_rows = 0
+        self._scratch: Scratch | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def append(self, rows: pa.Table) -> None:
+        """Add rows at the end."""
+        self._num_rows += rows.num_rows
+        self._waiting = pa.concat_tables([self._waiting, rows])
+        while self._waiting.num_rows > columns.ROW_GROUP:
+            self._write(self._waiting.slice(0, columns.ROW_GROUP))
+            self._waiting = self._waiting.slice(columns.ROW_GROUP)
+
+    def finish(self) -> pa.Table | StoredTable:
+        """The whole table: in memory if it is one row group, and otherwise on disk."""
+        if self._writer is None or self._scratch is None:
+            return self._waiting.combine_chunks()
+        self._write(self._waiting)
+        self._writer.close()
+        scratch, self._scratch = self._scratch, None
+        return StoredTable.at(self._name, scratch.path / PART_FILE, self._waiting.schema, self._num_rows, scratch)
+
+    def discard(self) -> None:
+        """Remove what is on disk."""
+        if self._scratch is not None:
+            self._scratch.remove()
+
+    def _write(self, rows: pa.Table) -> None:
+        try:
+            if self._scratch is None:
+                self._scratch = Scratch(self._place)
+            if self._writer is None:
+                options = _parquet_options(rows.schema)
+                self._writer = pq.ParquetWriter(self._scratch.path / PART_FILE, rows.schema, **options)
+            self._writer.write_table(rows.combine_chunks(), columns.ROW_GROUP)
+        except OSError as failure:
+            raise RecordingError(
+                f"the {self._name} of the run cannot be kept on disk: {failure}.",
+                remedy="record to a directory that you may write to, with room for the recording.",
+            ) from failure
+
+
+def write(path: str | Path, manifest: Manifest, tables: Tables, *, overwrite: bool = False) -> Path:
     """Write a recording beside its name, rename it into place, and return its absolute path.
 
     `overwrite` replaces an older recording and nothing else; between the two renames of a replacement the name is
@@ -107,7 +209,12 @@ def write(path: str | Path, manifest: Manifest, tables: Mapping[str, pa.Table], 
     try:
         partial.mkdir(parents=True)
         for name, _ in manifest.rows:
-            _write_table(partial / name, tables[name])
+            (partial / name).mkdir()
+            stored = tables.in_scratch(name)
+            if stored is None:
+                _write_table(partial / name / PART_FILE, tables[name])
+            else:
+                _take_over(stored.file, partial / name / PART_FILE)
         _write_text(partial / MANIFEST_FILE, manifest.to_json())
         _put_in_place(partial, target)
     except OSError as failure:
@@ -120,8 +227,11 @@ def write(path: str | Path, manifest: Manifest, tables: Mapping[str, pa.Table], 
     return target
 
 
-def require_free(path: str | Path) -> None:
-    """Raise `RecordingError` unless a recording can be written to `path`, where nothing may stand yet."""
+def require_free(path: str | Path) -> Path:
+    """The absolute path of a recording that is to be written to `path`, where nothing may stand yet.
+
+    Raises `RecordingError` if it cannot be.
+    """
     target = files.as_path(path, RecordingError).resolve()
     if target.exists():
         raise RecordingError(f"{target} exists already.", remedy="choose another path, or move it away.")
@@ -131,6 +241,7 @@ def require_free(path: str | Path) -> None:
             f"the recording cannot be written to {target}: {above} is no directory that can be written to.",
             remedy="choose a directory that you may write to.",
         )
+    return target
 
 
 def manifest_at(path: str | Path) -> tuple[Path, Manifest]:
@@ -161,10 +272,10 @@ def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]
         if problem:
             damage.append(f"table {name!r} {problem}")
         else:
-            stored[name] = StoredTable.at(name, dataset / PART_FILE, schemas[name])
+            stored[name] = StoredTable.at(name, dataset / PART_FILE, schemas[name], rows)
     if damage:
         raise RecordingError(f"the recording at {target} is damaged: " + "; ".join(damage) + ".", remedy=_RECORD_AGAIN)
-    return manifest, Tables({}, stored)
+    return manifest, Tables(stored)
 
 
 def _manifest_text(directory: Path) -> str:
@@ -206,22 +317,33 @@ def describe(schema: pa.Schema) -> str:
     return ", ".join(f"{column.name} {column.type}{' or null' if column.nullable else ''}" for column in schema)
 
 
-def _write_table(dataset: Path, table: pa.Table) -> None:
-    """Write one dataset; page checksums let a reader notice damage inside the file as well."""
-    dataset.mkdir()
-    # Times and offsets rise with the row: their differences are small, which delta packing turns into half the bytes.
-    longs = [c.name for c in table.schema if c.type == pa.int64() and c.name != "segment_id"]
-    repeating = [c.name for c in table.schema if c.type == pa.string() or c.name == "segment_id"]
-    with (dataset / PART_FILE).open("wb") as file:
-        pq.write_table(
-            table,
-            file,
-            compression="zstd",
-            use_dictionary=repeating,
-            column_encoding=dict.fromkeys(longs, "DELTA_BINARY_PACKED"),
-            write_page_checksum=True,
-        )
+def _write_table(target: Path, table: pa.Table) -> None:
+    with target.open("wb") as file:
+        pq.write_table(table, file, row_group_size=columns.ROW_GROUP, **_parquet_options(table.schema))
         _flush(file)
+
+
+def _take_over(source: Path, target: Path) -> None:
+    """A second name for a finished file, or a copy where there is none."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+    with target.open("rb") as file:
+        _flush(file)
+
+
+def _parquet_options(schema: pa.Schema) -> dict[str, Any]:
+    """How tables of the schema are written; page checksums let a reader notice damage inside the file as well."""
+    # Times and offsets rise with the row: their differences are small, which delta packing turns into half the bytes.
+    longs = [c.name for c in schema if c.type == pa.int64() and c.name != "segment_id"]
+    repeating = [c.name for c in schema if c.type == pa.string() or c.name == "segment_id"]
+    return {
+        "compression": "zstd",
+        "use_dictionary": repeating,
+        "column_encoding": dict.fromkeys(longs, "DELTA_BINARY_PACKED"),
+        "write_page_checksum": True,
+    }
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import epochs_of, of_stream, recorded_rules, rows_of, segments_of, the_stream
+from wmlab.streams.answers.history import epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
 from wmlab.streams.answers.history import group_positions as states
 from wmlab.streams.model import index as watermark_index
 from wmlab.streams.model.cycle import CycleRules
@@ -109,11 +109,10 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
 
 def _appends(recording: Recording, stream: str) -> dict[int, list[tuple[int, int]]]:
     """Where the appends of each segment ended, in bytes, and when they were stored, in ms; ascending."""
-    events = of_stream(recording.table("events"), stream, "append_ms")
-    ends = events.group_by(["segment_id", "append_ms"]).aggregate([("offset", "max")]).sort_by("offset_max")
+    ends = furthest(recording, stream, "segment_id", "append_ms").sort_by("offset")
     found: dict[int, list[tuple[int, int]]] = {}
     for row in ends.to_pylist():
-        found.setdefault(row["segment_id"], []).append((row["offset_max"], row["append_ms"]))
+        found.setdefault(row["segment_id"], []).append((row["offset"], row["append_ms"]))
     return found
 
 

@@ -96,14 +96,13 @@ def record(
     """
     expected = scenario.estimate()
     expected.require_room()
-    if path is not None:
-        storage.require_free(path)
+    place = None if path is None else storage.require_free(path)
     if callable(progress):
-        tables = simulate.simulate(scenario, progress)
+        tables = simulate.simulate(scenario, progress, place)
     else:
         hidden, told = not (progress and is_interactive()), repr(expected)
         with tqdm(total=100, desc=told, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
-            tables = simulate.simulate(scenario, lambda percent: _advance(bar, percent))
+            tables = simulate.simulate(scenario, lambda percent: _advance(bar, percent), place)
     recording = StreamRecording.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
     return recording if path is None else recording.save(path)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from wmlab.core import traces
 from wmlab.core.journal import EventColumns, Journal
+from wmlab.core.storage import GrowingTable, StoredTable
 from wmlab.core.values import Problem, Problems
 from wmlab.streams.model.segment import key_of
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -19,25 +21,72 @@ from wmlab.streams.tables import TABLES
 _KEYS = 2**64
 
 
-def simulate(scenario: StreamScenario, progress: Callable[[int], None]) -> dict[str, pa.Table]:
-    """Run a scenario; `progress` gets the percentage, and stops the run by raising."""
-    world = World(scenario, _trace_loads(scenario))
-    world.run(progress=progress)
-    return tables_of(scenario, world.journals())
+def simulate(
+    scenario: StreamScenario, progress: Callable[[int], None], place: Path | None = None
+) -> dict[str, pa.Table | StoredTable]:
+    """Run a scenario; `progress` gets the percentage, and stops the run by raising.
+
+    Events leave memory for a scratch directory on the file system of `place` as they are recorded.
+    """
+    events = _Events(scenario, place)
+    try:
+        world = World(scenario, _trace_loads(scenario), events.take)
+        world.run(progress=progress)
+        return tables_of(scenario, world.journals(), events)
+    except BaseException:
+        events.discard()
+        raise
 
 
-def tables_of(scenario: StreamScenario, journals: Mapping[str | None, Journal]) -> dict[str, pa.Table]:
-    """The rows of a run, given by stream and under None for those of no stream, as the tables of a recording."""
-    writers = tuple(writer.name for writer in scenario.writers)
-    return {
+def tables_of(
+    scenario: StreamScenario, journals: Mapping[str | None, Journal], events: _Events | None = None
+) -> dict[str, pa.Table | StoredTable]:
+    """The rows of a run, given by stream and under None for those of no stream, as the tables of a recording.
+
+    `events` has those that have left the journals.
+    """
+    tables: dict[str, pa.Table | StoredTable] = {
         name: pa.concat_tables(
-            _events(stream or "", journal.events(writers))
-            if name == "events"
-            else _table(stream, name, journal.rows.get(name, []))
-            for stream, journal in journals.items()
+            _table(stream, name, journal.rows.get(name, [])) for stream, journal in journals.items()
         ).combine_chunks()
         for name in TABLES
+        if name != "events"
     }
+    return {"events": (events or _Events(scenario, None)).table(journals), **tables}
+
+
+class _Events:
+    """The events of a run, which leave memory stream by stream."""
+
+    def __init__(self, scenario: StreamScenario, place: Path | None) -> None:
+        self._writers = tuple(writer.name for writer in scenario.writers)
+        self._place = place
+        self._growing: dict[str, GrowingTable] = {}
+
+    def take(self, stream: str, journal: Journal) -> None:
+        """Take what the journal of a stream holds."""
+        if stream not in self._growing:
+            self._growing[stream] = GrowingTable("events", TABLES["events"], self._place)
+        self._growing[stream].append(_events(stream, journal.events(self._writers)))
+
+    def table(self, journals: Mapping[str | None, Journal]) -> pa.Table | StoredTable:
+        """The events of all streams, in the order of their journals."""
+        streams = [stream for stream in journals if stream is not None]
+        for stream in streams:
+            self.take(stream, journals[stream])
+        parts = [self._growing[stream].finish() for stream in streams]
+        if len(parts) == 1:
+            return parts[0]
+        self._growing["all streams"] = whole = GrowingTable("events", TABLES["events"], self._place)
+        for part in parts:
+            for rows in part.chunks() if isinstance(part, StoredTable) else [part]:
+                whole.append(rows)
+        return whole.finish()
+
+    def discard(self) -> None:
+        """Remove what is on disk."""
+        for table in self._growing.values():
+            table.discard()
 
 
 def _table(stream: str | None, name: str, rows: Sequence[Mapping[str, object]]) -> pa.Table:

@@ -58,8 +58,13 @@ def test_a_column_that_was_added_later_is_null_in_a_recording_without_it(tmp_pat
 
 def test_rows_are_read_when_a_table_is_first_used(saved, monkeypatch):
     opened = []
-    genuine = pq.ParquetFile.read
-    monkeypatch.setattr(pq.ParquetFile, "read", lambda self, *a, **k: opened.append(1) or genuine(self, *a, **k))
+    genuine = pq.ParquetFile.read_row_group
+
+    def counted(self, *given):
+        opened.append(1)
+        return genuine(self, *given)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
     read = Recording.read(saved)
     assert (opened, read.counts["events"]) == ([], 4)
     assert read.table("events") is read.table("events")

@@ -66,12 +66,11 @@ def test_a_save_that_is_killed_leaves_nothing(tmp_path, monkeypatch, failing_cal
     calls = iter(range(len(TABLES)))
     genuine = storage._write_table
 
-    def killed(dataset, table):
+    def killed(target, table):
         if next(calls) == failing_call:
-            dataset.mkdir()
-            (dataset / "part-0.parquet").write_bytes(b"PAR1 half a fi")
+            target.write_bytes(b"PAR1 half a fi")
             raise KeyboardInterrupt
-        genuine(dataset, table)
+        genuine(target, table)
 
     monkeypatch.setattr(storage, "_write_table", killed)
     with pytest.raises(KeyboardInterrupt):

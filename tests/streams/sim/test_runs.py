@@ -10,7 +10,7 @@ from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import network, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.sim.load import synthetic
+from wmlab.streams.sim.load import Load, synthetic
 
 
 def test_when_all_writers_are_gone_the_stream_leaves_the_work_list_and_returns():
@@ -42,7 +42,7 @@ def test_a_slow_reader_keeps_to_its_rate():
 
 def test_synthetic_loads_are_sorted_and_inside_the_run():
     case = scenario(start_ms=1_000_000)
-    load = synthetic(case.writers[1], case)
+    load = Load.whole(synthetic(case.writers[1], case))
     assert (load.happens_ms[1:] >= load.happens_ms[:-1]).all()
     assert load.happens_ms[0] >= 1_000_000
     assert load.happens_ms[-1] < 1_020_000

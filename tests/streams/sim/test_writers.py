@@ -22,7 +22,7 @@ MANY = 10_000
 def backlog(happens):
     load = Load.of(np.array(happens, np.int64), np.array(happens, np.int64), np.zeros(len(happens), np.uint64))
     # At 500 ms the clock is set back, so that later events have smaller times.
-    return Backlog(load, LocalClock(0, Clock(), ((500, -400),)), start_ms=0, batch_ms=1)
+    return Backlog((load,), LocalClock(0, Clock(), ((500, -400),)), start_ms=0, batch_ms=1)
 
 
 @settings(max_examples=60)
@@ -31,12 +31,13 @@ def test_the_times_are_those_of_the_events_however_often_they_are_asked_for(happ
     found = backlog(happens)
     sizes = sorted(data.draw(st.sets(st.integers(1, len(happens)))) | {0})
     taken = found.take(2_000)
+    times = found.times_of(np.arange(len(happens)))
     for begin, end in pairwise(sizes):
         found.acknowledge(taken[begin:end])
         if data.draw(st.booleans()):
-            known = found.event_time[taken[:end]]
+            known = times[taken[:end]]
             assert (found.last_event_time, found.max_event_time) == (known[-1], known.max())
-            open_events = found.event_time[end:]
+            open_events = times[end:]
             assert found.earliest_open(1_000) == (open_events[0] if len(open_events) else None)
 
 

@@ -36,7 +36,8 @@ def one_stream(recording: Recording, stream: str | None, table: str) -> str:
             f"Recording {recording.name!r} is one of {recording.kind}, which has no table {table!r}.",
             remedy="Draw a recording of the model that the chart belongs to.",
         )
-    names = sorted(name for name in recording.table(table)["stream"].unique().to_pylist() if name is not None)
+    found = {name for chunk in recording.chunks(table, "stream") for name in chunk["stream"].unique().to_pylist()}
+    names = sorted(found - {None})
     if stream in names or (stream is None and len(names) == 1):
         return stream or str(names[0])
     if stream is not None:

@@ -246,8 +246,9 @@ class _Case:
         self.awaited = [name for name in sorted(history.on_record) if not self.caught_up(name)]
         self.wrote: list[str] = []
         if self.cause.kind is CauseKind.NO_MARK:
-            events = of_stream(recording.table("events"), stream, "append_ms", history.at_ms)
-            self.wrote = sorted(events["writer"].unique().to_pylist())
+            chunks = recording.chunks("events", "stream", "append_ms", "writer")
+            events = (of_stream(chunk, stream, "append_ms", history.at_ms) for chunk in chunks)
+            self.wrote = sorted({name for chunk in events for name in chunk["writer"].unique().to_pylist()})
         self.reason = str(history.cycle["reason"]) if history.cycle is not None else ""
         self.next_cycle_ms = None if rules is None else rules.next_cycle_ms(history)
         self.release_ms: int | None = None

@@ -209,6 +209,17 @@ def rows_of(
     return rows
 
 
+def furthest(recording: Recording, stream: str, *by: str) -> pa.Table:
+    """The columns `by` of the events of one stream, each combination once, and the largest `offset` it reached."""
+    chunks = recording.chunks("events", "stream", "offset", *by)
+    found = pa.concat_tables(_furthest(chunk.filter(pc.equal(chunk["stream"], stream)), by) for chunk in chunks)
+    return _furthest(found, by)
+
+
+def _furthest(events: pa.Table, by: Sequence[str]) -> pa.Table:
+    return events.group_by(by).aggregate([("offset", "max")]).rename_columns([*by, "offset"])
+
+
 def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:
     """The segments of one stream, by id."""
     return {
@@ -226,8 +237,8 @@ def epochs_of(recording: Recording, stream: str) -> StreamHistory:
 
 def the_stream(recording: Recording, stream: str | None) -> str:
     """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one."""
-    columns = (recording.table(table)["stream"] for table in ("segments", "events", "writer_marks"))
-    names: list[str] = sorted({name for column in columns for name in column.unique().to_pylist()})
+    chunks = (chunk for table in ("segments", "events", "writer_marks") for chunk in recording.chunks(table, "stream"))
+    names: list[str] = sorted({name for chunk in chunks for name in chunk["stream"].unique().to_pylist()})
     if stream is None and len(names) == 1:
         return names[0]
     if stream is not None and stream in names:

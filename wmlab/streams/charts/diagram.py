@@ -12,6 +12,8 @@ from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from wmlab.core.charts.chart import display_forms
 from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
@@ -103,7 +105,8 @@ def topology(recording: Recording) -> Diagram:
 
 
 def _pairs(recording: Recording, table: str, column: str) -> set[tuple[str, str]]:
-    pairs = recording.table(table).group_by(["stream", column]).aggregate([])
+    chunks = recording.chunks(table, "stream", column)
+    pairs = pa.concat_tables(chunk.group_by(["stream", column]).aggregate([]) for chunk in chunks)
     return {(row["stream"], row[column]) for row in pairs.to_pylist() if row[column] is not None}
 
 

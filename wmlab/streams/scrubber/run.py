@@ -9,7 +9,7 @@ from typing import Final
 
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import Row, of_stream
+from wmlab.streams.answers.history import Row, furthest, of_stream
 
 KEYS: Final = 1_000_000
 """The key space in the unit of `Run.keys`."""
@@ -81,9 +81,8 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     for table in ("positions", "windows", "checkpoints"):
         rows[table] = [row for row in rows[table] if row["group"] == chosen]
     # How far each writer's events in each millisecond reached is what a picture can show of them.
-    appended = of_stream(recording.table("events"), stream, "append_ms")
-    reached = appended.group_by(["segment_id", "writer", "append_ms"]).aggregate([("offset", "max")])
-    events = sorted(reached.to_pylist(), key=lambda row: (row["append_ms"], row["offset_max"]))
+    reached = furthest(recording, stream, "segment_id", "writer", "append_ms")
+    events = sorted(reached.to_pylist(), key=lambda row: (row["append_ms"], row["offset"]))
     scenario = recording.scenario or {}
     start_ms, duration_ms = scenario.get("start_ms", 0), scenario.get("duration_ms")
     segments = of_stream(recording.table("segments"), stream, "created_ms").to_pylist()
@@ -104,5 +103,5 @@ def _written(events: Iterable[Row]) -> dict[int, tuple[list[int], list[int]]]:
     for row in events:
         times, ends = grown.setdefault(row["segment_id"], ([], []))
         times.append(row["append_ms"])
-        ends.append(max([row["offset_max"], *ends[-1:]]))
+        ends.append(max([row["offset"], *ends[-1:]]))
     return grown

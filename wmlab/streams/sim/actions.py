@@ -471,7 +471,7 @@ class Actions:
         if isinstance(writer, Writer):
             load = writer.backlog.from_now_on(self.world.now_ms, moves=action.load == "moves")
             number = 1 + sum(other.part is writer.part for other in self.world.writers.values())
-            twin = Writer(writer.world, writer.part, writer.index, load, number)
+            twin = Writer(writer.world, writer.part, writer.index, (load,), number)
             self.world.writers[twin.party] = twin
             twin.start()
             writer.world.happened("duplicate", twin.party, f"{twin.party} starts beside {writer.party}")

@@ -1,14 +1,16 @@
 """What a writer process has: its clock, the events it has to write, what has become of them, and where it sends them.
 
-A synthetic load is a Poisson process drawn as whole arrays; a real trace is the same arrays, read from a log. An event
-waits until the tick of its batch; it is settled once it is acknowledged (or, in a transaction, once its commit was
-requested), and nothing is promised about it any more. Whole arrays move, never single events.
+A synthetic load is a Poisson process drawn as arrays, one span of events after the other; a real trace is the same
+arrays, read from a log. An event waits until the tick of its batch; it is settled once it is acknowledged (or, in a
+transaction, once its commit was requested), and nothing is promised about it any more. Whole arrays move, never single
+events, and settled events leave memory when the next span is drawn.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 _MILLION = 1_000_000
 _KEYS = 2**64
 _SCAN = 4_096
+SPAN = 16_384
+"""How many events of a synthetic load are drawn at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,50 +104,125 @@ class Load:
         order = np.argsort(happens_ms, kind="stable")
         return Load(happens_ms[order], arrives_ms[order], key[order])
 
+    @staticmethod
+    def whole(spans: Iterable[Load]) -> Load:
+        """Spans that follow each other in time as one."""
+        nothing = Load(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64))
+        columns = zip(*((span.happens_ms, span.arrives_ms, span.key) for span in (nothing, *spans)), strict=True)
+        return Load(*map(np.concatenate, columns))
 
-def synthetic(writer: EventWriter | TransactionalWriter, scenario: StreamScenario) -> Load:
-    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys in its range."""
+
+def synthetic(writer: EventWriter | TransactionalWriter, scenario: StreamScenario) -> Iterator[Load]:
+    """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys in its range.
+
+    The spans follow each other in time. All gaps are drawn before all delays and these before all keys, each by a copy
+    of the generator that stands where its draws begin; so the spans do not depend on their size.
+    """
     first = scenario.start_ms + writer.starts_ms
     span = max(0, scenario.start_ms + scenario.duration_ms - first)
     draws = generator(scenario.seed, f"load of {writer.name}")
     count = int(draws.poisson((writer.rate_per_s or 0.0) * span / 1_000))
-    # Normalised sums of exponential gaps are sorted uniform draws, without the sort.
-    sums = np.cumsum(draws.exponential(size=count + 1))
-    happens = first + (sums[:-1] / sums[-1] * span).astype(np.int64)
-    delays = (draws.exponential(size=count) * writer.delay_mean_ms).astype(np.int64)
+    sizes = [min(SPAN, count - begin) for begin in range(0, count, SPAN)]
+    gaps, total = deepcopy(draws), np.float64(0)
+    for size in [*sizes, 1]:
+        total = _sums(draws, size, total)[-1]
+    delays = deepcopy(draws)
+    for size in sizes:
+        draws.exponential(size=size)
     keys = KeyRange.parse(writer.keys)
     low, high = (-(-bound.numerator * _KEYS // bound.denominator) for bound in (keys.low, keys.high))
-    key = draws.integers(low, high, size=count, dtype=np.uint64)
-    return Load(happens, happens + delays, key)
+    before = np.float64(0)
+    for size in sizes:
+        # Normalised sums of exponential gaps are sorted uniform draws, without the sort.
+        sums = _sums(gaps, size, before)
+        before = sums[-1]
+        happens = first + (sums / total * span).astype(np.int64)
+        late = (delays.exponential(size=size) * writer.delay_mean_ms).astype(np.int64)
+        yield Load(happens, happens + late, draws.integers(low, high, size=size, dtype=np.uint64))
+
+
+def _sums(draws: np.random.Generator, size: int, before: np.float64) -> NDArray[np.float64]:
+    """The next sums of exponential gaps, added one by one as in one array."""
+    gaps = draws.exponential(size=size)
+    gaps[0] += before
+    return np.cumsum(gaps)
 
 
 class Backlog:
     """The load of one process, its events named by their index; times are ms of the simulated clock.
 
-    `event_time` is what the writer's clock showed when an event happened, or what `time_by` makes of that.
+    `load` may come in spans that follow each other in time. Of those only a window is in memory: the events that are
+    not settled, and the spans that have begun. The time of an event is what the writer's clock showed when it happened,
+    or what `time_by` makes of that.
     """
 
     def __init__(
-        self, load: Load, clock: LocalClock, *, start_ms: int, batch_ms: int, time_by: Any | None = None
+        self, load: Iterable[Load], clock: LocalClock, *, start_ms: int, batch_ms: int, time_by: Any | None = None
     ) -> None:
-        self.event_time = clock.read_all(load.happens_ms)
         self._time_by = None if time_by is None else number_by(time_by)
-        if self._time_by is not None:
-            times = (self.time_of(shown) for shown in self.event_time.tolist())
-            self.event_time = np.fromiter(times, np.int64, len(load))
-        self.key = load.key
-        self._load = load
-        ticks = start_ms + -(-(load.arrives_ms - start_ms) // batch_ms) * batch_ms
-        self._queue = np.argsort(ticks, kind="stable")
-        self._queue_ticks = ticks[self._queue]
+        self._start_ms = start_ms
+        self._batch_ms = batch_ms
+        self._first = 0
+        self._window = Load.whole(())
+        self._times = np.empty(0, np.int64)
+        self._queue = np.empty(0, np.int64)
+        self._queue_ticks = np.empty(0, np.int64)
         self._sent = 0
         self._answered = 0
-        self._settled_bytes = bytearray(len(load))
-        self._settled: NDArray[np.bool_] = np.frombuffer(self._settled_bytes, bool)
+        self._settled_bytes = bytearray()
+        self._settled: NDArray[np.bool_] = np.empty(0, bool)
         self._first_open = 0
         self._has_gaps = False
         self.clock = clock
         self._acknowledged: list[NDArray[np.int64]] = []
+        self._highest: int | None = None
+        self._last: int | None = None
+        self._spans = (span for span in load if len(span))
+        self._next = next(self._spans, None)
+        if self._next is not None:
+            self._extend(self._next)
+
+    def keys_of(self, events: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The place of these events in key space; they are not settled."""
+        return self._window.key[events - self._first]
+
+    def times_of(self, events: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The times of these events, which are not settled."""
+        return self._times[events - self._first]
+
+    def _ticks(self, arrives_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """When the batches of events are due that arrive at these times."""
+        return self._start_ms - (self._start_ms - arrives_ms) // self._batch_ms * self._batch_ms
+
+    def _reach(self, until_ms: int) -> None:
+        """Have all events at hand that happen until then."""
+        while self._next is not None and self._next.happens_ms[0] <= until_ms:
+            self._extend(self._next)
+
+    def _extend(self, span: Load) -> None:
+        """Take a span into the window, and let go of the settled events before the first that is still needed."""
+        self._next = next(self._spans, None)
+        self._condense()
+        self._skip_answered()
+        self._first_open = self._find_open()
+        queue = self._queue[self._answered :]
+        end, kept = self._first + len(self._times), int(queue.min(initial=self._first_open)) - self._first
+        window = self._window
+        self._window = Load.whole((Load(window.happens_ms[kept:], window.arrives_ms[kept:], window.key[kept:]), span))
+        times = self.clock.read_all(span.happens_ms)
+        if self._time_by is not None:
+            times = np.fromiter((self.time_of(shown) for shown in times.tolist()), np.int64, len(times))
+        self._times = np.concatenate([self._times[kept:], times])
+        self._settled_bytes = self._settled_bytes[kept:] + bytes(len(span))
+        self._settled = np.frombuffer(self._settled_bytes, bool)
+        self._first += kept
+        waiting = np.concatenate([self._queue[self._sent :], np.arange(end, end + len(span))])
+        ticks = np.concatenate([self._queue_ticks[self._sent :], self._ticks(span.arrives_ms)])
+        order = np.argsort(ticks, kind="stable")
+        self._sent -= self._answered
+        sent, self._answered = slice(self._answered, self._answered + self._sent), 0
+        self._queue_ticks = np.concatenate([self._queue_ticks[sent], ticks[order]])
+        self._queue = np.concatenate([self._queue[sent], waiting[order]])
 
     def time_of(self, shown: int) -> int:
         """The application's time when the clock shows that. Raises `ScenarioError` when it has none."""
@@ -157,10 +236,16 @@ class Backlog:
     @property
     def next_tick(self) -> int | None:
         """When the next batch is due; None when there is none left."""
-        return int(self._queue_ticks[self._sent]) if self._sent < len(self._queue) else None
+        while self._sent == len(self._queue) and self._next is not None:
+            self._extend(self._next)
+        if self._sent == len(self._queue):
+            return None
+        self._reach(int(self._queue_ticks[self._sent]))
+        return int(self._queue_ticks[self._sent])
 
     def take(self, until_ms: int) -> NDArray[np.int64]:
         """The events whose batch is due by then, to be sent now."""
+        self._reach(until_ms)
         end = max(self._sent, int(self._queue_ticks.searchsorted(until_ms, side="right")))
         batch = self._queue[self._sent : end]
         self._sent = end
@@ -168,15 +253,16 @@ class Backlog:
 
     def _sendable(self, batch: NDArray[np.int64]) -> NDArray[np.int64]:
         """The events of a batch that were not given up before their turn."""
-        return batch[~self._settled[batch]] if self._has_gaps else batch
+        return batch[~self._settled[batch - self._first]] if self._has_gaps else batch
 
     def take_arrived(self, now_ms: int) -> NDArray[np.int64]:
         """The events that the writer was given by now, without waiting for the tick of their batch."""
+        self._reach(now_ms)
         end = int(np.searchsorted(self._queue_ticks, now_ms, side="right"))
         if end < len(self._queue):
             end = int(np.searchsorted(self._queue_ticks, self._queue_ticks[end], side="right"))
         window = self._queue[self._sent : end]
-        here = self._load.arrives_ms[window] <= now_ms
+        here = self._window.arrives_ms[window - self._first] <= now_ms
         batch = window[here]
         self._queue[self._sent : end] = np.concatenate([batch, window[~here]])
         self._sent += len(batch)
@@ -184,7 +270,7 @@ class Backlog:
 
     def settle(self, events: NDArray[np.int64]) -> None:
         """Nothing can happen to these events any more."""
-        self._settled[events] = True
+        self._settled[events - self._first] = True
 
     def acknowledge(self, events: NDArray[np.int64]) -> None:
         """These events are in the stream, or will be when their transaction is committed."""
@@ -195,74 +281,97 @@ class Backlog:
                 self._condense()
 
     def _condense(self) -> None:
-        """Keep of the acknowledged events the one with the highest time and the last one, which are asked for."""
-        known = np.concatenate(self._acknowledged)
-        highest = int(self.event_time[known].argmax())
-        self._acknowledged = [known[[highest]], known[[-1]]]
+        """Keep of the acknowledged events the highest time and the last one, which are asked for."""
+        if self._acknowledged:
+            times = self.times_of(np.concatenate(self._acknowledged))
+            highest = int(times.max())
+            self._highest = highest if self._highest is None else max(self._highest, highest)
+            self._last = int(times[-1])
+            self._acknowledged.clear()
 
     @property
     def last_event_time(self) -> int | None:
         """Time of the event that was acknowledged last, None while there is none."""
-        return int(self.event_time[self._acknowledged[-1][-1]]) if self._acknowledged else None
+        self._condense()
+        return self._last
 
     @property
     def max_event_time(self) -> int | None:
         """The highest time of an acknowledged event, None while there is none."""
-        if not self._acknowledged:
-            return None
         self._condense()
-        return int(self.event_time[self._acknowledged[0][0]])
+        return self._highest
 
     def reopen(self, events: NDArray[np.int64]) -> None:
-        """These events were settled too early: somebody will send them once more."""
+        """These events were settled too early: somebody will send them once more.
+
+        They have to be at hand still, as all events of a load in one span are.
+        """
         if len(events):
-            self._settled[events] = False
+            self._settled[events - self._first] = False
             self._first_open = min(self._first_open, int(events.min()))
 
     def unanswered(self) -> NDArray[np.int64]:
         """The events that were sent and are not settled."""
+        self._skip_answered()
+        sent = self._queue[self._answered : self._sent]
+        return sent[~self._settled[sent - self._first]]
+
+    def _skip_answered(self) -> None:
         while self._answered < self._sent:
-            window = self._settled[self._queue[self._answered : min(self._sent, self._answered + _SCAN)]]
+            scanned = self._queue[self._answered : min(self._sent, self._answered + _SCAN)]
+            window = self._settled[scanned - self._first]
             first = int(window.argmin())
             if not window[first]:
                 self._answered += first
                 break
             self._answered += len(window)
-        sent = self._queue[self._answered : self._sent]
-        return sent[~self._settled[sent]]
 
     def all_settled(self, events: NDArray[np.int64]) -> bool:
         """Whether all of these are settled."""
-        return bool(self._settled[events].all())
+        at_hand = events[events >= self._first]
+        return bool(self._settled[at_hand - self._first].all())
 
     def earliest_open(self, now_ms: int) -> int | None:
         """Time of the earliest event that has happened and is not settled."""
-        first = self._settled_bytes.find(0, self._first_open)
-        if first < 0:
-            return None
-        self._first_open = first
-        return int(self.event_time[first]) if self._load.happens_ms[first] <= now_ms else None
+        self._reach(now_ms)
+        self._first_open = self._find_open()
+        first = self._first_open - self._first
+        return int(self._times[first]) if first < len(self) and self._window.happens_ms[first] <= now_ms else None
+
+    def __len__(self) -> int:
+        """How many events are in memory."""
+        return len(self._times)
+
+    def _find_open(self) -> int:
+        """The first event that is not settled; the one after the window if all are."""
+        found = self._settled_bytes.find(0, self._first_open - self._first)
+        return self._first + (len(self) if found < 0 else found)
 
     def start_over(self, now_ms: int, *, keep: bool) -> None:
         """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
-        self._settled[self._queue[: self._sent]] = True
+        self.settle(self._queue[: self._sent])
         self._acknowledged.clear()
+        self._highest = self._last = None
         if not keep:
             self.abandon(now_ms)
 
     def abandon(self, now_ms: int) -> None:
         """What has happened and was not sent will never be."""
+        self._reach(now_ms)
         self._has_gaps = True
         waiting = self._queue[self._sent :]
-        self._settled[waiting[self._load.happens_ms[waiting] < now_ms]] = True
+        self.settle(waiting[self._window.happens_ms[waiting - self._first] < now_ms])
 
     def from_now_on(self, now_ms: int, *, moves: bool) -> Load:
         """The load that happens from now on, for another process; with `moves` this one does without it."""
-        later = np.flatnonzero(self._load.happens_ms > now_ms)
+        while self._next is not None:
+            self._extend(self._next)
+        window = self._window
+        later = np.flatnonzero(window.happens_ms > now_ms)
         if moves:
             self._has_gaps = True
             self._settled[later] = True
-        return Load(self._load.happens_ms[later], self._load.arrives_ms[later], self._load.key[later])
+        return Load(window.happens_ms[later], window.arrives_ms[later], window.key[later])
 
 
 def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 class StoredSegment:
     """One segment: its length in bytes, and where its events end.
 
-    Events of one append have one size, so an append is kept as (events before it, bytes before it, event size).
+    Events of one append have one size, so an append is kept as (events before it, bytes before it, event size), and
+    appends in a row of the same size as one.
     """
 
     length: int = 0
@@ -44,8 +45,9 @@ class StoredSegment:
     def append(self, count: int, event_size: int) -> int:
         """Add `count` events of `event_size` bytes each; returns the length before them."""
         before = self.length
-        self._events_before.append(self.events)
-        self._appends.append((before, event_size))
+        if not self._appends or self._appends[-1][1] != event_size:
+            self._events_before.append(self.events)
+            self._appends.append((before, event_size))
         self.events += count
         self.length += count * event_size
         return before

@@ -63,7 +63,7 @@ class TxnWriter(WriterProcess):
     part: TransactionalWriter
 
     def __init__(self, world: StreamWorld, part: TransactionalWriter, index: int, load: Load) -> None:
-        super().__init__(world, part, index, load, part.name)
+        super().__init__(world, part, index, (load,), part.name)
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []
         self._leaving: Callable[[], None] | None = None
@@ -156,19 +156,20 @@ class TxnWriter(WriterProcess):
         handle, events = into or self._open[-1], np.concatenate(self._pending)
         self._pending = []
         handle.written.append(events)
-        for segment_id, part in handle.routes.split(self.backlog.key[events], events) if len(events) else ():
+        for segment_id, part in handle.routes.split(self.backlog.keys_of(events), events) if len(events) else ():
             handle.unanswered += 1
             handle.numbers[segment_id] += len(part)
             append = Append(
                 segment_id, len(part), self.part.event_bytes, handle.numbers[segment_id], txn=handle.txn.name
             )
-            self.world.send(self.party, SEGMENT_STORE, "append", append, self._arrive, self.life, handle, append, part)
+            times = self.backlog.times_of(part)
+            self.world.send(self.party, SEGMENT_STORE, "append", append, self._arrive, self.life, handle, append, times)
 
-    def _arrive(self, life: int, handle: TxnHandle, append: Append, events: NDArray[np.int64]) -> None:
+    def _arrive(self, life: int, handle: TxnHandle, append: Append, times: NDArray[np.int64]) -> None:
         """At the segment store: kept beside the segment until the transaction is merged."""
         if self.world.deleted:
             return
-        handle.txn.write(append.segment, self.backlog.event_time[events])
+        handle.txn.write(append.segment, times)
         # Each part of a transaction is a segment of its own until it is merged, and its events have one size.
         length = append.last * (EVENT_HEADER_BYTES + append.event_bytes)
         answer = DataAppended(append, length if self.world.part.acks_carry_offset else None)

@@ -6,7 +6,7 @@ out. Nothing here depends on wall time or on hash order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wmlab.core.clock import Simulation
@@ -31,12 +31,21 @@ _STEPS = 100
 
 
 class World(Simulation):
-    """One run of one scenario; `traces` gives the load of every writer that replays a real trace."""
+    """One run of one scenario; `traces` gives the load of every writer that replays a real trace.
 
-    def __init__(self, scenario: StreamScenario, traces: Mapping[str, Load]) -> None:
+    `take_events`, if given, takes the events of a stream, by its title, whenever there are many.
+    """
+
+    def __init__(
+        self,
+        scenario: StreamScenario,
+        traces: Mapping[str, Load],
+        take_events: Callable[[str, Journal], None] | None = None,
+    ) -> None:
         super().__init__(start_ms=scenario.start_ms, duration_ms=scenario.duration_ms, seed=scenario.seed)
         self.scenario = scenario = scenario.resolved
         self.shared = Journal()
+        self.take_events = take_events
         self.network = Network(self)
         self.metadata = MetadataStore(self)
         self.coordinator = Coordinator(self)
@@ -50,7 +59,9 @@ class World(Simulation):
         self.writers = {
             process.party: process
             for index, part in enumerate(scenario.writers)
-            for process in self._processes(part, index, traces[part.name] if part.trace else synthetic(part, scenario))
+            for process in self._processes(
+                part, index, (traces[part.name],) if part.trace else synthetic(part, scenario)
+            )
         }
 
     def stream(self, name: str | None = None) -> StreamWorld:
@@ -76,14 +87,17 @@ class World(Simulation):
         for stream in self.streams.values():
             stream.happened(kind, target, detail)
 
-    def _processes(self, part: EventWriter | TransactionalWriter, index: int, load: Load) -> list[AnyWriter]:
+    def _processes(self, part: EventWriter | TransactionalWriter, index: int, spans: Iterable[Load]) -> list[AnyWriter]:
         """All processes of a writer; several share its load event by event in turn."""
         stream = self.stream(part.stream)
         if isinstance(part, TransactionalWriter):
-            return [TxnWriter(stream, part, index, load)]
+            return [TxnWriter(stream, part, index, Load.whole(spans))]
         count = part.processes
+        if count == 1:
+            return [Writer(stream, part, index, spans)]
+        load = Load.whole(spans)
         shares = [Load(load.happens_ms[n::count], load.arrives_ms[n::count], load.key[n::count]) for n in range(count)]
-        return [Writer(stream, part, index, share, number) for number, share in enumerate(shares, start=1)]
+        return [Writer(stream, part, index, (share,), number) for number, share in enumerate(shares, start=1)]
 
     def parties(self, named: str) -> frozenset[str]:
         """The parties that a script means by a name: itself, or all of a kind."""

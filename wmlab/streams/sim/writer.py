@@ -43,6 +43,7 @@ class _Append:
     life: int
     segment_id: int
     events: NDArray[np.int64]
+    times: NDArray[np.int64]
     resent_from: int | None
     content: Append
 
@@ -66,7 +67,12 @@ class WriterProcess:
     part: EventWriter | TransactionalWriter
 
     def __init__(
-        self, world: StreamWorld, part: EventWriter | TransactionalWriter, index: int, load: Load, party: str
+        self,
+        world: StreamWorld,
+        part: EventWriter | TransactionalWriter,
+        index: int,
+        load: Iterable[Load],
+        party: str,
     ) -> None:
         self.world = world
         self.part = part
@@ -147,7 +153,9 @@ class Writer(WriterProcess):
 
     part: EventWriter
 
-    def __init__(self, world: StreamWorld, part: EventWriter, index: int, load: Load, number: int = 1) -> None:
+    def __init__(
+        self, world: StreamWorld, part: EventWriter, index: int, load: Iterable[Load], number: int = 1
+    ) -> None:
         super().__init__(world, part, index, load, process_name(part.name, number))
         period_ms = part.automatic_note_period_ms
         self._automatic = AutomaticNotes(period_ms, period_ms) if self.notes_automatically else None
@@ -188,7 +196,7 @@ class Writer(WriterProcess):
             self._flushes.pop(0)[1]()
 
     def _send(self, events: NDArray[np.int64], resent_from: int | None = None) -> None:
-        for segment_id, part in self.routes.split(self.backlog.key[events], events) if len(events) else ():
+        for segment_id, part in self.routes.split(self.backlog.keys_of(events), events) if len(events) else ():
             if resent_from is not None:
                 self._seals[resent_from].outstanding += 1
             self._append(segment_id, part, resent_from)
@@ -196,7 +204,7 @@ class Writer(WriterProcess):
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         self._numbers[segment_id] += len(events)
         content = Append(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
-        append = _Append(self.life, segment_id, events, resent_from, content)
+        append = _Append(self.life, segment_id, events, self.backlog.times_of(events), resent_from, content)
         self.world.send(self.party, SEGMENT_STORE, "append", content, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
@@ -211,8 +219,7 @@ class Writer(WriterProcess):
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
             before = segment.append(len(append.events), size)
-            times = self.backlog.event_time[append.events]
-            world.journal.append(append.segment_id, before, size, times, world.now_ms, self.index)
+            world.journal.append(append.segment_id, before, size, append.times, world.now_ms, self.index)
         carried = segment.length if world.part.acks_carry_offset else None
         answer = DataAppended(append.content, carried)
         world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, append, carried)

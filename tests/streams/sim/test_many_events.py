@@ -1,0 +1,248 @@
+"""Events leave memory while a run is recorded, and nothing that is recorded depends on when they do."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wmlab as wm
+from tests.streams.sim.worlds import run
+from wmlab.core import columns
+from wmlab.core.errors import RecordingError
+from wmlab.core.storage import GrowingTable, StoredTable
+from wmlab.streams.recording import StreamRecording
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.sim import load
+from wmlab.streams.sim.load import Backlog, Load, LocalClock
+
+TWO = [Stream("a", segments=2), Stream("b", segments=1)]
+WRITERS = [
+    EventWriter("w1", rate_per_s=300, delay_mean_ms=200, stream="a"),
+    EventWriter("w2", rate_per_s=100, event_bytes=7, stream="b"),
+    TransactionalWriter("t", rate_per_s=80, stream="a"),
+]
+
+
+def scenario(**fields: Any) -> wm.Scenario:
+    given = {"streams": TWO, "writers": WRITERS, "duration_ms": 10_000, "readers": ReaderGroup(stream="a")}
+    given["controllers"] = Controllers(period_ms=1_000)
+    return wm.Scenario("many", **(given | fields))
+
+
+def one_stream(**fields: Any) -> wm.Scenario:
+    writer = EventWriter("w", rate_per_s=500, delay_mean_ms=300)
+    return scenario(**({"streams": (), "writers": [writer], "readers": ReaderGroup()} | fields))
+
+
+def small(monkeypatch: pytest.MonkeyPatch, rows: int = 64, span: int = 16) -> None:
+    monkeypatch.setattr(columns, "ROW_GROUP", rows)
+    monkeypatch.setattr(load, "SPAN", span)
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.builds(
+            script.CrashWriter,
+            at_ms=st.integers(0, 9_000),
+            writer=st.sampled_from(["w1", "w2", "t"]),
+            restart_after_ms=st.integers(1, 3_000),
+            backlog=st.sampled_from(["lost", "kept"]),
+        ),
+        st.builds(
+            script.ShutDownWriter,
+            at_ms=st.integers(0, 9_000),
+            writer=st.just("w1"),
+            restart_after_ms=st.integers(1, 3_000),
+            backlog=st.sampled_from(["lost", "kept"]),
+        ),
+        st.builds(script.DuplicateWriter, at_ms=st.integers(0, 9_000), writer=st.just("w2")),
+        st.builds(script.DeleteStream, at_ms=st.integers(0, 9_000), stream=st.just("b")),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(ACTIONS, st.integers(1, 3), st.integers(0, 5), st.sampled_from([30, 700]))
+def test_a_recording_does_not_depend_on_when_its_events_leave_memory(actions, processes, seed, rows):
+    writers = [WRITERS[0], EventWriter("w2", rate_per_s=100, processes=processes, stream="b"), WRITERS[2]]
+    case = scenario(writers=writers, script=actions, seed=seed)
+    whole = case.record(progress=False)
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch, rows)
+        chunked = case.record(progress=False)
+    assert whole.tables.in_scratch("events") is None
+    assert chunked.tables.in_scratch("events") is not None
+    assert chunked == whole
+
+
+def test_a_run_never_holds_more_than_a_row_group_and_a_batch(monkeypatch):
+    small(monkeypatch)
+    held, windows = [], []
+    append, extend = GrowingTable.append, Backlog._extend
+
+    def counted(self, rows):
+        append(self, rows)
+        held.append(max(rows.num_rows, self._waiting.num_rows))
+
+    def extended(self, span):
+        extend(self, span)
+        windows.append(len(self))
+
+    monkeypatch.setattr(GrowingTable, "append", counted)
+    monkeypatch.setattr(Backlog, "_extend", extended)
+    brief, long = (one_stream(duration_ms=ms, readers=None) for ms in (20_000, 60_000))
+    most = []
+    for case in (brief, long):
+        held.clear()
+        windows.clear()
+        events = case.record(progress=False).counts["events"]
+        assert events > 400 * case.duration_ms / 1_000
+        most.append(max(windows))
+        # A batch of 100 ms has 50 events; 100 would be far out.
+        assert max(held) <= 64 + 100
+    # What waits is what is delayed: 300 ms on average, a few seconds at most.
+    assert max(most) < 4_000
+    assert most[1] < 2 * most[0]
+
+
+def test_a_long_segment_of_one_size_of_events_takes_no_room():
+    world = run(writers=[EventWriter("w", rate_per_s=50)], stream=Stream())
+    (stored,) = world.stream().store.values()
+    assert (len(stored._appends), stored.end_of(stored.events)) == (1, stored.length)
+
+
+def test_a_saved_recording_has_the_same_bytes(monkeypatch, tmp_path):
+    whole = one_stream().record(progress=False)
+    monkeypatch.setattr(columns, "ROW_GROUP", 64)
+    whole.save(tmp_path / "whole")
+    small(monkeypatch)
+    chunked = one_stream().record(tmp_path / "chunked", progress=False)
+    bytes_of = [(tmp_path / name / "events" / "part-0.parquet").read_bytes() for name in ("whole", "chunked")]
+    assert bytes_of[0] == bytes_of[1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["chunked", "whole"]
+    assert chunked.tables.in_scratch("events") is None
+    assert chunked == wm.trace.Recording.read(tmp_path / "chunked") == whole
+
+
+def test_what_has_left_memory_goes_with_the_recording(monkeypatch, tmp_path):
+    small(monkeypatch)
+    recording = one_stream().record(progress=False)
+    stored = recording.tables.in_scratch("events")
+    assert (stored.num_rows, stored.file.exists()) == (recording.counts["events"], True)
+    elsewhere = recording.save(tmp_path / "r")
+    file = stored.file
+    del recording, stored
+    assert not file.parent.exists()
+    assert elsewhere.table("events").num_rows == elsewhere.counts["events"]
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError])
+def test_a_run_that_is_stopped_leaves_nothing(monkeypatch, tmp_path, failure):
+    small(monkeypatch)
+    seen = []
+
+    def stop(percent):
+        seen.extend(p.name for p in tmp_path.iterdir())
+        if percent == 90:
+            raise failure
+
+    with pytest.raises(failure):
+        one_stream().record(tmp_path / "run", progress=stop)
+    assert seen
+    assert "run" not in seen
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_a_recording_error_and_leaves_nothing(monkeypatch, tmp_path):
+    small(monkeypatch)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
+    with pytest.raises(RecordingError, match=r"events of the run cannot be kept on disk.*No space left"):
+        one_stream().record(tmp_path / "run", progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_answers_are_the_same_from_disk(monkeypatch):
+    case = one_stream(script=[script.CrashWriter(at_ms=4_000, writer="w", restart_after_ms=2_000)])
+    whole = case.record(progress=False)
+    small(monkeypatch)
+    chunked = case.record(progress=False)
+    assert isinstance(chunked.tables.in_scratch("events"), StoredTable)
+    for answer in (
+        lambda run: run.scrub(at_ms=5_000)._repr_mimebundle_()[0]["image/svg+xml"],
+        lambda run: str(run.explain(at_ms=5_000)),
+        lambda run: run.time_at(run.stream_cut_at(5_000)),
+        lambda run: str(wm.chart.topology(run)),
+    ):
+        assert answer(chunked) == answer(whole)
+    assert chunked.tables.in_scratch("events") is not None
+    assert list(chunked.tables) == list(whole.tables) == list(StreamRecording.schemas)
+
+
+def test_spark_reads_what_has_left_memory(spark, monkeypatch):
+    small(monkeypatch, 2_000)
+    recording = one_stream().record(progress=False)
+    frame, count = recording.spark(spark, "events"), recording.counts["events"]
+    assert recording.time_bounds(spark).where("perfect_watermark is not null").count()
+    assert recording.tables.in_scratch("events") is not None
+    del recording
+    assert frame.count() == count
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_a_load_in_spans_is_the_load(data):
+    gaps = data.draw(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 200)), min_size=1, max_size=40))
+    happens = np.cumsum([gap for gap, _ in gaps])
+    whole = Load(happens, happens + np.array([late for _, late in gaps]), np.arange(len(gaps), dtype=np.uint64))
+    ends = sorted(data.draw(st.sets(st.integers(1, len(gaps)))) | {len(gaps)})
+    spans = [
+        Load(whole.happens_ms[a:b], whole.arrives_ms[a:b], whole.key[a:b])
+        for a, b in zip([0, *ends], ends, strict=False)
+    ]
+    one, other = (Backlog(given, LocalClock(0, Clock()), start_ms=0, batch_ms=10) for given in ((whole,), spans))
+    now_ms, sent = 0, []
+    for step in data.draw(st.lists(st.sampled_from(["tick", "take", "arrived", "answer", "note", "crash", "flush"]))):
+        now_ms += data.draw(st.integers(0, 60))
+        if step == "tick":
+            assert one.next_tick == other.next_tick
+        elif step in ("take", "arrived"):
+            batches = [
+                backlog.take(now_ms) if step == "take" else backlog.take_arrived(now_ms) for backlog in (one, other)
+            ]
+            assert batches[0].tolist() == batches[1].tolist()
+            assert one.keys_of(batches[0]).tolist() == other.keys_of(batches[1]).tolist()
+            assert one.times_of(batches[0]).tolist() == other.times_of(batches[1]).tolist()
+            sent.append(batches[0])
+        elif step == "answer" and sent:
+            batch = sent.pop(data.draw(st.integers(0, len(sent) - 1)))
+            one.acknowledge(batch)
+            other.acknowledge(batch)
+        elif step == "crash":
+            sent.clear()
+            keep = data.draw(st.booleans())
+            one.start_over(now_ms, keep=keep)
+            other.start_over(now_ms, keep=keep)
+        elif step == "flush":
+            assert one.unanswered().tolist() == other.unanswered().tolist()
+            assert one.all_settled(one.unanswered()) == other.all_settled(other.unanswered())
+        assert one.earliest_open(now_ms) == other.earliest_open(now_ms)
+        assert (one.last_event_time, one.max_event_time) == (other.last_event_time, other.max_event_time)
+    moved = [backlog.from_now_on(now_ms, moves=True) for backlog in (one, other)]
+    for name in ("happens_ms", "arrives_ms", "key"):
+        assert getattr(moved[0], name).tolist() == getattr(moved[1], name).tolist()
+
+
+def test_chunks_of_a_table_in_memory_are_the_table():
+    recording = one_stream(duration_ms=1_000).record(progress=False)
+    (chunk,) = recording.chunks("events", "writer")
+    assert chunk == recording.table("events").select(["writer"])
+    assert isinstance(chunk, pa.Table)
