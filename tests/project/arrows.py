@@ -29,7 +29,7 @@ LAYERS: Final = (
     ("charts",),
     ("scrubber",),
     ("recording",),
-    ("__init__", "api", "compare", "panel", "spark", "sweep"),
+    ("__init__", "api", "compare", "feed", "panel", "spark", "sweep"),
 )
 """The folders and files of a model from the bottom to the top; each imports its own layer and those below."""
 

@@ -9,19 +9,19 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 279,
-    "core": 3_542,
-    "streams": 11_388,
+    "top": 292,
+    "core": 3_782,
+    "streams": 12_471,
     "dataflow": 7_175,
-    "progress": 2_668,
-    "strategies": 120,
+    "progress": 2_665,
+    "strategies": 2_366,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 37_110
+LINES: Final = 42_507
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 212
+FILES: Final = 242
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)

@@ -16,7 +16,8 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from wmlab.core.errors import ModelError
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.groups import group_time_bounds
-from wmlab.streams.bounds.live import FEED, Live, StreamState, feed, live, write_feed
+from wmlab.streams.bounds.live import FEED, Live, StreamState, feed, live
+from wmlab.streams.feed import write_feed
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script

@@ -14,17 +14,13 @@ Source: as `wmlab.streams.model.replay`; Structured Streaming Programming Guide,
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues, ValueState
@@ -82,25 +78,6 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
         "version",
     )
     return created.unionByName(noted, allowMissingColumns=True).unionByName(read, allowMissingColumns=True)
-
-
-def write_feed(feed: DataFrame, path: str | Path, every_ms: int) -> list[Path]:
-    """Write a feed of the past as files in `path`, one for each `every_ms` (clock), in the order of time.
-
-    `spark.readStream.schema(wm.spark.FEED).parquet(path)` reads them in that order. Returns the files.
-    """
-    folder = Path(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = feed.withColumn("slice", F.expr(f"at_ms div {every_ms}")).toArrow().sort_by("at_ms")
-    slices = pc.unique(rows["slice"])
-    files = []
-    for number, chosen in enumerate(slices):
-        file = folder / f"{number:06}.parquet"
-        pq.write_table(rows.filter(pc.equal(rows["slice"], chosen)).drop_columns(["slice"]), file)
-        # A stream of files goes by the time of their last change.
-        os.utime(file, (number, number))
-        files.append(file)
-    return files
 
 
 def live(feed: DataFrame, config: Configuration) -> DataFrame:
