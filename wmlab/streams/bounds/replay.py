@@ -196,7 +196,7 @@ def visible(notes: pa.Table, base: pa.Array, lot: Lot) -> npt.NDArray[np.bool_]:
     after_ms = received_ms - base.fill_null(0).to_numpy()
     period = np.where(after_ms < (not config.delay_ms), 0, after_ms // config.period_ms + 1)
     who, time, period = who[order], time[order], period[order]
-    offsets = pc.take(notes["position"].combine_chunks(), pa.array(order))
+    offsets = pc.array_take(notes["position"].combine_chunks(), pa.array(order))
     ends = np.ones(len(order), np.bool_)
     strict = any(entry.note_rule == "design" for _, entry in lot)
     ends[:-1] = (
