@@ -32,7 +32,7 @@ def plan() -> PlanScenario:
 @pytest.mark.parametrize(
     ("scenario", "field"),
     [
-        (stream(), r"writers\[0\]\.rate_per_s"),
+        (stream(), r"writers\[0\]\.note_every_ms"),
         (dataflow(), r"vertices\[1\]\.slide_ms"),
         (plan(), r"queries\[0\]\.sources\[0\]\.rate_per_s"),
     ],
@@ -48,6 +48,13 @@ def test_what_would_never_end_is_refused() -> None:
     endless = Estimate("x", (Cost("cycles", "controllers.period_ms", MOST_STEPS + 1, 0),))
     with pytest.raises(ScenarioError, match=r"of computing: controllers\.period_ms makes 10 000 000 000 cycles"):
         endless.require_room()
+
+
+def test_of_the_events_that_are_drawn_two_row_groups_are_in_memory() -> None:
+    writers = [wm.EventWriter(f"w{n}", rate_per_s=1_000) for n in range(100)]
+    minute, hour = (stream(writers=writers, duration_ms=ms).estimate() for ms in (60_000, 3_600_000))
+    assert hour.events == 60 * minute.events == 360_000_000
+    assert 300_000_000 < minute.memory_bytes < hour.memory_bytes < 2_000_000_000
 
 
 def test_idle_years_are_seen_in_the_estimate() -> None:

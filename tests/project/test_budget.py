@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 292,
     "core": 3_782,
-    "streams": 12_471,
+    "streams": 12_483,
     "dataflow": 7_175,
     "progress": 2_665,
     "strategies": 2_366,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 42_507
+LINES: Final = 42_529
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 242

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from wmlab.core import traces
+from wmlab.core.columns import ROW_GROUP
 from wmlab.core.estimate import Cost
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 
@@ -22,9 +24,12 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
     """Events, batches, notes, commits, cycles and reads; script and faults are left out."""
     segments = {stream.name: stream.segments for stream in scenario.all_streams}
     logs = traces.load_each(part.trace for part in scenario.writers)
+    drawn = sum(_by_rate(part, scenario) for part in scenario.writers if _is_drawn(part))
     for index, writer in enumerate(scenario.writers):
         wide = segments.get(writer.stream or scenario.all_streams[0].name, 1)
-        yield from _of_writer(writer, f"writers[{index}]", scenario, logs, wide)
+        for cost in _of_writer(writer, f"writers[{index}]", scenario, logs, wide):
+            leaves = cost.what == "events" and _is_drawn(writer)
+            yield replace(cost, bytes_each=_held(cost, drawn)) if leaves else cost
     period_ms = scenario.controllers.period_ms
     cycles = scenario.duration_ms // period_ms
     yield Cost("cycles", "controllers.period_ms", cycles * len(segments), _ROW)
@@ -33,6 +38,21 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
         field = f"readers[{index}]" if isinstance(scenario.readers, tuple) else "readers"
         wide = sum(segments.get(name, 1) for name in group.streams or (group.stream or scenario.all_streams[0].name,))
         yield from _of_group(group, field, scenario.duration_ms, wide)
+
+
+def _is_drawn(writer: EventWriter | TransactionalWriter) -> bool:
+    """Whether its events are drawn span by span and leave memory as they are recorded."""
+    return isinstance(writer, EventWriter) and writer.trace is None and writer.processes == 1
+
+
+def _by_rate(writer: EventWriter | TransactionalWriter, scenario: StreamScenario) -> int:
+    """How many events its rate makes."""
+    return int((writer.rate_per_s or 0) * max(0, scenario.duration_ms - writer.starts_ms) / 1_000)
+
+
+def _held(cost: Cost, drawn: int) -> int:
+    """The bytes of an event, spread over all that are drawn: two row groups of those are in memory at once."""
+    return -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
 
 
 def _of_writer(
@@ -44,7 +64,7 @@ def _of_writer(
 ) -> Iterator[Cost]:
     span_ms = max(0, scenario.duration_ms - writer.starts_ms)
     if writer.trace is None:
-        events, source = int((writer.rate_per_s or 0) * span_ms / 1_000), "rate_per_s"
+        events, source = _by_rate(writer, scenario), "rate_per_s"
     else:
         events, others = _events_of(logs[writer.trace], writer, scenario)
         source = "trace"
@@ -53,7 +73,9 @@ def _of_writer(
     messages = 2 * 300 if scenario.network.keep_messages else 0
     processes = getattr(writer, "processes", 1)
     batches = min(events, span_ms // writer.batch_ms * processes)
-    yield Cost("batches", f"{field}.batch_ms", min(events, batches * segments), 300 + messages)
+    # A batch leaves memory with its events.
+    kept = messages if _is_drawn(writer) else 300 + messages
+    yield Cost("batches", f"{field}.batch_ms", min(events, batches * segments), kept)
     width = _ROW + _PER_SEGMENT * segments + messages
     if isinstance(writer, TransactionalWriter):
         yield Cost("transactions", f"{field}.every_ms", span_ms // writer.every_ms, 4 * width)
