@@ -28,7 +28,7 @@ def test_the_rules_answer_as_flink_did(kind: str) -> None:
         assert answer(kind, given) == given["answers"]
 
 
-@pytest.mark.parametrize(("kind", "differ"), zip(KINDS, (False, False, True, True, False), strict=True))
+@pytest.mark.parametrize(("kind", "differ"), list(zip(KINDS, (False, False, True, True, False), strict=True)))
 def test_histories_tell_the_fixed_rules_from_those_of_flink(kind: str, differ: bool) -> None:
     random = Random(f"{SEED}-{kind}")
     asked = [history(kind, random) for _ in range(3_000)]
