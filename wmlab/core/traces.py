@@ -38,7 +38,8 @@ TRACE_SCHEMA: Final = pa.schema(
 )
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""
 
-_TICKS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+MS_PER_TICK: Final = {"d": (DAY_MS, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
+"""How many milliseconds so many ticks of each unit are."""
 _MAX_MS: Final = float(2**63)
 
 
@@ -151,6 +152,11 @@ def _delimiter(path: Path, columns: Columns) -> str:
     """A comma, or a semicolon where the header has semicolons and no comma."""
     with pa.input_stream(path) as file:
         header = file.read(10_000).decode(columns.encoding, "replace").partition("\n")[0]
+    return delimiter_of(header)
+
+
+def delimiter_of(header: str) -> str:
+    """The delimiter of a CSV file by its first line."""
     return ";" if ";" in header and "," not in header else ","
 
 
@@ -191,14 +197,12 @@ def _times_ms(column: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray
 def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
     try:
         ticks = ticks.cast(pa.int64())
-        if unit == "d":
-            return pc.multiply_checked(ticks, DAY_MS)
-        per_s = _TICKS_PER_S[unit]
-        if per_s < 1_000:
-            return pc.multiply_checked(ticks, 1_000 // per_s)
+        ms, per_ms = MS_PER_TICK[unit]
+        if per_ms == 1:
+            return pc.multiply_checked(ticks, ms)
         # Arrow cuts towards 0; before 1970 that is later.
-        down = pc.if_else(pc.less(ticks, 0), 1 - per_s // 1_000, 0)
-        return pc.divide(pc.add_checked(ticks, down), per_s // 1_000)
+        down = pc.if_else(pc.less(ticks, 0), 1 - per_ms, 0)
+        return pc.divide(pc.add_checked(ticks, down), per_ms)
     except pa.ArrowInvalid as overflow:
         largest = max(pc.min_max(ticks).as_py().values(), key=abs)
         raise TraceError(
@@ -209,8 +213,8 @@ def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
 
 def _rounded_ms(ticks: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
     _refuse(pc.invert(pc.is_finite(ticks)), name, "is not a finite number")
-    per_tick = (float(DAY_MS), 1.0) if unit == "d" else (1_000.0, float(_TICKS_PER_S[unit]))
-    in_ms = pc.round(pc.divide(pc.multiply(ticks, per_tick[0]), per_tick[1]))
+    ms, per_ms = MS_PER_TICK[unit]
+    in_ms = pc.round(pc.divide(pc.multiply(ticks, float(ms)), float(per_ms)))
     _refuse(pc.greater_equal(pc.abs(in_ms), _MAX_MS), name, "is beyond 64 bits of milliseconds")
     return in_ms.cast(pa.int64())
 

@@ -12,7 +12,7 @@ import numpy as np
 from wmlab.core.answers.answer import Answer
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import DAY_MS, grouped, rounded
 from wmlab.strategies.comparison import Outcome, outcome
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -38,7 +38,6 @@ _CONSTANT: Final = "the settings are those of a constant bound, which engines ha
 _TREND: Final = 0.8
 _GROWTH: Final = 1.5
 """The bounds of 8 stretches drift if their ranks correlate with time by so much, and they change by that factor."""
-_DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -154,7 +153,7 @@ def settings(bound_ms: int) -> dict[str, str]:
     >>> settings(90_061_500)["Flink SQL"]
     "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.500' DAY TO SECOND(3)"
     """
-    days, rest = divmod(bound_ms, _DAY_MS)
+    days, rest = divmod(bound_ms, DAY_MS)
     seconds, ms = divmod(rest, 1_000)
     clock = f"{days} {seconds // 3_600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{ms:03}"
     precision = f"({len(str(days))})" if days > 99 else ""

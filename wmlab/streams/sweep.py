@@ -79,19 +79,16 @@ def sweep(
     """
     paths = {name: field_named(scenario, name) for name in fields}
     values = {name: tuple(entries) for name, entries in fields.items()}
-    grid = [
-        (chosen, seed)
-        for chosen in itertools.product(*values.values())
-        for seed in ((scenario.seed,) if seeds is None else tuple(seeds))
-    ]
+    grid = list(itertools.product(itertools.product(*values.values()), (scenario.seed,) if seeds is None else seeds))
     cases = [_case(scenario, paths.values(), chosen).replace(seed=seed) for chosen, seed in grid]
-    figures = _run_all(spark or _session(), cases, stream, None if to is None else Path(to), progress)
+    spark = spark or _session()
+    figures = _run_all(spark, cases, stream, None if to is None else Path(to), progress)
     columns = {name.replace(".", "_"): [chosen[n] for chosen, _ in grid] for n, name in enumerate(paths)}
     columns["seed"] = [seed for _, seed in grid]
     table = pa.table({name: _column(entries) for name, entries in columns.items()})
     for field in FIGURES:
         table = table.append_column(field, [pa.array([row[field.name] for row in figures], field.type)])
-    return (spark or _session()).createDataFrame(table)
+    return spark.createDataFrame(table)
 
 
 def field_named(scenario: StreamScenario, name: str) -> FormField:

@@ -15,11 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
 
 from wmlab.core.errors import TraceError
-from wmlab.core.traces import Columns, Unit
+from wmlab.core.traces import MS_PER_TICK, Columns, Unit, delimiter_of
 
 _CORRUPT: Final = "_corrupt_record"
-_MS_PER_TICK: Final = {"d": (86_400_000, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
-"""Milliseconds for a number of ticks of each unit."""
 
 
 def read_log(
@@ -109,8 +107,8 @@ def _raw(spark: SparkSession, path: str, columns: Columns) -> DataFrame:
     if suffixes & {".csv", ".tsv"}:
         first = spark.read.option("encoding", columns.encoding).text(path).first()
         header = first[0] if first else ""
-        comma = ";" if ";" in header and "," not in header else ","
-        reader = reader.options(header=True, sep="\t" if ".tsv" in suffixes else comma, escape='"')
+        sep = "\t" if ".tsv" in suffixes else delimiter_of(header)
+        reader = reader.options(header=True, sep=sep, escape='"')
         found = reader.csv(path).schema.add(_CORRUPT, "string")
         return reader.schema(found).csv(path)
     if suffixes & {".jsonl", ".ndjson"}:
@@ -121,7 +119,7 @@ def _raw(spark: SparkSession, path: str, columns: Columns) -> DataFrame:
 
 def _time_ms(name: str, kind: DataType, unit: Unit) -> Column:
     """A time column in whole milliseconds since 1970; null where it is no time, or beyond 64 bits."""
-    column, (ms, ticks) = _quoted(name), _MS_PER_TICK[unit]
+    column, (ms, ticks) = _quoted(name), MS_PER_TICK[unit]
     whole = f"try_multiply(try_cast({column} as bigint), {ms}l) div {ticks}l"
     rounded = f"try_cast(bround(try_cast({column} as double) * {ms}d / {ticks}d) as bigint)"
     moment = f"unix_millis(try_cast({column} as timestamp))"

@@ -7,9 +7,10 @@ it is 0. A record counts before its own watermark is made. The watermark never g
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
+from wmlab.core.words import DAY_MS
 from wmlab.strategies.model.strategy import (
     END,
     UNKNOWN,
@@ -83,9 +84,6 @@ def lateness(top: int, event_time: int) -> int:
     return top - event_time if event_time < top else 0
 
 
-_DAY_MS: Final = 86_400_000
-
-
 class Partition:
     """What the Confluent rule keeps of one partition."""
 
@@ -118,8 +116,8 @@ class ConfluentWatermark(Strategy[Partitions]):
     share: float = 0.95
     size: int = 5_000
     least_ms: int = 50
-    most_ms: int = 7 * _DAY_MS
-    margins: tuple[tuple[int, int], ...] = ((250, 7 * _DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000))
+    most_ms: int = 7 * DAY_MS
+    margins: tuple[tuple[int, int], ...] = ((250, 7 * DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000))
     idle_ms: int | None = None
 
     def __post_init__(self) -> None:

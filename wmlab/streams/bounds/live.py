@@ -18,6 +18,7 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
@@ -199,14 +200,14 @@ class Live(StatefulProcessor):
         state = StreamState() if kept is None else pickle.loads(kept[0])
         state, answer = state.step(rows, self.config)
         self.kept.update((pickle.dumps(state),))
-        names = _names(_ANSWER)
         for row in answer:
-            yield Row(**{name: row.get(name) for name in names} | {"stream": key[0]})
+            yield Row(**dict.fromkeys(_names(_ANSWER)) | row | {"stream": key[0]})
 
     def close(self) -> None:
         """Nothing is open."""
 
 
+@cache
 def _names(schema: str) -> list[str]:
     return [part.split()[0] for part in re.sub(r"<.*?>", "", schema).split(", ")]
 
