@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -173,15 +174,32 @@ def test_a_second_process_finds_the_same(monkeypatch):
     chosen = [StreamTime(0), StreamTime(3), PerWriterMinimum()]
     alone = compare(log, chosen).to_dict()
     monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(replay, "_replayed", only(replay._replayed, chosen[::2]))
+    monkeypatch.setattr(replay, "_steps", waiting(replay._steps))
     assert compare(log, chosen).to_dict() == alone
 
 
-def only(replayed, expected):
-    """`_replayed`, which fails if this process is given anything but its half."""
+def waiting(steps):
+    """`_steps`, which takes one strategy and leaves the others to the second process."""
+    taken = []
 
-    def half(trace, strategies, tick_ms):
-        assert list(strategies) == expected
-        return replayed(trace, strategies, tick_ms)
+    def one(strategy, given):
+        assert not taken
+        taken.append(strategy)
+        (helper,) = (thread for thread in threading.enumerate() if thread.name == "second process")
+        helper.join()
+        return steps(strategy, given)
 
-    return half
+    return one
+
+
+class Refusing(StreamTime):
+    """A strategy that fails."""
+
+    def step(self, state, given):
+        raise ModelError("No.", remedy="None.")
+
+
+def test_what_fails_in_the_second_process_raises_here(monkeypatch):
+    monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
+    with pytest.raises(ModelError, match="No"):
+        compare(trace([Record(1, 1, "a")]), [StreamTime(0), Refusing(1), Refusing(2)])

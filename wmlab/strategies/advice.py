@@ -13,13 +13,13 @@ from wmlab.core.answers.answer import Answer
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, grouped, rounded
-from wmlab.strategies.comparison import Outcome, outcome
+from wmlab.strategies.comparison import Outcome, Windows, outcome
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, perfect, replayed
+from wmlab.strategies.replay import Log, replayed
 
 _BLOCKS: Final = 8
 _STUDENT: Final = 2.365
@@ -118,9 +118,9 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     candidates = _candidates(first, late_share)
     log, steps = Log.of(trace), replayed(trace, candidates, tick_ms=0)
     half = log.of_rows(slice(middle, None))
-    ends = perfect(half.event)
+    windows = Windows.of(half, window_ms) if window_ms else None
     judged = [
-        outcome(strategy, half, met[middle:], x[middle:], ends, window_ms)
+        outcome(strategy, half, met[middle:], x[middle:], windows)
         for strategy, (met, x) in zip(candidates, steps, strict=True)
     ]
     ranges = [_range(half.event < met[middle:]) for met, _ in steps]

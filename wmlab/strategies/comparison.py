@@ -20,7 +20,7 @@ from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
 from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
-from wmlab.strategies.replay import Log, Longs, before, perfect, replayed
+from wmlab.strategies.replay import Log, Longs, before, replayed
 
 STRETCH: Final = 2_000
 """Records of the stretch whose late share is the worst."""
@@ -147,11 +147,10 @@ class Comparison(TableAnswer[Outcome]):
     def records(self) -> pa.Table:
         """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
         log, table = Log.of(self.trace), self.trace.table
-        ends = {keyed: perfect(log.event, log.key if keyed else None) for keyed in (False, True)}
         parts = []
         for outcome, (met, x) in zip(self.outcomes, self.steps, strict=True):
             columns = [pa.repeat(outcome.name, outcome.rows), np.arange(outcome.rows), *table.columns]
-            columns += [_known(times) for times in (met, x, ends[outcome.strategy.keyed])]
+            columns += [_known(times) for times in (met, x, log.ends_by_key if outcome.strategy.keyed else log.ends)]
             parts.append(pa.table([*columns, np.where(log.event < met, met - log.event, 0)], RECORDS))
         return pa.concat_tables(parts)
 
@@ -185,40 +184,53 @@ def compare(
     if tick_ms is not None and tick_ms < 0:
         raise ModelError(f"tick_ms is {tick_ms}.", remedy="Give the period of the wall clock in ms; 0 gives no ticks.")
     log, steps = Log.of(trace), replayed(trace, chosen, tick_ms=tick_ms)
-    ends = {keyed: perfect(log.event, log.key if keyed else None) for keyed in {s.keyed for s in chosen}}
-    outcomes = [
-        outcome(strategy, log, met, x, ends[strategy.keyed], window_ms)
-        for strategy, (met, x) in zip(chosen, steps, strict=True)
-    ]
+    windows = Windows.of(log, window_ms) if window_ms else None
+    outcomes = [outcome(strategy, log, met, x, windows) for strategy, (met, x) in zip(chosen, steps, strict=True)]
     return Comparison(trace, window_ms, tuple(outcomes), tuple(steps))
 
 
-def outcome(
-    strategy: Strategy[Any], log: Log, met: Longs, x: Longs, ends: Longs, window_ms: int | None = None
-) -> Outcome:
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """The tumbling windows of each key in which a log has records: the window of each record, and the sizes, ends and
+    keys of the windows."""
+
+    of_record: Longs
+    sizes: Longs
+    ends: Longs
+    keys: Longs
+
+    @classmethod
+    def of(cls, log: Log, window_ms: int) -> Windows:
+        """Those of `window_ms`."""
+        number = log.event // window_ms
+        first, count = number.min(), number.max() - number.min() + 1
+        names, of_record = np.unique(log.key * count + (number - first), return_inverse=True)
+        return cls(of_record, np.bincount(of_record), (names % count + first + 1) * window_ms, names // count)
+
+
+def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Windows | None = None) -> Outcome:
     """The measures of one strategy, from the X that each record meets and the X after it."""
-    rows, late = len(x), log.event < met
+    late, ends = log.event < met, log.ends_by_key if strategy.keyed else log.ends
     known = x != UNKNOWN
-    lag = log.arrival[known] - x[known]
     both = known & (ends != END)
-    gap = ends[both] - x[both]
-    in_time = _windows(strategy, log, met, x, window_ms) if window_ms else dict.fromkeys(_WINDOWED)
+    lag_p50_ms, lag_p95_ms, lag_max_ms = _quantiles(log.arrival[known] - x[known], 0.5, 0.95, 1)
+    gap_p50_ms, gap_p95_ms = _quantiles(ends[both] - x[both], 0.5, 0.95)
     return Outcome(
         strategy=strategy,
-        rows=rows,
+        rows=len(x),
         late=int(late.sum()),
         worst_late_share=_worst(late),
         late_by_max_ms=int(max((met - log.event)[late], default=0)),
-        lag_p50_ms=_quantile(lag, 0.5),
-        lag_p95_ms=_quantile(lag, 0.95),
-        lag_max_ms=_quantile(lag, 1),
-        gap_p50_ms=_quantile(gap, 0.5),
-        gap_p95_ms=_quantile(gap, 0.95),
+        lag_p50_ms=lag_p50_ms,
+        lag_p95_ms=lag_p95_ms,
+        lag_max_ms=lag_max_ms,
+        gap_p50_ms=gap_p50_ms,
+        gap_p95_ms=gap_p95_ms,
         unsafe_share=float((x > ends).mean()),
         held_share=float((~known).mean()),
-        stall_ms=_stall(log.arrival, x, log.key if strategy.keyed else np.zeros(rows, np.int32)),
+        stall_ms=_stall(log.arrival, x, log.key if strategy.keyed else None),
         silence_ms=_silence(log, met),
-        **in_time,
+        **(_windows(strategy, log, met, x, windows) if windows else dict.fromkeys(_WINDOWED)),
     )
 
 
@@ -231,55 +243,61 @@ def _worst(late: Any) -> float:
 _WINDOWED: Final = ("complete_mean", "complete_least", "complete_share", "open_max", "open_mean")
 
 
-def _windows(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, window_ms: int) -> dict[str, Any]:
-    """The measures of tumbling windows, one for each key and stretch of time in which it has records."""
-    rows, ends = len(x), (log.event // window_ms + 1) * window_ms
-    counted = met < ends
-    windows = pd.DataFrame({"key": log.key, "end": ends, "counted": counted, "row": np.arange(rows)})
-    complete = windows.groupby(["key", "end"])["counted"].mean()
+def _windows(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Windows) -> dict[str, Any]:
+    """The measures of windows."""
+    rows, count = len(x), len(windows.ends)
+    counted = np.flatnonzero(met < windows.ends[windows.of_record])
+    inside = windows.of_record[counted]
+    complete = np.bincount(inside, minlength=count) / windows.sizes
     # A window is open from its first record that counts until the first instant at which X reaches its end.
-    opened = windows[counted].groupby(["key", "end"], as_index=False)["row"].first()
-    closed = _closed(opened, x, log.key if strategy.keyed else None)
-    change = np.bincount(opened["row"], minlength=rows + 1) - np.bincount(closed, minlength=rows + 1)
+    opened = np.full(count, rows)
+    opened[inside[::-1]] = counted[::-1]
+    begun = np.flatnonzero(opened < rows)
+    closed = _closed(windows, begun, opened[begun], x, log.key if strategy.keyed else None)
+    change = np.bincount(opened[begun], minlength=rows + 1) - np.bincount(closed, minlength=rows + 1)
     kept = np.cumsum(change)[:rows]
     values = (complete.mean(), complete.min(), (complete == 1).mean(), kept.max(), kept.mean())
     return {name: value.item() for name, value in zip(_WINDOWED, values, strict=True)}
 
 
-def _closed(opened: Any, x: Longs, keys: Any) -> Longs:
+def _closed(windows: Windows, begun: Longs, opened: Longs, x: Longs, keys: Any) -> Longs:
     """The first row at or after `opened` at which X, of the key if there are `keys`, reaches the end; else `rows`."""
+    ends = windows.ends[begun]
     if keys is None:
-        reached: Longs = np.searchsorted(np.maximum.accumulate(x), opened["end"].to_numpy())
-        starts: Longs = opened["row"].to_numpy()
-        return np.maximum(reached, starts)
+        reached: Longs = np.searchsorted(np.maximum.accumulate(x), ends)
+        return np.maximum(reached, opened)
     order = np.argsort(keys, kind="stable")
     first = np.append(0, np.cumsum(np.bincount(keys)))
-    closed = np.full(len(opened), len(x))
-    for key, windows in opened.groupby("key").indices.items():
+    closed = np.full(len(ends), len(x))
+    for key, mine in pd.Series(windows.keys[begun]).groupby(windows.keys[begun]).indices.items():
         rows = order[first[key] : first[key + 1]]
-        places = np.searchsorted(np.maximum.accumulate(x[rows]), opened["end"].to_numpy()[windows])
-        closed[windows] = np.maximum(np.append(rows, len(x))[places], opened["row"].to_numpy()[windows])
+        places = np.searchsorted(np.maximum.accumulate(x[rows]), ends[mine])
+        closed[mine] = np.maximum(np.append(rows, len(x))[places], opened[mine])
     return closed
 
 
 def _stall(arrival: Longs, x: Longs, groups: Any) -> int:
     """The longest time between two changes of X, of its group, or from the last change to its last record."""
-    first = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
-    first |= ~pd.Series(groups).duplicated().to_numpy()
-    since = before(np.where(first, arrival, UNKNOWN), groups)
+    if groups is None:
+        moved = np.append(True, x[1:] != x[:-1])
+    else:
+        moved = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
+        moved |= ~pd.Series(groups).duplicated().to_numpy()
+    since = before(np.where(moved, arrival, UNKNOWN), groups)
     return int((arrival - since)[since != UNKNOWN].max(initial=0))
 
 
 def _silence(log: Log, met: Longs) -> int:
     """The longest time between two records of a writer at whose end X is above all that it had sent."""
-    sent = before(log.event, log.writer)
-    since = before(log.arrival, log.writer)
+    sent, since = log.last_of_writer
     passed = (since != UNKNOWN) & (met > sent)
     return int((log.arrival - since)[passed].max(initial=0))
 
 
-def _quantile(values: Longs, share: float) -> int | None:
-    return int(np.quantile(values, share, method="inverted_cdf")) if len(values) else None
+def _quantiles(values: Longs, *shares: float) -> list[int | None]:
+    if not len(values):
+        return [None] * len(shares)
+    return [int(value) for value in np.quantile(values, shares, method="inverted_cdf")]
 
 
 def _known(times: Longs) -> pa.Array:

@@ -10,9 +10,11 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from threading import Thread
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strategy, Tick, run
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strategy, Tick, steps
 
 Longs = NDArray[np.int64]
 Steps = tuple[Longs, Longs]
@@ -32,9 +34,9 @@ _WORTH_A_PROCESS: Final = 300_000
 """Steps below which a second process costs more than it saves."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Log:
-    """The columns of a trace as arrays; `writer` and `key` are groups."""
+    """The columns of a trace as arrays; `writer` and `key` are groups. What is the same for all strategies is kept."""
 
     event: Longs
     arrival: Longs
@@ -48,6 +50,21 @@ class Log:
             *(trace.table[name].to_numpy() for name in ("event_time", "arrival_ms")),
             *(group(trace, name)[0] for name in ("writer", "key")),
         )
+
+    @cached_property
+    def ends(self) -> Longs:
+        """The perfect watermark after each record."""
+        return perfect(self.event)
+
+    @cached_property
+    def ends_by_key(self) -> Longs:
+        """The perfect watermark of the record's key."""
+        return perfect(self.event, self.key)
+
+    @cached_property
+    def last_of_writer(self) -> Steps:
+        """The largest event time and the arrival of what the record's writer has sent before; `UNKNOWN` if nothing."""
+        return before(self.event, self.writer), before(self.arrival, self.writer)
 
     def of_rows(self, rows: slice) -> Log:
         """Some rows of the log."""
@@ -93,44 +110,60 @@ def inputs(trace: Trace, tick_ms: int | None = None) -> Iterator[Input]:
     first, last = trace.span_ms
     every = max(1, (last - first) // _TICKS) if tick_ms is None else tick_ms
     due = first if every else END
-    for event in trace.events():
-        while due < event.arrival_ms:
+    for record in map(Record, *(column.to_pylist() for column in trace.table.columns)):
+        while due < record.arrival_ms:
             yield Tick(due)
             due += every
-        yield Record(*event)
+        yield record
 
 
 def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int | None = None) -> list[Steps]:
-    """The steps of each strategy over the log; many steps are shared with a second process."""
+    """The steps of each strategy over the log; many are shared with a second process, which takes the next one too."""
+    found: dict[int, Steps] = {}
+    left = enumerate(strategies)
     local = [strategy for strategy in strategies if type(strategy).__module__ == "__main__"]
-    if trace.rows * len(strategies) < _WORTH_A_PROCESS or len(strategies) < 2 or local:
-        return _replayed(trace, strategies, tick_ms)
-    there, here = strategies[1::2], strategies[::2]
-    asked = pickle.dumps((trace.table, list(there), tick_ms))
-    # A process that starts with this module only: neither forked threads nor the caller's script run again.
+    helper = None
+    if trace.rows * len(strategies) >= _WORTH_A_PROCESS and len(strategies) > 1 and not local:
+        helper = Thread(target=_ask, name="second process", args=(trace, tick_ms, left, found))
+        helper.start()
+    given = list(inputs(trace, tick_ms))
+    try:
+        for place, strategy in left:
+            found[place] = _steps(strategy, given)
+    finally:
+        list(left)  # If a strategy raises, the other process is given no further one.
+        if helper:
+            helper.join()
+    # What the other process could not do is done here, or raises here.
+    return [found.get(place) or _steps(strategy, given) for place, strategy in enumerate(strategies)]
+
+
+def _ask(trace: Trace, tick_ms: int | None, left: Iterable[tuple[int, Strategy[Any]]], found: dict[int, Steps]) -> None:
+    """Have a second process do one strategy after the other; it ends at what it cannot do."""
+    # It starts with this module only: neither forked threads nor the caller's script run again.
     command = [sys.executable, "-c", f"from {__name__} import _serve; _serve()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()) as child:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()
+    ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        with child.stdin, suppress(BrokenPipeError):
-            child.stdin.write(asked)
-        mine = _replayed(trace, here, tick_ms)
-        answer = child.stdout.read()
-    if not answer:
-        return _replayed(trace, strategies, tick_ms)  # which raises what the other process could not tell
-    theirs = pickle.loads(answer)
-    return [(theirs if place % 2 else mine)[place // 2] for place in range(len(strategies))]
-
-
-def _replayed(trace: Trace, strategies: Sequence[Strategy[Any]], tick_ms: int | None) -> list[Steps]:
-    given = list(inputs(trace, tick_ms))
-    return [_steps(strategy, given) for strategy in strategies]
+        try:
+            pickle.dump((trace.table, tick_ms), child.stdin)
+            for place, strategy in left:
+                pickle.dump(strategy, child.stdin)
+                child.stdin.flush()
+                found[place] = pickle.load(child.stdout)
+        except (OSError, EOFError, pickle.PickleError):
+            return
 
 
 def _steps(strategy: Strategy[Any], given: Sequence[Input]) -> Steps:
-    taken = zip(given, run(strategy, given), strict=True)
-    both = np.array([(step.met, step.x) for item, step in taken if type(item) is Record], dtype=np.int64)
-    return both[:, 0], both[:, 1]
+    met, after = array("q"), array("q")
+    for item, (before, x, _) in zip(given, steps(strategy, given), strict=True):
+        if type(item) is Record:
+            met.append(before)
+            after.append(x)
+    return np.array(met), np.array(after)
 
 
 def _environment() -> dict[str, str]:
@@ -138,6 +171,13 @@ def _environment() -> dict[str, str]:
 
 
 def _serve() -> None:
-    """What the second process does: the steps of the strategies that it reads, written back."""
-    table, strategies, tick_ms = pickle.load(sys.stdin.buffer)
-    sys.stdout.buffer.write(pickle.dumps(_replayed(Trace("log", table), strategies, tick_ms)))
+    """What the second process does: the steps of each strategy that it reads, written back."""
+    table, tick_ms = pickle.load(sys.stdin.buffer)
+    given = list(inputs(Trace("log", table), tick_ms))
+    while True:
+        try:
+            strategy = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(_steps(strategy, given), sys.stdout.buffer)
+        sys.stdout.flush()

@@ -64,11 +64,11 @@ def limited_delay(largest: int, now: int, delay: int, *, check: int | None = Non
 
 @dataclass(slots=True)
 class DelayState:
-    """The largest time of each partition, X, and the moment that it is of."""
+    """The largest time of each partition, X, and the least of the times that `now` and the delay do not replace."""
 
     largest: dict[str, int] = field(default_factory=dict)
     x: int = UNKNOWN
-    now: int | None = None
+    least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,17 @@ class LimitedDelay(Strategy[DelayState]):
         return DelayState(dict.fromkeys(self.writers, UNKNOWN))
 
     def met(self, state: DelayState, x: int, record: Record) -> int:
-        if record.arrival_ms != state.now:
-            self._advance(state, record.arrival_ms)
+        self._advance(state, record.arrival_ms)
         return state.x
 
     def step(self, state: DelayState, given: Input) -> tuple[DelayState, int, int]:
         if isinstance(given, Record):
-            self.met(state, state.x, given)
-            if given.event_time > state.largest.get(given.writer, UNKNOWN):
+            self._advance(state, given.arrival_ms)
+            before = state.largest.setdefault(given.writer, UNKNOWN)
+            if given.event_time > before:
                 state.largest[given.writer] = given.event_time
+                if before == state.least or (state.least is not None and given.event_time < state.least):
+                    state.least = None
             self._advance(state, given.arrival_ms)
         elif isinstance(given, Tick | Status):
             self._advance(state, given.now_ms)
@@ -104,12 +106,14 @@ class LimitedDelay(Strategy[DelayState]):
         return state, state.x, state.x
 
     def _advance(self, state: DelayState, now: int) -> None:
-        """The least of `limited_delay` with `check` = `now`: all but the times below are `now` less the delay."""
-        early, bug = now - self.delay, self.rule == "beam_40176"
-        state.now = now
-        if state.largest:
+        """The least of `limited_delay` with `check` = `now`: all but the times that count are `now` less the delay."""
+        least, early, bug = state.least, now - self.delay, self.rule == "beam_40176"
+        if not state.largest:
+            return
+        if least is None or not (early <= least or (bug and least <= 0)):
             counted = [time for time in state.largest.values() if early <= time < now or (bug and time <= 0)]
-            state.x = max(state.x, minus(min(counted, default=now), self.delay))
+            state.least = min(counted, default=None)
+        state.x = max(state.x, minus(now if state.least is None else state.least, self.delay))
 
 
 def aggregate(

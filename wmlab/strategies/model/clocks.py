@@ -16,10 +16,10 @@ from wmlab.strategies.model.strategy import (
     Record,
     Status,
     Strategy,
-    Tick,
     minus,
     require_positive,
 )
+from wmlab.strategies.model.writers import Minimum
 
 
 class Clock(NamedTuple):
@@ -110,24 +110,8 @@ class Feldera(Strategy[Waterline]):
         return state, state.used, state.used
 
 
-class Seen(NamedTuple):
-    """A writer's largest time, and when it last sent."""
-
-    largest: int
-    at: int
-
-
-@dataclass(slots=True)
-class Inputs:
-    """The writers, X, and the moment that it is of."""
-
-    writers: dict[str, Seen] = field(default_factory=dict)
-    x: int = UNKNOWN
-    now: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
-class RisingWave(Strategy[Inputs]):
+class RisingWave(Strategy[Minimum]):
     """The least over the writers of their largest times, less `bound`; a silent one takes the largest of all.
 
     Silent is who sent nothing for more than `idle_ms`, so that X comes to the largest time if all are; the least of
@@ -137,32 +121,19 @@ class RisingWave(Strategy[Inputs]):
     bound: int
     idle_ms: int
 
-    def start(self) -> Inputs:
-        return Inputs()
+    def start(self) -> Minimum:
+        return Minimum(self.idle_ms, flush=True)
 
-    def met(self, state: Inputs, x: int, record: Record) -> int:
-        if record.arrival_ms != state.now:
-            self._advance(state, record.arrival_ms)
-        return state.x
+    def met(self, state: Minimum, x: int, record: Record) -> int:
+        return state.advance(record.arrival_ms)
 
-    def step(self, state: Inputs, given: Input) -> tuple[Inputs, int, int]:
+    def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
         if isinstance(given, Record):
-            self.met(state, state.x, given)
-            time, writers = given.event_time, state.writers
-            before = writers.get(given.writer)
-            largest = time if before is None or time > before.largest else before.largest
-            writers[given.writer] = Seen(largest, given.arrival_ms)
-            self._advance(state, given.arrival_ms)
-        elif isinstance(given, Tick | Status):
-            self._advance(state, given.now_ms)
-        elif isinstance(given, EndOfInput):
-            state.x = END
-        return state, state.x, state.x
-
-    def _advance(self, state: Inputs, now: int) -> None:
-        state.now = now
-        if state.writers:
-            since = now - self.idle_ms
-            awake = [time for time, at in state.writers.values() if at >= since]
-            least = min(awake) if awake else max(time for time, _ in state.writers.values())
-            state.x = max(state.x, minus(least, self.bound))
+            state.advance(given.arrival_ms)
+            value = max(minus(given.event_time, self.bound), state.values.get(given.writer, UNKNOWN))
+            x = state.put(given.writer, value, given.arrival_ms)
+        elif isinstance(given, Status):
+            x = state.advance(given.now_ms)
+        else:
+            x = state.tell(given)
+        return state, x, x

@@ -96,11 +96,17 @@ def run(strategy: Strategy[Any], inputs: Iterable[Input]) -> Iterator[Step]:
     >>> [step.x for step in run(BoundedOutOfOrderness(bound=5), [Record(10, 11), Record(7, 12), Record(20, 21)])]
     [5, 5, 15]
     """
+    return map(Step._make, steps(strategy, inputs))
+
+
+def steps(strategy: Strategy[S], inputs: Iterable[Input]) -> Iterator[tuple[int, int, Any]]:
+    """What `run` yields, as plain tuples, which take half the time where a strategy is cheap."""
     state, x = strategy.start(), UNKNOWN
+    meet, step = strategy.met, strategy.step
     for given in inputs:
-        met = strategy.met(state, x, given) if isinstance(given, Record) else x
-        state, x, native = strategy.step(state, given)
-        yield Step(met, x, native)
+        met = meet(state, x, given) if type(given) is Record else x
+        state, x, native = step(state, given)
+        yield met, x, native
 
 
 def minus(time: int, amount: int) -> int:

@@ -29,13 +29,14 @@ class Minimum:
     """One value a writer, the least of those that are not idle, and `x`, the largest that this least has been.
 
     A writer is idle if nothing of it came for more than `idle_ms`, as seen at the next input, or if a status says so.
-    `declared` writers hold the minimum at `UNKNOWN` before their first record. When all are idle, `x` stays.
+    `declared` writers hold the minimum at `UNKNOWN` before their first record. When all are idle, `x` stays, or comes
+    to the largest value with `flush`.
     """
 
-    __slots__ = ("_active", "_declared", "_idle_ms", "_least", "values", "x")
+    __slots__ = ("_active", "_declared", "_flush", "_idle_ms", "_least", "values", "x")
 
-    def __init__(self, idle_ms: int | None = None, declared: Iterable[str] = ()) -> None:
-        self._idle_ms = idle_ms
+    def __init__(self, idle_ms: int | None = None, declared: Iterable[str] = (), *, flush: bool = False) -> None:
+        self._idle_ms, self._flush = idle_ms, flush
         self._declared = tuple(declared)
         self._active: dict[str, int] = {}
         self._least = self.x = UNKNOWN
@@ -56,16 +57,23 @@ class Minimum:
         """`x` after anything but a record."""
         if isinstance(given, EndOfInput):
             self.x = END
-        elif isinstance(given, Tick | Status):
+        elif isinstance(given, Tick):
+            self.advance(given.now_ms)
+        elif isinstance(given, Status):
             self._declare(given.now_ms)
-            changed = self._drop(given.now_ms)
-            if isinstance(given, Status) and given.writer in self.values:
+            self._drop(given.now_ms)
+            if given.writer in self.values:
                 self._active.pop(given.writer, None)
                 if not given.idle:
                     self._active[given.writer] = given.now_ms
-                changed = True
-            if changed:
-                self._lowest()
+            self._lowest()
+        return self.x
+
+    def advance(self, now_ms: int) -> int:
+        """`x` when the clock has come to `now_ms`."""
+        self._declare(now_ms)
+        if self._drop(now_ms):
+            self._lowest()
         return self.x
 
     def _declare(self, now_ms: int) -> None:
@@ -83,7 +91,8 @@ class Minimum:
         return len(self._active) < before
 
     def _lowest(self) -> None:
-        self._least = min(map(self.values.__getitem__, self._active), default=UNKNOWN)
+        silent = max(self.values.values(), default=UNKNOWN) if self._flush and not self._active else UNKNOWN
+        self._least = min(map(self.values.__getitem__, self._active), default=silent)
         self.x = max(self.x, self._least)
 
 
