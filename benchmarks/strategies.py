@@ -1,20 +1,26 @@
 """Case `strategies`: the late share of 200 bounds over one log, in one pass and in one run for each bound.
 
 All answer the same 200 late counts. The pure rule takes a step for each record in Python, so it is measured over a
-hundredth of the records; what it needs for all of them is a hundred times as much.
+hundredth of the records; what it needs for all of them is a hundred times as much. Then all strategies are compared
+over a tenth of the records.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import Answer, Contender, measured, table
+from wmlab import strategy
 from wmlab.core.traces import TRACE_SCHEMA, Trace
+from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.replay import before, replayed
 
 ROWS = 10_000_000
@@ -22,6 +28,7 @@ BOUNDS = range(0, 200_000, 1_000)
 WRITERS = 64
 THREADS = 1
 PART = 100
+SOME = 10
 
 
 def run(rows: int | None, runs: int) -> Iterator[str]:
@@ -40,6 +47,12 @@ def run(rows: int | None, runs: int) -> Iterator[str]:
     timings = measured(stepped, runs)
     yield table(timings, "one pass")
     yield f"200 runs of the pure rule over all records: {timings[0].median * len(BOUNDS) * PART:,.0f} s by proportion"
+    some = Trace("some", log.table.slice(0, max(1, log.rows // SOME)))
+    chosen = every_strategy(some)
+    yield f"{some.rows:,} records, {len(chosen)} strategies compared, with windows, in two processes"
+    before = processor_s()
+    (timing,) = measured([Contender("compare", lambda: _compared(some, chosen))], 1)
+    yield f"{timing.median:.1f} s, and {(processor_s() - before) / 2:.1f} s of processors"
 
 
 def made(rows: int, seed: int) -> Trace:
@@ -49,6 +62,47 @@ def made(rows: int, seed: int) -> Trace:
     event = arrival - random.exponential(10_000, rows).astype(np.int64)
     writer = pa.array([f"w{n}" for n in range(WRITERS)]).take(pa.array(random.integers(0, WRITERS, rows)))
     return Trace("made", pa.table([event, arrival, writer, writer], TRACE_SCHEMA))
+
+
+def every_strategy(trace: Trace) -> list[Strategy[Any]]:
+    """Every strategy once, made for the delays of `made`."""
+    writers, minute_ms = trace.writer_names, 60_000
+    return [
+        strategy.PerfectWatermark.of(trace.table["event_time"].to_pylist()),
+        strategy.BoundedOutOfOrderness(minute_ms),
+        strategy.StreamTime(minute_ms),
+        strategy.PerWriterMinimum(minute_ms, idle_ms=minute_ms, writers=writers),
+        strategy.BudgetedMinimum(0.01),
+        strategy.MPKSlack(),
+        strategy.AQKSlack(minute_ms),
+        strategy.AdwinWatermark(0.01),
+        strategy.WindowedPercentile(0.99),
+        strategy.SampledPercentile(0.99, minute_ms, minute_ms),
+        strategy.SketchedPercentile(0.99),
+        strategy.DelayPercentile(),
+        strategy.ConfluentWatermark(),
+        strategy.ConformalWatermark(0.01),
+        strategy.CompletenessWatermark(10_000, 1_000, minute_ms),
+        strategy.Bytewax(minute_ms),
+        strategy.Quix(minute_ms),
+        strategy.Feldera(minute_ms),
+        strategy.RisingWave(minute_ms, minute_ms),
+        strategy.LimitedDelay(minute_ms),
+        strategy.Flink(minute_ms, idle_ms=minute_ms),
+        strategy.SparkBatches(minute_ms, trigger_ms=10_000),
+        strategy.PravegaWatermark(),
+        strategy.JetWatermark(writers, minute_ms),
+        strategy.NebulaWatermark(writers),
+    ]
+
+
+def processor_s() -> float:
+    """Seconds of processors that this process and those that it started have used, the running ones excepted."""
+    return sum(os.times()[:4])
+
+
+def _compared(trace: Trace, strategies: list[Strategy[Any]]) -> Answer:
+    return {outcome.name: outcome.late for outcome in compare(trace, strategies, window_ms=60_000)}
 
 
 def _one_pass(log: Trace, by: str | None = None) -> Answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -191,8 +192,8 @@ def compare(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """The tumbling windows of each key in which a log has records: the window of each record, and the sizes, ends and
-    keys of the windows."""
+    """The tumbling windows of each key in which a log has records, in order of keys: the window of each record, and the
+    sizes, ends and keys of the windows."""
 
     of_record: Longs
     sizes: Longs
@@ -269,10 +270,11 @@ def _closed(windows: Windows, begun: Longs, opened: Longs, x: Longs, keys: Any) 
     order = np.argsort(keys, kind="stable")
     first = np.append(0, np.cumsum(np.bincount(keys)))
     closed = np.full(len(ends), len(x))
-    for key, mine in pd.Series(windows.keys[begun]).groupby(windows.keys[begun]).indices.items():
-        rows = order[first[key] : first[key + 1]]
-        places = np.searchsorted(np.maximum.accumulate(x[rows]), ends[mine])
-        closed[mine] = np.maximum(np.append(rows, len(x))[places], opened[mine])
+    borders = np.searchsorted(windows.keys[begun], np.arange(len(first)))
+    for (start, end), (begin, stop) in zip(pairwise(first), pairwise(borders), strict=True):
+        rows = order[start:end]
+        places = np.searchsorted(np.maximum.accumulate(x[rows]), ends[begin:stop])
+        closed[begin:stop] = np.maximum(np.append(rows, len(x))[places], opened[begin:stop])
     return closed
 
 
