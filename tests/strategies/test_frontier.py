@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import late, logs
 from tests.strategies.over import trace
 from wmlab.core.errors import ModelError
+from wmlab.strategies import lateness
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import Record
@@ -26,6 +27,16 @@ def test_the_late_records_of_every_bound_are_those_of_its_run(records):
     runs = [late(BoundedOutOfOrderness(bound), records) for bound in bounds]
     assert found.late(np.arange(45)).tolist() == runs == [found.late(bound) for bound in bounds]
     assert found.late_share(3) == runs[3] / len(records)
+
+
+@given(records_of)
+def test_values_spread_widely_are_sorted_and_found_the_same(records):
+    dense = frontier(trace(records)).to_dict()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lateness, "_DENSE", 0)
+        assert frontier(trace(records)).to_dict() == dense
+        patch.setattr(lateness, "_DENSE", 1_000)
+        assert frontier(trace(records)).to_dict() == dense
 
 
 @given(records_of, st.sampled_from(["writer", "key"]))

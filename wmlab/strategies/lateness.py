@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span
 from wmlab.strategies.replay import Longs, before, group
+
+_DENSE: Final = 4
+"""How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True, repr=False)
@@ -99,9 +102,9 @@ def frontier(trace: Trace, by: str | None = None) -> Frontier:
     """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key"."""
     event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     groups, names = (None, []) if by is None else group(trace, by)
-    top = before(event, groups)
-    late_by = np.where(top > event, top - event, 0)
-    lag = arrival - np.maximum(top, event)
+    top = np.maximum(before(event, groups), event)
+    late_by = top - event
+    lag = np.subtract(arrival, top, out=top)
     whole = _frontier(trace.name, late_by, lag)
     if groups is None:
         return whole
@@ -115,9 +118,21 @@ def frontier(trace: Trace, by: str | None = None) -> Frontier:
 
 
 def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:
-    values, counts = np.unique(late_by[late_by > 0], return_counts=True)
-    middle = (len(lag) - 1) // 2
-    return of_counts(name, len(late_by), values, counts, int(np.partition(lag, middle)[middle]))
+    values, counts = _counted(late_by)
+    lags, of_lag = _counted(lag)
+    middle = lags[np.searchsorted(np.cumsum(of_lag), (len(lag) + 1) // 2)]
+    late = values > 0
+    return of_counts(name, len(late_by), values[late], counts[late], int(middle))
+
+
+def _counted(values: Longs) -> tuple[Longs, Longs]:
+    """The different values in ascending order, and how many there are of each."""
+    least = values.min()
+    if values.max() - least >= _DENSE * len(values):
+        return np.unique(values, return_counts=True)
+    counts = np.bincount(values - least)
+    found = np.flatnonzero(counts)
+    return found + least, counts[found]
 
 
 def of_counts(
