@@ -24,8 +24,9 @@ from wmlab.strategies.replay import Log, replayed
 _BLOCKS: Final = 8
 _STUDENT: Final = 2.365
 """The 97.5% quantile of Student's distribution with 7 degrees of freedom, for a mean over 8 blocks."""
-_ENOUGH: Final = 20
-"""Late records that the target has to leave in each half, so that their share can be told from its half or double."""
+_ENOUGH: Final = 100
+"""Late records that the target has to leave in each half, so that their share can be told from `_KEPT` times the target
+at 95%: (1.96 / 0.2)^2, if they are independent."""
 _KEPT: Final = 1.2
 """By how much a late share may exceed its target and still count as kept."""
 _STEADY: Final = 2.0

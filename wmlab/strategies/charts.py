@@ -1,10 +1,12 @@
-"""Charts of strategies over one log: what a lower latency costs, and where a watermark stands while records arrive."""
+"""Charts of strategies over one log: what a lower latency costs, where a watermark stands while records arrive, and how
+far the two bounds of Pravega are apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
 from math import log10
+from statistics import median_low
 from typing import Any, Final
 
 import numpy as np
@@ -12,14 +14,16 @@ import numpy as np
 from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import share_of
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps
+from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps
 from wmlab.core.charts.steps import Value, thin
 from wmlab.core.errors import ChartError
+from wmlab.core.traces import Trace
 from wmlab.core.words import is_instant, listed, rounded
 from wmlab.strategies.comparison import Comparison, Outcome
 from wmlab.strategies.lateness import frontier as frontier_of
-from wmlab.strategies.model.strategy import END, UNKNOWN
-from wmlab.strategies.replay import perfect
+from wmlab.strategies.model.models import PravegaWatermark
+from wmlab.strategies.model.strategy import END, UNKNOWN, Record, steps
+from wmlab.strategies.replay import Log, inputs, perfect
 
 _CAP: Final = 400
 """Points drawn at most of each curve, about."""
@@ -124,14 +128,90 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         panels.append(Panel(up=_durations(_short(outcome), ys), layers=curves, height=170))
         data[outcome.name] = behind
     sentence = _describe_lags(comparison)
-    span = int(arrival[-1]) - int(arrival[0])
-    across = Axis(
-        "arrival", int(arrival[0]), int(arrival[-1]) + (not span), is_instant([int(arrival[0])]), duration_unit(span)
-    )
     scene = Scene(
-        title=title or f"Which records of {trace.name} come too late?", subtitle=sentence, across=across, panels=panels
+        title=title or f"Which records of {trace.name} come too late?",
+        subtitle=sentence,
+        across=_arrivals(arrival),
+        panels=panels,
     )
     return Chart(sentence=sentence, data=data, scene=scene)
+
+
+def uncertainty(
+    trace: Trace, strategy: PravegaWatermark | None = None, *, tick_ms: int | None = None, title: str | None = None
+) -> Chart:
+    """Draw how far the two bounds of Pravega are apart over a log, and where the perfect watermark lies between them.
+
+    Above, how far both bounds and the perfect watermark are behind the arrivals, with the records that are late for the
+    lower bound as crosses at their delay; below, upper less lower, the uncertainty about the time of a position.
+    `strategy` is by default `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` if there
+    is no watermark.
+    """
+    strategy = strategy or PravegaWatermark()
+    given = list(inputs(trace, tick_ms))
+    taken = [
+        (met, native)
+        for item, (met, _, native) in zip(given, steps(strategy, given), strict=True)
+        if isinstance(item, Record)
+    ]
+    log = Log.of(trace)
+    known = [row for row, (_, bounds) in enumerate(taken) if bounds is not None]
+    if not known:
+        raise ChartError("No cycle has emitted a watermark.", remedy="Take a longer log, or a shorter period_ms.")
+    lower, upper = (
+        _behind(log.arrival, np.array([UNKNOWN if b is None else b[side] for _, b in taken])) for side in (0, 1)
+    )
+    ideal = _behind(log.arrival, log.ends)
+    apart: list[Value] = [None if low is None or up is None else low - up for low, up in zip(lower, upper, strict=True)]
+    late = np.flatnonzero(log.event < np.array([met for met, _ in taken])).tolist()
+    inside = [
+        up <= at <= low
+        for low, up, at in zip(lower, upper, ideal, strict=True)
+        if low is not None and up is not None and at is not None
+    ]
+    kept, drawn = thin([lower, upper, ideal], _CAP), share_of(late, _CAP)
+    at, came = ([int(log.arrival[row]) for row in rows] for rows in (kept, drawn))
+    delays = [int(log.arrival[row] - log.event[row]) for row in drawn]
+    low, high, best, width = ([values[row] for row in kept] for values in (lower, upper, ideal, apart))
+    behind = Panel(
+        up=_durations("behind the arrivals", [*low, *high, *best, *delays]),
+        layers=[
+            Between(xs=at, lows=high, highs=low),
+            Dots(name="late record", role="alarm", shape="cross", xs=came, ys=delays, size=2.5),
+            Steps(name="perfect", role="perfect", xs=at, ys=best),
+            Steps(name="upper bound", role="upper", xs=at, ys=high),
+            Steps(name="lower bound", role="lower", xs=at, ys=low),
+        ],
+        height=260,
+    )
+    below = Panel(
+        up=_durations("upper − lower", [0, *width]),
+        layers=[Steps(name="uncertainty", role="third", xs=at, ys=width)],
+        height=130,
+    )
+    widths = [length for length in apart if length is not None]
+    sentence = (
+        f"The bounds are {rounded(median_low(widths))} apart in the median and {rounded(max(widths))} at most; the "
+        f"perfect watermark lies between them at {sum(inside) / max(1, len(inside)):.1%} of the instants, and "
+        f"{len(late) / trace.rows:.3%} of the records are late for the lower one."
+    )
+    data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}
+    data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late}
+    return Chart(
+        sentence=sentence,
+        data=data,
+        scene=Scene(
+            title=title or f"How sure is Pravega of the time in {trace.name}?",
+            subtitle=sentence,
+            across=_arrivals(log.arrival),
+            panels=[behind, below],
+        ),
+    )
+
+
+def _arrivals(arrival: Any) -> Axis:
+    first, last = int(arrival[0]), int(arrival[-1])
+    return Axis("arrival", first, last + (first == last), is_instant([first]), duration_unit(last - first))
 
 
 def _numbers(points: Sequence[tuple[int, float]], width: int, height: float) -> list[Box]:
