@@ -86,9 +86,17 @@ def test_a_log_that_is_too_short_is_said_to_be() -> None:
     advice = advise(load("quakes"), TARGET)
     assert not advice.supported
     text = repr(advice)
-    assert "does not support a watermark for 1.000% late: it is too short, 1 707 records where 4 000 are" in text
+    assert "does not support a watermark for 1.000% late: it is too short, 1 707 records where 20 000 are" in text
     assert "; no strategy chosen on its first half keeps the target on its second and its lateness drifts" in text
     assert "Flink" not in text
+
+
+@pytest.mark.parametrize("part", [slice(0, 853), slice(0, None)])
+def test_a_share_of_few_records_is_not_promised(part: slice) -> None:
+    """A bound for 5% that the first half of quakes bears out loses more than four times that on the second half."""
+    quakes = load("quakes")
+    (doubt, *_) = advise(Trace("part", quakes.table[part]), 0.05).doubts
+    assert doubt.startswith("it is too short")
 
 
 def test_one_time_far_ahead_spoils_every_watermark_and_is_not_promised_away() -> None:

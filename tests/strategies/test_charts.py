@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.strategies.over import Clock, trace
-from wmlab.core.charts.scene import Blocks, Dots, Path, Steps
+from wmlab.core.charts.scene import Between, Blocks, Dots, Path, Steps
 from wmlab.core.errors import ChartError
 from wmlab.strategies import charts
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
+from wmlab.strategies.model.models import PravegaWatermark
 from wmlab.strategies.model.perfect import PerfectWatermark
 from wmlab.strategies.model.strategy import Record
 
@@ -68,6 +69,34 @@ def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():
     assert late[0].ys == [1_300] * 20
     assert [steps.name for steps in layers(chart, Steps)] == ["perfect", "lag"] * 2
     assert chart.svg.startswith("<svg")
+
+
+def test_the_uncertainty_is_upper_less_lower_with_the_perfect_watermark_between():
+    ahead = [Record(n * 100, n * 100 + 1_000, "a") for n in range(100)]
+    behind = [Record(n * 100 - 700, n * 100 + 1_000, "b") for n in range(100)]
+    chart = charts.uncertainty(
+        trace([r for pair in zip(ahead, behind, strict=True) for r in pair]), PravegaWatermark(1_000)
+    )
+    assert chart.sentence == (
+        "The bounds are 700 ms apart in the median and 700 ms at most; the perfect watermark lies between them at "
+        "65.4% of the instants, and 0.000% of the records are late for the lower one."
+    )
+    lower, upper, apart = (chart.data[name] for name in ("lower_lag_ms", "upper_lag_ms", "uncertainty_ms"))
+    assert lower[0] is upper[0] is apart[0] is None
+    assert {low - up for low, up in zip(lower, upper, strict=True) if low is not None} == {700} == set(apart) - {None}
+    (band,) = layers(chart, Between)
+    assert [low for low, high in zip(band.lows, band.highs, strict=True) if low is not None and low > high] == []
+    assert [steps.name for steps in layers(chart, Steps)] == ["perfect", "upper bound", "lower bound", "uncertainty"]
+    assert chart.svg.startswith("<svg")
+    with pytest.raises(ChartError, match="No cycle has emitted"):
+        charts.uncertainty(trace([Record(1, 1, "a")]))
+
+
+def test_a_record_below_the_lower_bound_is_a_cross_at_its_delay():
+    steady = [Record(n * 100, n * 100, "a") for n in range(30)]
+    chart = charts.uncertainty(trace([*steady, Record(500, 3_000, "a")]), PravegaWatermark(1_000))
+    (late,) = layers(chart, Dots)
+    assert (late.xs, late.ys, chart.data["late_rows"]) == ([3_000], [2_500], [30])
 
 
 def test_more_strategies_than_have_room_are_refused():
