@@ -67,6 +67,22 @@ def test_the_positions_of_each_group_are_those_that_it_published():
         assert positions[-1][1].offsets == {segment: last[segment] for segment in last if segment not in gone}
 
 
+def test_a_group_with_a_map_of_times_keeps_one_window_that_its_readers_see_later():
+    groups = [ReaderGroup("map", readers=2, read_side="document"), ReaderGroup("offsets", rate_per_s=30.0)]
+    run = recorded(readers=groups)
+    windows, looks = run.group_windows(), run.table("windows").to_pylist()
+    updates = run.table("group_updates").to_pylist()
+    assert list(windows) == ["map", "offsets"]
+    assert len(windows["map"]) == sum(row["group"] == "map" for row in updates)
+    assert len(windows["offsets"]) == len(run.group_positions()["offsets"])
+    for group in groups:
+        assert [w.lower for _, w in windows[group.name]][-1] > 3_000
+        seen = [(row["at_ms"], row["lower"], row["upper"]) for row in looks if row["group"] == group.name]
+        kept = [(0, None, None), *((at_ms, window.lower, window.upper) for at_ms, window in windows[group.name])]
+        assert all(any(at <= when and known == bounds for at, *known in kept) for when, *bounds in seen)
+    assert {(row["lower"], row["upper"]) for row in updates if row["group"] == "offsets"} == {(None, None)}
+
+
 def test_the_marks_segment_says_what_the_index_finds(run):
     marks, attributes, *_ = run.read_sides()
     history, checked = epochs_of(run, "stream"), 0

@@ -10,7 +10,9 @@ Source: PDP-33, Future Possibilities and Discarded Approaches; Pravega issue 409
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from wmlab.core.errors import ModelError
@@ -32,7 +34,8 @@ from wmlab.streams.model.read_sides import (
     segment_index,
 )
 from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
-from wmlab.streams.model.window import TimeWindow
+from wmlab.streams.model.window import TimeWindow, Tracker
+from wmlab.streams.scenario.scenario import StreamScenario
 
 
 def stream_cut_at(recording: Recording, time: int, *, stream: str | None = None) -> Position | None:
@@ -82,6 +85,34 @@ def group_positions(recording: Recording, *, stream: str | None = None) -> dict[
         ]
         for group in sorted({row["group"] for row in rows})
     }
+
+
+def group_windows(recording: Recording, *, stream: str | None = None) -> dict[str, list[tuple[int, TimeWindow]]]:
+    """Of each reader group the clock (ms) and its time window from then on; None: unknown.
+
+    The window of a map of times (`read_side="document"`) is the one in the group's shared state, after every update.
+    A group that shares offsets keeps none: there it is what a reader that looks after every update knows. Raises
+    `RecordingError` as `stream_cut_at`. Source: PDP-33, Client Changes (getCurrentTimeWindow on the group's state).
+    """
+    name, scenario = the_stream(recording, stream), recording.scenario_as(StreamScenario)
+    groups = () if scenario is None else scenario.resolved.groups
+    with_map = {group.name for group in groups if group.read_side == "document"}
+    kept: dict[str, list[tuple[int, TimeWindow]]] = {}
+    for row in rows_of(recording, "group_updates", name):
+        if row["group"] in with_map:
+            kept.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
+    # A watermark is known when it and all before it in the log have been emitted.
+    rows = sorted(rows_of(recording, "watermarks", name), key=lambda row: int(row["seq"]))
+    emitted = list(accumulate((row["emitted_ms"] for row in rows), max))
+    _, log, segments = _watermarks(recording, name)
+    for group, positions in group_positions(recording, stream=name).items():
+        if group not in with_map:
+            kept[group], tracker = [], Tracker()
+            for at_ms, position in positions:
+                known = log.entries[tracker.fetched : bisect_right(emitted, at_ms)]
+                tracker = tracker.advance(position, known, segments)
+                kept[group].append((at_ms, tracker.window))
+    return dict(sorted(kept.items()))
 
 
 def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[ReadSide, ...]:

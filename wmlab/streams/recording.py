@@ -33,6 +33,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     time_at = places.time_at
     bytes_between = places.bytes_between
     group_positions = places.group_positions
+    group_windows = places.group_windows
     read_sides = places.read_sides
     timeline = timeline
     ownership = ownership

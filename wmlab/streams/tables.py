@@ -17,6 +17,7 @@ import pyarrow as pa
 from wmlab.core.columns import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column
 
 _STREAM = column("stream", TEXT, "the stream's name")
+_OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"
 
 
 def _segment_id(about: str) -> pa.Field:
@@ -196,6 +197,8 @@ TABLES: Final[dict[str, pa.Schema]] = {
             column("outcome", TEXT, "applied, or conflict: the state had changed since it was read"),
             column("revision", LONG, "revision of the shared state that the update was made for"),
             column("at_ms", LONG, "when the shared state judged it", unit="ms"),
+            column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True, added=True),
+            column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True, added=True),
         ]
     ),
     "checkpoints": pa.schema(

@@ -242,7 +242,8 @@ class Group:
             changed = [name for name in self.feeds if wanted.streams[name] is not before.streams[name]]
             for name in changed or self.feeds:
                 row = {"operation": operation, "outcome": outcome, "revision": seen.revision}
-                self.write(name, "group_updates", reader=reader, **row)
+                window = self.shared.value.streams[name].window
+                self.write(name, "group_updates", reader=reader, lower=window.lower, upper=window.upper, **row)
             if applied:
                 self.balance.note(before, wanted)
                 for name in wanted.checkpoints.keys() - before.checkpoints.keys():
