@@ -2,7 +2,7 @@
 
 import pytest
 
-from wmlab.core.words import counted, listed, moment, rounded, span
+from wmlab.core.words import counted, exactly, listed, moment, rounded, span, with_moments
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,33 @@ def test_a_time_is_a_number_or_an_instant() -> None:
         "-5 ms",
         "2013-01-05 17:32:00.250 UTC",
     ]
-    assert [moment(time_ms) for time_ms in (86_399_999, 86_400_999, -190_812_049)] == [
-        "86 399 999 ms",
+    assert [moment(time_ms) for time_ms in (599_999, 600_005, 86_399_999, 86_400_999, -190_812_049)] == [
+        "599 999 ms",
+        "10 min 0.005 s",
+        "23 h 59 min 59 s",
         "1 d",
         "−2 d 5 h 12 s",
     ]
+
+
+def test_times_beside_a_long_one_have_its_form() -> None:
+    assert [moment(time_ms, beside_ms=7_200_000) for time_ms in (0, 30_731, 7_200_000)] == ["0 s", "30.731 s", "2 h"]
+    assert span(220_838, beside_ms=45_000_005) == "3 min 40 s"
+    assert span(220_838, beside_ms=1_357_407_120_250) == "220 838 ms"
+
+
+def test_a_duration_that_is_a_label_is_exact() -> None:
+    assert [exactly(length_ms) for length_ms in (1_000, 2_700_000, 2_592_000_500)] == [
+        "1 000 ms",
+        "45 min",
+        "30 d 0.5 s",
+    ]
+
+
+def test_times_that_spark_wrote_have_the_same_form() -> None:
+    assert with_moments("w notes -5 ms at 72 000 005 ms, twice in 29 400 ms of 3 items") == (
+        "w notes -5 ms at 20 h, twice in 29 400 ms of 3 items"
+    )
 
 
 def test_a_list_names_the_first_and_counts_the_rest() -> None:

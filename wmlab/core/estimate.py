@@ -134,4 +134,4 @@ def _bytes(count: int) -> str:
 
 
 def _time(seconds: int) -> str:
-    return "less than a minute" if seconds < 60 else span(seconds * 1_000)
+    return "less than a minute" if seconds < 60 else span(seconds * 1_000, beside_ms=seconds * 10_000)

@@ -185,7 +185,7 @@ def _repr(self: Any) -> str:
         if field.name == "kind" or is_default(field, offered):
             continue
         shown = repr(list(offered)) if isinstance(offered, tuple) else repr(without_functions(offered))
-        if type(offered) is int and abs(offered) >= _LONG_NUMBER:
+        if type(offered) in (int, float) and abs(offered) >= _LONG_NUMBER:
             shown = f"{offered:_}"
         positional = not field.kw_only and field.name == "name"
         parts.append(shown if positional else f"{field.name}={shown}")

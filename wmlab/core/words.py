@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -12,11 +13,13 @@ _LATEST_INSTANT_MS: Final = 250_000_000_000_000
 _SECOND_MS: Final = 1_000
 DAY_MS: Final = 86_400_000
 _LONG_MS: Final = 600_000
+_HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
 _LONGEST: Final = 200
 _MINUTES: Final = ("min", 60, "s", 1)
 _HOURS: Final = ("h", 3_600, "min", 60)
 _DAYS: Final = ("d", 86_400, "h", 3_600)
+_MILLISECONDS: Final = re.compile(r"(?<![\d.])(-?\d{1,3}(?: \d{3})*) ms\b")
 
 
 def grouped(number: float) -> str:
@@ -30,38 +33,60 @@ def is_instant(values: Iterable[int | None]) -> bool:
     return bool(known) and min(known) >= _EARLIEST_INSTANT_MS and max(known) <= _LATEST_INSTANT_MS
 
 
-def moment(time_ms: int | None) -> str:
-    """A time: "29 400 ms", from one day on "2 d 5 h 12 min 49 s"; or "2013-01-05 17:32:00 UTC" for ms since 1970.
+def moment(time_ms: int | None, *, beside_ms: int = 0) -> str:
+    """A time: "29 400 ms"; from ten minutes on, or beside such a time, "12 min 5.25 s", from one hour on to the second,
+    "2 d 5 h 12 min 49 s"; or "2013-01-05 17:32:00 UTC" for ms since 1970.
 
     "unknown" for None.
     """
     if time_ms is None:
         return "unknown"
     if not is_instant([time_ms]):
-        return f"{grouped(time_ms)} ms" if abs(time_ms) < DAY_MS else _over_days(time_ms)
+        return f"{grouped(time_ms)} ms" if is_short(time_ms, beside_ms) else _in_units(time_ms)
     instant = _EPOCH + timedelta(milliseconds=time_ms)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
     return f"{instant:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
-def _over_days(time_ms: int) -> str:
-    """A time of the clock in days, cut to seconds."""
-    rest, parts = abs(time_ms) // _SECOND_MS, []
-    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        count, rest = divmod(rest, seconds)
+def is_short(*lengths_ms: int) -> bool:
+    """Whether these durations, or times of a clock, are written in ms: all are below ten minutes."""
+    return max(map(abs, lengths_ms), default=0) < _LONG_MS
+
+
+def exactly(length_ms: int) -> str:
+    """A duration that must not be cut, because it tells one thing from another: "29 400 ms", "45 min", "2 h 0.5 s"."""
+    return f"{grouped(length_ms)} ms" if is_short(length_ms) else _in_units(length_ms, exact=True)
+
+
+def _in_units(time_ms: int, *, exact: bool = False) -> str:
+    """Days, hours, minutes and seconds; from one hour on cut to seconds unless `exact`."""
+    rest = abs(time_ms)
+    if not exact and rest >= _HOUR_MS:
+        rest -= rest % _SECOND_MS
+    parts = []
+    for unit, length_ms in (("d", DAY_MS), ("h", _HOUR_MS), ("min", _MINUTE_MS)):
+        count, rest = divmod(rest, length_ms)
         parts += [f"{grouped(count)} {unit}"] if count else []
+    parts += [f"{rest / _SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"] if rest or not parts else []
     return ("−" if time_ms < 0 else "") + " ".join(parts)
+
+
+def with_moments(text: str) -> str:
+    """A text whose times are whole milliseconds ("72 000 005 ms"), each as `moment` writes it."""
+    return _MILLISECONDS.sub(lambda found: moment(int(found[1].replace(" ", ""))), text)
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:
     """A duration, exact: "400 ms", "24 037 ms"; or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min".
 
-    Beside a duration `beside_ms` of ten minutes or more, that form begins at one minute, and what is shorter is rounded
-    as beside a chart: "5 min 17 s", "56.4 s".
+    Beside a duration or a time of the clock `beside_ms` of ten minutes or more, that form begins at one minute, and
+    what is shorter is rounded as beside a chart: "5 min 17 s", "56.4 s". Instants, which are exact, change nothing.
     """
+    if is_instant([beside_ms]):
+        beside_ms = 0
     if abs(beside_ms) >= _LONG_MS and abs(length_ms) < _MINUTE_MS:
         return rounded(length_ms)
-    if abs(length_ms) < _LONG_MS and abs(beside_ms) < _LONG_MS:
+    if is_short(length_ms, beside_ms):
         return f"{grouped(length_ms)} ms"
     sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // _SECOND_MS
     major, major_s, minor, minor_s = _MINUTES if seconds < 3_600 else _HOURS if seconds < 172_800 else _DAYS

@@ -13,7 +13,7 @@ from wmlab.core.answers.answer import Answer
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, grouped, rounded
-from wmlab.strategies.comparison import Outcome, Windows, outcome
+from wmlab.strategies.comparison import Outcome, Windows, named, outcome
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
@@ -86,7 +86,7 @@ class Advice(Answer):
         low, high = self.late_range
         first, last = self.lag_range
         return (
-            f"Take {self.strategy!r} for {self.name!r}: expect {self.late_share:.3%} of the records late "
+            f"Take {named(self.strategy)} for {self.name!r}: expect {self.late_share:.3%} of the records late "
             f"({low:.3%} to {high:.3%}; target {self.target:.3%}) and a median lag of {rounded(self.lag_ms)} "
             f"({rounded(first)} to {rounded(last)}). {self.reason}"
         )

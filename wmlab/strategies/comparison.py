@@ -19,7 +19,7 @@ import pyarrow as pa
 from wmlab.core.answers.answer import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import exactly, grouped, rounded, shown
 from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
 from wmlab.strategies.replay import Log, Longs, before, replayed
 
@@ -42,6 +42,11 @@ RECORDS: Final = pa.schema(
 )
 """One row for each strategy and record: the X that the record meets, X and the perfect watermark after it, null where
 unknown or at the end; by how much it is late, 0 if it is not."""
+
+_LENGTHS: Final = frozenset(
+    {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
+)
+"""Fields of strategies that are durations of event time, which is in ms in every log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -82,14 +87,8 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The strategy as it is written, without what is as by default."""
-        strategy: Any = self.strategy
-        given = [
-            f"{f.name}={getattr(strategy, f.name)!r}"
-            for f in fields(strategy)
-            if f.repr and getattr(strategy, f.name) != f.default
-        ]
-        return f"{type(strategy).__name__}({', '.join(given)})"
+        """The strategy with what is not as by default, see `named`."""
+        return named(self.strategy)
 
     @property
     def late_share(self) -> float:
@@ -304,6 +303,23 @@ def _quantiles(values: Longs, *shares: float) -> list[int | None]:
 
 def _known(times: Longs) -> pa.Array:
     return pa.array(times, mask=(times == UNKNOWN) | (times == END))
+
+
+def named(strategy: Any) -> str:
+    """A strategy with what is not as by default, durations as people read them: "Flink(bound=45 min)"."""
+    given = [
+        _in_words(f.name, getattr(strategy, f.name))
+        for f in fields(strategy)
+        if f.repr and getattr(strategy, f.name) != f.default
+    ]
+    return f"{type(strategy).__name__}({', '.join(given)})"
+
+
+def _in_words(name: str, value: object) -> str:
+    """A field of a strategy: "bound=45 min"."""
+    if isinstance(value, int) and (name.endswith("_ms") or name in _LENGTHS):
+        return f"{name.removesuffix('_ms')}={exactly(value)}"
+    return f"{name}={shown(value)}"
 
 
 def _time(length_ms: int | None) -> str:

@@ -16,7 +16,7 @@ from wmlab.core.charts.scene import Panel, Path, Scene, Steps, joined
 from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, is_short, span
 from wmlab.streams.answers.history import late_events, of_stream, the_stream
 from wmlab.streams.answers.measures import Bounds, Measures, lags
 
@@ -35,6 +35,7 @@ MEASURES: Final = {
 }
 """The measures of a run and how they are written. Lag is clock minus lower bound, averaged over the time from the first
 watermark to the last thing recorded; upper minus lower is averaged over the same time."""
+_IN_MS: Final = " (ms)"
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
 """Characters of a label that fit beside the end of a curve; the legend has room for any."""
@@ -227,15 +228,24 @@ def _sentence(lags_ms: Mapping[str, float | None]) -> str:
         return "Fewer than two of the runs have a lag to compare."
     (least, first), (most, last) = known[0], known[-1]
     if least == most:
-        return f"The lower bounds of all runs lag equally, {grouped(round(most))} ms on average."
+        return f"The lower bounds of all runs lag equally, {span(round(most))} on average."
     return (
-        f"The lower bound of {last} lags most, {grouped(round(most))} ms on average, "
-        f"{grouped(round(most - least))} ms more than that of {first}."
+        f"The lower bound of {last} lags most, {span(round(most))} on average, "
+        f"{span(round(most - least), beside_ms=round(most))} more than that of {first}."
     )
 
 
 def _shown(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    return [(name, *map(_text, values)) for name, values in rows]
+    """The rows as text; a measure in ms has its unit in its name, or from ten minutes on in its values."""
+    written = []
+    for name, values in rows:
+        known = [round(value) for value in values if name.endswith(_IN_MS) and value is not None]
+        if is_short(*known):
+            written.append((name, *map(_text, values)))
+        else:
+            times = ("–" if value is None else span(round(value), beside_ms=max(known)) for value in values)
+            written.append((name.removesuffix(_IN_MS), *times))
+    return written
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from wmlab.core.answers.answer import Cell, Markup, TableAnswer
 from wmlab.core.errors import ModelError
-from wmlab.core.words import counted, grouped, segment_name
+from wmlab.core.words import counted, grouped, segment_name, with_moments
 
 Judgement = Literal["ok", "violated", "unknown"]
 _OFFSETS: Final = ("cut", "position")
@@ -90,7 +90,9 @@ class Verdicts(TableAnswer[Verdict]):
         verdicts = []
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
-            verdicts.append(Verdict(**{column: row[column] for column in cls.schema.names}, evidence=proofs))
+            given = {column: row[column] for column in cls.schema.names}
+            given["what"] = with_moments(row["what"]) if row["what"] else row["what"]
+            verdicts.append(Verdict(**given, evidence=proofs))
         return cls(name, tuple(verdicts))
 
     @property

@@ -119,11 +119,12 @@ class DroppedRow:
         """The drop in one sentence, without a full stop."""
         late = ""
         if self.passed_ms is not None:
-            before = span(self.at_ms - self.passed_ms)
+            before = span(self.at_ms - self.passed_ms, beside_ms=self.at_ms)
             late = f"; the watermark that decided had come at {moment(self.passed_ms)}, {before} before it"
         return (
             f"dropped by the {self.rule} rule of {self.vertex} at {moment(self.at_ms)}: its time {moment(self.time)} "
-            f"is {span(self.margin)} below {moment(self.limit)}, the lowest that was still taken (key {self.key}){late}"
+            f"is {span(self.margin, beside_ms=self.time)} below {moment(self.limit)}, the lowest that was still taken "
+            f"(key {self.key}){late}"
         )
 
 
@@ -237,7 +238,7 @@ def _why(run: Run, holder: Holder) -> str:
     at_mark = idle_at = "without a watermark"
     if holder.mark is not None:
         at_mark, idle_at = f"at {moment(holder.mark)}", f"at watermark {moment(holder.mark)}"
-    behind = f", {span(holder.behind_by)} behind the next" if holder.behind_by else ""
+    behind = f", {span(holder.behind_by, beside_ms=holder.mark or 0)} behind the next" if holder.behind_by else ""
     inside = "the watermark has come and is still inside"
     if holder.last_ms is not None:
         inside = f"the watermark has come, but a call that began at {moment(holder.last_ms)} is in flight"

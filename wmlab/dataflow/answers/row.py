@@ -36,7 +36,7 @@ def explain_row(run: Run, row: Mapping[str, Any], *, at_ms: int, vertex: str | N
     if not alike:
         wanted = ", ".join(f"{name} {value!r}" for name, value in row.items())
         raise RecordingError(
-            f"no source of {run.stream!r} had read a row with {wanted or 'no columns'} by {at_ms} ms.",
+            f"no source of {run.stream!r} had read a row with {wanted or 'no columns'} by {moment(at_ms)}.",
             remedy="ask for columns that a source has, or later.",
         )
     fate = _Fate(Search(run, at_ms), dict(row), alike[0])

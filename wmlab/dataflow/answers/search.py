@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
+from wmlab.core.words import moment
 from wmlab.dataflow.answers.explanation import Asked, Explanation, Holder, Kind
 from wmlab.dataflow.answers.run import BEGINS, Row, Run
 from wmlab.dataflow.model.items import MIN
@@ -90,7 +91,7 @@ class Search:
     def __init__(self, run: Run, at_ms: int, remedy: str = "ask later.") -> None:
         begun = [row for row in run.executions if row["started_ms"] <= at_ms]
         if not begun:
-            raise RecordingError(f"at {at_ms} ms nothing had begun.", remedy=remedy)
+            raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy=remedy)
         self.run, self.execution, self.at_ms = run, begun[-1], at_ms
         self.windows, self.joins = run.rules.windows, run.rules.joins
 

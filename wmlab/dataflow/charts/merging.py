@@ -12,7 +12,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Step
 from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import moment, rounded, span
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import Level, State, level_of
 
@@ -96,7 +96,7 @@ def _dropped(late: list[Row]) -> Dots:
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
         hover=[
-            f"{row['rule']}: {listing(read(row['row']))}, {grouped(row['margin'])} below {grouped(row['limit'])}"
+            f"{row['rule']}: {listing(read(row['row']))}, {span(row['margin'])} below {moment(row['limit'])}"
             for row in late
         ],
     )
@@ -107,7 +107,7 @@ def _activity(level: Level) -> list[Layer]:
     boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
     for lane, (number, name) in enumerate(level.names.items()):
         for from_ms, to_ms, state in level.stretches(number):
-            hover = f"{name}: {_LOOKS[state][0]} from {grouped(from_ms)} to {grouped(to_ms)} ms"
+            hover = f"{name}: {_LOOKS[state][0]} from {moment(from_ms)} to {moment(to_ms)}"
             boxes[state].append(Box(from_ms, to_ms, lane - 0.32, lane + 0.32, state, hover))
     return [
         Blocks(name=name, role=role, boxes=boxes[state], opacity=opacity)
@@ -125,7 +125,7 @@ def _released(level: Level) -> Dots:
         shape="diamond",
         xs=[row["at_ms"] for row in steps],
         ys=[lane.get(row["input"], 0) for row in steps],
-        hover=[", ".join(f"key {k}: {grouped(v)}" for k, v in row["emitted"]) for row in steps],
+        hover=[", ".join(f"key {k}: {moment(v)}" for k, v in row["emitted"]) for row in steps],
         size=5.0,
     )
 
@@ -155,7 +155,7 @@ def _sentence(level: Level, key: int, late: int) -> str:
     held = held_ms(level, key)
     most = max(held, key=lambda number: held[number])
     last = level.merged(key)[1][-1]
-    where = "has no watermark" if last is None else f"ended at {grouped(last)} ms"
+    where = "has no watermark" if last is None else f"ended at {moment(last)}"
     dropped = (
         f"; {late} rows that came below it were dropped" if late > 1 else "; a row below it was dropped" if late else ""
     )

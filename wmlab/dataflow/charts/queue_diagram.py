@@ -12,7 +12,7 @@ from wmlab.core.charts.rows import columns_of
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import grouped, moment, rounded, span
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
 
@@ -50,7 +50,7 @@ def queue_diagram(
     ]
     if not items:
         raise ChartError(
-            f"No item was on a queue between {grouped(low)} and {grouped(high)} ms.",
+            f"No item was on a queue between {moment(low)} and {moment(high)}.",
             remedy="Choose another stretch, or more vertices.",
         )
     shown = sorted(items, key=lambda row: (row["put_ms"], row["queue"], row["sequence"]))[:_MOST]
@@ -129,7 +129,7 @@ def _course(
 
 
 def _hover(row: Row) -> str:
-    waited = "" if row["taken_ms"] is None else f", {grouped(row['taken_ms'] - row['put_ms'])} ms on the queue"
+    waited = "" if row["taken_ms"] is None else f", {span(row['taken_ms'] - row['put_ms'])} on the queue"
     if row["kind"] == "event":
         return listing(read(row["row"])) + waited
     what = {"watermark": f"watermark {row['key']}:{row['value']}", "barrier": f"barrier {row['value']}"}

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field
 from wmlab.core.delays import Delay, Fixed
 from wmlab.core.rules import UNSET, Option
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, function_name, is_function, tagged, value
+from wmlab.core.words import exactly
 from wmlab.dataflow.scenario.parts import (
     Aggregates,
     Column,
@@ -51,14 +52,16 @@ class Vertex:
             case LateDrop():
                 return f"late by {self.column}"
             case StatefulMap():
-                kept = "for ever" if self.ttl_ms is None else f"for {self.ttl_ms} ms"
+                kept = "for ever" if self.ttl_ms is None else f"for {exactly(self.ttl_ms)}"
                 return f"{', '.join(self.aggregates.values())} by {', '.join(self.by) or 'nothing'}, kept {kept}"
             case Window():
-                slide = "" if self.slide_ms is None else f" sliding by {self.slide_ms} ms"
+                slide = "" if self.slide_ms is None else f" sliding by {exactly(self.slide_ms)}"
                 stages = ", two stages" if self.stages == 2 else ""
-                return f"{', '.join(self.aggregates.values())} over {self.size_ms} ms{slide} of {self.column}{stages}"
+                over = f"{exactly(self.size_ms)}{slide} of {self.column}{stages}"
+                return f"{', '.join(self.aggregates.values())} over {over}"
             case SessionWindow():
-                return f"{', '.join(self.aggregates.values())} per session of {self.timeout_ms} ms by {self.column}"
+                over = f"{exactly(self.timeout_ms)} by {self.column}"
+                return f"{', '.join(self.aggregates.values())} per session of {over}"
             case Custom():
                 return function_name(self.function)
             case Join():

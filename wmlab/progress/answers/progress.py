@@ -202,7 +202,7 @@ def replay(
     ]
     if not rows:
         raise RecordingError(
-            f"no buffer of query {query!r} had come to {operator!r} by {at_ms} ms.",
+            f"no buffer of query {query!r} had come to {operator!r} by {moment(at_ms)}.",
             remedy="ask for a query and an operator of the table 'buffers', and a later time.",
         )
     rows.sort(key=lambda row: int(row["arrival"]))

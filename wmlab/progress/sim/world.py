@@ -13,6 +13,7 @@ import simpy
 
 from wmlab.core.clock import Simulation, generator
 from wmlab.core.journal import Journal
+from wmlab.core.words import span
 from wmlab.progress.scenario import (
     BufferFault,
     DelayBuffer,
@@ -61,7 +62,7 @@ class PlanWorld(Simulation):
                 self._plan(query, index, source)
             self.at(self.end_ms, query.flush)
         for stall in self._stalls:
-            detail = ("stall", f"worker {stall.worker}", f"{stall.for_ms} ms")
+            detail = ("stall", f"worker {stall.worker}", span(stall.for_ms))
             self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
         self.env.run()
         for query in self.queries:
@@ -105,7 +106,7 @@ class PlanWorld(Simulation):
             match fault:
                 case DelayBuffer(by_ms=by_ms):
                     copies = [by_ms]
-                    self.at(at_ms, self.note, query, "delay", number, f"{by_ms} ms")
+                    self.at(at_ms, self.note, query, "delay", number, span(by_ms))
                 case DuplicateBuffer(after_ms=after_ms):
                     copies += [copies[0] + after_ms]
                     self.at(at_ms, self.note, query, "duplicate", number, f"{records} records")

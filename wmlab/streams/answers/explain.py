@@ -311,7 +311,11 @@ def _have(names: Sequence[str]) -> str:
 
 
 def _lagging(case: _Case) -> str:
-    behind = "" if case.cause.by_ms is None else f", {span(case.cause.by_ms)} behind the others"
+    behind = (
+        ""
+        if case.cause.by_ms is None
+        else f", {span(case.cause.by_ms, beside_ms=case.history.at_ms)} behind the others"
+    )
     if len(case.writers) == 1:
         return f"by writer {case.writers[0].writer}: {_writer(case, case.writers[0])}{behind}"
     return f"by writers {listed([f'{writer.writer} ({_writer(case, writer)})' for writer in case.writers])}{behind}"
@@ -328,7 +332,11 @@ def _writer(case: _Case, writer: HoldingWriter) -> str:
 
 
 def _slowest(case: _Case) -> str:
-    ahead = "" if case.cause.by_ms is None else f", {span(case.cause.by_ms)} behind what the others have noted since"
+    ahead = (
+        ""
+        if case.cause.by_ms is None
+        else f", {span(case.cause.by_ms, beside_ms=case.history.at_ms)} behind what the others have noted since"
+    )
     return f"the time that {listed(case.cause.writers)} had noted{ahead}"
 
 

@@ -95,7 +95,7 @@ def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Seg
 def _why(
     behind: tuple[HoldingSegment, ...], watermark: Row, look: Row, by_ms: int | None, release_ms: int | None
 ) -> str:
-    newest = "" if by_ms is None else f", {span(by_ms)} behind the log"
+    newest = "" if by_ms is None else f", {span(by_ms, beside_ms=look['at_ms'])} behind the log"
     mark = f"the watermark {moment(watermark['lower'])}, emitted at {moment(watermark['emitted_ms'])}"
     if not behind:
         again = "" if release_ms is None else f"; it looks again at {moment(release_ms)}"

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
-from wmlab.core.words import DAY_MS, counted, grouped, listed, moment
+from wmlab.core.words import counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import Row, rows_of, the_stream
 from wmlab.streams.model.segment import segment_name
 
@@ -250,15 +250,16 @@ class Timeline(TableAnswer[Moment]):
             yield when, m.who, m.what, m.effect
 
     @property
-    def _over_days(self) -> bool:
-        return any(m.to_ms >= DAY_MS for m in self.moments)
+    def _longest_ms(self) -> int:
+        return max((abs(m.to_ms) for m in self.moments), default=0)
 
     def _heads(self) -> tuple[str, ...]:
-        return ("at", *self.heads[1:]) if self._over_days else self.heads
+        return self.heads if is_short(self._longest_ms) else ("at", *self.heads[1:])
 
     def _times(self) -> list[str]:
-        """When each moment was: in ms, or over days as `words.moment` writes it."""
-        write = moment if self._over_days else grouped
+        """When each moment was: in ms, or over ten minutes as `words.moment` writes it."""
+        long = partial(moment, beside_ms=self._longest_ms)
+        write = grouped if is_short(self._longest_ms) else long
         spans = [[m.at_ms] if m.at_ms == m.to_ms else [m.at_ms, m.to_ms] for m in self.moments]
         return [" – ".join(map(write, span)) for span in spans]
 

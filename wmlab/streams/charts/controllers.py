@@ -12,7 +12,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, moment
 from wmlab.streams.answers.explain import longest_stall, recorded_causes
 from wmlab.streams.answers.history import Row
 from wmlab.streams.answers.ownership import last_ms, owner_rows, ownership
@@ -71,7 +71,7 @@ def _cycles(emitted: bool, shown: Sequence[Row], controllers: Sequence[str]) -> 
 
 def _cycle_in_words(row: Row) -> str:
     removed = f"; dropped {', '.join(row['removed'])}" if row["removed"] else ""
-    return f"{grouped(row['at_ms'])} ms, {row['controller']}: {row['reason'] or row['outcome']}{removed}"
+    return f"{moment(row['at_ms'])}, {row['controller']}: {row['reason'] or row['outcome']}{removed}"
 
 
 def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
@@ -128,7 +128,7 @@ def _owned(controller: str, role: str, rows: Sequence[Row], buckets: Sequence[in
         if row["controller"] == controller and row["bucket"] in buckets:
             to_ms = end_ms if row["to_ms"] is None else row["to_ms"]
             lane = buckets.index(row["bucket"])
-            words = f"bucket {row['bucket']}: {controller} from {grouped(row['from_ms'])} to {grouped(to_ms)} ms"
+            words = f"bucket {row['bucket']}: {controller} from {moment(row['from_ms'])} to {moment(to_ms)}"
             boxes.append(Box(row["from_ms"], to_ms, lane - 0.36, lane + 0.36, controller, words))
     return Blocks(name=controller, role=role, boxes=boxes)
 

@@ -18,7 +18,7 @@ from wmlab.core.charts.chart import display_forms
 from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, in_mermaid, segment_name
+from wmlab.core.words import counted, in_mermaid, moment, segment_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     rows = stream_rows(recording, "segments", name, by="segment_id")
     lines = ["flowchart LR"]
     for row in rows:
-        until = "open" if row["sealed_ms"] is None else f"sealed at {grouped(row['sealed_ms'])} ms"
+        until = "open" if row["sealed_ms"] is None else f"sealed at {moment(row['sealed_ms'])}"
         lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
     lines += [f"  s{old} --> s{new}" for old, new in _successions(recording, name, {r["segment_id"]: r for r in rows})]
     sealed = sum(row["sealed_ms"] is not None for row in rows)

@@ -17,7 +17,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, listed, rounded, segment_name
+from wmlab.core.words import grouped, listed, moment, rounded, segment_name
 from wmlab.streams.answers.history import Row, group_positions
 
 _MOST_CUTS: Final = 8
@@ -111,8 +111,8 @@ def _blocks(segments: Sequence[Row], end_ms: int) -> Blocks:
     boxes = []
     for row in segments:
         name, until_ms = segment_name(row["segment_id"]), row["sealed_ms"]
-        until = "open" if until_ms is None else f"sealed at {grouped(until_ms)} ms"
-        words = f"segment {name}, keys {row['keys']}, from {grouped(row['created_ms'])} ms, {until}"
+        until = "open" if until_ms is None else f"sealed at {moment(until_ms)}"
+        words = f"segment {name}, keys {row['keys']}, from {moment(row['created_ms'])}, {until}"
         shown_ms = end_ms if until_ms is None else until_ms
         boxes.append(Box(row["created_ms"], shown_ms, row["low"], row["high"], name, words))
     return Blocks(name="segment", role="unknown", boxes=boxes, opacity=0.22)
@@ -143,7 +143,7 @@ def _middles(fronts: Sequence[Front], segments: Sequence[Row]) -> Dots:
         xs=[at for _, at, _ in points],
         ys=[middle[segment] for segment, _, _ in points],
         hover=[
-            f"published at {grouped(at_ms)} ms: read what segment {segment_name(segment)} held then"
+            f"published at {moment(at_ms)}: read what segment {segment_name(segment)} held then"
             for segment, _, at_ms in points
         ],
         legend=False,

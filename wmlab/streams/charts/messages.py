@@ -11,7 +11,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import plain_columns
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
-from wmlab.core.words import grouped, is_instant, rounded
+from wmlab.core.words import grouped, is_instant, moment, rounded
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
@@ -171,7 +171,7 @@ def _lanes(messages: Sequence[Message]) -> list[str]:
 
 def _clock_words(at_ms: int, span_ms: int) -> str:
     """A time on the clock, exact to the millisecond, or as an instant in UTC as fine as the span shows."""
-    return format_instant(at_ms, span_ms=span_ms) if is_instant([at_ms]) else f"{grouped(at_ms)} ms"
+    return format_instant(at_ms, span_ms=span_ms) if is_instant([at_ms]) else moment(at_ms)
 
 
 def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:

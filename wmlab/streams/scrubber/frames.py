@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from wmlab.core.errors import ChartError
-from wmlab.core.words import grouped
+from wmlab.core.words import moment
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKER: Final = 4.5
@@ -298,9 +298,9 @@ class Frames:
         return kept, f"{self.clock(at_ms)} is {side} the recording, which {edge} at {self.clock(kept)}"
 
     def clock(self, at_ms: int) -> str:
-        """A moment in words, exact: "36 000 ms", or "2013-01-05 17:32:00.000 UTC"."""
+        """A moment in words, "36 000 ms" or "2013-01-05 17:32:00.000 UTC"."""
         if not (self.instants and self.low_ms <= at_ms <= self.high_ms):
-            return f"{grouped(at_ms)} ms"
+            return moment(at_ms, beside_ms=self.high_ms)
         return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03} UTC"
 
     def step(self, at_ms: int, changes: int) -> int:

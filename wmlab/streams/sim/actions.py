@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, span
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -201,7 +201,7 @@ class Actions:
     def step_clock(self, action: script.StepClock) -> None:
         """The clocks follow the script by themselves; this writes it down."""
         way = "forward" if action.by_ms >= 0 else "back"
-        self.world.happened("clock", action.party, f"clock of {action.party} set {way} by {abs(action.by_ms)} ms")
+        self.world.happened("clock", action.party, f"clock of {action.party} set {way} by {span(abs(action.by_ms))}")
 
     # Reader groups.
 
@@ -500,7 +500,7 @@ class Actions:
         """Hold a transaction open for longer."""
         writer = self._running("hold", action.writer)
         if isinstance(writer, TxnWriter):
-            detail = f"{action.writer} holds its transaction for {grouped(action.hold_ms)} ms"
+            detail = f"{action.writer} holds its transaction for {span(action.hold_ms)}"
             writer.world.happened("hold", action.writer, detail)
             writer.hold(action.hold_ms)
 
