@@ -33,7 +33,7 @@ def rows(frame: Any) -> list[dict[str, Any]]:
 
 
 def test_every_combination_is_a_row_whose_figures_are_those_of_its_run(spark: SparkSession) -> None:
-    found = rows(SCENARIO.sweep(spark, seeds=[3, 1], timeout_ms=[1_000, 60_000], progress=False))
+    found = rows(SCENARIO.sweep(spark, seeds=iter([3, 1]), timeout_ms=[1_000, 60_000], progress=False))
     assert [(row["timeout_ms"], row["seed"]) for row in found] == [(1_000, 3), (1_000, 1), (60_000, 3), (60_000, 1)]
     for row in found:
         stream = wm.Stream(timestamp_aggregation_timeout_ms=row["timeout_ms"])

@@ -17,7 +17,7 @@ from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, is_short, span
-from wmlab.streams.answers.history import late_events, of_stream, the_stream
+from wmlab.streams.answers.history import events_of, late_events, of_stream, the_stream
 from wmlab.streams.answers.measures import Bounds, Measures, lags
 
 Row = tuple[str, tuple[Any, ...]]
@@ -128,21 +128,24 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
     """
     name = the_stream(recording, stream)
     marks = of_stream(recording.table("watermarks"), name, "emitted_ms").to_pylist()
-    events = of_stream(recording.table("events"), name, "append_ms")
     cycles = of_stream(recording.table("cycles"), name, "at_ms").to_pylist()
     outcomes = of_stream(recording.table("writer_marks"), name, "received_ms")["outcome"].to_pylist()
-    ends = [mark["emitted_ms"] for mark in marks] + events["append_ms"].to_pylist()[-1:]
-    ends += [row["at_ms"] for row in cycles[-1:]]
+    ends = [mark["emitted_ms"] for mark in marks] + [row["at_ms"] for row in cycles[-1:]]
+    events = below = 0
+    for part in events_of(recording, name, "append_ms", "event_time"):
+        events += part.num_rows
+        below += late_events(part, marks).num_rows
+        ends += part["append_ms"].to_pylist()[-1:]
     bounds = [(mark["emitted_ms"], mark["lower"], mark["upper"]) for mark in marks]
     if bounds:
         bounds.append((max(ends), *bounds[-1][1:]))
     counts: Measures = {
-        "events": len(events),
+        "events": events,
         "watermarks": len(marks),
         "held": sum(row["outcome"] != "emitted" for row in cycles),
         "refused": sum(outcome != "success" for outcome in outcomes),
     }
-    return bounds, counts | lags(bounds) | {"below": len(late_events(events.to_pylist(), marks))}
+    return bounds, counts | lags(bounds) | {"below": below}
 
 
 def differences(recordings: Sequence[Recording]) -> tuple[Row, ...]:

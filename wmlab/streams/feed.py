@@ -10,13 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from wmlab.core.errors import ModelError
+from wmlab.core.words import shown
+
 
 def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
     """Write a feed of the past as files in `path`, one for each `every_ms` (clock), in the order of time.
 
     `feed` is a DataFrame of Spark with a column `at_ms`, as `wm.spark.feed` makes it; it passes through the driver.
     `spark.readStream.schema(wm.spark.FEED).parquet(path)` reads the files in that order. Returns the files.
+    Raises `ModelError` for an `every_ms` that is no whole number, 1 or more.
     """
+    if type(every_ms) is not int or every_ms < 1:
+        raise ModelError(f"every_ms is {shown(every_ms)}.", remedy="Give a whole number of milliseconds, 1 or more.")
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     rows = feed.toArrow().sort_by("at_ms")

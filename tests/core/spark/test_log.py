@@ -19,6 +19,7 @@ from wmlab.core.traces import TRACE_SCHEMA, load
 
 COLUMNS: dict[str, Any] = {"event_time": "happened", "arrival": "arrived", "writer": "who", "key": "what"}
 LOG = [(1_700_000_000_000 + at * 700, 1_700_000_000_000 + at * 1_000, f"w{at % 3}", str(at % 5)) for at in range(40)]
+LOG.append((-1_234_567, 1_700_000_040_000, "w0", "1"))
 TIMES = {
     "ms": lambda ms: ms,
     "s": lambda ms: ms // 1_000,
@@ -86,15 +87,15 @@ def test_a_log_without_writer_and_key_is_one_writer(spark: SparkSession, tmp_pat
 def test_a_bad_row_is_kept_with_its_reason(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(
-        "happened;arrived;who;what\n10;20;a;k\nsoon;20;b;k\n-5;20;c;k\n10;;d;k\n10;20;;k\n10;20;e;\n"
+        "happened;arrived;who;what\n10;20;a;k\nsoon;20;b;k\n10;-20;c;k\n10;;d;k\n10;20;;k\n10;20;e;\n"
         "10;99999999999999999999;f;k\n10;20\n"
     )
     rows = {row["row"]: row["reason"] for row in read_log(spark, path, **COLUMNS).collect()}
     assert rows.pop(None) is None
     assert sorted(rows.values()) == [
         "column 'arrived' has no value",
+        "column 'arrived' is before 1970",
         "column 'arrived' is not a time within 64 bits of milliseconds",
-        "column 'happened' is before 1970",
         "column 'happened' is not a time within 64 bits of milliseconds",
         "column 'what' has no value",
         "column 'who' is empty",

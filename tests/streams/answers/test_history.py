@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from wmlab.streams.answers.history import group_positions, late_events
 
 
@@ -21,5 +23,8 @@ def test_an_event_is_late_below_the_last_bound_emitted_before_it() -> None:
         {"append_ms": at_ms, "event_time": time}
         for at_ms, time in [(99, 0), (100, 0), (101, 49), (101, 50), (200, 60), (201, 149), (201, 150)]
     ]
-    late = [(event["append_ms"], event["event_time"]) for event in late_events(events, watermarks)]
+    late = [
+        (event["append_ms"], event["event_time"])
+        for event in late_events(pa.Table.from_pylist(events), watermarks).to_pylist()
+    ]
     assert late == [(101, 49), (201, 149)], "at the clock of a watermark and at its bound an event is not late"

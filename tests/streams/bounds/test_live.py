@@ -168,3 +168,10 @@ def _run(spark: SparkSession, folder: Path) -> None:
 
 def _sorted(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)
+
+
+@pytest.mark.parametrize("every_ms", [0, -5_000, 2.5, True])
+def test_a_feed_is_cut_at_whole_milliseconds(every_ms: object, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=f"every_ms is {every_ms!r}"):
+        write_feed(None, tmp_path / "feed", every_ms=every_ms)
+    assert not (tmp_path / "feed").exists()

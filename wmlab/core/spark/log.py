@@ -35,7 +35,7 @@ def read_log(
 
     The arguments are those of `wm.trace.load`. The columns are those of a trace (`event_time` and `arrival_ms` in
     milliseconds since 1970, `writer`, `key`), and `reason` and `row`: of a bad row why it is refused and its text as
-    JSON, of a good row null. So `log.where("reason is null")` is the log, and grouping by `reason` counts what is
+    JSON, of a good row null. Events may have happened before 1970, arrivals may not. So `log.where("reason is null")` is the log, and grouping by `reason` counts what is
     left out. Rows are in no order. The path is one that the executors can read. Timestamps without a zone are in the
     time zone of the session, which is UTC in wmlab's own. Raises `TraceError` for a column that the file does not
     have, or has with a type that is no time.
@@ -57,6 +57,8 @@ def read_log(
     writers = F.lit(Path(path).stem) if writer is None else F.col(_quoted(writer)).cast("string")
     keys = writers if key is None else F.col(_quoted(key)).cast("string")
     reasons = [_time_reason(name, types[name], unit) for name in dict.fromkeys((event_time, arrival))]
+    early = _time_ms(arrival, types[arrival], unit) < 0
+    reasons += [F.when(early, F.lit(f"column {arrival!r} is before 1970"))]
     reasons += [F.when(writers.isNull() | (writers == ""), F.lit(f"column {writer!r} is empty"))]
     reasons += [F.when(keys.isNull(), F.lit(f"column {key!r} has no value"))]
     if _CORRUPT in types:
@@ -120,7 +122,9 @@ def _raw(spark: SparkSession, path: str, columns: Columns) -> DataFrame:
 def _time_ms(name: str, kind: DataType, unit: Unit) -> Column:
     """A time column in whole milliseconds since 1970; null where it is no time, or beyond 64 bits."""
     column, (ms, ticks) = _quoted(name), MS_PER_TICK[unit]
-    whole = f"try_multiply(try_cast({column} as bigint), {ms}l) div {ticks}l"
+    given = f"try_multiply(try_cast({column} as bigint), {ms}l)"
+    # `div` cuts towards 0; before 1970 that is later.
+    whole = given if ticks == 1 else f"try_subtract({given}, pmod({given}, {ticks}l)) div {ticks}l"
     rounded = f"try_cast(bround(try_cast({column} as double) * {ms}d / {ticks}d) as bigint)"
     moment = f"unix_millis(try_cast({column} as timestamp))"
     if isinstance(kind, DateType | TimestampType | TimestampNTZType):
@@ -141,10 +145,8 @@ def _time_ms(name: str, kind: DataType, unit: Unit) -> Column:
 
 def _time_reason(name: str, kind: DataType, unit: Unit) -> Column:
     time = _time_ms(name, kind, unit)
-    return (
-        F.when(F.col(_quoted(name)).isNull(), F.lit(f"column {name!r} has no value"))
-        .when(time.isNull(), F.lit(f"column {name!r} is not a time within 64 bits of milliseconds"))
-        .when(time < 0, F.lit(f"column {name!r} is before 1970"))
+    return F.when(F.col(_quoted(name)).isNull(), F.lit(f"column {name!r} has no value")).when(
+        time.isNull(), F.lit(f"column {name!r} is not a time within 64 bits of milliseconds")
     )
 
 

@@ -432,8 +432,9 @@ def _run(recording: Recording, stream: str) -> tuple[int, int]:
     """From the creation of the stream to its deletion, the end of its finished scenario, or the last row."""
     times: list[int] = []
     for name, when in _TIMED.items():
-        column = of_stream(recording.table(name), stream, when)[when]
-        times += pc.min_max(column).as_py().values() if len(column) else []
+        for chunk in recording.chunks(name, "stream", when):
+            column = of_stream(chunk, stream, when)[when]
+            times += pc.min_max(column).as_py().values() if len(column) else []
     incidents = of_stream(recording.table("incidents"), stream, "at_ms")
     end_ms = pc.max(incidents.filter(pc.equal(incidents["kind"], "delete"))["at_ms"]).as_py()
     if end_ms is None and (planned := scenario_span(recording)) is not None:

@@ -10,12 +10,12 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstrea
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +28,8 @@ from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 
 Row = Mapping[str, Any]
+
+_NO_BOUND: Final = -(2**63)
 
 _WHEN: Final = {"incidents": "at_ms", "writer_marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
 BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
@@ -209,10 +211,15 @@ def rows_of(
     return rows
 
 
+def events_of(recording: Recording, stream: str, *columns: str) -> Iterator[pa.Table]:
+    """Some columns of the events of one stream, part by part."""
+    for chunk in recording.chunks("events", "stream", *columns):
+        yield chunk.filter(pc.equal(chunk["stream"], stream)).select(list(columns))
+
+
 def furthest(recording: Recording, stream: str, *by: str) -> pa.Table:
     """The columns `by` of the events of one stream, each combination once, and the largest `offset` it reached."""
-    chunks = recording.chunks("events", "stream", "offset", *by)
-    found = pa.concat_tables(_furthest(chunk.filter(pc.equal(chunk["stream"], stream)), by) for chunk in chunks)
+    found = pa.concat_tables(_furthest(part, by) for part in events_of(recording, stream, "offset", *by))
     return _furthest(found, by)
 
 
@@ -266,12 +273,12 @@ def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]
         yield row["at_ms"], dict(state)
 
 
-def late_events(events: Iterable[Row], watermarks: Sequence[Row]) -> list[Row]:
+def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
     """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock."""
-    emitted = [row["emitted_ms"] for row in watermarks]
-    lowers = [None, *(row["lower"] for row in watermarks)]
-    given = ((event, lowers[bisect_left(emitted, event["append_ms"])]) for event in events)
-    return [event for event, lower in given if lower is not None and lower > event["event_time"]]
+    emitted = np.array([row["emitted_ms"] for row in watermarks], np.int64)
+    lowers = np.array([_NO_BOUND, *(row["lower"] for row in watermarks)], np.int64)
+    given = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
+    return events.filter(pa.array(given > events["event_time"].to_numpy()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart
@@ -12,9 +17,12 @@ from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded
-from wmlab.streams.answers.history import Row, late_events
+from wmlab.streams.answers.history import Row, events_of, late_events
+
+Longs = npt.NDArray[np.int64]
 
 _MOST_EVENTS: Final = 700
+_MOST_KEPT: Final = 100_000
 _MOST_STEPS: Final = 400
 _SIDES: Final = ("upper", "lower")
 
@@ -23,16 +31,23 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     """Draw every event at its arrival and its event time, and the bounds that watermarks had given by then.
 
     An event below the lower step came too late for a watermark and is marked with a cross. Of many events 700 are
-    drawn, evenly spread, and all that came too late. Raises `ChartError` if there are several streams and none is
-    chosen, or no events.
+    drawn, evenly spread, and all that came too late; of more than 100,000 these, and the chart's data, are an even
+    share. Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no
+    events.
     """
     name = one_stream(recording, stream, "events")
-    events = stream_rows(recording, "events", name, ("append_ms", "event_time"), by="append_ms")
     marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
-    late = late_events(events, marks)
+
+    def parts(*, too_late: bool = False) -> Iterator[pa.Table]:
+        for part in events_of(recording, name, "append_ms", "event_time"):
+            yield late_events(part, marks) if too_late else part
+
+    delays, delayed = _delays(parts())
+    count, lates = int(delayed.sum()), sum(part.num_rows for part in parts(too_late=True))
+    events, late = _spread(parts(), count), _spread(parts(too_late=True), lates)
     drawn = share_of(events, _MOST_EVENTS)
-    sentence = _sentence(name, events, len(late))
-    fewer = f" Drawn are {grouped(len(drawn))} of {grouped(len(events))} events." if len(drawn) < len(events) else ""
+    sentence = _sentence(name, delays, delayed, lates)
+    fewer = f" Drawn are {grouped(len(drawn))} of {grouped(count)} events." if len(drawn) < count else ""
     times = [row["event_time"] for row in (*drawn, *late)] + [mark[side] for mark in marks for side in _SIDES]
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
@@ -78,11 +93,34 @@ def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
     ]
 
 
-def _sentence(name: str, events: Sequence[Row], late: int) -> str:
-    delays = sorted(row["append_ms"] - row["event_time"] for row in events)
-    half, most = delays[len(delays) // 2], delays[-1]
+def _delays(parts: Iterable[pa.Table]) -> tuple[Longs, Longs]:
+    """The delays that occur, in ms and ascending, and how many events have each."""
+    counts = pa.table({"delay": pa.array([], pa.int64()), "count": pa.array([], pa.int64())})
+    for part in parts:
+        delay = pc.subtract(part["append_ms"], part["event_time"])
+        counts = pa.concat_tables([counts, pa.table([delay, pa.repeat(1, len(delay))], counts.schema)])
+        counts = counts.group_by("delay").aggregate([("count", "sum")]).rename_columns(counts.column_names)
+    counts = counts.sort_by("delay")
+    return counts["delay"].to_numpy(), counts["count"].to_numpy()
+
+
+def _spread(parts: Iterable[pa.Table], count: int) -> list[Row]:
+    """The `count` rows of all parts, or `_MOST_KEPT` of them as `share_of` chooses, in order of arrival."""
+    places = (np.arange(min(count, _MOST_KEPT)) + 1) * count // min(max(count, 1), _MOST_KEPT) - 1
+    found, begin = [], 0
+    for part in parts:
+        end = begin + part.num_rows
+        found.append(part.take(places[(begin <= places) & (places < end)] - begin))
+        begin = end
+    rows: list[Row] = pa.concat_tables(found).sort_by("append_ms").to_pylist() if found else []
+    return rows
+
+
+def _sentence(name: str, delays: Longs, delayed: Longs, late: int) -> str:
+    count = int(delayed.sum())
+    half, most = int(delays[delayed.cumsum().searchsorted(count // 2, side="right")]), int(delays[-1])
     kept = "none arrived below a lower bound" if not late else f"{grouped(late)} arrived below the lower bound"
     return (
-        f"Half of the {grouped(len(events))} events of {name} arrived within {rounded(half)} of their time, "
+        f"Half of the {grouped(count)} events of {name} arrived within {rounded(half)} of their time, "
         f"the slowest after {rounded(most)}; {kept} that a watermark had given before."
     )

@@ -7,10 +7,12 @@ moment at which it was emitted by as much as the watermark lagged.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final
+
+import numpy as np
+import pyarrow as pa
 
 from wmlab.core.charts.axis import Number, Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart
@@ -18,13 +20,15 @@ from wmlab.core.charts.rows import columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, rounded, segment_name
-from wmlab.streams.answers.history import Row, group_positions
+from wmlab.streams.answers.history import Row, events_of, group_positions
 
 _MOST_CUTS: Final = 8
 _MOST_FRONTS: Final = 6
 _QUARTERS: Final = tuple(Tick(quarter / 4, str(Fraction(quarter, 4))) for quarter in range(5))
 
 
+Place = tuple[int, Mapping[int, int | None]]
+"""When it was published, and the offset in each segment that it crosses; None: the end."""
 Front = tuple[int, dict[int, int]]
 """When it was published, and of each segment that it crosses the clock time at which the segment was that long."""
 
@@ -37,16 +41,16 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
     """
     name = one_stream(recording, stream, "segments")
     segments = stream_rows(recording, "segments", name)
-    events = stream_rows(recording, "events", name, ("segment_id", "offset", "append_ms"), by="offset")
     marks = stream_rows(recording, "watermarks", name)
-    times = [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]
+    places = _reader_places(stream_rows(recording, "positions", name))
+    chosen = [(row["emitted_ms"], dict(row["cut"])) for row in share_of(marks, _MOST_CUTS)]
+    standing = share_of(places, _MOST_FRONTS)
+    lengths = _Lengths(segments, [*chosen, *standing], events_of(recording, name, "segment_id", "offset", "append_ms"))
+    times = [lengths.last_ms, *(row["emitted_ms"] for row in marks)]
     end_ms = max([*times, *(row["sealed_ms"] or row["created_ms"] for row in segments)])
-    lengths = _Lengths(segments, events)
-    cuts = [lengths.front(row["emitted_ms"], dict(row["cut"])) for row in marks]
-    fronts = _reader_fronts(stream_rows(recording, "positions", name), lengths)
-    sentence = _sentence(name, segments, cuts, end_ms)
-    drawn = share_of(fronts, _MOST_FRONTS)
-    counts = ((_MOST_CUTS, len(cuts), "cuts"), (_MOST_FRONTS, len(fronts), "positions"))
+    cuts, drawn = [lengths.front(*cut) for cut in chosen], [lengths.front(*place) for place in standing]
+    sentence = _sentence(name, segments, len(marks), cuts, end_ms)
+    counts = ((_MOST_CUTS, len(marks), "cuts"), (_MOST_FRONTS, len(places), "positions"))
     kept = [f"{most} of {grouped(count)} {what}" for most, count, what in counts if most < count]
     fewer = f" Drawn are {listed(kept)}." if kept else ""
     scene = Scene(
@@ -59,7 +63,7 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
                 height=300.0,
                 layers=[
                     _blocks(segments, end_ms),
-                    _lines("stream cut of a watermark", "lower", share_of(cuts, _MOST_CUTS), segments),
+                    _lines("stream cut of a watermark", "lower", cuts, segments),
                     _lines("position of the readers", "upper", drawn, segments),
                     _middles(drawn, segments),
                 ],
@@ -78,33 +82,52 @@ def key_space(recording: Recording, *, stream: str | None = None, title: str | N
 
 
 class _Lengths:
-    """How long each segment was when: the ends of its events, ascending, and when each was appended."""
+    """How long segments were when: for each offset in `places` the last event that ends there or before.
 
-    def __init__(self, segments: Sequence[Row], events: Sequence[Row]) -> None:
+    `events` are parts in any order, of which nothing else is kept; `last_ms` is when the last one was appended.
+    """
+
+    def __init__(self, segments: Sequence[Row], places: Iterable[Place], events: Iterable[pa.Table]) -> None:
         self._created = {row["segment_id"]: row["created_ms"] for row in segments}
-        self._ends: dict[int, list[int]] = {}
-        self._appended: dict[int, list[int]] = {}
-        for row in events:
-            self._ends.setdefault(row["segment_id"], []).append(row["offset"])
-            self._appended.setdefault(row["segment_id"], []).append(row["append_ms"])
+        wanted: dict[int, set[int]] = {}
+        for _, offsets in places:
+            for segment, offset in offsets.items():
+                wanted.setdefault(segment, set()).update([] if offset is None else [offset])
+        self._wanted = {segment: np.array(sorted(offsets), np.int64) for segment, offsets in wanted.items()}
+        self._found = {segment: np.full((2, len(offsets)), -1) for segment, offsets in self._wanted.items()}
+        self.last_ms = 0
+        for part in events:
+            self._look(part.sort_by("offset"))
+
+    def _look(self, part: pa.Table) -> None:
+        ids, ends, appended = (part[name].to_numpy() for name in ("segment_id", "offset", "append_ms"))
+        self.last_ms = max(self.last_ms, int(appended.max(initial=0)))
+        for segment, offsets in self._wanted.items():
+            rows = np.flatnonzero(ids == segment)
+            last = ends[rows].searchsorted(offsets, side="right") - 1
+            there = np.flatnonzero(last >= 0)
+            mine = rows[last[there]]
+            further = ends[mine] > self._found[segment][0, there]
+            self._found[segment][:, there[further]] = ends[mine[further]], appended[mine[further]]
 
     def front(self, at_ms: int, offsets: Mapping[int, int | None]) -> Front:
-        """A position in several segments as the times at which they were that long."""
+        """One of the places as the times at which its segments were that long."""
         reached = {}
         for segment, offset in offsets.items():
-            before = 0 if offset is None else bisect_right(self._ends.get(segment, ()), offset)
-            reached[segment] = self._appended[segment][before - 1] if before else self._created.get(segment, at_ms)
+            place = -1 if offset is None else int(self._wanted[segment].searchsorted(offset))
+            appended_ms = -1 if place < 0 else int(self._found[segment][1, place])
+            reached[segment] = self._created.get(segment, at_ms) if appended_ms < 0 else appended_ms
         return at_ms, reached
 
 
-def _reader_fronts(rows: Sequence[Row], lengths: _Lengths) -> list[Front]:
+def _reader_places(rows: Sequence[Row]) -> list[Place]:
     """Where the groups stood after each of their updates."""
-    fronts = [
-        lengths.front(at_ms, {segment: row["offset"] for segment, row in state.items()})
+    places: list[Place] = [
+        (at_ms, {segment: row["offset"] for segment, row in state.items()})
         for group in sorted({row["group"] for row in rows})
         for at_ms, state in group_positions([row for row in rows if row["group"] == group])
     ]
-    return sorted(fronts, key=lambda front: front[0])
+    return sorted(places, key=lambda place: place[0])
 
 
 def _blocks(segments: Sequence[Row], end_ms: int) -> Blocks:
@@ -150,10 +173,11 @@ def _middles(fronts: Sequence[Front], segments: Sequence[Row]) -> Dots:
     )
 
 
-def _sentence(name: str, segments: Sequence[Row], cuts: Sequence[Front], end_ms: int) -> str:
+def _sentence(name: str, segments: Sequence[Row], emitted: int, cuts: Sequence[Front], end_ms: int) -> str:
     still_open = sum(row["sealed_ms"] is None for row in segments)
     text = f"Stream {name} had {len(segments)} segments, {still_open} of them open at the end"
     if not cuts:
         return f"{text}; no watermark was emitted, so there is no cut."
     behind = end_ms - min(cuts[-1][1].values(), default=end_ms)
-    return f"{text}; {len(cuts)} cuts were emitted, and the last one stood {rounded(behind)} of writing behind the end."
+    cuts_of = f"{grouped(emitted)} cuts were emitted"
+    return f"{text}; {cuts_of}, and the last one stood {rounded(behind)} of writing behind the end."

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import columns, one_stream, plain_columns, stream_rows
+from wmlab.core.charts.rows import columns, one_stream, plain_columns
 from wmlab.core.charts.scene import Dots, Panel, Path, Scene
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
-from wmlab.streams.answers.history import late_events
+from wmlab.streams.answers.history import events_of, late_events
 from wmlab.streams.answers.measures import lags
 
 Run = tuple[Any, int, float]
@@ -67,15 +67,19 @@ def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -
     if not rows:
         raise ChartError("No configuration gave a watermark.", remedy="Ask recording.explain() what held them back.")
     name = one_stream(recording, rows[0]["stream"], "events")
-    events = stream_rows(recording, "events", name, ("append_ms", "event_time"), by="append_ms")
-    runs: list[Run] = []
     rows.sort(key=lambda row: (row["config"], row["seq"]))
-    for config, marks in groupby(rows, key=lambda row: str(row["config"])):
-        log = list(marks)
+    logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
+    late, events, last_ms = dict.fromkeys(logs, 0), 0, 0
+    for part in events_of(recording, name, "append_ms", "event_time"):
+        events, last_ms = events + part.num_rows, max([last_ms, *part["append_ms"].to_pylist()[-1:]])
+        for config, log in logs.items():
+            late[config] += late_events(part, log).num_rows
+    runs: list[Run] = []
+    for config, log in logs.items():
         bounds = [(row["emitted_ms"], row["lower"], row["upper"]) for row in log]
-        end_ms = max(events[-1]["append_ms"], bounds[-1][0] + 1)
+        end_ms = max(last_ms, bounds[-1][0] + 1)
         lag_ms = lags([*bounds, (end_ms, *bounds[-1][1:])])["mean_lag_ms"] or 0
-        runs.append((config, round(lag_ms), len(late_events(events, log)) / len(events)))
+        runs.append((config, round(lag_ms), late[config] / events))
     runs.sort(key=lambda run: (run[1], run[0]))
     safe = [run for run in runs if not run[2]]
     if safe:
