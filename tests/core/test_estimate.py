@@ -83,3 +83,28 @@ def test_events_of_a_trace_outside_the_run_are_counted(tmp_path: Any) -> None:
     assert (expected.events, expected.left_out) == (3, 1)
     assert "; 1 event of traces outside the run" in repr(expected)
     assert "outside" not in repr(stream(duration_ms=1_000).estimate())
+
+
+def test_an_event_with_a_time_after_the_end_counts_if_it_arrives_before(tmp_path: Any) -> None:
+    file = tmp_path / "log.csv"
+    file.write_text("event_time,arrival_ms,writer,key\n1,1,w,k\n5000,500,w,k\n5000,1500,w,k\n")
+    skewed = stream(writers=[wm.EventWriter("w", trace=str(file))], duration_ms=1_000)
+    assert (skewed.estimate().events, skewed.estimate().left_out) == (2, 1)
+    assert skewed.record(progress=False).table("events")["event_time"].to_pylist() == [1, 5_000]
+
+
+def test_the_periods_of_the_how_to_serve_twenty_years(tmp_path: Any) -> None:
+    years_ms = 20 * 365 * 86_400_000
+    file = tmp_path / "log.csv"
+    file.write_text(f"event_time,arrival_ms,writer,key\n1,1,w,k\n{years_ms},{years_ms},w,k\n")
+    step_ms = years_ms // 600
+    scenario = stream(
+        stream=wm.Stream(timestamp_aggregation_timeout_ms=50 * step_ms),
+        writers=[wm.EventWriter("w", trace=str(file), note_every_ms=step_ms)],
+        readers=wm.ReaderGroup(publish_every_ms=step_ms),
+        controllers=wm.Controllers(period_ms=10 * step_ms),
+        duration_ms=years_ms + 1_000,
+    )
+    assert scenario.estimate().steps < 5_000
+    recording = scenario.record(progress=False)
+    assert (recording.counts["events"], recording.counts["watermarks"] > 50) == (2, True)

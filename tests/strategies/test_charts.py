@@ -40,7 +40,7 @@ def test_the_frontier_has_the_curve_every_strategy_and_the_perfect_edge():
     assert (edge.xs, curve.xs) == ([1_000, 1_000], [1_000, 1_200])
     assert curve.ys[0] == pytest.approx(0.699, abs=0.001)
     names = [dots.name for dots in layers(chart, Dots)]
-    assert names == ["1 BoundedOutOfOrderness(bound=0)", "2 BoundedOutOfOrderness(bound=400)"]
+    assert names == ["1 BoundedOutOfOrderness(bound=0 ms)", "2 BoundedOutOfOrderness(bound=400 ms)"]
     assert len({(dots.role, dots.shape) for dots in layers(chart, Dots)}) == 2
     assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2"]
     assert chart.svg.startswith("<svg")

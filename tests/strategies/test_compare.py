@@ -138,8 +138,8 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
     log = trace([Record(10, 10, "a", "k"), Record(4, 11, "b", "k"), Record(20, 12, "a", "k")])
     found = compare(log, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(6), PerWriterMinimum()])
     assert found.sentence == (
-        "Over 3 records of 'log', BoundedOutOfOrderness(bound=6) loses the least (0.000%, lag 6 ms), and "
-        "BoundedOutOfOrderness(bound=0) is the least behind (0 s, 33.333% late)."
+        "Over 3 records of 'log', BoundedOutOfOrderness(bound=6 ms) loses the least (0.000%, lag 6 ms), and "
+        "BoundedOutOfOrderness(bound=0 ms) is the least behind (0 s, 33.333% late)."
     )
     assert found.sentence in repr(found)
     assert "PerWriterMinimum()" in found._repr_html_()
@@ -147,7 +147,7 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
     assert frame["late"].tolist() == [found[o.strategy].late for o in found] == [1, 0, 1]
     rows = found.records().to_pylist()
     assert rows[1] == {
-        "strategy": "BoundedOutOfOrderness(bound=0)",
+        "strategy": "BoundedOutOfOrderness(bound=0 ms)",
         "row": 1,
         "event_time": 4,
         "arrival_ms": 11,

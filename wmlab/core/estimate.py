@@ -41,7 +41,7 @@ class Cost:
 
     @staticmethod
     def of_left_out(field: str, count: int) -> Cost:
-        """The events of a trace that happened after the end of the run, or arrived before its writer starts."""
+        """The events of a trace that begin after the end of the run, or arrived before its writer starts."""
         return Cost(_LEFT_OUT, field, count, 0)
 
     @property

@@ -48,6 +48,11 @@ def moment(time_ms: int | None, *, beside_ms: int = 0) -> str:
     return f"{instant:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
+def bare(time_ms: int) -> str:
+    """A time where its unit need not be said: "29 400", or as `moment` writes it from ten minutes on."""
+    return moment(time_ms).removesuffix(" ms")
+
+
 def is_short(*lengths_ms: int) -> bool:
     """Whether these durations, or times of a clock, are written in ms: all are below ten minutes."""
     return max(map(abs, lengths_ms), default=0) < _LONG_MS

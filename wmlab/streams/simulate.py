@@ -135,7 +135,7 @@ def _trace_loads(scenario: StreamScenario) -> dict[str, Load]:
             continue
         columns = trace.writers(part.name).columns()
         happens, arrives = columns["event_time"], columns["arrival_ms"]
-        inside = (arrives >= scenario.start_ms + part.starts_ms) & (happens < end_ms)
+        inside = (arrives >= scenario.start_ms + part.starts_ms) & (np.minimum(happens, arrives) < end_ms)
         keys, place = np.unique(columns["key"][inside].astype(str), return_inverse=True)
         numbers = np.array([int(key_of(str(key)) * _KEYS) for key in keys], np.uint64)
         loads[part.name] = Load.of(happens[inside], arrives[inside], numbers[place])

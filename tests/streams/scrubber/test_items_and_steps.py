@@ -100,7 +100,7 @@ def test_the_next_incident_of_a_kind(at_ms: int, kind: str | None, backwards: bo
         (0, 0, ""),
         (50, 50, ""),
         (-1, 0, "-1 ms is before the recording, which begins at 0 ms"),
-        (10**9, 50, "1 000 000 000 ms is after the recording, which ends at 50 ms"),
+        (10**9, 50, "11 d 13 h 46 min 40 s is after the recording, which ends at 50 ms"),
     ],
 )
 def test_a_moment_outside_becomes_the_nearest_inside_and_says_so(at_ms: int, kept: int, notice: str) -> None:

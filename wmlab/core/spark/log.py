@@ -35,10 +35,10 @@ def read_log(
 
     The arguments are those of `wm.trace.load`. The columns are those of a trace (`event_time` and `arrival_ms` in
     milliseconds since 1970, `writer`, `key`), and `reason` and `row`: of a bad row why it is refused and its text as
-    JSON, of a good row null. Events may have happened before 1970, arrivals may not. So `log.where("reason is null")` is the log, and grouping by `reason` counts what is
-    left out. Rows are in no order. The path is one that the executors can read. Timestamps without a zone are in the
-    time zone of the session, which is UTC in wmlab's own. Raises `TraceError` for a column that the file does not
-    have, or has with a type that is no time.
+    JSON, of a good row null. Events may have happened before 1970, arrivals may not. So `log.where("reason is null")`
+    is the log, and grouping by `reason` counts what is left out. Rows are in no order. The path is one that the
+    executors can read. Timestamps without a zone are in the time zone of the session, which is UTC in wmlab's own.
+    Raises `TraceError` for a column that the file does not have, or has with a type that is no time.
     """
     columns = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit, encoding=encoding)
     try:

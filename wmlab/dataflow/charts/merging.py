@@ -12,7 +12,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Step
 from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import moment, rounded, span
+from wmlab.core.words import bare, moment, rounded
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import Level, State, level_of
 
@@ -96,7 +96,7 @@ def _dropped(late: list[Row]) -> Dots:
         xs=[row["at_ms"] for row in late],
         ys=[row["time"] for row in late],
         hover=[
-            f"{row['rule']}: {listing(read(row['row']))}, {span(row['margin'])} below {moment(row['limit'])}"
+            f"{row['rule']}: {listing(read(row['row']))}, {bare(row['margin'])} below {bare(row['limit'])}"
             for row in late
         ],
     )
@@ -125,7 +125,7 @@ def _released(level: Level) -> Dots:
         shape="diamond",
         xs=[row["at_ms"] for row in steps],
         ys=[lane.get(row["input"], 0) for row in steps],
-        hover=[", ".join(f"key {k}: {moment(v)}" for k, v in row["emitted"]) for row in steps],
+        hover=[", ".join(f"key {k}: {bare(v)}" for k, v in row["emitted"]) for row in steps],
         size=5.0,
     )
 

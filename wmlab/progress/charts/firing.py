@@ -12,7 +12,7 @@ from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Shape, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, moment, rounded
+from wmlab.core.words import bare, grouped, rounded
 
 _MOST: Final = 400
 _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
@@ -77,7 +77,7 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
         xs=[row["fired_ms"] for row in shown],
         ys=[row["end"] for row in shown],
         hover=[
-            f"window {moment(row['start'])} to {moment(row['end'])}: {grouped(row['records'])} records" for row in shown
+            f"window {bare(row['start'])} to {bare(row['end'])}: {grouped(row['records'])} records" for row in shown
         ],
         size=3.5,
     )

@@ -12,7 +12,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, moment, rounded
+from wmlab.core.words import bare, grouped, moment, rounded
 from wmlab.streams.answers.explain import CauseKind, Held, longest_stall, recorded_causes
 from wmlab.streams.answers.history import Row
 
@@ -114,7 +114,7 @@ def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) ->
         xs=[row["received_ms"] for row in marks],
         ys=[writers.index(row["writer"]) for row in marks],
         hover=[
-            f"{row['writer']} noted {grouped(row['time'])} at {moment(row['noted_ms'])}; "
+            f"{row['writer']} noted {bare(row['time'])} at {moment(row['noted_ms'])}; "
             f"{row['controller']}: {row['outcome']}"
             for row in marks
         ],

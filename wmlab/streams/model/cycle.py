@@ -26,7 +26,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.core.words import moment
+from wmlab.core.words import bare
 from wmlab.streams.model.cut import CutAlgorithm, CutError, VisitOrder, stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
@@ -219,11 +219,6 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
     return state, (*removals, decision, *ends, *((verdict,) if verdict else ()))
 
 
-def _noted(time: int) -> str:
-    """An application time, whose unit is the application's while it is short."""
-    return moment(time).removesuffix(" ms")
-
-
 def _verdict(
     event: Observe, found: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules, barrier: int | None
 ) -> tuple[Append | LeaveBucket | None, str]:
@@ -231,8 +226,8 @@ def _verdict(
     if not counted and not lagging:
         return LeaveBucket() if rules.leaves_bucket else None, "no active writer"
     if lagging and barrier is not None:
-        bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {_noted(barrier)}"
-        waits = [f"{writer} (last noted {_noted(mark.time)}, {bound})" for writer, mark in lagging.items()]
+        bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {bare(barrier)}"
+        waits = [f"{writer} (last noted {bare(mark.time)}, {bound})" for writer, mark in lagging.items()]
         return None, f"waits for {', '.join(waits)}"
     times = {writer: mark.time for writer, mark in counted.items()}
     if event.previous is None and min(times.values()) <= MIN_TIME:

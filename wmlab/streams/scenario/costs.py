@@ -93,7 +93,7 @@ def _events_of(
     happens, arrives, wrote = (log.table[name] for name in ("event_time", "arrival_ms", "writer"))
     inside = pc.and_(
         pc.greater_equal(arrives, scenario.start_ms + writer.starts_ms),
-        pc.less(happens, scenario.start_ms + scenario.duration_ms),
+        pc.less(pc.min_element_wise(happens, arrives), scenario.start_ms + scenario.duration_ms),
     )
     own = pc.equal(wrote, writer.name)
     replayed, all_own = (int(pc.sum(which, min_count=0).as_py()) for which in (pc.and_(inside, own), own))
