@@ -11,12 +11,16 @@ PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile
 NOTEBOOK_TESTS = $(wildcard notebooks/*/*.ipynb)
 export PYTHON WMLAB_ENV
 
-# Java for short runs: the first compiler only and one collector thread take less than half of the processor time.
-check test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+# Java for short runs: the first compiler only, one collector thread and no verification of the classes of Spark's jars
+# take less than half of the processor time.
+check test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
+	-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote
 
-# On so few rows Spark spends more on generating and compiling code for a query than on running it.
+# On so few rows Spark spends more on generating and compiling code for a query, and on planning it again after each
+# of its stages, than on running it.
 check test: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=false \
-	--conf spark.sql.codegen.factoryMode=NO_CODEGEN pyspark-shell
+	--conf spark.sql.codegen.factoryMode=NO_CODEGEN --conf spark.sql.adaptive.enabled=false \
+	--driver-memory 1500m pyspark-shell
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check lint test bench notebooks oracles lock clean

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from tests.machine.parts import built, one_of
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.script import Action
@@ -22,8 +23,9 @@ Actions = st.SearchStrategy[Action]
 
 def action(kind: type[Action], at_ms: int, **fields: Any) -> Actions:
     """An action of that kind at that moment, its fields strategies or values."""
-    drawn = {name: f if isinstance(f, st.SearchStrategy) else st.just(f) for name, f in fields.items()}
-    return st.builds(kind, at_ms=st.just(at_ms), **drawn)
+    drawn = {name: field for name, field in fields.items() if isinstance(field, st.SearchStrategy)}
+    given = {name: field for name, field in fields.items() if name not in drawn}
+    return built(kind, {"at_ms": at_ms, **given}, **drawn)
 
 
 def on_writer(at_ms: int, process: str) -> Actions:
@@ -41,72 +43,72 @@ def notes(at_ms: int, process: str, history: StreamHistory) -> Actions:
     """An explicit note: the time and the position may be right, old, far ahead, partial, empty, or unknown."""
     segments = sorted(segment.name for segment in history.segments.values())
     near = st.integers(at_ms - 500, at_ms + 200)
-    known = st.dictionaries(st.sampled_from(segments), st.none() | st.integers(0, 3_000), max_size=4)
-    time = st.one_of(near, near, near, st.sampled_from([0, 2**63 - 1, -(2**63)]))
+    known = st.dictionaries(one_of(*segments), st.none() | st.integers(0, 3_000), max_size=4)
+    time = st.one_of(near, near, near, one_of(0, 2**63 - 1, -(2**63)))
     position = st.one_of(st.none(), known, known, known, st.just({"77@77": 5}))
     return action(script.NoteTime, at_ms, writer=process, time=time, position=position)
 
 
 def on_transactions(at_ms: int, writer: str, stream: str) -> Actions:
     """What is done to the transactions of a writer, or to those who commit them."""
-    transaction = st.sampled_from([None, f"{writer}-1"])
-    time = st.sampled_from(["policy", None]) | st.integers(at_ms - 800, at_ms + 300)
-    point = st.sampled_from(COMMIT_POINTS)
+    transaction = one_of(None, f"{writer}-1")
+    time = one_of("policy", None) | st.integers(at_ms - 800, at_ms + 300)
+    point = one_of(*COMMIT_POINTS)
     return st.one_of(
         action(script.CommitTransaction, at_ms, writer=writer, transaction=transaction, time=time),
         action(script.WriteInTransaction, at_ms, writer=writer, transaction=transaction),
         action(script.AbortTransaction, at_ms, writer=writer, backlog=BACKLOG),
         action(script.SlowTransaction, at_ms, writer=writer, hold_ms=BRIEF),
-        action(script.LoseMergeReply, at_ms, count=st.sampled_from([1, 3]), noticed_after_ms=250, stream=stream),
+        action(script.LoseMergeReply, at_ms, count=one_of(1, 3), noticed_after_ms=250, stream=stream),
         action(script.CrashCommitHandler, at_ms, point=point, restart_after_ms=250, stream=stream),
     )
 
 
 def on_controllers(at_ms: int, stream: str, names: Sequence[str], *, inside_a_cycle: bool) -> Actions:
     """What befalls a controller by name or role; `inside_a_cycle` also between two steps of a cycle or commit."""
-    who = {"controller": st.sampled_from(["leader", "committer", "distributor", *names]), "stream": stream}
-    point = st.sampled_from([None, *COMMIT_POINTS, *(CYCLE_POINTS if inside_a_cycle else ())])
+    who = {"controller": one_of("leader", "committer", "distributor", *names), "stream": stream}
+    point = one_of(None, *COMMIT_POINTS, *(CYCLE_POINTS if inside_a_cycle else ()))
     return st.one_of(
         action(script.CrashController, at_ms, **who, point=point, restart_after_ms=BRIEF_OR_NEVER),
         action(script.PauseController, at_ms, for_ms=BRIEF, **who, point=point),
-        action(script.ExpireSession, at_ms, **who, notice_after_ms=st.sampled_from([0, 600])),
+        action(script.ExpireSession, at_ms, **who, notice_after_ms=one_of(0, 600)),
         action(script.LoseBucketOwner, at_ms, for_ms=BRIEF, stream=stream),
         action(script.AddController, at_ms),
-        action(script.RemoveController, at_ms, controller=st.sampled_from(names)),
+        action(script.RemoveController, at_ms, controller=one_of(*names)),
     )
 
 
 def on_stores(at_ms: int, stream: str) -> Actions:
     """Stores that refuse, a marks segment that is missing or truncated."""
-    store = st.sampled_from(["writer_marks", "segment_metadata", "marks_segment"])
+    store = one_of("writer_marks", "segment_metadata", "marks_segment")
     return st.one_of(
         action(script.StoreUnavailable, at_ms, for_ms=BRIEF, store=store),
         action(script.LoseMarksSegment, at_ms, for_ms=BRIEF, stream=stream),
-        action(script.TruncateMarks, at_ms, keep=st.sampled_from([1, 0]), stream=stream),
+        action(script.TruncateMarks, at_ms, keep=one_of(1, 0), stream=stream),
     )
 
 
 def on_network(at_ms: int, parties: Sequence[str], clocks: Sequence[str]) -> Actions:
     """Partitions between any two parties, and clocks that are set."""
-    calls = st.sampled_from(["lost", "held"])
-    sides = st.lists(st.sampled_from(parties), min_size=2, max_size=2, unique=True)
+    calls = one_of("lost", "held")
+    sides = st.lists(one_of(*parties), min_size=2, max_size=2, unique=True)
     partition = sides.flatmap(
         lambda both: action(script.Partition, at_ms, a=both[0], b=both[1], for_ms=BRIEF_OR_NEVER, calls=calls)
     )
-    steps = st.sampled_from([500, -500, 3_000, -3_000])
-    return partition | action(script.StepClock, at_ms, party=st.sampled_from(clocks), by_ms=steps)
+    steps = one_of(500, -500, 3_000, -3_000)
+    return partition | action(script.StepClock, at_ms, party=one_of(*clocks), by_ms=steps)
 
 
 def on_readers(at_ms: int, group: str, readers: Sequence[str], new: str, segment: str, stream: str) -> Actions:
     """What befalls a reader or its group; `new` is what it may call what it makes."""
-    who, place = st.sampled_from(readers), {"segment": segment, "stream": stream}
-    offline = st.sampled_from([0, None, 300])
+    who, place = one_of(*readers), {"segment": segment, "stream": stream}
+    offline = one_of(0, None, 300)
     return st.one_of(
         action(script.CrashReader, at_ms, reader=who, offline_after_ms=offline, restart_after_ms=BRIEF_OR_NEVER),
         action(script.PauseReader, at_ms, reader=who, for_ms=BRIEF_OR_NEVER),
         action(script.AddReader, at_ms, reader=new, group=group),
         action(script.RemoveReader, at_ms, reader=who),
-        action(script.ReleaseSegment, at_ms, reader=who, **place, keep_free_ms=st.sampled_from([0, 500])),
+        action(script.ReleaseSegment, at_ms, reader=who, **place, keep_free_ms=one_of(0, 500)),
         action(script.Checkpoint, at_ms, name=new, group=group),
         action(script.TakeStreamCut, at_ms, name=new, group=group),
         action(script.ResetToCheckpoint, at_ms, ranges=st.booleans(), group=group),

@@ -6,7 +6,9 @@ rates are low, and periods are fractions of a second.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar
 
 from hypothesis import strategies as st
 
@@ -27,67 +29,82 @@ KEYS = st.sampled_from(["0..1", "0..1/2", "2/3..1"])
 BYTES = st.sampled_from([100, 0, 8_000])
 
 
-def choices(**options: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """One value of each list."""
-    return st.fixed_dictionaries({name: st.sampled_from(values) for name, values in options.items()})
+Part = TypeVar("Part")
+Drawn = st.SearchStrategy[Any] | list[Any]
+
+
+def built(kind: type[Part], given: Mapping[str, Any], **drawn: Drawn) -> st.SearchStrategy[Part]:
+    """Values of that kind: some fields given, the others drawn, by a strategy or as one of a list.
+
+    Strategies are made once, since hypothesis takes longer to make them than to draw from them.
+    """
+    found = ((name, one_of(*draw) if isinstance(draw, list) else draw) for name, draw in drawn.items())
+    return _together(*found).map(lambda values: kind(**(values | given)))
+
+
+@cache
+def _together(*drawn: tuple[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(dict(drawn))
+
+
+@lru_cache(maxsize=None, typed=True)
+def one_of(*values: Any) -> st.SearchStrategy[Any]:
+    """One of these values."""
+    return st.sampled_from(values)
 
 
 def event_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[EventWriter]:
     """Event writers: by a policy, or automatic."""
-    plain = st.builds(
+    given = {"name": name, "starts_ms": starts_ms, "stream": stream}
+    plain = built(
         EventWriter,
-        st.just(name),
+        given,
         rate_per_s=RATES,
         delay_mean_ms=DELAYS,
         keys=KEYS,
         noting=NOTINGS,
-        note_every_ms=st.sampled_from([200, 500, None]),
+        note_every_ms=[200, 500, None],
         flush_before_note=st.booleans(),
-        probe_on_seal=st.sampled_from([True, False]),
-        processes=st.sampled_from([1, 2]),
+        probe_on_seal=[True, False],
+        processes=[1, 2],
         clock=CLOCKS,
-        starts_ms=st.just(starts_ms),
         event_bytes=BYTES,
-        stream=st.just(stream),
     )
-    automatic = st.builds(
+    automatic = built(
         EventWriter,
-        st.just(name),
+        given | {"automatically_note_time": True},
         rate_per_s=RATES,
         delay_mean_ms=DELAYS,
-        automatically_note_time=st.just(True),
-        automatic_note_period_ms=st.sampled_from([300, 700]),
+        automatic_note_period_ms=[300, 700],
         auto_note_survives_close=st.booleans(),
         clock=CLOCKS,
-        starts_ms=st.just(starts_ms),
-        stream=st.just(stream),
     )
     return plain | automatic
 
 
 def transactional_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[TransactionalWriter]:
     """Transactional writers, whose transactions overlap or not."""
-    return st.builds(
+    return built(
         TransactionalWriter,
-        st.just(name),
+        {"name": name, "starts_ms": starts_ms, "stream": stream},
         rate_per_s=RATES,
         delay_mean_ms=DELAYS,
         keys=KEYS,
-        every_ms=st.sampled_from([400, 800]),
-        open_ms=st.sampled_from([None, 100, 1_000]),
-        commit_latency_ms=st.sampled_from([0, 50, 300]),
-        lease_ms=st.sampled_from([900, 90_000]),
+        every_ms=[400, 800],
+        open_ms=[None, 100, 1_000],
+        commit_latency_ms=[0, 50, 300],
+        lease_ms=[900, 90_000],
         noting=NOTINGS,
         clock=CLOCKS,
-        starts_ms=st.just(starts_ms),
         event_bytes=BYTES,
-        stream=st.just(stream),
     )
 
 
 def streams(name: str, options: dict[str, Any], *, timeouts_ms: list[int]) -> st.SearchStrategy[Stream]:
     """Streams with the given faults as options; what is not a fault is drawn."""
-    return choices(
+    return built(
+        Stream,
+        {"name": name} | options,
         segments=[1, 2, 3, 4],
         timestamp_aggregation_timeout_ms=timeouts_ms,
         timeout_from=["first_behind", "last_note"],
@@ -98,12 +115,14 @@ def streams(name: str, options: dict[str, Any], *, timeouts_ms: list[int]) -> st
         txn_marks=["per_batch", "per_transaction"],
         committer=["by_hash", "leader"],
         commit_batch=[100, 1],
-    ).map(lambda drawn: Stream(name, **(drawn | options)))
+    )
 
 
 def controllers(*, slow: bool) -> st.SearchStrategy[Controllers]:
     """Controllers; `slow` ones read the marks one after the other, and their clocks may be wrong."""
-    return choices(
+    return built(
+        Controllers,
+        {},
         count=[1, 2, 3],
         buckets=[1, 4],
         period_ms=[300, 500],
@@ -116,13 +135,15 @@ def controllers(*, slow: bool) -> st.SearchStrategy[Controllers]:
         contact=["round_robin", "random"],
         marks_read_ms=[0, 120] if slow else [0],
         clocks=[(), (Clock(skew_ms=900, drift_ppm=30_000),)] if slow else [()],
-    ).map(lambda drawn: Controllers(**drawn))
+    )
 
 
 def networks(*, slow: bool) -> st.SearchStrategy[Network]:
     """Networks with delay, loss, duplication and reordering; in `slow` ones the controllers wait for the stores."""
     inside = [network.Fixed(0), network.Fixed(3), network.Exponential(15.0)] if slow else [network.Fixed(0)]
-    return choices(
+    return built(
+        Network,
+        {},
         delay=[None, network.Uniform(0, 60), network.Exponential(25.0, least_ms=2), network.LogNormal(20.0, 1.0)],
         inside=inside,
         loss=[0.0, 0.2],
@@ -131,13 +152,15 @@ def networks(*, slow: bool) -> st.SearchStrategy[Network]:
         reordering_ms=[400],
         retry=[network.Retry(), network.Retry(answer_within_ms=150, first_ms=20)],
         keep_messages=[False, True],
-    ).map(lambda drawn: Network(**drawn))
+    )
 
 
 def reader_groups(name: str, named: list[str], starts_ms: int) -> st.SearchStrategy[ReaderGroup]:
     """A group of readers over one stream or several, with either timer and any way to share the work."""
-    which = {"stream": named[0]} if len(named) == 1 else {"streams": tuple(named)}
-    return choices(
+    which: dict[str, Any] = {"stream": named[0]} if len(named) == 1 else {"streams": tuple(named)}
+    return built(
+        ReaderGroup,
+        {"name": name, "starts_ms": starts_ms} | which,
         readers=[1, 2, 3],
         rate_per_s=[None, 15.0],
         publish_every_ms=[200, 350],
@@ -153,5 +176,4 @@ def reader_groups(name: str, named: list[str], starts_ms: int) -> st.SearchStrat
         rebalance_slack_bytes=[500],
         rebalance_slack_ms=[200],
         automatic_checkpoint_every_ms=[None, 600],
-        starts_ms=[starts_ms],
-    ).map(lambda drawn: ReaderGroup(name, **(drawn | which)))
+    )

@@ -42,11 +42,16 @@ _DEFAULTS: Final = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.memory": "4g",
+    # It records the place of each call of a function in Python, at three calls of the JVM a time.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The only one that takes `transformWithState`.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
+
+_LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
+"""Classes that PySpark looks up by name at each call, which searches all jars; they are kept instead."""
 
 _log_file: Path | None = None
 _session: SparkSession | None = None
@@ -144,6 +149,8 @@ def _embedded(master: str) -> SparkSession:
         output = {"stdout": log, "stderr": log}
         gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
     context = SparkContext(gateway=gateway, conf=conf)
+    for name in _LOOKED_UP:
+        setattr(context._jvm, name, getattr(context._jvm, name))
     return QuietSession(context)
 
 
