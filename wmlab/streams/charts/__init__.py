@@ -1,11 +1,11 @@
 """Charts: a table in, a picture with its answer as a sentence out. `wmlab.chart` is another name of this package.
 
-A chart of one's own is `Chart(sentence=..., data=..., scene=Scene(...))`, with panels of steps and rules across them.
+A chart of one's own is `Chart(sentence=..., data=..., scene=Scene(...))`, with panels of steps, paths and dots, and rules across them.
 """
 
-from wmlab.core.charts.axis import time_axis
+from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, template
-from wmlab.core.charts.scene import Panel, Rule, Scene, Steps
+from wmlab.core.charts.scene import Dots, Panel, Path, Rule, Scene, Steps
 from wmlab.streams.charts.bounds import time_bounds
 from wmlab.streams.charts.controllers import bucket_ownership, watermark_cycles
 from wmlab.streams.charts.diagram import Diagram, lineage, topology
@@ -20,10 +20,14 @@ from wmlab.streams.charts.writer_marks import writer_marks
 __all__ = [
     "Chart",
     "Diagram",
+    "Dots",
+    "Numbers",
     "Panel",
+    "Path",
     "Rule",
     "Scene",
     "Steps",
+    "Tick",
     "bucket_ownership",
     "event_vs_arrival",
     "holder_costs",
