@@ -27,6 +27,7 @@ _HOMES: Final = (
             "completeness": "CompletenessWatermark",
             "conformal": "ConformalWatermark",
             "flink": "Flink",
+            "joins": "JoinSlack",
             "kafka": "Quix",
             "kslack": "AQKSlack MPKSlack",
             "models": "JetWatermark NebulaWatermark PravegaWatermark",

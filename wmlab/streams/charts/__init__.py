@@ -1,6 +1,7 @@
 """Charts: a table in, a picture with its answer as a sentence out. `wmlab.chart` is another name of this package.
 
-A chart of one's own is `Chart(sentence=..., data=..., scene=Scene(...))`, with panels of steps, paths and dots, and rules across them.
+A chart of one's own is `Chart(sentence=..., data=..., scene=Scene(...))`, with panels of steps, paths and dots, and
+rules across them.
 """
 
 from wmlab.core.charts.axis import Numbers, Tick, time_axis
