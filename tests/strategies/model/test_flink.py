@@ -243,8 +243,41 @@ def test_a_declared_writer_is_waited_for_until_it_is_idle() -> None:
 
 def test_a_status_is_believed() -> None:
     log = [Record(50, 0, "a"), Record(70, 0, "b"), Tick(100), Status(110, "a", True), Status(120, "a", False)]
-    for inputs in ("splits", "channels"):
-        assert xs(Flink(0, None, 100, inputs), log) == [UNKNOWN, UNKNOWN, 50, 70, 70]  # type: ignore[arg-type]
+    log += [Record(90, 130, "b"), Tick(200)]
+    # Behind the output "a" holds a source, which has all its splits, and not a valve, which waits for it to catch up.
+    assert xs(Flink(0, None, 100, "splits"), log) == [UNKNOWN, UNKNOWN, 50, 70, 70, 70, 70]
+    assert xs(Flink(0, None, 100, "channels"), log) == [UNKNOWN, UNKNOWN, 50, 70, 70, 70, 90]
+
+
+def test_in_2_3_0_a_channel_resumes_with_a_watermark_that_rises_only() -> None:
+    log = [Record(50, 0, "a"), Record(70, 0, "b"), *[Record(50, at, "a") for at in range(100, 700, 100)]]
+    log += [Record(60, 710, "b"), Tick(800), Record(90, 810, "a"), Tick(900)]  # type: ignore[list-item]
+    assert xs(Flink(0, 300, 100, "channels"), log)[-1] == 70
+    assert xs(Flink(0, 300, 100, "channels", rule="flink_2_3_0"), log)[-1] == 90
+
+
+def test_a_split_that_repeats_its_watermark_combines_nothing() -> None:
+    state, _ = flink.split_watermark(flink.combined("ab"), "a", 10, immediate=True)
+    state, _ = flink.split_watermark(state, "b", 3)
+    state, emitted = flink.split_watermark(state, "a", 10, immediate=True)
+    assert emitted == []
+    assert flink.combine(state)[1] == [3]
+
+
+def test_a_channel_that_comes_up_to_the_output_holds_it() -> None:
+    steps = [("wm", 0, 5), ("wm", 1, 3), ("idle", 1), ("active", 1), ("wm", 1, 5), ("wm", 0, 10), ("wm", 1, 6)]
+    assert valve(steps, channels=2) == [[], [3], [5], [], [], [], [6]]
+
+
+@given(logs(), st.sampled_from([50, 300]), st.sampled_from(["splits", "channels"]))
+def test_when_the_clock_is_looked_at_does_not_matter(log: list[Record], idle_ms: int, inputs: Any) -> None:
+    strategy, last = Flink(5, idle_ms, 100, inputs), (log[-1].arrival_ms if log else 0) + 900
+    ticks = [Tick(at) for at in range(0, last, 100)]
+    often = sorted([*log, *ticks], key=lambda g: g.now_ms - 0.5 if isinstance(g, Tick) else g.arrival_ms)
+    seldom = [*ticks[:1], *log]
+    found = [step.met for step, g in zip(run(strategy, often), often, strict=True) if isinstance(g, Record)]
+    assert found == [step.met for step in run(strategy, seldom)][1:]
+    assert xs(strategy, [*often, Tick(last)])[-1:] == xs(strategy, [*seldom, Tick(last)])[-1:]
 
 
 @pytest.mark.parametrize("wrong", [{"bound": -1}, {"bound": 0, "idle_ms": 0}, {"bound": 0, "interval_ms": 0}])

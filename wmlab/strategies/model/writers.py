@@ -43,13 +43,13 @@ class Minimum:
         self.values: dict[str, int] = {}
 
     def put(self, writer: str, value: int, now_ms: int) -> int:
-        """`x` after a record of `writer` at `now_ms`, whose value is now `value`."""
+        """`x` after a record of `writer` at `now_ms`, whose value is now `value`, not less than before."""
         self._declare(now_ms)
         before = self.values.get(writer) if self._active.pop(writer, None) is not None else None
         # The active writers stand in the order of their last records: the first one is the first to turn idle.
         self._active[writer] = now_ms
         self.values[writer] = value
-        if self._drop(now_ms) or before is None or before == self._least or value < self._least:
+        if self._drop(now_ms) or before is None or before == self._least:
             self._lowest()
         return self.x
 
