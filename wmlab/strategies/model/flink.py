@@ -39,6 +39,10 @@ ValveRule = Literal["fixed", "flush", "flink_2_3_0"]
 """`flink_2_3_0`: FLINK-40475, no minimum is taken when a channel resumes, and the flush is left out if the last channel
 to fall idle is not at the output. `flush` mends the second half only."""
 
+AlignmentRule = Literal["fixed", "flink_32496", "flink_32414"]
+"""`flink_32496`: an idle source still reports its last watermark. `flink_32414`: one without splits reports that it
+knows none. In both the others come to a limit that does not rise, and wait for ever."""
+
 
 class Partial(NamedTuple):
     """One split or channel: its watermark; an aligned channel has caught up with the output."""
@@ -176,11 +180,21 @@ def _rise(state: Combined, watermark: int) -> tuple[Combined, Emitted]:
     return (Combined(state.inputs, watermark, state.idle), [watermark]) if watermark > state.out else (state, [])
 
 
+def alignment_report(watermark: int, *, idle: bool = False, splits: int = 1, rule: AlignmentRule = "fixed") -> int:
+    """What a source reports to its alignment group: its watermark, and `END` while it has nothing to wait for.
+
+    >>> alignment_report(7, idle=True) == END, alignment_report(7, idle=True, rule="flink_32496")
+    (True, 7)
+    """
+    if not splits:
+        return UNKNOWN if rule == "flink_32414" else END
+    return END if idle and rule != "flink_32496" else watermark
+
+
 def aligned_limit(reports: Mapping[Hashable, int], drift: int) -> int:
     """How far the sources of an alignment group may read: the least of their latest reports plus `drift`.
 
-    A source that is idle reports `END`; one that still reports its last watermark is FLINK-32496, one without splits
-    that reports `UNKNOWN` is FLINK-32414: the others then wait for ever. The limit may fall.
+    The limit may fall. See `alignment_report`.
     """
     return minus(min(reports.values(), default=UNKNOWN), -drift)
 
