@@ -53,6 +53,14 @@ def test_a_strategy_that_beats_every_constant_is_named_and_points_that_coincide_
     assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2, 3"]
 
 
+def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_short():
+    chart = charts.frontier(compare(LOG, [BoundedOutOfOrderness(100), Clock(90_000)]))
+    assert [dots.name for dots in layers(chart, Dots)] == ["1 BoundedOutOfOrderness", "2 Clock"]
+    assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2 (90.0 s)"]
+    assert layers(chart, Dots)[1].xs == [1_400]
+    assert chart.data["strategy_lag_ms"] == [1_100, 90_000]
+
+
 def test_a_strategy_without_a_watermark_has_no_place():
     with pytest.raises(ChartError, match="No strategy has a watermark"):
         charts.frontier(compare(LOG, [ConformalWatermark(0.1)]))

@@ -163,6 +163,13 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
         found[StreamTime(1)]
 
 
+def test_what_has_no_watermark_does_not_lose_the_least_and_many_writers_are_shortened():
+    silent = PerWriterMinimum(writers=tuple("abcde"))
+    found = compare(trace([Record(10, 10, "a"), Record(4, 11, "a")]), [silent, StreamTime(0)])
+    assert "StreamTime(grace=0) loses the least" in found.sentence
+    assert found[silent].name == "PerWriterMinimum(writers=('a', …, 'e'))"
+
+
 @pytest.mark.parametrize("wrong", [{"strategies": []}, {"window_ms": 0}, {"tick_ms": -1}])
 def test_what_cannot_be_compared_is_refused(wrong):
     with pytest.raises(ModelError):

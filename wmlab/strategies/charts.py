@@ -37,7 +37,8 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
 
     Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
     which 90%, 99% and 99.9% are one step apart. The median lag of the perfect watermark is a line: what stands left of
-    it cannot have all. Strategies without an X have no place and are left out. Raises `ChartError` if all are.
+    it cannot have all. Points far right of the curve stand at the edge, with their lag. Strategies without an X have no
+    place and are left out. Raises `ChartError` if all are.
     """
     trace, curve = comparison.trace, frontier_of(comparison.trace)
     placed = [o for o in comparison if o.lag_p50_ms is not None and _short(o) != "PerfectWatermark"]
@@ -49,18 +50,25 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     xs = [curve.lag_ms(bounds[row]) for row in kept]
     ys = [_height(curve.late_share(bounds[row]), top) for row in kept]
     edge = _perfect_lag(comparison)
-    best = [o for o in placed if (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.late < curve.late(more)]
+    names = {o: o.name if [_short(other) for other in comparison].count(_short(o)) > 1 else _short(o) for o in placed}
+    best = [
+        names[o] for o in placed if (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.late < curve.late(more)
+    ]
     sentence = _describe(comparison, best, curve.lag_ms(curve.bound_ms(0.01)), edge)
+    # What lags by far more than any constant bound would leave no room for the others.
+    last = max(*xs, edge)
+    far = 2 * last - min(*xs, edge)
     dots, points = [], []
     for number, outcome in enumerate(placed, start=1):
         role, shape = _LOOKS[(number - 1) % len(_LOOKS)]
-        x, y = outcome.lag_p50_ms or 0, _height(outcome.late_share, top)
-        words = f"{outcome.name}: lag {rounded(x)}, {outcome.late_share:.3%} late"
-        dots.append(
-            Dots(name=f"{number} {outcome.name}", role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6)
-        )
-        points.append((x, y))
-    across = time_axis("median lag", [*xs, edge, *(x for x, _ in points)], pad_percent=4)
+        lag_ms = outcome.lag_p50_ms or 0
+        beyond = lag_ms > far > last
+        x, y = far if beyond else lag_ms, _height(outcome.late_share, top)
+        words = f"{outcome.name}: lag {rounded(lag_ms)}, {outcome.late_share:.3%} late"
+        name = f"{number} {names[outcome]}"
+        dots.append(Dots(name=name, role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6))
+        points.append((x, y, f"{number} ({rounded(lag_ms)})" if beyond else str(number)))
+    across = time_axis("median lag", [*xs, edge, *(x for x, _, _ in points)], pad_percent=4)
     numbers = _numbers(points, across.high - across.low, top)
     layers: list[Layer] = [
         Path(name="perfect watermark", role="perfect", xs=[edge, edge], ys=[0, top]),
@@ -214,15 +222,15 @@ def _arrivals(arrival: Any) -> Axis:
     return Axis("arrival", first, last + (first == last), is_instant([first]), duration_unit(last - first))
 
 
-def _numbers(points: Sequence[tuple[int, float]], width: int, height: float) -> list[Box]:
-    """The number of each point, counted from 1, beside it; those of points that nearly coincide in one label."""
+def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float) -> list[Box]:
+    """The label of each point beside it; those of points that nearly coincide in one label."""
     labels: list[tuple[int, float, list[str]]] = []
-    for number, (x, y) in enumerate(points, start=1):
+    for x, y, label in points:
         near = (names for left, up, names in labels if abs(x - left) < 0.03 * width and abs(y - up) < 0.05 * height)
         if (names := next(near, None)) is not None:
-            names.append(str(number))
+            names.append(label)
         else:
-            labels.append((x, y, [str(number)]))
+            labels.append((x, y, [label]))
     return [Box(x, x, y, y, ", ".join(names)) for x, y, names in labels]
 
 
@@ -257,15 +265,15 @@ def _short(outcome: Outcome) -> str:
     return type(outcome.strategy).__name__
 
 
-def _describe(comparison: Comparison, best: Sequence[Outcome], lag_ms: int, edge: int) -> str:
+def _describe(comparison: Comparison, best: Sequence[str], lag_ms: int, edge: int) -> str:
     first = (
         f"A constant bound has 99% of the records of {comparison.trace.name} for a median lag of {rounded(lag_ms)}; "
         f"the perfect watermark has all for {rounded(edge)}."
     )
     if not best:
         return f"{first} No strategy loses less than the constant bound with the same lag."
-    names = listed([outcome.name for outcome in best], most=3)
-    return f"{first} {names} {'loses' if len(best) == 1 else 'lose'} less than the constant bound with the same lag."
+    verb = "loses" if len(best) == 1 else "lose"
+    return f"{first} {listed(best, most=3)} {verb} less than the constant bound with the same lag."
 
 
 def _describe_lags(comparison: Comparison) -> str:

@@ -47,6 +47,8 @@ _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
 )
 """Fields of strategies that are durations of event time, which is in ms in every log."""
+_SHOWN: Final = 4
+"""Writers that a name of a strategy has room for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -134,8 +136,12 @@ class Comparison(TableAnswer[Outcome]):
 
     @property
     def sentence(self) -> str:
-        """Which strategy loses the least, and which is the least behind."""
-        causal = [outcome for outcome in self.outcomes if type(outcome.strategy).__name__ != "PerfectWatermark"]
+        """Which strategy with a watermark loses the least, and which is the least behind."""
+        causal = [
+            outcome
+            for outcome in self.outcomes
+            if type(outcome.strategy).__name__ != "PerfectWatermark" and outcome.lag_p50_ms is not None
+        ]
         least = min(causal or self.outcomes, key=lambda outcome: outcome.late)
         first = min(causal or self.outcomes, key=lambda outcome: _last_if_none(outcome.lag_p50_ms))
         return (
@@ -316,9 +322,11 @@ def named(strategy: Any) -> str:
 
 
 def _in_words(name: str, value: object) -> str:
-    """A field of a strategy: "bound=45 min"."""
+    """A field of a strategy: "bound=45 min"; of many writers the first and the last."""
     if isinstance(value, int) and (name.endswith("_ms") or name in _LENGTHS):
         return f"{name.removesuffix('_ms')}={exactly(value)}"
+    if isinstance(value, tuple) and len(value) > _SHOWN:
+        return f"{name}=({shown(value[0])}, …, {shown(value[-1])})"
     return f"{name}={shown(value)}"
 
 
