@@ -166,7 +166,7 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
 def test_what_has_no_watermark_does_not_lose_the_least_and_many_writers_are_shortened():
     silent = PerWriterMinimum(writers=tuple("abcde"))
     found = compare(trace([Record(10, 10, "a"), Record(4, 11, "a")]), [silent, StreamTime(0)])
-    assert "StreamTime(grace=0) loses the least" in found.sentence
+    assert "StreamTime(grace=0 ms) loses the least" in found.sentence
     assert found[silent].name == "PerWriterMinimum(writers=('a', …, 'e'))"
 
 
