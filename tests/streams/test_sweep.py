@@ -15,6 +15,7 @@ from wmlab.core.values import Problems
 from wmlab.streams import sweep as sweeping
 from wmlab.streams.scenario import script
 
+SCENARIOS = Path(__file__).parents[2] / "data" / "scenarios"
 SCENARIO = wm.Scenario(
     "swept",
     stream=wm.Stream(timestamp_aggregation_timeout_ms=5_000),
@@ -81,7 +82,7 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(
     waves: list[int] = []
     run = sweeping._wave
     monkeypatch.setattr(
-        sweeping, "_wave", lambda spark, cases, stream: waves.append(len(cases)) or run(spark, cases, stream)
+        sweeping, "_wave", lambda spark, cases, asked: waves.append(len(cases)) or run(spark, cases, asked)
     )
     found = rows(SCENARIO.sweep(spark, seeds=range(5), to=to, progress=False))
     assert waves == [1]
@@ -99,6 +100,15 @@ def test_a_failed_run_is_a_row_with_its_error(spark: SparkSession, tmp_path: Pat
     assert row["lag_ms"] is None
     (row,) = rows(two.sweep(spark, stream="s", progress=False))
     assert row["error"] is None
+
+
+def test_violations_are_those_that_the_check_of_a_run_finds(spark: SparkSession) -> None:
+    shipped = wm.Scenario.load(SCENARIOS / "reports" / "cut_order.yaml")
+    grid = {"cut_algorithm": ["sound", "pravega"]}
+    found = rows(shipped.sweep(spark, check=True, progress=False, **grid))
+    verdicts = shipped.record(progress=False).check(spark)
+    assert [row["violations"] for row in found] == [0, sum(verdict.violations for verdict in verdicts)]
+    assert verdicts.violated
 
 
 @pytest.mark.parametrize(

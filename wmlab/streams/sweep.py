@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
 from wmlab.core.errors import ScenarioError
@@ -43,12 +45,20 @@ FIGURES: Final = pa.schema(
         ("stalls", pa.int64()),
         ("held_by", pa.string()),
         ("held_ms", pa.int64()),
+        ("violations", pa.int64()),
         ("error", pa.string()),
     ]
 )
 """The figures of a run, null where unknown."""
 _WAVE: Final = 32
 """Runs between two moments at which rows are stored; enough for the cores of a machine."""
+
+
+class Question(NamedTuple):
+    """What is asked of every run: the stream (None: the only one), and whether its invariants are checked."""
+
+    stream: str | None = None
+    check: bool = False
 
 
 def sweep(
@@ -58,6 +68,7 @@ def sweep(
     seeds: Iterable[int] | None = None,
     stream: str | None = None,
     to: str | Path | None = None,
+    check: bool = False,
     progress: bool | Callable[[int], None] = True,
     **fields: Iterable[Any],
 ) -> Any:
@@ -70,8 +81,9 @@ def sweep(
     events, watermarks; lag_ms and worst_lag_ms (clock minus lower bound), uncertainty_ms (upper minus lower bound) and
     slack_ms (perfect watermark minus lower bound), means over time; late, the events below a lower bound given before,
     and late_share of all events; stalls, the cycles that emitted nothing; held_by, who cost the lower bound most, and
-    held_ms for how long; and error, why a run failed. What is unknown is null. Invariants are checked by Spark on a
-    recording (`recording.check()`), not here.
+    held_ms for how long; violations, how often the invariants of `recording.check()` are broken in the stream; and
+    error, why a run failed. What is unknown is null. Violations are counted with `check` only: Spark judges the tables
+    of a wave of runs together, and they pass through the driver.
 
     With `to` the rows are kept in that directory, a file a run; what is there already is not run again, unless it had
     failed. `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
@@ -82,7 +94,7 @@ def sweep(
     grid = list(itertools.product(itertools.product(*values.values()), (scenario.seed,) if seeds is None else seeds))
     cases = [_case(scenario, paths.values(), chosen).replace(seed=seed) for chosen, seed in grid]
     spark = spark or _session()
-    figures = _run_all(spark, cases, stream, None if to is None else Path(to), progress)
+    figures = _run_all(spark, cases, Question(stream, check), None if to is None else Path(to), progress)
     columns = {name.replace(".", "_"): [chosen[n] for chosen, _ in grid] for n, name in enumerate(paths)}
     columns["seed"] = [seed for _, seed in grid]
     table = pa.table({name: _column(entries) for name, entries in columns.items()})
@@ -141,12 +153,12 @@ def _session() -> Any:
 def _run_all(
     spark: Any,
     cases: Sequence[StreamScenario],
-    stream: str | None,
+    question: Question,
     to: Path | None,
     progress: bool | Callable[[int], None],
 ) -> list[dict[str, Any]]:
     """The figures of all cases, in their order."""
-    keys = [_key(case, stream) for case in cases]
+    keys = [_key(case, question) for case in cases]
     rows = {} if to is None else _stored(to, keys)
     missing = [case for case in dict(zip(keys, cases, strict=True)).items() if case[0] not in rows]
     hidden = callable(progress) or not (progress and is_interactive())
@@ -154,7 +166,7 @@ def _run_all(
         bar.update(len(cases) - len(missing))
         for at in range(0, len(missing), _WAVE):
             wave = missing[at : at + _WAVE]
-            for (key, _), row in zip(wave, _wave(spark, [case for _, case in wave], stream), strict=True):
+            for (key, _), row in zip(wave, _wave(spark, [case for _, case in wave], question), strict=True):
                 rows[key] = row
                 if to is not None:
                     _store(to, key, row)
@@ -164,28 +176,74 @@ def _run_all(
     return [rows[key] for key in keys]
 
 
-def _wave(spark: Any, cases: Sequence[StreamScenario], stream: str | None) -> list[dict[str, Any]]:
+def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> list[dict[str, Any]]:
     """The figures of some cases, each from a task of its own. Whatever stops the wait for them stops the tasks."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch["id"].to_pylist():
-                yield pa.record_batch({"id": [index], "row": [json.dumps(figures_of(cases[index], stream))]})
+                row, recording = _recorded(cases[index], question.stream)
+                judged = recording is not None and question.check
+                tables = pickle.dumps(_tables(recording, question.stream, index)) if judged else None
+                yield pa.record_batch(
+                    {"id": [index], "row": [json.dumps(row)], "tables": pa.array([tables], pa.binary())}
+                )
 
-    tag = f"wmlab-sweep-{_key(cases[0], stream)}"
+    tag = f"wmlab-sweep-{_key(cases[0], question)}"
     spark.addTag(tag)
     try:
-        found = spark.range(0, len(cases), 1, len(cases)).mapInArrow(run, "id long, row string").collect()
+        runs = spark.range(0, len(cases), 1, len(cases))
+        found = runs.mapInArrow(run, "id long, row string, tables binary").collect()
+        broken = _violations(spark, [pickle.loads(row["tables"]) for row in found if row["tables"] is not None])
     except BaseException:
         spark.interruptTag(tag)
         raise
     finally:
         spark.removeTag(tag)
-    return [json.loads(row["row"]) for row in sorted(found, key=lambda row: int(row["id"]))]
+    judged = {row["id"]: broken.get(row["id"], 0) for row in found if row["tables"] is not None}
+    rows = sorted(found, key=lambda row: int(row["id"]))
+    return [json.loads(row["row"]) | {"violations": judged.get(row["id"])} for row in rows]
+
+
+def _tables(recording: Any, stream: str | None, index: int) -> dict[str, pa.Table]:
+    """What the invariants are judged by, of one stream; before every stream's name stand the run's number and a /."""
+    from wmlab.streams.checks.checks import TABLES
+
+    name, prefix = the_stream(recording, stream), pa.scalar(f"{index}/")
+    tables = {}
+    for title in TABLES:
+        table = recording.table(title)
+        if "stream" in table.schema.names:
+            table = table.filter(pc.equal(table["stream"], name))
+            named = pc.binary_join_element_wise(prefix, table["stream"], "")
+            table = table.set_column(0, table.schema.field(0), named)
+        else:
+            at = table.schema.get_field_index("streams")
+            named = [[f"{index}/{title}" for title in entry] for entry in table["streams"].to_pylist()]
+            table = table.set_column(at, table.schema.field(at), pa.array(named, table.schema.field(at).type))
+        tables[title] = table
+    return tables
+
+
+def _violations(spark: Any, runs: Sequence[Mapping[str, pa.Table]]) -> dict[int, int]:
+    """How often the invariants are broken, by the number of the run; runs without a violation are left out."""
+    if not runs:
+        return {}
+    from wmlab.core.spark.schemas import dataframe
+    from wmlab.core.spark.verdict import violations
+    from wmlab.streams.checks.checks import INVARIANTS
+
+    frames = {name: dataframe(spark, pa.concat_tables([run[name] for run in runs])) for name in runs[0]}
+    return {int(row["stream"].partition("/")[0]): row["count"] for row in violations(INVARIANTS, frames).collect()}
 
 
 def figures_of(scenario: StreamScenario, stream: str | None = None) -> dict[str, Any]:
-    """The figures of one run, by the names of `FIGURES`; of one that fails, only its error."""
+    """The figures of one run, by the names of `FIGURES`, without its violations; of one that fails, only its error."""
+    return _recorded(scenario, stream)[0]
+
+
+def _recorded(scenario: StreamScenario, stream: str | None) -> tuple[dict[str, Any], Any]:
+    """The figures of one run, and its recording; of one that fails None."""
     row: dict[str, Any] = dict.fromkeys(FIGURES.names)
     try:
         recording = record(scenario, progress=False)
@@ -193,7 +251,7 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> dict[str,
         bounds, measures = run_of(recording, name)
         stragglers = stragglers_of(recording, stream=name, rules=recorded_rules(recording, name)).stragglers
     except Exception as error:
-        return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
+        return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
     events = of_stream(recording.table("events"), name, "append_ms").sort_by("append_ms")
     late = measures["below"] or 0
     row |= {"lag_ms": measures["mean_lag_ms"], "uncertainty_ms": measures["mean_width_ms"], "stalls": measures["held"]}
@@ -203,12 +261,14 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> dict[str,
         "late": late,
         "late_share": late / len(events) if len(events) else None,
     }
-    return row | {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms} if stragglers else row
+    if stragglers:
+        row |= {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms}
+    return row, recording
 
 
-def _key(case: StreamScenario, stream: str | None) -> str:
+def _key(case: StreamScenario, question: Question) -> str:
     """What a run is known by: all that decides on its figures."""
-    return hashlib.sha256(json.dumps([case.to_dict(), stream, FIGURES.names]).encode()).hexdigest()[:20]
+    return hashlib.sha256(json.dumps([case.to_dict(), question, FIGURES.names]).encode()).hexdigest()[:20]
 
 
 def _stored(to: Path, keys: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -16,8 +16,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
@@ -30,25 +32,33 @@ VARIABLE: Final = "WMLAB_SPARK"
 
 JAVA_AT_LEAST: Final = 17
 _PROBE_S: Final = 5
+_PORTS: Final = {"sc": 15_002, "spark": 7_077}
+"""Where a server of each kind listens if its address names no port."""
 
-_DEFAULTS: Final = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+_ANYWHERE: Final = {
     # Recordings hold times as whole numbers; whatever is shown as a timestamp is shown alike everywhere.
     "spark.sql.session.timeZone": "UTC",
-    # The tables that are shuffled are small; 200 partitions, Spark's default, would be 200 tiny tasks.
-    "spark.sql.shuffle.partitions": "4",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.driver.memory": "4g",
-    # It records the place of each call of a function in Python, at three calls of the JVM a time.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The only one that takes `transformWithState`.
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
 }
+"""What every session has, wherever it runs."""
+_DRIVER: Final = _ANYWHERE | {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.memory": "4g",
+    # It records the place of each call of a function in Python, at three calls of the JVM a time.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+_ON_LOOPBACK: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # The tables that are shuffled are small; 200 partitions, Spark's default, would be 200 tiny tasks.
+    "spark.sql.shuffle.partitions": "4",
+}
+"""What a driver has besides if its executors run on this machine; from another one they could not reach it."""
 
 _LOOKED_UP: Final = ("functions", "PythonUtils", "PythonSQLUtils", "org.apache.spark.sql.functions")
 """Classes that PySpark looks up by name at each call, which searches all jars; they are kept instead."""
@@ -100,11 +110,15 @@ def _started(master: str | None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
-        if _is_remote(wanted):
-            _require_server(wanted)
+        _require_server(wanted)
+        if wanted.startswith("sc://"):
             _session = SparkSession.builder.remote(wanted).getOrCreate()
+            for name, setting in _ANYWHERE.items():
+                _session.conf.set(name, setting)
         else:
             _session = _embedded(wanted)
+        if not wanted.startswith("local["):
+            _look_for_wmlab(_session, wanted)
     except SessionError:
         raise
     except Exception as error:
@@ -121,14 +135,42 @@ def log_path() -> Path | None:
     return _log_file
 
 
-def _is_remote(master: str) -> bool:
-    return master.startswith("sc://")
+def _require_server(master: str) -> None:
+    """Raise `OSError` within seconds where no server listens; Spark itself would try for minutes."""
+    kind, _, servers = master.partition("://")
+    refused = None
+    # Of several masters one leads and the others stand by.
+    for server in servers.partition("/")[0].split(",") if kind in _PORTS else ():
+        address = urlsplit(f"//{server}")
+        place = address.hostname or "localhost", address.port or _PORTS[kind]
+        try:
+            socket.create_connection(place, timeout=_PROBE_S).close()
+        except OSError as error:
+            refused = error
+        else:
+            return
+    if refused:
+        raise refused
 
 
-def _require_server(url: str) -> None:
-    """Raise `OSError` within seconds where nothing listens; Spark Connect itself would try for minutes."""
-    address = urlsplit(f"//{url.removeprefix('sc://')}")
-    socket.create_connection((address.hostname or "localhost", address.port or 15_002), timeout=_PROBE_S).close()
+def _look_for_wmlab(spark: SparkSession, master: str) -> None:
+    """Warn of executors that cannot run the rules; functions that are pure SQL do without."""
+
+    def found(batches: Iterable[Any]) -> Iterator[Any]:
+        import wmlab.core.errors  # noqa: F401
+
+        yield from batches
+
+    try:
+        spark.range(1).mapInArrow(found, "id long").collect()
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        warnings.warn(
+            f"Rules in Python cannot run on the executors of {master!r}: {reason}. To repair it: install this wmlab "
+            "into the Python that PYSPARK_PYTHON names there, or ship it with the session; see "
+            "docs/how-to/go_to_a_cluster.md.",
+            stacklevel=4,
+        )
 
 
 def _embedded(master: str) -> SparkSession:
@@ -137,12 +179,14 @@ def _embedded(master: str) -> SparkSession:
 
     global _log_file
     _require_java()
-    if master.startswith("local"):
+    settings = dict(_DRIVER)
+    if master.startswith("local") or urlsplit(master).hostname in ("localhost", "127.0.0.1"):
         # The servers of a local cluster would listen on all addresses.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= _ON_LOOPBACK
     home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    settings = {**_DEFAULTS, "spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
+    settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
     conf = SparkConf().setMaster(master).setAppName("wmlab").setAll(list(settings.items()))
     _log_file = home / "spark.log"
     with _log_file.open("wb") as log:

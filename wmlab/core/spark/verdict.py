@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 from inspect import signature
 from string import Formatter
 from typing import Any, Final
@@ -66,6 +67,12 @@ def check(recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[s
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = list(pool.map(DataFrame.first, frames))
     return Verdicts.of(recording, [row.asDict(recursive=True) for row in rows if row is not None])
+
+
+def violations(invariants: Mapping[str, Invariant], inputs: Mapping[str, Any]) -> DataFrame:
+    """How often any of the invariants is violated in each stream: stream, count; without streams where none is."""
+    found = (entry.findings(**{given: inputs[given] for given in entry.inputs}) for entry in invariants.values())
+    return reduce(DataFrame.unionByName, found).where(~F.col("ok")).groupBy("stream").count()
 
 
 def verdict(name: str, invariant: Invariant, inputs: Mapping[str, Any]) -> DataFrame:

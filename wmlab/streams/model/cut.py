@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
@@ -55,7 +56,7 @@ def stream_cut(
     before = Position() if previous is None else previous if bug_6510 else floored(previous)
     if not any(given):
         raise CutError("no positions", remedy="Let a counted writer note a position with at least one segment.")
-    for segment in chain(*given, before):
+    for segment in dict.fromkeys(chain(*given, before)):
         if segment not in history.segments:
             raise CutError(
                 f"unknown segment {segment_name(segment)}",
@@ -128,15 +129,19 @@ def _upper_bound(positions: Sequence[Position], history: StreamHistory, visit_or
 
 
 def _visits(positions: Sequence[Position], visit_order: VisitOrder) -> list[tuple[int, int | None]]:
-    """All (segment id, offset) pairs in the order in which they are inserted.
+    """The (segment id, offset) pairs in the order in which they are inserted.
 
     "as_noted" goes from writer to writer in the order given, each in ascending id. Upstream the order is that of the
-    store and of a hash map.
+    store and of a hash map. By age only the largest offset in a segment matters.
     """
     pairs = [pair for position in positions for pair in position.items()]
-    if visit_order != "as_noted":
-        pairs.sort(key=lambda pair: pair[0], reverse=visit_order == "newest_first")
-    return pairs
+    if visit_order == "as_noted":
+        return pairs
+    largest: _Offsets = {}
+    for segment, offset in pairs:
+        if segment not in largest or is_less(largest[segment], offset):
+            largest[segment] = offset
+    return sorted(largest.items(), key=itemgetter(0), reverse=visit_order == "newest_first")
 
 
 def _insert(cut: _Offsets, segment: int, offset: int | None, segments: Mapping[int, Segment]) -> None:

@@ -71,10 +71,12 @@ class CycleState:
 
     def found_behind(self, writer: str, now_ms: int) -> CycleState:
         """The memory after a cycle at `now_ms` has found a writer behind; the first such cycle stays."""
-        return CycleState({**self.behind_since, writer: self.behind_since.get(writer, now_ms)})
+        return self if writer in self.behind_since else CycleState({**self.behind_since, writer: now_ms})
 
     def forget(self, writer: str) -> CycleState:
         """The memory without one writer."""
+        if writer not in self.behind_since:
+            return self
         return CycleState({name: since for name, since in self.behind_since.items() if name != writer})
 
 
