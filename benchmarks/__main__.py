@@ -7,7 +7,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
-CASES = {name: f"benchmarks.{name}" for name in ("bounds", "coalesce", "progress", "replay", "simulate", "strategies")}
+CASES = {
+    name: f"benchmarks.{name}"
+    for name in ("bounds", "coalesce", "log", "progress", "replay", "simulate", "strategies", "sweep")
+}
 """Cases by name; a case is a module with `THREADS` and `run(rows, runs)`, which yields the lines of its report."""
 
 Run = Callable[[int | None, int], Iterator[str]]

@@ -1,6 +1,6 @@
 """Every function on DataFrames once, and a sweep: what a session answers, as texts that can be compared.
 
-`python -m tests.clusters.surface MASTER FOLDER` prints them as JSON; FOLDER holds what `make` has written there.
+`python -m tests.clusters.surface MASTER FOLDER [--no-checks]` prints them as JSON, about what `make` put into FOLDER.
 """
 
 from __future__ import annotations
@@ -80,9 +80,10 @@ def _dataflow() -> flow.Dataflow:
     return flow.Dataflow("two results", vertices=[*sources, third, window, joined, *sinks], edges=edges)
 
 
-def answers(spark: Any, folder: Path) -> dict[str, list[str]]:
-    """What each function answers, its rows in the order of their texts."""
+def answers(spark: Any, folder: Path, *, checks: bool = True) -> dict[str, list[str]]:
+    """What each function answers, its rows in the order of their texts; the checks take most of the time."""
     asked: list[Callable[[Any, Path], Iterator[tuple[str, Any]]]] = [_of_streams, _of_others, _of_logs, _of_runs]
+    asked += [_of_checks] if checks else []
     return {name: _texts(found) for ask in asked for name, found in ask(spark, folder)}
 
 
@@ -97,7 +98,6 @@ def _of_streams(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     together = groups.join(perfect, ["stream", "group", "version", "at_ms"])
     yield "groups, with_slack, with_incidents", with_slack(with_incidents(together, incidents))
     yield "replay", run.replay(spark, {"1 s": {"timeout_ms": 1_000}, "60 s": {"timeout_ms": 60_000}})
-    yield "check of a stream", run.check(spark)
     marks, shutdowns = run.spark(spark, "writer_marks"), run.spark(spark, "writer_shutdowns")
     with tempfile.TemporaryDirectory(dir=folder) as place:
         write_feed(feed(marks, segments, shutdowns, positions), f"{place}/feed", every_ms=5_000)
@@ -115,12 +115,10 @@ def _of_others(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "coalesced", run.coalesced(spark)
     yield "windows_of_on_time_rows", windows_of_on_time_rows(*tables, window)
     yield "join_of_on_time_rows", join_of_on_time_rows(*tables, joined)
-    yield "check of a dataflow", run.check(spark)
     run = read_recording(folder / "plan")
     buffers = run.spark(spark, "buffers").where("operator = 'build'")
     yield "progress", progress(buffers)
     yield "fired_windows", fired_windows(progress(buffers), size=1_000)
-    yield "check of a plan", run.check(spark)
 
 
 def _of_logs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
@@ -133,6 +131,11 @@ def _of_logs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
 
 def _of_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "sweep", SCENARIO.sweep(spark, seeds=range(3), timeout_ms=[1_000, 5_000])
+
+
+def _of_checks(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
+    for name in ("stream", "dataflow", "plan"):
+        yield f"check of a {name}", read_recording(folder / name).check(spark)
 
 
 def _texts(found: Any) -> list[str]:
@@ -150,4 +153,5 @@ def _plain(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    print(json.dumps(answers(spark_session(sys.argv[1]), Path(sys.argv[2]))))
+    master, place, *options = sys.argv[1:]
+    print(json.dumps(answers(spark_session(master), Path(place), checks=not options)))

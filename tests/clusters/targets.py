@@ -62,7 +62,9 @@ def connect() -> Iterator[str]:
     }
     given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    with _process("spark-submit", "--master", "local[2]", *given, "--class", server, "spark-internal"):
+    with _process(
+        "spark-submit", "--master", "local[2]", "--driver-memory", "2g", *given, "--class", server, "spark-internal"
+    ):
         wait_for(port)
         yield f"sc://{LOOPBACK}:{port}"
 

@@ -164,7 +164,8 @@ def _look_for_wmlab(spark: SparkSession, master: str) -> None:
     try:
         spark.range(1).mapInArrow(found, "id long").collect()
     except Exception as error:
-        reason = str(error).strip().splitlines()[-1].strip()
+        told = re.findall(r"^\w*Error: .*$", str(error), re.MULTILINE) or str(error).split("\n", 1)
+        reason = told[0].strip().removesuffix(".")
         warnings.warn(
             f"Rules in Python cannot run on the executors of {master!r}: {reason}. To repair it: install this wmlab "
             "into the Python that PYSPARK_PYTHON names there, or ship it with the session; see "

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
@@ -24,7 +25,13 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues, ValueState
+from pyspark.sql.streaming.stateful_processor import (
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+    ValueState,
+)
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
@@ -54,8 +61,8 @@ _ANSWER: Final = (
 )
 _KEYS: Final = ("segment_id", "keys")
 _NOTED: Final = ("time", "position")
-Emitted = tuple[tuple[int, Watermark], ...]
-"""Watermarks with their places in the log, from 0."""
+Entry = tuple[int, Watermark]
+"""A watermark with its place in the log, from 0."""
 
 
 def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions: DataFrame) -> DataFrame:
@@ -95,31 +102,41 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A reader group: its position by segment, its tracker, and the watermarks that the tracker has not read."""
+    """A reader group: its position by segment, and its tracker."""
 
     offsets: Mapping[int, int] = field(default_factory=dict)
     tracker: Tracker = field(default_factory=Tracker)
-    unread: Emitted = ()
 
-    def moved(self, changes: Iterable[Mapping[int, int | None]], segments: Mapping[int, Segment]) -> Group:
-        """The group after the changes of one version."""
+    def moved(
+        self, changes: Iterable[Mapping[int, int | None]], segments: Mapping[int, Segment], unread: Sequence[Entry]
+    ) -> Group:
+        """The group after the changes of one version; `unread` are the watermarks that its tracker has not read."""
         offsets = dict(self.offsets)
         for change in changes:
             offsets.update(change)  # type: ignore[arg-type]  # nulls go in the next line
         held = {segment: offset for segment, offset in offsets.items() if offset is not None}
-        tracker = self.tracker.advance(ReaderPosition(held), self.unread, segments)
-        return Group(held, tracker, self.unread[tracker.fetched - self.tracker.fetched :])
+        return Group(held, self.tracker.advance(ReaderPosition(held), unread, segments))
 
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What the query knows of one stream: its segments, the replay, the watermarks of late groups, and the groups."""
+    """What the query knows of one stream: its segments, the replay, the log of watermarks, and the groups.
+
+    `log` may begin later than the log of the stream, which has `emitted` entries, but not after `first_needed`.
+    """
 
     until_ms: int = -(2**63)
     segments: tuple[Segment, ...] = ()
     progress: Progress | None = None
-    log: Emitted = ()
+    log: tuple[Entry, ...] = ()
+    emitted: int = 0
     groups: Mapping[str, Group] = field(default_factory=dict)
+
+    def first_needed(self, rows: Iterable[Row]) -> int:
+        """From which watermark on the groups that move in a batch have to read; a new one reads all of them."""
+        moving = {row.who for row in rows if row.kind == "position"}
+        read = (self.groups[name].tracker.fetched if name in self.groups else 0 for name in moving)
+        return min(read, default=self.emitted)
 
     def step(self, rows: Iterable[Row], config: Configuration) -> tuple[StreamState, list[dict[str, Any]]]:
         """The state after one batch of a feed, and the rows of the answer. Raises `ModelError` for a row behind."""
@@ -151,23 +168,21 @@ class StreamState:
     def _read(self, emitted: list[tuple[int, Watermark]], moves: list[Row]) -> tuple[StreamState, list[dict[str, Any]]]:
         """Follow the reader groups through the watermarks and the changes of one batch."""
         known = {segment.id: segment for segment in self.segments}
-        groups, log, answer = dict(self.groups), self.log, []
-        coming = list(emitted)
+        groups, log, answer = dict(self.groups), list(self.log), []
+        first = self.emitted - len(log)
+        coming = deque(emitted)
 
         def appended(until_ms: int) -> None:
-            nonlocal log
             while coming and coming[0][0] <= until_ms:
-                at_ms, watermark = coming.pop(0)
-                entry = (len(log), watermark)
-                log = (*log, entry)
-                for name, group in groups.items():
-                    groups[name] = replace(group, unread=(*group.unread, entry))
-                answer.append(_watermark_row(at_ms, *entry))
+                at_ms, watermark = coming.popleft()
+                log.append((first + len(log), watermark))
+                answer.append(_watermark_row(at_ms, *log[-1]))
 
         for (at_ms, name, version), rows in groupby(moves, key=lambda row: (row.at_ms, row.who, row.version)):
             appended(at_ms)
-            group = groups.get(name) or Group(unread=log)
-            groups[name] = group = group.moved((dict(row.position) for row in rows), known)
+            group = groups.get(name) or Group()
+            unread = log[group.tracker.fetched - first :]
+            groups[name] = group = group.moved((dict(row.position) for row in rows), known, unread)
             window = group.tracker.window
             answer.append(
                 {
@@ -181,11 +196,15 @@ class StreamState:
                 }
             )
         appended(self.until_ms)
-        return replace(self, log=log, groups=groups), answer
+        return replace(self, log=tuple(log), emitted=first + len(log), groups=groups), answer
 
 
 class Live(StatefulProcessor):
-    """The stateful processor of `live`: one stream a key, `StreamState` as its only value."""
+    """The stateful processor of `live`: one stream a key.
+
+    Its state is a `StreamState` without the log, and the log by place: a group that comes late reads it from the
+    beginning, so it is kept, but a batch reads and writes only what it needs of it.
+    """
 
     def __init__(self, config: Configuration) -> None:
         self.config = config
@@ -193,13 +212,18 @@ class Live(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
         self.kept: ValueState = handle.getValueState("stream", "state binary")
+        self.log: MapState = handle.getMapState("log", "seq long", "watermark binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """Take one batch of a stream."""
-        kept = self.kept.get()
+        batch, kept = list(rows), self.kept.get()
         state = StreamState() if kept is None else pickle.loads(kept[0])
-        state, answer = state.step(rows, self.config)
-        self.kept.update((pickle.dumps(state),))
+        places = range(state.first_needed(batch), state.emitted)
+        log = tuple((seq, pickle.loads(self.log.getValue((seq,))[0])) for seq in places)  # type: ignore[index]
+        after, answer = replace(state, log=log).step(batch, self.config)
+        for seq, watermark in after.log[len(log) :]:
+            self.log.updateValue((seq,), (pickle.dumps(watermark),))
+        self.kept.update((pickle.dumps(replace(after, log=())),))
         for row in answer:
             yield Row(**dict.fromkeys(_names(_ANSWER)) | row | {"stream": key[0]})
 
