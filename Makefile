@@ -7,13 +7,14 @@ PY := $(BIN)/python
 ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 FIRST := notebooks/tutorials/00_first_bounds.ipynb
 WORKERS ?= 2
+TARGET ?= local-cluster
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile
 NOTEBOOK_TESTS = $(wildcard notebooks/*/*.ipynb)
 export PYTHON WMLAB_ENV
 
 # Java for short runs: the first compiler only, one collector thread and no verification of the classes of Spark's jars
 # take less than half of the processor time.
-check test: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
+check test cluster: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
 	-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote
 
 # On so few rows Spark spends more on generating and compiling code for a query, and on planning it again after each
@@ -23,7 +24,7 @@ check test: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=fa
 	--driver-memory 1500m pyspark-shell
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check lint test bench notebooks oracles lock clean
+.PHONY: help setup lab check lint test cluster bench notebooks oracles lock clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +49,9 @@ lint: setup
 test: lint ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
 	$(PYTEST) $(TEST_ARGS)
 	$(if $(NOTEBOOK_TESTS),$(PYTEST) notebooks)
+
+cluster: setup ## everything of Spark on a cluster of this machine; TARGET=local-cluster, standalone or connect
+	PYTHONPATH="$(CURDIR)" $(PY) -m tests.clusters $(TARGET)
 
 bench: setup ## measure side by side with the peers; BENCH_ARGS="bounds --rows 1000000"
 	$(PY) -m benchmarks $(BENCH_ARGS)

@@ -33,25 +33,25 @@ def run(rows: int | None, runs: int) -> Iterator[str]:
     yield f"{len(seeds) * len(TIMEOUTS_MS):,} runs of {SCENARIO.duration_ms // 1_000} s, 200 events a second"
     # Started anew, for Java has threads by then; both keep their processes from run to run.
     with ProcessPoolExecutor(THREADS, get_context("spawn")) as pool:
-        both = Contender("two processes", lambda: _sums(pool.map(_figures, *_cases(seeds))))
-        yield table(measured([Contender("wmlab", lambda: _by_spark(seeds)), both], runs), "wmlab")
+        both = Contender("two processes", lambda: sums(pool.map(figures, *cases(seeds))))
+        yield table(measured([Contender("wmlab", lambda: by_spark(seeds)), both], runs), "wmlab")
 
 
-def _by_spark(seeds: range) -> Answer:
+def by_spark(seeds: range) -> Answer:
     found = SCENARIO.sweep(spark_session("local[2]"), seeds=seeds, timeout_ms=TIMEOUTS_MS, progress=False)
-    return _sums(row.asDict() for row in found.collect())
+    return sums(row.asDict() for row in found.collect())
 
 
-def _cases(seeds: range) -> tuple[list[int], list[int]]:
+def cases(seeds: range) -> tuple[list[int], list[int]]:
     pairs = [(timeout_ms, seed) for timeout_ms in TIMEOUTS_MS for seed in seeds]
     return [timeout_ms for timeout_ms, _ in pairs], [seed for _, seed in pairs]
 
 
-def _figures(timeout_ms: int, seed: int) -> dict[str, Any]:
+def figures(timeout_ms: int, seed: int) -> dict[str, Any]:
     stream = wm.Stream(timestamp_aggregation_timeout_ms=timeout_ms)
     return figures_of(SCENARIO.replace(stream=stream, seed=seed))
 
 
-def _sums(rows: Iterable[Mapping[str, Any]]) -> Answer:
+def sums(rows: Iterable[Mapping[str, Any]]) -> Answer:
     kept = list(rows)
     return {name: sum(row[name] for row in kept) for name in ("events", "watermarks", "late", "stalls", "worst_lag_ms")}

@@ -51,7 +51,9 @@ FIGURES: Final = pa.schema(
 )
 """The figures of a run, null where unknown."""
 _WAVE: Final = 32
-"""Runs between two moments at which rows are stored; enough for the cores of a machine."""
+"""The least number of runs between two moments at which rows are stored; enough for the cores of a machine."""
+_WAVES: Final = 10
+"""A large grid is handed out in this many waves, so that a stopped sweep has lost a tenth of it at most."""
 
 
 class Question(NamedTuple):
@@ -164,8 +166,10 @@ def _run_all(
     hidden = callable(progress) or not (progress and is_interactive())
     with tqdm(total=len(cases), desc="runs", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
         bar.update(len(cases) - len(missing))
-        for at in range(0, len(missing), _WAVE):
-            wave = missing[at : at + _WAVE]
+        # A larger grid has larger waves, for the cores of a cluster; but the tables of a wave are in memory together.
+        size = _WAVE if question.check else max(_WAVE, len(missing) // _WAVES)
+        for at in range(0, len(missing), size):
+            wave = missing[at : at + size]
             for (key, _), row in zip(wave, _wave(spark, [case for _, case in wave], question), strict=True):
                 rows[key] = row
                 if to is not None:

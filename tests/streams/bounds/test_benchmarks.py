@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks import replay
+from benchmarks import log, replay, sweep
 from benchmarks.__main__ import CASES, main
 from benchmarks.bounds import PEERS, _scan, _wmlab
 from benchmarks.bounds_data import with_log, write_positions
@@ -78,3 +78,16 @@ def test_the_replay_of_spark_gives_the_answer_of_the_rule(
     found = replay.by_spark(marks)
     assert found == replay.by_the_rule(marks)
     assert found["watermarks"] > 8 * 2 * 5
+
+
+def test_a_log_has_the_same_lags_and_stragglers_for_both(spark: SparkSession, tmp_path: Path) -> None:
+    assert log.write_log(tmp_path / "log", 40_000, seed=1) == 40_000
+    found = log.by_spark(tmp_path / "log")
+    assert found == log.by_duckdb(tmp_path / "log")
+    assert (found["rows"], found["refused"], found["moments"]) == (39_996, 4, 5)
+
+
+def test_both_sweep_the_same_runs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "SCENARIO", sweep.SCENARIO.replace(duration_ms=5_000, script=()))
+    one = range(1)
+    assert sweep.by_spark(one) == sweep.sums(map(sweep.figures, *sweep.cases(one)))
