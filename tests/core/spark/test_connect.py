@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark import java_gateway
+from pyspark import SparkConf, java_gateway
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
@@ -95,6 +95,8 @@ def test_a_driver_is_on_loopback_if_its_executors_are_here(
 
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
     monkeypatch.setattr(java_gateway, "launch_gateway", gateway)
+    # A Spark that runs in this process would fill in its own settings.
+    monkeypatch.setattr(session, "SparkConf", lambda: SparkConf(loadDefaults=False))
     with pytest.raises(OSError, match="far enough"):
         session._embedded(master)
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)

@@ -84,7 +84,7 @@ def test_a_log_has_the_same_lags_and_stragglers_for_both(spark: SparkSession, tm
     assert log.write_log(tmp_path / "log", 40_000, seed=1) == 40_000
     found = log.by_spark(tmp_path / "log")
     assert found == log.by_duckdb(tmp_path / "log")
-    assert (found["rows"], found["refused"], found["moments"]) == (39_996, 4, 5)
+    assert (found["rows"], found["refused"], found["moments"]) == (39_996, 4, 4)
 
 
 def test_both_sweep_the_same_runs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
