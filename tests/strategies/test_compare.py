@@ -15,6 +15,7 @@ from wmlab.core.errors import ModelError
 from wmlab.strategies import comparison, replay
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
+from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.perfect import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -132,6 +133,13 @@ def test_without_windows_nothing_is_said_of_them_and_the_clock_can_be_switched_o
     (ticking,) = compare(log, [Clock()], tick_ms=1)
     assert (still.complete_mean, still.open_max) == (None, None)
     assert (still.late_by_max_ms, ticking.late_by_max_ms) == (4, 23)
+
+
+def test_a_strategy_that_never_gave_a_watermark_is_not_called_the_best():
+    log = trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(20, 12, "a")])
+    found = compare(log, [ConformalWatermark(0.01, hold=1_000), BoundedOutOfOrderness(0)])
+    assert [(outcome.late, outcome.lag_p50_ms) for outcome in found] == [(0, None), (1, 0)]
+    assert "BoundedOutOfOrderness(bound=0 ms) loses the least (33.333%" in found.sentence
 
 
 def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
