@@ -10,18 +10,18 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_782,
-    "streams": 12_483,
-    "dataflow": 7_175,
+    "core": 3_846,
+    "streams": 12_658,
+    "dataflow": 7_180,
     "progress": 2_665,
-    "strategies": 2_366,
+    "strategies": 2_575,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 42_529
+LINES: Final = 43_162
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 242
+FILES: Final = 243
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)
