@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,9 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
     ran = 0
     for language, code, line in blocks(page):
         if page == README and language != "python":
+            continue
+        if language == "sh":
+            subprocess.run(["sh", "-n"], input=code, text=True, check=True)
             continue
         assert language == "python", f"{page.name}:{line} cannot be checked here"
         padded = "\n" * (line - 1) + code

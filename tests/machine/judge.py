@@ -308,6 +308,9 @@ def _covers(position: Mapping[int, int | None], event: Row, overlaps: Mapping[in
 # What the document promises of time: I10, I11 and I12.
 
 
+_LOST: Final = ("cut failed: unknown segment", "cut failed: no positions", "time not advanced")
+
+
 def lower_rises(rows: Rows) -> Answer:
     """I10: of the cycles of one owner that find the same bound and some writer beyond it, those overdue emit."""
     taken = [(row["from_ms"], "", row) for row in rows["ownership"]]
@@ -327,7 +330,7 @@ def lower_rises(rows: Rows) -> Answer:
             gone = {name for cycle in generation for name in cycle["removed"]}
             waits = (set(row["lagging"]) & set(generation[0]["lagging"])) - gone
             overdue = row["at_ms"] >= generation[1]["at_ms"] + row["timeout_ms"]
-            lost = row["reason"].startswith(("cut failed: unknown segment", "time not advanced"))
+            lost = row["reason"].startswith(_LOST)
             if overdue and (waits if row["lagging"] else not lost):
                 broken.append(row["at_ms"])
         if not held:

@@ -16,7 +16,7 @@ def test_a_longer_run_that_keeps_every_promise(capsys: pytest.CaptureFixture[str
     assert main(["--runs", "5", "--seed", "10", "--processes", "1", "--no-spark"]) == 0
     first, counted, last = capsys.readouterr().out.splitlines()
     assert first == "5 runs of the machine 'sound' from seed 10"
-    assert counted.startswith("5 runs; judged I1 ")
+    assert counted.startswith("5 runs; judged I1")
     assert last == "every promise was kept"
 
 

@@ -14,14 +14,14 @@ CODE_LINES: Final = {
     "streams": 12_658,
     "dataflow": 7_180,
     "progress": 2_665,
-    "strategies": 2_575,
+    "strategies": 2_590,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_162
+LINES: Final = 43_186
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 243
+FILES: Final = 244
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)

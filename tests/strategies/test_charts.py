@@ -11,8 +11,8 @@ from wmlab.strategies import charts
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.models import PravegaWatermark
 from wmlab.strategies.model.perfect import PerfectWatermark
+from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import Record
 
 LATE = 5

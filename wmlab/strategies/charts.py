@@ -21,12 +21,14 @@ from wmlab.core.traces import Trace
 from wmlab.core.words import is_instant, listed, rounded
 from wmlab.strategies.comparison import Comparison, Outcome
 from wmlab.strategies.lateness import frontier as frontier_of
-from wmlab.strategies.model.models import PravegaWatermark
+from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, steps
 from wmlab.strategies.replay import Log, inputs, perfect
 
 _CAP: Final = 400
-"""Points drawn at most of each curve, about."""
+"""Points drawn at most of each curve over time, about."""
+_BOUNDS: Final = 80
+"""Bounds drawn at most of the curve of all bounds, about: it only falls."""
 _SHAPES: Final[tuple[Shape, ...]] = ("circle", "diamond", "triangle", "cross")
 _LOOKS: Final = tuple((role, shape) for shape, role in product(_SHAPES, ("upper", "third", "fourth", "alarm")))
 _MOST_PANELS: Final = 6
@@ -46,7 +48,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         raise ChartError("No strategy has a watermark.", remedy="Compare one whose X becomes known over this log.")
     top = log10(trace.rows) + 0.5
     bounds = np.append(0, curve.lateness).tolist()
-    kept = thin([[round(-1_000 * log10(max(n, 0.5) / trace.rows)) for n in curve.late(bounds)]], _CAP)
+    kept = thin([[round(-1_000 * log10(max(n, 0.5) / trace.rows)) for n in curve.late(bounds)]], _BOUNDS)
     xs = [curve.lag_ms(bounds[row]) for row in kept]
     ys = [_height(curve.late_share(bounds[row]), top) for row in kept]
     edge = _perfect_lag(comparison)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import logs, xs
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.models import JetWatermark, NebulaWatermark, PravegaWatermark
+from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
+from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
 
 WRITERS = ("a", "b", "c")

@@ -477,6 +477,17 @@ def test_i10_a_writer_that_comes_back_with_old_times_is_waited_for_anew_and_does
     assert (found["verdict"], found["violations"]) == ("ok", 0)
 
 
+def test_i10_writers_that_note_no_position_do_not_count(spark: SparkSession) -> None:
+    run = record(
+        stream=Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000),
+        writers=[EventWriter("w1", rate_per_s=40, note_every_ms=None)],
+        script=[script.NoteTime(at_ms=1_500, writer="w1", time=100, position={})],
+    )
+    found = check(spark, run, "I10")
+    assert (found["verdict"], found["judged"]) == ("ok", 8)
+    assert found["what"].endswith("cut failed: no positions")
+
+
 def test_i10_new_owners_have_no_clocks(spark: SparkSession) -> None:
     """A bucket that changes hands more often than the timeout stands still, which nobody promised against."""
     crashes = [script.CrashController(at_ms=at_ms, restart_after_ms=100) for at_ms in range(4_000, 10_000, 1_500)]

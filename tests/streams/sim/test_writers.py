@@ -120,7 +120,7 @@ def test_a_writer_whose_clock_is_set_back_is_refused_until_it_has_caught_up():
     world = run(writers=[writer], script=[script.StepClock(at_ms=5_500, party="w", by_ms=-3_000)])
     refused = [row["noted_ms"] for row in rows(world, "writer_marks", outcome="invalid time")]
     assert refused == [6_000, 7_000]
-    assert rows(world, "incidents")[0]["detail"] == "clock of w set back by 3000 ms"
+    assert rows(world, "incidents")[0]["detail"] == "clock of w set back by 3 000 ms"
 
 
 @pytest.mark.parametrize(("by_ms", "waited_ms"), [(0, 5_000), (2_500, 2_500), (-6_000, 11_000)])

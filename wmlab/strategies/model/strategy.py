@@ -118,6 +118,11 @@ def minus(time: int, amount: int) -> int:
     return time if time in (UNKNOWN, END) else max(UNKNOWN, min(END, time - amount))
 
 
+def now_of(given: Input) -> int | None:
+    """What an input says of the wall clock in ms: the arrival of a record, or a tick; None: nothing."""
+    return given.arrival_ms if isinstance(given, Record) else given.now_ms if isinstance(given, Tick) else None
+
+
 def require_positive(**given: float | None) -> None:
     """Raise `ModelError` unless each of the named parameters is above 0; None is an option that is not used."""
     for name, value in given.items():

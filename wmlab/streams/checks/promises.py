@@ -5,7 +5,7 @@ beyond it. Whoever was behind in its first cycle has recovered or is removed one
 Owners lose their clocks with the bucket, so a takeover begins a generation anew; while nobody owns the bucket there are
 no cycles, and nothing is judged. What does not count is the writers' doing: one that comes with an old time meanwhile
 is waited for anew, and one that notes the smallest time of all, or a position in a segment which the stream never had,
-stops every cycle.
+stops every cycle; so do writers of which none notes a position in any segment.
 
 A location of the stream has a time by its events: a noted time is before it if it was accepted before the newest
 event there was appended.
@@ -54,7 +54,7 @@ def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     )
     overdue = F.coalesce(F.col("stands") & (F.col("at_ms") >= F.col("since_ms") + F.col("timeout_ms")), F.lit(False))
     since_then = F.array_except(F.array_intersect("first.lagging", "lagging"), "gone")
-    lost = F.col("reason").startswith("cut failed: unknown segment") | (F.col("reason") == "time not advanced")
+    lost = F.col("reason").rlike("^cut failed: (unknown segment|no positions)|^time not advanced$")
     blamed = overdue & F.when(F.size("lagging") == 0, ~lost).otherwise(F.size(since_then) > 0)
     what = phrase(
         "the lower bound stands at {previous_lower:ms} at {at_ms:ms}, more than the timeout of {timeout_ms:ms} after "

@@ -1,0 +1,123 @@
+"""Pravega's two bounds as a strategy over one log, by the rules of `streams`.
+
+The lower bound is exclusive, as the watermarks of all strategies are. The simulator adds the network, failures and
+readers; here records are known as they arrive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    Record,
+    Strategy,
+    now_of,
+    require_not_negative,
+    require_positive,
+)
+from wmlab.streams.model.cycle import Append, CycleRules, CycleState, Decision, Observe, RemovalDone, RemoveWriter
+from wmlab.streams.model.cycle import step as cycle_step
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import Watermark as Bounds
+from wmlab.streams.model.marks import MarkTable
+from wmlab.streams.model.position import Position
+
+_HISTORY: Final = StreamHistory.create(1)
+_SEGMENT: Final = _HISTORY.epochs[0].ids[0]
+
+
+@dataclass(slots=True)
+class Noted:
+    """The state of Pravega: what the store and the leader know, and what writers have noted since the last cycle.
+
+    `notes` and `unnoted` have for each writer the largest event time, the number of records in the stream with it, and
+    when that last came.
+    """
+
+    table: MarkTable = field(default_factory=MarkTable)
+    leader: CycleState = field(default_factory=CycleState)
+    bounds: Bounds | None = None
+    cycle_ms: int | None = None
+    length: int = 0
+    notes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    unnoted: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PravegaWatermark(Strategy[Noted]):
+    """X = the lower bound of the last watermark that a cycle emitted; native is the pair (lower, upper), or None.
+
+    A writer notes the largest event time that it has sent: with each record, or at each multiple of `note_every_ms`. A
+    cycle runs each `period_ms` from the first input on. `timeout_ms` is that of a writer behind the previous lower
+    bound. Arrival time is the clock. The stream has one segment, and a record's length is 1. See `streams.model.cycle`.
+    """
+
+    period_ms: int = 10_000
+    timeout_ms: int = 60_000
+    note_every_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        require_positive(period_ms=self.period_ms, note_every_ms=self.note_every_ms)
+        require_not_negative(timeout_ms=self.timeout_ms)
+
+    def start(self) -> Noted:
+        return Noted()
+
+    def step(self, state: Noted, given: Input) -> tuple[Noted, int, tuple[int, int] | None]:
+        now_ms = now_of(given)
+        if now_ms is not None:
+            self._cycles(state, now_ms)
+        if isinstance(given, Record):
+            self._note(state, given)
+        bounds = state.bounds
+        x = END if isinstance(given, EndOfInput) else UNKNOWN if bounds is None else bounds.lower
+        return state, x, None if bounds is None else (bounds.lower, bounds.upper)
+
+    def _note(self, state: Noted, record: Record) -> None:
+        state.length += 1
+        time, writer, at_ms = record.event_time, record.writer, record.arrival_ms
+        if self.note_every_ms is not None:
+            before = state.unnoted.get(writer)
+            if before is not None and before[2] // self.note_every_ms < at_ms // self.note_every_ms:
+                state.notes[writer] = before
+            state.unnoted[writer] = max(time, before[0] if before else time), state.length, at_ms
+        # Of the notes between two cycles the one with the largest time counts: the store refuses a smaller one.
+        elif writer not in state.notes or time >= state.notes[writer][0]:
+            state.notes[writer] = time, state.length, at_ms
+
+    def _cycles(self, state: Noted, now_ms: int) -> None:
+        if state.cycle_ms is None:
+            state.cycle_ms = now_ms
+        while state.cycle_ms + self.period_ms <= now_ms:
+            state.cycle_ms += self.period_ms
+            if not self._cycle(state, state.cycle_ms) and not state.unnoted:
+                # Without a writer that counts or is waited for, nothing changes before the next note.
+                state.cycle_ms += (now_ms - state.cycle_ms) // self.period_ms * self.period_ms
+
+    def _cycle(self, state: Noted, now_ms: int) -> bool:
+        """Run one cycle: whether a writer counted or was waited for."""
+        if self.note_every_ms is not None:
+            timer = now_ms // self.note_every_ms
+            due = [writer for writer, note in state.unnoted.items() if note[2] // self.note_every_ms < timer]
+            state.notes.update((writer, state.unnoted.pop(writer)) for writer in due)
+        for writer, (time, length, _) in state.notes.items():
+            state.table, _ = state.table.note(writer, time, Position({_SEGMENT: length}))
+        state.notes.clear()
+        rules = CycleRules(timeout_ms=self.timeout_ms)
+        seen = Observe(now_ms=now_ms, marks=state.table.marks, previous=state.bounds, history=_HISTORY)
+        state.leader, effects = cycle_step(state.leader, seen, rules)
+        alive = True
+        for effect in effects:
+            if isinstance(effect, RemoveWriter):
+                state.table, _ = state.table.remove(effect.writer, effect.mark)
+                state.leader, _ = cycle_step(state.leader, RemovalDone(effect.writer, removed=True), rules)
+            elif isinstance(effect, Append):
+                state.bounds = effect.watermark
+            elif isinstance(effect, Decision):
+                alive = bool(effect.participating or effect.lagging)
+        return alive
