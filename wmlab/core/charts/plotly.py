@@ -23,7 +23,7 @@ _INSTANT_FORMAT: Final = "%b %-d, %H:%M:%S.%L"
 """How an instant is written in a hover box."""
 _READABLE_WIDTH: Final = 740.0
 """Pixels that labels are arranged for; a notebook beside an open side bar has about as many."""
-_LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND = 20.0, 18.0, 12.0, 56, 24
+_LEVEL, _GAP, _EDGE, _BOTTOM, _LEGEND, _LEGEND_ROW, _LEFT = 20.0, 18.0, 12.0, 56, 24, 30, 74
 _SYMBOL: Final = {"cross": "x", "diamond": "diamond", "triangle": "triangle-up", "circle": "circle"}
 _AXIS: Final = {
     "gridcolor": _GRID,
@@ -110,8 +110,14 @@ def _named_once(traces: list[go.Scatter | go.Bar]) -> list[go.Scatter | go.Bar]:
     return traces
 
 
+def _legend_height(scene: Scene) -> int:
+    """Room for the rows of the legend in a notebook of readable width; a wider one needs no more."""
+    rows = scene.legend_rows(_READABLE_WIDTH - _LEFT - scene.right, size=13, beside=46)
+    return _LEGEND + _LEGEND_ROW * (len(rows) - 1) if rows else 0
+
+
 def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
-    margin_top = 54 + 18 * len(frame.head) + (_LEGEND if scene.legend else 0)
+    margin_top = 54 + 18 * len(frame.head) + _legend_height(scene)
     bottom = _BOTTOM + (20 if scene.across.instants else 0)
     height = round(frame.top + margin_top + bottom)
     layout: dict[str, Any] = {
@@ -125,7 +131,7 @@ def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
             "yanchor": "middle",
         },
         "height": height,
-        "margin": {"l": 74, "r": round(scene.right), "t": margin_top, "b": bottom},
+        "margin": {"l": _LEFT, "r": round(scene.right), "t": margin_top, "b": bottom},
         "showlegend": bool(scene.legend),
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom", "yref": "paper"},
         "barmode": "overlay",

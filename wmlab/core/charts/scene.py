@@ -169,6 +169,22 @@ class Scene:
                     named.setdefault(layer.name, layer)
         return list(named.values())
 
+    def legend_rows(self, width: float, *, size: float, beside: float) -> list[list[tuple[float, Named]]]:
+        """The entries of a legend of that width, with their columns, in as many rows as they need.
+
+        `beside` is what an entry takes besides its name, in pixels.
+        """
+        rows: list[list[tuple[float, Named]]] = []
+        column = width
+        for layer in self.legend:
+            taken = text_width(layer.name, size) + beside
+            if column + taken > width:
+                rows.append([])
+                column = 0.0
+            rows[-1].append((column, layer))
+            column += taken
+        return rows
+
     @property
     def left(self) -> float:
         """Pixels left of the plot, for the labels of ticks and the titles of the vertical axes."""

@@ -33,7 +33,7 @@ def draw_svg(scene: Scene) -> str:
     width = _WIDTH - scene.left - scene.right
     levels, labels = scene.rule_labels(width, size=_SMALL, gap=9, limit=_WIDTH - _MARGIN - scene.left)
     head = scene.subtitle_lines(labels, width=_WIDTH - 2 * _MARGIN)
-    legend, legend_top = _legend_rows(scene), 46.0 + 19 * len(head)
+    legend, legend_top = scene.legend_rows(_WIDTH - 2 * _MARGIN, size=12, beside=_SWATCH + 22), 46.0 + 19 * len(head)
     lane_bottom = legend_top + _LEGEND * len(legend) + (levels + (None in labels)) * _LEVEL
     areas = _areas(scene, lane_bottom + 10, width)
     fitting = (_WIDTH - 2 * _MARGIN) / (_BOLD * text_width(scene.title, 1))
@@ -68,25 +68,12 @@ def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     return areas
 
 
-def _legend_rows(scene: Scene) -> list[list[tuple[float, Named]]]:
-    """The legend's entries with their columns, in as many rows as they need."""
-    rows: list[list[tuple[float, Named]]] = []
-    x = _WIDTH
-    for layer in scene.legend:
-        width = _SWATCH + 6 + text_width(layer.name, 12) + 16
-        if x + width > _WIDTH - _MARGIN:
-            rows.append([])
-            x = _MARGIN
-        rows[-1].append((x, layer))
-        x += width
-    return rows
-
-
 def _legend(rows: list[list[tuple[float, Named]]], top: float) -> list[str]:
     parts = []
     for number, row in enumerate(rows):
         y = top + _LEGEND * number + 14
-        for x, layer in row:
+        for column, layer in row:
+            x = _MARGIN + column
             parts += [*_swatch(layer, x, y - 4), text(x + _SWATCH + 6, y, layer.name, "text")]
     return parts
 
