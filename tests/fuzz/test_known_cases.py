@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import wmlab as wm
 from tests.fuzz.mutants import SCENARIOS, limited
 from wmlab.__main__ import main
-from wmlab.core.errors import RecordingError, ScenarioError, TraceError
+from wmlab.core.errors import ModelError, RecordingError, ScenarioError, TraceError
+from wmlab.core.expression import time_bounds
+from wmlab.core.journal import Journal
 from wmlab.core.storage import PART_FILE
 from wmlab.dataflow.recording import Dataflow
 from wmlab.open import load_scenario
@@ -151,3 +154,16 @@ def test_a_place_that_is_taken_is_refused_before_the_run(tmp_path: Path, capsys:
         with pytest.raises(RecordingError):
             Scenario.load(file).record(taken, progress=begun.append)
     assert begun == []
+
+
+def test_a_number_beyond_64_bits_is_refused_by_the_table_that_it_is_for() -> None:
+    journal = Journal()
+    journal.write("sizes", bytes=2**63)
+    with pytest.raises(ModelError, match="for the table sizes that is beyond 64 bits"):
+        journal.tables({"sizes": pa.schema({"bytes": pa.int64()})})
+
+
+def test_an_unknown_column_in_the_condition_of_a_join_bounds_nothing() -> None:
+    places = {"left.t": 0, "right.t": 1}
+    assert time_bounds("left.t >= lef2.t", places, {0}, {1}) == {}
+    assert time_bounds("left.t >= right.t - 5", places, {0}, {1}) == {1: {0: 5}}

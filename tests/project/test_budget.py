@@ -10,7 +10,7 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_850,
+    "core": 3_859,
     "streams": 12_658,
     "dataflow": 7_180,
     "progress": 2_665,
@@ -18,7 +18,7 @@ CODE_LINES: Final = {
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_195
+LINES: Final = 43_208
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

@@ -174,8 +174,8 @@ def time_bounds(
 def _added(terms: Counter[int | None], node: ast.expr, sign: int, places: Mapping[str, int]) -> bool:
     """Adds a sum or difference to the factor of each column and the constant under None; false for anything else."""
     match node:
-        case ast.Name() | ast.Attribute():
-            terms[places[ast.unparse(node)]] += sign
+        case ast.Name() | ast.Attribute() if (place := places.get(ast.unparse(node))) is not None:
+            terms[place] += sign
         case ast.Constant(value=number) if type(number) is int:
             terms[None] += sign * number
         case ast.UnaryOp(op=ast.USub(), operand=operand):

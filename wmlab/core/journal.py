@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from wmlab.core import columns
+from wmlab.core.errors import ModelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,8 +55,20 @@ class Journal:
         return row
 
     def tables(self, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:
-        """The rows as tables; a column that a row lacks is null, what is no column is left out."""
-        return {name: pa.Table.from_pylist(self.rows.get(name, []), schema=schema) for name, schema in schemas.items()}
+        """The rows as tables; a column that a row lacks is null, what is no column is left out.
+
+        Raises `ModelError` for a number that does not fit into its column.
+        """
+        return {name: self._table(name, schema) for name, schema in schemas.items()}
+
+    def _table(self, name: str, schema: pa.Schema) -> pa.Table:
+        try:
+            return pa.Table.from_pylist(self.rows.get(name, []), schema=schema)
+        except OverflowError as error:
+            raise ModelError(
+                f"The run made a number for the table {name} that is beyond 64 bits.",
+                remedy="Use smaller times, sizes and numbers in the scenario and in its expressions.",
+            ) from error
 
     def append(
         self, segment_id: int, before: int, event_size: int, times: NDArray[np.int64], at_ms: int, writer: int
