@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import wmlab as wm
 from tests.fuzz.mutants import SCENARIOS, limited
 from wmlab.__main__ import main
+from wmlab.core.delays import Exponential, delays_ms
 from wmlab.core.errors import ModelError, RecordingError, ScenarioError, TraceError
 from wmlab.core.expression import time_bounds
 from wmlab.core.journal import Journal
@@ -167,3 +169,7 @@ def test_an_unknown_column_in_the_condition_of_a_join_bounds_nothing() -> None:
     places = {"left.t": 0, "right.t": 1}
     assert time_bounds("left.t >= lef2.t", places, {0}, {1}) == {}
     assert time_bounds("left.t >= right.t - 5", places, {0}, {1}) == {1: {0: 5}}
+
+
+def test_a_mean_of_minus_zero_is_zero() -> None:
+    assert next(delays_ms(Exponential(-0.0, least_ms=3), np.random.default_rng(0))) == 3
