@@ -310,12 +310,13 @@ def _have(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
 
 
+def _behind(case: _Case, whom: str) -> str:
+    by_ms = case.cause.by_ms
+    return "" if by_ms is None else f", {span(by_ms, beside_ms=case.history.at_ms)} behind {whom}"
+
+
 def _lagging(case: _Case) -> str:
-    behind = (
-        ""
-        if case.cause.by_ms is None
-        else f", {span(case.cause.by_ms, beside_ms=case.history.at_ms)} behind the others"
-    )
+    behind = _behind(case, "the others")
     if len(case.writers) == 1:
         return f"by writer {case.writers[0].writer}: {_writer(case, case.writers[0])}{behind}"
     return f"by writers {listed([f'{writer.writer} ({_writer(case, writer)})' for writer in case.writers])}{behind}"
@@ -332,11 +333,7 @@ def _writer(case: _Case, writer: HoldingWriter) -> str:
 
 
 def _slowest(case: _Case) -> str:
-    ahead = (
-        ""
-        if case.cause.by_ms is None
-        else f", {span(case.cause.by_ms, beside_ms=case.history.at_ms)} behind what the others have noted since"
-    )
+    ahead = _behind(case, "what the others have noted since")
     return f"the time that {listed(case.cause.writers)} had noted{ahead}"
 
 
