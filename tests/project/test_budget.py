@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_859,
-    "streams": 12_658,
+    "core": 3_857,
+    "streams": 12_617,
     "dataflow": 7_180,
     "progress": 2_665,
     "strategies": 2_590,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_208
+LINES: Final = 43_167
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

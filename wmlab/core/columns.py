@@ -37,13 +37,11 @@ def table(*columns: pa.Field) -> pa.Schema:
     return pa.schema(columns)
 
 
-INCIDENTS: Final = pa.schema(
-    [
-        column("stream", TEXT, "the stream's name"),
-        column("at_ms", LONG, "when it happened", unit="ms"),
-        column("kind", TEXT, "what happened, in one word: scale, crash, restart, silence, speak and so on"),
-        column("target", TEXT, "what it happened to: a party or process, the sealed segments, a store"),
-        column("detail", TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
-    ]
+INCIDENTS: Final = table(
+    column("stream", TEXT, "the stream's name"),
+    column("at_ms", LONG, "when it happened", unit="ms"),
+    column("kind", TEXT, "what happened, in one word: scale, crash, restart, silence, speak and so on"),
+    column("target", TEXT, "what it happened to: a party or process, the sealed segments, a store"),
+    column("detail", TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
 )
 """The table `incidents`, which recordings of all kinds have."""

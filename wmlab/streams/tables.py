@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column
+from wmlab.core.columns import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the stream's name")
 _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"
@@ -25,219 +25,183 @@ def _segment_id(about: str) -> pa.Field:
 
 
 TABLES: Final[dict[str, pa.Schema]] = {
-    "segments": pa.schema(
-        [
-            _STREAM,
-            _segment_id("the segment"),
-            column("number", LONG, "its number; duplicates of a rolling transaction repeat it"),
-            column("epoch", LONG, "the epoch that created it"),
-            column("low", REAL, "start of its key range, inclusive, rounded for reading", unit="key space [0, 1]"),
-            column("high", REAL, "end of its key range, exclusive, rounded for reading", unit="key space [0, 1]"),
-            column("keys", TEXT, "its key range, exact, as 'low..high' in rationals, for example '1/3..2/3'"),
-            column("created_ms", LONG, "when it was created", unit="ms"),
-            column("sealed_ms", LONG, "when it was sealed; null while open", unit="ms", nullable=True),
-        ]
+    "segments": table(
+        _STREAM,
+        _segment_id("the segment"),
+        column("number", LONG, "its number; duplicates of a rolling transaction repeat it"),
+        column("epoch", LONG, "the epoch that created it"),
+        column("low", REAL, "start of its key range, inclusive, rounded for reading", unit="key space [0, 1]"),
+        column("high", REAL, "end of its key range, exclusive, rounded for reading", unit="key space [0, 1]"),
+        column("keys", TEXT, "its key range, exact, as 'low..high' in rationals, for example '1/3..2/3'"),
+        column("created_ms", LONG, "when it was created", unit="ms"),
+        column("sealed_ms", LONG, "when it was sealed; null while open", unit="ms", nullable=True),
     ),
-    "epochs": pa.schema(
-        [
-            _STREAM,
-            column("epoch", LONG, "the epoch"),
-            column("kind", TEXT, "create, scale or rolling"),
-            column("at_ms", LONG, "when it became the active epoch", unit="ms"),
-            column("segment_ids", pa.list_(LONG), "all segments active in it, ascending"),
-        ]
+    "epochs": table(
+        _STREAM,
+        column("epoch", LONG, "the epoch"),
+        column("kind", TEXT, "create, scale or rolling"),
+        column("at_ms", LONG, "when it became the active epoch", unit="ms"),
+        column("segment_ids", pa.list_(LONG), "all segments active in it, ascending"),
     ),
-    "events": pa.schema(
-        [
-            _STREAM,
-            _segment_id("the segment that holds the event"),
-            column("offset", LONG, "its end in the segment", unit="bytes"),
-            column("event_time", LONG, "when it happened, in the writer's words", unit="ms"),
-            column("append_ms", LONG, "when the segment store took it", unit="ms"),
-            column("writer", TEXT, "who wrote it"),
-        ]
+    "events": table(
+        _STREAM,
+        _segment_id("the segment that holds the event"),
+        column("offset", LONG, "its end in the segment", unit="bytes"),
+        column("event_time", LONG, "when it happened, in the writer's words", unit="ms"),
+        column("append_ms", LONG, "when the segment store took it", unit="ms"),
+        column("writer", TEXT, "who wrote it"),
     ),
-    "writer_marks": pa.schema(
-        [
-            _STREAM,
-            column("writer", TEXT, "the writer id under which the time was noted"),
-            column("process", TEXT, "the process that noted it; null for the commit of a transaction", nullable=True),
-            column("time", LONG, "the noted time", unit="ms"),
-            column("position", OFFSETS, "acknowledged offset of each segment the writer held; null: nothing yet"),
-            column("noted_ms", LONG, "when the writer noted it", unit="ms"),
-            column("received_ms", LONG, "when the controller judged it", unit="ms"),
-            column("controller", TEXT, "the controller that judged it"),
-            column("txn", TEXT, "the transaction it belongs to; null for a noted time", nullable=True),
-            column("outcome", TEXT, "success, or why it was refused"),
-        ]
+    "writer_marks": table(
+        _STREAM,
+        column("writer", TEXT, "the writer id under which the time was noted"),
+        column("process", TEXT, "the process that noted it; null for the commit of a transaction", nullable=True),
+        column("time", LONG, "the noted time", unit="ms"),
+        column("position", OFFSETS, "acknowledged offset of each segment the writer held; null: nothing yet"),
+        column("noted_ms", LONG, "when the writer noted it", unit="ms"),
+        column("received_ms", LONG, "when the controller judged it", unit="ms"),
+        column("controller", TEXT, "the controller that judged it"),
+        column("txn", TEXT, "the transaction it belongs to; null for a noted time", nullable=True),
+        column("outcome", TEXT, "success, or why it was refused"),
     ),
-    "writer_shutdowns": pa.schema(
-        [
-            _STREAM,
-            column("writer", TEXT, "the writer id that need not be waited for any more"),
-            column("process", TEXT, "the process that said so"),
-            column("call", TEXT, "shut down, or mark idle"),
-            column("sent_ms", LONG, "when the writer said so", unit="ms"),
-            column("received_ms", LONG, "when the controller heard it", unit="ms"),
-            column("controller", TEXT, "the controller that heard it"),
-            column("outcome", TEXT, "ok, unknown writer, or write conflict"),
-        ]
+    "writer_shutdowns": table(
+        _STREAM,
+        column("writer", TEXT, "the writer id that need not be waited for any more"),
+        column("process", TEXT, "the process that said so"),
+        column("call", TEXT, "shut down, or mark idle"),
+        column("sent_ms", LONG, "when the writer said so", unit="ms"),
+        column("received_ms", LONG, "when the controller heard it", unit="ms"),
+        column("controller", TEXT, "the controller that heard it"),
+        column("outcome", TEXT, "ok, unknown writer, or write conflict"),
     ),
-    "transactions": pa.schema(
-        [
-            _STREAM,
-            column("txn", TEXT, "the transaction: its writer's name and a number from 1"),
-            column("writer", TEXT, "the name of the writer that began it"),
-            column("epoch", LONG, "the epoch in which it began"),
-            column("state", TEXT, "open, committing, committed, aborting or aborted, at the end of the run"),
-            column("begun_ms", LONG, "when the controller began it", unit="ms"),
-            column("commit_requested_ms", LONG, "when the controller heard the commit", unit="ms", nullable=True),
-            column("committed_ms", LONG, "when it was recorded as committed", unit="ms", nullable=True),
-            column("aborted_ms", LONG, "when it was recorded as aborted", unit="ms", nullable=True),
-            column("time", LONG, "the time given at commit; null: none", unit="ms", nullable=True),
-            column("batch", LONG, "the batch of commits it was in, from 0", nullable=True),
-            column("position", OFFSETS, "end of every segment of its target epoch", unit="bytes", nullable=True),
-            column("events", LONG, "how many events were written in it"),
-        ]
+    "transactions": table(
+        _STREAM,
+        column("txn", TEXT, "the transaction: its writer's name and a number from 1"),
+        column("writer", TEXT, "the name of the writer that began it"),
+        column("epoch", LONG, "the epoch in which it began"),
+        column("state", TEXT, "open, committing, committed, aborting or aborted, at the end of the run"),
+        column("begun_ms", LONG, "when the controller began it", unit="ms"),
+        column("commit_requested_ms", LONG, "when the controller heard the commit", unit="ms", nullable=True),
+        column("committed_ms", LONG, "when it was recorded as committed", unit="ms", nullable=True),
+        column("aborted_ms", LONG, "when it was recorded as aborted", unit="ms", nullable=True),
+        column("time", LONG, "the time given at commit; null: none", unit="ms", nullable=True),
+        column("batch", LONG, "the batch of commits it was in, from 0", nullable=True),
+        column("position", OFFSETS, "end of every segment of its target epoch", unit="bytes", nullable=True),
+        column("events", LONG, "how many events were written in it"),
     ),
-    "errors": pa.schema(
-        [
-            _STREAM,
-            column("at_ms", LONG, "when the call was refused", unit="ms"),
-            column("process", TEXT, "the process that called"),
-            column("call", TEXT, "what was called, for example note time, commit or write in"),
-            column("problem", TEXT, "why it was refused; it had no effect"),
-        ]
+    "errors": table(
+        _STREAM,
+        column("at_ms", LONG, "when the call was refused", unit="ms"),
+        column("process", TEXT, "the process that called"),
+        column("call", TEXT, "what was called, for example note time, commit or write in"),
+        column("problem", TEXT, "why it was refused; it had no effect"),
     ),
-    "cycles": pa.schema(
-        [
-            _STREAM,
-            column("controller", TEXT, "the controller that ran the cycle"),
-            column("at_ms", LONG, "when it ran", unit="ms"),
-            column(
-                "previous_lower", LONG, "lower bound of the previous watermark; null: none, or not read", nullable=True
-            ),
-            column("participating", pa.list_(TEXT), "writers beyond the previous lower bound"),
-            column("lagging", pa.list_(TEXT), "writers that are waited for"),
-            column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
-            column("outcome", TEXT, "emitted or held"),
-            column("reason", TEXT, "why nothing was emitted; empty when it was"),
-            column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True, added=True),
-        ]
+    "cycles": table(
+        _STREAM,
+        column("controller", TEXT, "the controller that ran the cycle"),
+        column("at_ms", LONG, "when it ran", unit="ms"),
+        column("previous_lower", LONG, "lower bound of the previous watermark; null: none, or not read", nullable=True),
+        column("participating", pa.list_(TEXT), "writers beyond the previous lower bound"),
+        column("lagging", pa.list_(TEXT), "writers that are waited for"),
+        column("removed", pa.list_(TEXT), "writers dropped by this cycle"),
+        column("outcome", TEXT, "emitted or held"),
+        column("reason", TEXT, "why nothing was emitted; empty when it was"),
+        column("timeout_ms", LONG, "how long it waits for a writer behind", unit="ms", nullable=True, added=True),
     ),
-    "watermarks": pa.schema(
-        [
-            _STREAM,
-            column("seq", LONG, "place in the marks log, from 0"),
-            column("lower", LONG, "minimum of the counted writers' times", unit="ms"),
-            column("upper", LONG, "maximum of the counted writers' times", unit="ms"),
-            column("cut", OFFSETS, "stream cut: offset of each segment; null: end of segment (bug 6510 only)"),
-            column(
-                "writers",
-                pa.map_(TEXT, LONG),
-                "the counted writers and the time each had noted; none: an end of known time",
-            ),
-            column("controller", TEXT, "the controller that emitted it"),
-            column("emitted_ms", LONG, "when it was appended", unit="ms"),
-            column("revision", LONG, "end of the entry in the marks segment", unit="bytes"),
-        ]
+    "watermarks": table(
+        _STREAM,
+        column("seq", LONG, "place in the marks log, from 0"),
+        column("lower", LONG, "minimum of the counted writers' times", unit="ms"),
+        column("upper", LONG, "maximum of the counted writers' times", unit="ms"),
+        column("cut", OFFSETS, "stream cut: offset of each segment; null: end of segment (bug 6510 only)"),
+        column(
+            "writers",
+            pa.map_(TEXT, LONG),
+            "the counted writers and the time each had noted; none: an end of known time",
+        ),
+        column("controller", TEXT, "the controller that emitted it"),
+        column("emitted_ms", LONG, "when it was appended", unit="ms"),
+        column("revision", LONG, "end of the entry in the marks segment", unit="bytes"),
     ),
-    "watermark_index": pa.schema(
-        [
-            _STREAM,
-            column("place", LONG, "place of the record in the index segment, from 0; a record has 16 bytes"),
-            column("time", LONG, "lower bound of the watermark", unit="ms"),
-            column("offset", LONG, "where its entry begins in the marks segment", unit="bytes"),
-            column("controller", TEXT, "the controller that wrote the record"),
-            column("appended_ms", LONG, "when the record was appended", unit="ms"),
-            column("recovered", FLAG, "written later, from the tail of the marks segment, and not with its watermark"),
-        ]
+    "watermark_index": table(
+        _STREAM,
+        column("place", LONG, "place of the record in the index segment, from 0; a record has 16 bytes"),
+        column("time", LONG, "lower bound of the watermark", unit="ms"),
+        column("offset", LONG, "where its entry begins in the marks segment", unit="bytes"),
+        column("controller", TEXT, "the controller that wrote the record"),
+        column("appended_ms", LONG, "when the record was appended", unit="ms"),
+        column("recovered", FLAG, "written later, from the tail of the marks segment, and not with its watermark"),
     ),
-    "positions": pa.schema(
-        [
-            _STREAM,
-            column("group", TEXT, "the reader group"),
-            column("version", LONG, "revision of the group's shared state; rows of one update share it"),
-            column("reader", TEXT, "who published; null while nobody owns the segment", nullable=True),
-            _segment_id("the segment"),
-            column("offset", LONG, "the group has read up to here", unit="bytes"),
-            column("finished", FLAG, "the segment left the group's state: read to its end, or the group was reset"),
-            column("at_ms", LONG, "when the group's state changed", unit="ms"),
-        ]
+    "positions": table(
+        _STREAM,
+        column("group", TEXT, "the reader group"),
+        column("version", LONG, "revision of the group's shared state; rows of one update share it"),
+        column("reader", TEXT, "who published; null while nobody owns the segment", nullable=True),
+        _segment_id("the segment"),
+        column("offset", LONG, "the group has read up to here", unit="bytes"),
+        column("finished", FLAG, "the segment left the group's state: read to its end, or the group was reset"),
+        column("at_ms", LONG, "when the group's state changed", unit="ms"),
     ),
-    "windows": pa.schema(
-        [
-            _STREAM,
-            column("group", TEXT, "the reader group"),
-            column("reader", TEXT, "the reader"),
-            column("lower", LONG, "lower bound the reader saw; null: unknown", unit="ms", nullable=True),
-            column("upper", LONG, "upper bound the reader saw; null: unknown", unit="ms", nullable=True),
-            column("at_ms", LONG, "when it saw it", unit="ms"),
-        ]
+    "windows": table(
+        _STREAM,
+        column("group", TEXT, "the reader group"),
+        column("reader", TEXT, "the reader"),
+        column("lower", LONG, "lower bound the reader saw; null: unknown", unit="ms", nullable=True),
+        column("upper", LONG, "upper bound the reader saw; null: unknown", unit="ms", nullable=True),
+        column("at_ms", LONG, "when it saw it", unit="ms"),
     ),
-    "reads": pa.schema(
-        [
-            _STREAM,
-            column("group", TEXT, "the reader group"),
-            column("reader", TEXT, "who read"),
-            _segment_id("the segment"),
-            column("from_offset", LONG, "the events read end after this offset", unit="bytes"),
-            column("to_offset", LONG, "the last of them ends here", unit="bytes"),
-            column("again", FLAG, "the group had read them before"),
-            column("lower", LONG, "lower bound the reader knew then; null: unknown", unit="ms", nullable=True),
-            column("at_ms", LONG, "when they were read", unit="ms"),
-        ]
+    "reads": table(
+        _STREAM,
+        column("group", TEXT, "the reader group"),
+        column("reader", TEXT, "who read"),
+        _segment_id("the segment"),
+        column("from_offset", LONG, "the events read end after this offset", unit="bytes"),
+        column("to_offset", LONG, "the last of them ends here", unit="bytes"),
+        column("again", FLAG, "the group had read them before"),
+        column("lower", LONG, "lower bound the reader knew then; null: unknown", unit="ms", nullable=True),
+        column("at_ms", LONG, "when they were read", unit="ms"),
     ),
-    "group_updates": pa.schema(
-        [
-            _STREAM,
-            column("group", TEXT, "the reader group"),
-            column("reader", TEXT, "who asked for the update; null: the application", nullable=True),
-            column("operation", TEXT, "what it was, for example publish, acquire, complete or checkpoint"),
-            column("outcome", TEXT, "applied, or conflict: the state had changed since it was read"),
-            column("revision", LONG, "revision of the shared state that the update was made for"),
-            column("at_ms", LONG, "when the shared state judged it", unit="ms"),
-            column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True, added=True),
-            column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True, added=True),
-        ]
+    "group_updates": table(
+        _STREAM,
+        column("group", TEXT, "the reader group"),
+        column("reader", TEXT, "who asked for the update; null: the application", nullable=True),
+        column("operation", TEXT, "what it was, for example publish, acquire, complete or checkpoint"),
+        column("outcome", TEXT, "applied, or conflict: the state had changed since it was read"),
+        column("revision", LONG, "revision of the shared state that the update was made for"),
+        column("at_ms", LONG, "when the shared state judged it", unit="ms"),
+        column("lower", LONG, f"lower bound {_OF_MAP}", unit="ms", nullable=True, added=True),
+        column("upper", LONG, f"upper bound {_OF_MAP}", unit="ms", nullable=True, added=True),
     ),
-    "checkpoints": pa.schema(
-        [
-            _STREAM,
-            column("group", TEXT, "the reader group"),
-            column("checkpoint", TEXT, "its name"),
-            column("requested_ms", LONG, "when it was asked for", unit="ms"),
-            column("completed_ms", LONG, "when the last reader reported; null: never", unit="ms", nullable=True),
-            column("cut", OFFSETS, "where each open segment was; null: never completed", nullable=True),
-            column(
-                "marks_offset",
-                LONG,
-                "where to go on in the marks segment; null: at its start, or never completed",
-                unit="bytes",
-                nullable=True,
-            ),
-        ]
+    "checkpoints": table(
+        _STREAM,
+        column("group", TEXT, "the reader group"),
+        column("checkpoint", TEXT, "its name"),
+        column("requested_ms", LONG, "when it was asked for", unit="ms"),
+        column("completed_ms", LONG, "when the last reader reported; null: never", unit="ms", nullable=True),
+        column("cut", OFFSETS, "where each open segment was; null: never completed", nullable=True),
+        column(
+            "marks_offset",
+            LONG,
+            "where to go on in the marks segment; null: at its start, or never completed",
+            unit="bytes",
+            nullable=True,
+        ),
     ),
     "incidents": INCIDENTS,
-    "ownership": pa.schema(
-        [
-            column("bucket", LONG, "the bucket"),
-            column("controller", TEXT, "whose session had the bucket's node"),
-            column("streams", pa.list_(TEXT), "the scenario's streams that hash into the bucket"),
-            column("from_ms", LONG, "when it took the bucket", unit="ms"),
-            column("to_ms", LONG, "when the node went; null while it is there", unit="ms", nullable=True),
-        ]
+    "ownership": table(
+        column("bucket", LONG, "the bucket"),
+        column("controller", TEXT, "whose session had the bucket's node"),
+        column("streams", pa.list_(TEXT), "the scenario's streams that hash into the bucket"),
+        column("from_ms", LONG, "when it took the bucket", unit="ms"),
+        column("to_ms", LONG, "when the node went; null while it is there", unit="ms", nullable=True),
     ),
-    "messages": pa.schema(
-        [
-            column("stream", TEXT, "the stream it is about; null: about none", nullable=True),
-            column("sender", TEXT, "the party that sent it"),
-            column("receiver", TEXT, "the party it was sent to"),
-            column("kind", TEXT, "what it says: append, acknowledge, note time, answer and so on"),
-            column("content", TEXT, "its content in short, for example event numbers and offsets"),
-            column("sent_ms", LONG, "when it was sent", unit="ms"),
-            column("received_ms", LONG, "when it arrived; null: lost, or still under way", unit="ms", nullable=True),
-            column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True, added=True),
-        ]
+    "messages": table(
+        column("stream", TEXT, "the stream it is about; null: about none", nullable=True),
+        column("sender", TEXT, "the party that sent it"),
+        column("receiver", TEXT, "the party it was sent to"),
+        column("kind", TEXT, "what it says: append, acknowledge, note time, answer and so on"),
+        column("content", TEXT, "its content in short, for example event numbers and offsets"),
+        column("sent_ms", LONG, "when it was sent", unit="ms"),
+        column("received_ms", LONG, "when it arrived; null: lost, or still under way", unit="ms", nullable=True),
+        column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True, added=True),
     ),
 }
