@@ -15,7 +15,10 @@ from wmlab.core.words import counted, exactly, listed, moment, rounded, span, wi
         (6_240_000, "1 h 44 min"),
         (-1_504_000, "−25 min 4 s"),
         (28_440_000, "7 h 54 min"),
-        (190_800_000, "2 d 5 h"),
+        (3_600_000, "1 h"),
+        (104_580_000, "1 d 5 h"),
+        (86_400_000, "1 d"),
+        (86_399_999, "23 h 59 min"),
     ],
 )
 def test_long_durations_have_two_units(length_ms: int, words: str) -> None:

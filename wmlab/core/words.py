@@ -16,9 +16,6 @@ _LONG_MS: Final = 600_000
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
 _LONGEST: Final = 200
-_MINUTES: Final = ("min", 60, "s", 1)
-_HOURS: Final = ("h", 3_600, "min", 60)
-_DAYS: Final = ("d", 86_400, "h", 3_600)
 _MILLISECONDS: Final = re.compile(r"(?<![\d.])(-?\d{1,3}(?: \d{3})*) ms\b")
 
 
@@ -42,7 +39,8 @@ def moment(time_ms: int | None, *, beside_ms: int = 0) -> str:
     if time_ms is None:
         return "unknown"
     if not is_instant([time_ms]):
-        return f"{grouped(time_ms)} ms" if is_short(time_ms, beside_ms) else _in_units(time_ms)
+        cut_to_ms = 1 if abs(time_ms) < _HOUR_MS else _SECOND_MS
+        return f"{grouped(time_ms)} ms" if is_short(time_ms, beside_ms) else _in_units(time_ms, cut_to_ms=cut_to_ms)
     instant = _EPOCH + timedelta(milliseconds=time_ms)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
     return f"{instant:%Y-%m-%d %H:%M:%S}{fraction} UTC"
@@ -60,14 +58,12 @@ def is_short(*lengths_ms: int) -> bool:
 
 def exactly(length_ms: int) -> str:
     """A duration that must not be cut, because it tells one thing from another: "29 400 ms", "45 min", "2 h 0.5 s"."""
-    return f"{grouped(length_ms)} ms" if is_short(length_ms) else _in_units(length_ms, exact=True)
+    return f"{grouped(length_ms)} ms" if is_short(length_ms) else _in_units(length_ms, cut_to_ms=1)
 
 
-def _in_units(time_ms: int, *, exact: bool = False) -> str:
-    """Days, hours, minutes and seconds; from one hour on cut to seconds unless `exact`."""
-    rest = abs(time_ms)
-    if not exact and rest >= _HOUR_MS:
-        rest -= rest % _SECOND_MS
+def _in_units(time_ms: int, *, cut_to_ms: int) -> str:
+    """Days, hours, minutes and seconds, cut to whole multiples of `cut_to_ms`."""
+    rest = abs(time_ms) - abs(time_ms) % cut_to_ms
     parts = []
     for unit, length_ms in (("d", DAY_MS), ("h", _HOUR_MS), ("min", _MINUTE_MS)):
         count, rest = divmod(rest, length_ms)
@@ -82,7 +78,7 @@ def with_moments(text: str) -> str:
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:
-    """A duration, exact: "400 ms", "24 037 ms"; or from ten minutes on, cut to two units, "25 min 4 s", "7 h 54 min".
+    """A duration, exact: "400 ms", "24 037 ms"; or from ten minutes on, cut to two units, "25 min 4 s", "1 d 5 h".
 
     Beside a duration or a time of the clock `beside_ms` of ten minutes or more, that form begins at one minute, and
     what is shorter is rounded as beside a chart: "5 min 17 s", "56.4 s". Instants, which are exact, change nothing.
@@ -93,10 +89,9 @@ def span(length_ms: int, *, beside_ms: int = 0) -> str:
         return rounded(length_ms)
     if is_short(length_ms, beside_ms):
         return f"{grouped(length_ms)} ms"
-    sign, seconds = "−" if length_ms < 0 else "", abs(length_ms) // _SECOND_MS
-    major, major_s, minor, minor_s = _MINUTES if seconds < 3_600 else _HOURS if seconds < 172_800 else _DAYS
-    rest = seconds % major_s // minor_s
-    return f"{sign}{grouped(seconds // major_s)} {major}{f' {rest} {minor}' if rest else ''}"
+    size_ms = abs(length_ms)
+    cut_to_ms = _HOUR_MS if size_ms >= DAY_MS else _MINUTE_MS if size_ms >= _HOUR_MS else _SECOND_MS
+    return _in_units(length_ms, cut_to_ms=cut_to_ms)
 
 
 def rounded(length_ms: int) -> str:

@@ -123,12 +123,26 @@ def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> Non
 
 def test_cycles_say_whom_they_waited_for() -> None:
     chart = view.watermark_cycles(recording())
-    assert chart.sentence == (
-        "4 cycles ran for orders, 2 of them emitted a watermark; 2 of the 2 others waited for w2."
-    )
+    assert chart.sentence == ("4 cycles ran for orders, 2 of them emitted a watermark; both others waited for w2.")
     assert list(trace(chart, "emitted").x) == [2.5, 5]
     assert list(trace(chart, "held").customdata) == ["7 000 ms, c0: waits for w2", "8 000 ms, c0: waits for w2"]
     assert list(trace(chart, "previous lower bound").y) == [None, 0.8, 2.8, 2.8]
+
+
+@pytest.mark.parametrize(
+    ("lagging", "told"),
+    [
+        ([["w2"]], "the other one waited for w2"),
+        ([["w2"], ["w2", "w3"], ["w2"]], "all 3 others waited for w2"),
+        ([["w2"], ["w3"], ["w2"]], "2 of the 3 others waited for w2"),
+        ([[], [], []], "all 3 others were held because: waits for w2"),
+    ],
+)
+def test_the_others_are_all_or_some(lagging: list[list[str]], told: str) -> None:
+    rows = recording().table("cycles").to_pylist()
+    emitted, held = ([row for row in rows if (row["outcome"] == "emitted") is kind] for kind in (True, False))
+    cycles = [*emitted, *(held[0] | {"at_ms": 9_000 + n, "lagging": names} for n, names in enumerate(lagging))]
+    assert view.watermark_cycles(recording(cycles=cycles)).sentence.endswith(f"emitted a watermark; {told}.")
 
 
 def test_a_bucket_without_owner_is_told_and_drawn() -> None:

@@ -83,8 +83,9 @@ def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
     waited = Counter(writer for row in held for writer in row["lagging"])
     causes = waited or Counter(row["reason"] for row in held)
     cause, count = min(causes.items(), key=lambda pair: (-pair[1], pair[0]))
-    others = "the other one" if len(held) == 1 else f"{grouped(count)} of the {grouped(len(held))} others"
-    were = "was" if len(held) == 1 else "were"
+    all_of_them = {1: "the other one", 2: "both others"}.get(len(held), f"all {grouped(len(held))} others")
+    others = all_of_them if count == len(held) else f"{grouped(count)} of the {grouped(len(held))} others"
+    were = "was" if count == 1 else "were"
     return f"{text}; {others} {f'waited for {cause}' if waited else f'{were} held because: {cause}'}"
 
 
