@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_857,
-    "streams": 12_617,
+    "core": 3_856,
+    "streams": 12_604,
     "dataflow": 7_180,
     "progress": 2_665,
     "strategies": 2_590,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_167
+LINES: Final = 43_151
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

@@ -62,8 +62,10 @@ class Journal:
         return {name: self._table(name, schema) for name, schema in schemas.items()}
 
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
+        rows = self.rows.get(name, [])
         try:
-            return pa.Table.from_pylist(self.rows.get(name, []), schema=schema)
+            columns = [pa.array([_entry(row.get(field.name)) for row in rows], field.type) for field in schema]
+            return pa.Table.from_arrays(columns, schema=schema)
         except OverflowError as error:
             raise ModelError(
                 f"The run made a number for the table {name} that is beyond 64 bits.",
@@ -94,3 +96,8 @@ class Journal:
             writer=np.repeat(writer.astype(np.int32), counts),
             writer_names=writer_names,
         )
+
+
+def _entry(value: object) -> object:
+    """A value of a row as Arrow takes it: a map is the list of its pairs."""
+    return list(value.items()) if isinstance(value, Mapping) else value

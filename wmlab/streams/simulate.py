@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -45,13 +45,9 @@ def tables_of(
 
     `events` has those that have left the journals.
     """
-    tables: dict[str, pa.Table | StoredTable] = {
-        name: pa.concat_tables(
-            _table(stream, name, journal.rows.get(name, [])) for stream, journal in journals.items()
-        ).combine_chunks()
-        for name in TABLES
-        if name != "events"
-    }
+    schemas = {name: schema for name, schema in TABLES.items() if name != "events"}
+    parts = [journal.tables(schemas) for journal in journals.values()]
+    tables = {name: pa.concat_tables(part[name] for part in parts).combine_chunks() for name in schemas}
     return {"events": (events or _Events(scenario, None)).table(journals), **tables}
 
 
@@ -87,22 +83,6 @@ class _Events:
         """Remove what is on disk."""
         for table in self._growing.values():
             table.discard()
-
-
-def _table(stream: str | None, name: str, rows: Sequence[Mapping[str, object]]) -> pa.Table:
-    columns = [pa.array(_entries(stream, rows, f), f.type) for f in TABLES[name]]
-    return pa.Table.from_arrays(columns, schema=TABLES[name])
-
-
-def _entries(stream: str | None, rows: Sequence[Mapping[str, object]], field: pa.Field) -> list[object]:
-    """One column of the rows; Arrow takes a map as the list of its pairs."""
-    if field.name == "stream":
-        return [row.get("stream", stream) for row in rows]
-    name = field.name
-    found = [row[name] for row in rows]
-    if not pa.types.is_map(field.type):
-        return found
-    return [list(offered.items()) if isinstance(offered, Mapping) else offered for offered in found]
 
 
 def _events(stream: str, events: EventColumns) -> pa.Table:

@@ -41,7 +41,8 @@ class StreamWorld:
         self.send = partial(world.network.send, True, self.title)
         self.after = world.after
         self.later = world.later
-        self.journal = Journal(take_events=world.take_events and partial(world.take_events, self.title))
+        taken = world.take_events and partial(world.take_events, self.title)
+        self.journal = Journal(common={"stream": self.title}, take_events=taken)
         self.store: dict[int, StoredSegment] = {}
         # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
         doubles = part.cut_algorithm == "pravega"
