@@ -100,8 +100,6 @@ Operator = Annotated[Scan | Filter | Map | Emit | Renumber | InOrder, Field(disc
 """Any operator between the sources and the windows or the sink."""
 OutputOperator = Annotated[Scan | Map | Emit | Renumber | InOrder, Field(discriminator="kind")]
 """Any operator behind windows."""
-Breaker = Emit | Renumber | InOrder
-"""What ends a pipeline."""
 
 
 @value
@@ -180,9 +178,9 @@ class Source:
             yield Problem(("event_time",), "name the column that is the time of a record, or its arrival")
 
 
-@tagged
-class Aggregate:
-    """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
+@value
+class Windowing:
+    """Windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
     `trigger`: `strict` fires a window when its end is before the global watermark, as the engine does, `exact` one
     tick earlier, when they are equal; `emit_lag_ms` is taken off the watermark first. `forget_fired` throws fired
@@ -198,25 +196,25 @@ class Aggregate:
 
 
 @tagged
-class Join:
-    """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
+class Aggregate(Windowing):
+    """Counts records in windows; the fields are those of `Windowing`."""
+
+
+@tagged
+class Join(Windowing):
+    """Joins records of equal keys in windows.
 
     The sources named in `left` (none: the first one) build the left side, all others the right. A window fires when
     the global watermark over both sides allows; then each pair of slices is a task of the probe side, which puts out
     one chunk of the window or more. The probe follows the watermark of these outputs and throws away the slices that
     no later window needs. `carries`: an output has the `start` of its window as watermark, as the engine does, or the
     `largest` time of the records of its two slices, as in the diagram of the text; then chunks of one window differ,
-    and later windows may bring results below it. `trigger`, `emit_lag_ms` and `forget_fired` are as in `Aggregate`.
+    and later windows may bring results below it. All other fields are those of `Windowing`.
     """
 
-    size_ms: Period
     _: KW_ONLY
-    slide_ms: Period | None = None
     left: tuple[Name, ...] = ()
     carries: Option[Literal["start", "largest"]] = UNSET
-    trigger: Option[Literal["strict", "exact"]] = UNSET
-    emit_lag_ms: Ms = 0
-    forget_fired: bool = False
 
 
 Windowed = Annotated[Aggregate | Join, Field(discriminator="kind")]
@@ -302,43 +300,38 @@ Chunk = Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None
 """The chunk of a buffer that a fault happens to, behind the first `Emit`; None: the whole buffer, at the source."""
 
 
+@value
+class BufferFault:
+    """The base of what can happen to a buffer, or to one chunk of it, on its way to the workers."""
+
+    source: str
+    sequence: Count
+    _: KW_ONLY
+    chunk: Chunk = None
+
+
 @tagged
-class LoseBuffer:
+class LoseBuffer(BufferFault):
     """A buffer, or one chunk of it, never reaches a worker; everything behind it waits for ever."""
 
-    source: str
-    sequence: Count
-    _: KW_ONLY
-    chunk: Chunk = None
-
 
 @tagged
-class DelayBuffer:
+class DelayBuffer(BufferFault):
     """A buffer, or one chunk of it, reaches the workers `by_ms` later than it was sent."""
 
-    source: str
-    sequence: Count
     by_ms: Period
-    _: KW_ONLY
-    chunk: Chunk = None
 
 
 @tagged
-class DuplicateBuffer:
+class DuplicateBuffer(BufferFault):
     """A buffer, or one chunk of it, is sent twice, the second time `after_ms` after the first.
 
     Its records then count twice in windows; a tracker that goes by the set of chunks names the repetition, one that
     counts takes the sequence for complete too early.
     """
 
-    source: str
-    sequence: Count
     _: KW_ONLY
-    chunk: Chunk = None
     after_ms: Ms = 0
-
-
-BufferFault = LoseBuffer | DelayBuffer | DuplicateBuffer
 
 
 @tagged

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from wmlab.core.values import Ms, Period, Problem, tagged
+from wmlab.core.values import Ms, Period, Problem, tagged, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
 
@@ -19,70 +19,69 @@ Number = Annotated[int, Field(ge=0, lt=1_000, strict=True)]
 """A partition or an instance, from 0."""
 
 
+@value
+class Lasting:
+    """The base of the faults that last, from `at_ms` on."""
+
+    _: KW_ONLY
+    at_ms: Ms = 0
+    for_ms: Period | None = None
+
+
+@value
+class OfPartition:
+    """The base of the faults that happen to a partition of a source."""
+
+    source: str
+    partition: Number
+
+
 @tagged
-class SilentPartition:
+class SilentPartition(OfPartition, Lasting):
     """Rows of a partition that would arrive in that time never do."""
 
-    source: str
-    partition: Number
-    _: KW_ONLY
-    at_ms: Ms = 0
-    for_ms: Period | None = None
-
 
 @tagged
-class LatePartition:
+class LatePartition(OfPartition, Lasting):
     """Rows of a partition that would arrive in that time do so `by_ms` later, and those behind them not before."""
 
-    source: str
-    partition: Number
     _: KW_ONLY
     by_ms: Period
-    at_ms: Ms = 0
-    for_ms: Period | None = None
 
 
 @tagged
-class AddPartition:
+class AddPartition(OfPartition):
     """A partition that its source does not know before `at_ms`; rows of it that came before arrive then."""
 
-    source: str
-    partition: Number
     _: KW_ONLY
     at_ms: Period
 
 
 @tagged
-class RemovePartition:
+class RemovePartition(OfPartition):
     """A partition that is gone from `at_ms` on, with all its rows to come."""
 
-    source: str
-    partition: Number
     _: KW_ONLY
     at_ms: Period
 
 
 @tagged
-class Disorder:
+class Disorder(Lasting):
     """Rows of a source that would arrive in that time do so up to `by_ms` later, each by its own draw."""
 
     source: str
     _: KW_ONLY
     by_ms: Period
-    at_ms: Ms = 0
-    for_ms: Period | None = None
 
 
 @tagged
-class SlowCalls:
+class SlowCalls(Lasting):
     """Calls that an asynchronous vertex makes in that time take `by_ms` longer; `first` of them only, if given."""
 
     vertex: str
     _: KW_ONLY
     by_ms: Period
     first: Annotated[int, Field(ge=1, strict=True)] | None = None
-    at_ms: Ms = 0
-    for_ms: Period | None = None
 
 
 @tagged
@@ -95,24 +94,19 @@ class FailCall:
 
 
 @tagged
-class Stall:
+class Stall(Lasting):
     """A vertex, or one instance of it, stands still: it takes nothing, and a source reads nothing."""
 
     vertex: str
     _: KW_ONLY
     instance: Number | None = None
-    at_ms: Ms = 0
-    for_ms: Period | None = None
 
 
 @tagged
-class SwallowAll:
+class SwallowAll(Lasting):
     """A filter, or the filter of a source, lets no row pass."""
 
     vertex: str
-    _: KW_ONLY
-    at_ms: Ms = 0
-    for_ms: Period | None = None
 
 
 @tagged

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
-from wmlab.core.values import MAX_MS, Ms, Name, Period, Problem, tagged, value
+from wmlab.core.values import MAX_MS, Ms, Period, Problem, tagged, value
 from wmlab.core.words import grouped
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
 from wmlab.dataflow.scenario.vertices import Vertex
@@ -98,7 +98,6 @@ class Source(Vertex):
     do. `where` is a filter pushed into the source. With `ends` the source ends after its last row.
     """
 
-    name: Name
     _: KW_ONLY
     columns: Columns = ()
     rows: Rows | None = None
@@ -108,7 +107,6 @@ class Source(Vertex):
     times: Annotated[tuple[EventTime, ...], BeforeValidator(_times)] = ()
     partitions: Copies = 1
     partition_by: Column | None = None
-    parallelism: Copies = 1
     arrival: Column | None = None
     every_ms: Ms = 10
     starts_ms: Ms = 0

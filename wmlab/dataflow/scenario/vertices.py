@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -33,11 +33,14 @@ from wmlab.dataflow.scenario.parts import (
 )
 
 
+@value
 class Vertex:
     """The base of all vertices; each is a value whose `kind` is its class in snake case."""
 
-    name: str
-    kind: str
+    kind: ClassVar[str]
+    name: Name
+    _: KW_ONLY
+    parallelism: Copies = 1
 
     @property
     def detail(self) -> str:
@@ -78,47 +81,45 @@ class Vertex:
         yield from ()
 
 
+@value
+class Step(Vertex):
+    """The base of all vertices behind the sources."""
+
+    _: KW_ONLY
+    turn_ms: Ms = 0
+
+
 @tagged
-class Map(Vertex):
+class Map(Step):
     """Each row becomes one row: of the columns of `select`, or what `function` returns, a dict of `columns`.
 
     A column that `select` only renames keeps its watermark key; with a function, a column keeps it by its name.
     """
 
-    name: Name
     _: KW_ONLY
     select: Select | None = None
     function: Function | None = None
     columns: Columns = ()
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
     def _problems(self) -> Iterator[Problem]:
         return _select_problems(self)
 
 
 @tagged
-class Filter(Vertex):
+class Filter(Step):
     """Keeps the rows for which `where` holds: an expression, or a function of the row as a dict."""
 
-    name: Name
     where: Condition
-    _: KW_ONLY
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
 
 @tagged
-class FlatMap(Vertex):
+class FlatMap(Step):
     """Each row becomes any number of rows: one per entry of `select`, or those that `function` returns as a list."""
 
-    name: Name
     _: KW_ONLY
     select: Annotated[tuple[Select, ...] | None, Field(min_length=1)] = None
     function: Function | None = None
     columns: Columns = ()
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
     def _problems(self) -> Iterator[Problem]:
         yield from _select_problems(self)
@@ -127,17 +128,12 @@ class FlatMap(Vertex):
 
 
 @tagged
-class Merge(Vertex):
+class Merge(Step):
     """Hands on the rows of all its inputs, which must have the same columns, and their watermarks merged by key."""
-
-    name: Name
-    _: KW_ONLY
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
 
 @tagged
-class AsyncMap(Vertex):
+class AsyncMap(Step):
     """As `Map`, by a call that takes time: at most `capacity` at once, each as long as `latency` draws.
 
     `ordered` hands results on in the order of the rows, otherwise as they come. A `function` may return a dict, a list
@@ -147,7 +143,6 @@ class AsyncMap(Vertex):
     to async-transform processor.
     """
 
-    name: Name
     _: KW_ONLY
     select: Select | None = None
     function: Function | None = None
@@ -156,8 +151,6 @@ class AsyncMap(Vertex):
     ignores_key: bool = False
     capacity: Size = 4
     latency: Delay = Fixed(10)
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
     def _problems(self) -> Iterator[Problem]:
         if self.select is not None or self.function is not None:
@@ -165,7 +158,7 @@ class AsyncMap(Vertex):
 
 
 @tagged
-class Custom(Vertex):
+class Custom(Step):
     """A processor of one's own, which may generate, drop and delay watermarks, and so break every rule about them.
 
     `function(state, item)` gets a row as a dict, or a `Watermark(key, value)` that is merged over all inputs. It
@@ -174,61 +167,47 @@ class Custom(Vertex):
     Source: "Keyed watermark support", WM generation and WM rules.
     """
 
-    name: Name
     _: KW_ONLY
     function: Function
     initial: int | float | str | None = None
     columns: Columns = ()
     keys: dict[Key, Column] | None = None
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
 
 @tagged
-class LateDrop(Vertex):
+class LateDrop(Step):
     """Leaves out every row whose time in `column` is below the watermark of that column's key.
 
     With `ignores_key` it is a processor from before there were keys: every watermark counts as one of that key.
     """
 
-    name: Name
     column: Column
     _: KW_ONLY
     ignores_key: bool = False
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
 
 @tagged
-class StatefulMap(Vertex):
+class StatefulMap(Step):
     """Running aggregates per group `by`: each row goes on with the aggregates up to and including itself.
 
     With `ttl_ms` the state of a group goes when no row touched it for that long, by the watermark of `column`; rows
     below that watermark are then dropped. Source: upstream class `TransformStatefulP`.
     """
 
-    name: Name
     column: Column
     _: KW_ONLY
     by: Grouping = ()
     aggregates: Aggregates
     ttl_ms: Period | None = None
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
 
 @tagged
-class Sink(Vertex):
+class Sink(Step):
     """Where rows come out."""
 
-    name: Name
-    _: KW_ONLY
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
-
 
 @tagged
-class Window(Vertex):
+class Window(Step):
     """Aggregates of the rows in windows of `size_ms`, sliding by `slide_ms` (None: tumbling), per group `by`.
 
     The watermark of `column`'s key closes them; all other watermarks end here. A result has the columns `start`,
@@ -242,7 +221,6 @@ class Window(Vertex):
     Source: upstream class `SlidingWindowP`; "Keyed watermark support", Changes to window aggregation processors.
     """
 
-    name: Name
     size_ms: Period
     _: KW_ONLY
     column: Column
@@ -254,8 +232,6 @@ class Window(Vertex):
     ignores_key: bool = False
     columns: Columns = ()
     grouped_times: bool = False
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
     @property
     def step_ms(self) -> int:
@@ -274,27 +250,24 @@ class Window(Vertex):
 
 
 @tagged
-class SessionWindow(Vertex):
+class SessionWindow(Step):
     """Aggregates of the rows of a group that follow each other within less than `timeout_ms`.
 
     Results, keys and columns as in `Window`. Source: upstream class `SessionWindowP`.
     """
 
-    name: Name
     timeout_ms: Period
     _: KW_ONLY
     column: Column
     by: Grouping = ()
     aggregates: Aggregates
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
     def _problems(self) -> Iterator[Problem]:
         return _result_problems(self.by, self.aggregates)
 
 
 @tagged
-class Join(Vertex):
+class Join(Step):
     """Rows of the first input (`left`) with rows of the second (`right`) for which `condition` holds.
 
     It is an expression over `left.column` and `right.column`. Its top-level parts joined by `and` that compare a
@@ -305,14 +278,11 @@ class Join(Vertex):
     called `right_NAME`. Source: "Stream-to-stream join"; upstream class `StreamToStreamJoinP`.
     """
 
-    name: Name
     condition: Expression
     _: KW_ONLY
     outer: Literal["left", "right"] | None = None
     emit: Option[Literal["state", "buffer"]] = UNSET
     limit: Size | None = None
-    parallelism: Copies = 1
-    turn_ms: Ms = 0
 
 
 def _selected(part: Map | FlatMap) -> str:

@@ -50,7 +50,7 @@ class PlanWorld(Simulation):
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
         self._faults: dict[tuple[str, int, int | None], list[BufferFault]] = {}
         for action in scenario.script:
-            if isinstance(action, LoseBuffer | DelayBuffer | DuplicateBuffer):
+            if isinstance(action, BufferFault):
                 self._faults.setdefault((action.source, action.sequence, action.chunk), []).append(action)
         self.chunk_faults = {place: faults for place, faults in self._faults.items() if place[2] is not None}
         self.queries = [QueryRun(self, query) for query in scenario.queries]

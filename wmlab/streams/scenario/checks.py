@@ -10,7 +10,14 @@ from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter, automatic_problems
+from wmlab.streams.scenario.parts import (
+    EventWriter,
+    ReaderGroup,
+    Stream,
+    TransactionalWriter,
+    WriterPart,
+    automatic_problems,
+)
 from wmlab.streams.scenario.script import (
     AbortTransaction,
     Action,
@@ -41,16 +48,15 @@ if TYPE_CHECKING:
     from wmlab.streams.scenario.scenario import StreamScenario
 
 
-AnyWriter = EventWriter | TransactionalWriter
 _ON_TRANSACTIONS = (AbortTransaction, CommitTransaction, SlowTransaction, WriteInTransaction)
 
 
-def process_names(writers: Sequence[AnyWriter], script: Sequence[Action]) -> list[str]:
+def process_names(writers: Sequence[WriterPart], script: Sequence[Action]) -> list[str]:
     """The names of all processes: each writer, and the further ones of a writer, `w1/2`, `w1/3` and so on."""
     return [name for name, _, _ in _processes(writers, script)]
 
 
-def _processes(writers: Sequence[AnyWriter], script: Sequence[Action]) -> Iterator[tuple[str, AnyWriter, int]]:
+def _processes(writers: Sequence[WriterPart], script: Sequence[Action]) -> Iterator[tuple[str, WriterPart, int]]:
     """Every process: its name, its writer, and which one of the writer's it is."""
     for writer in writers:
         started = sum(isinstance(action, DuplicateWriter) and action.writer == writer.name for action in script)
@@ -58,7 +64,7 @@ def _processes(writers: Sequence[AnyWriter], script: Sequence[Action]) -> Iterat
         yield from ((process_name(writer.name, number), writer, number) for number in range(1, count + 1))
 
 
-def writer_problems(writers: Sequence[AnyWriter], script: Sequence[Action]) -> Iterator[Problem]:
+def writer_problems(writers: Sequence[WriterPart], script: Sequence[Action]) -> Iterator[Problem]:
     """Actions that their writer cannot carry out."""
     by_process = {name: (writer, number) for name, writer, number in _processes(writers, script)}
     for index, action in enumerate(script):
@@ -70,7 +76,7 @@ def writer_problems(writers: Sequence[AnyWriter], script: Sequence[Action]) -> I
             yield Problem(("script", index, "writer"), message)
 
 
-def _too_early(index: int, action: Action, writer: AnyWriter, number: int, script: Sequence[Action]) -> str | None:
+def _too_early(index: int, action: Action, writer: WriterPart, number: int, script: Sequence[Action]) -> str | None:
     """What is wrong with an action on a process, the writer's `number`th, that a later action starts."""
     if number == 1 or not isinstance(writer, EventWriter):
         return None
@@ -85,7 +91,7 @@ def _too_early(index: int, action: Action, writer: AnyWriter, number: int, scrip
     return None
 
 
-def _refusal(action: Action, writer: AnyWriter) -> str | None:
+def _refusal(action: Action, writer: WriterPart) -> str | None:
     transactional = isinstance(writer, TransactionalWriter)
     notes = isinstance(action, NoteTime) or (isinstance(action, ShutDownWriter) and action.last_note)
     if isinstance(action, _ON_TRANSACTIONS) and not transactional:
@@ -170,7 +176,7 @@ ROLES = ("leader", "committer", "distributor")
 def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     """All mistakes across the parts of a scenario."""
     yield from _stream_problems(scenario)
-    parts: dict[str, tuple[AnyWriter | Stream | ReaderGroup, ...]] = {
+    parts: dict[str, tuple[WriterPart | Stream | ReaderGroup, ...]] = {
         "writer": scenario.writers,
         "stream": scenario.streams,
         "group": scenario.groups,

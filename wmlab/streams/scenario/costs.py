@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from wmlab.core import traces
 from wmlab.core.columns import ROW_GROUP
 from wmlab.core.estimate import Cost
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter, WriterPart
 
 if TYPE_CHECKING:
     from wmlab.streams.scenario.scenario import StreamScenario
@@ -40,12 +40,12 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
         yield from _of_group(group, field, scenario.duration_ms, wide)
 
 
-def _is_drawn(writer: EventWriter | TransactionalWriter) -> bool:
+def _is_drawn(writer: WriterPart) -> bool:
     """Whether its events are drawn span by span and leave memory as they are recorded."""
     return isinstance(writer, EventWriter) and writer.trace is None and writer.processes == 1
 
 
-def _by_rate(writer: EventWriter | TransactionalWriter, scenario: StreamScenario) -> int:
+def _by_rate(writer: WriterPart, scenario: StreamScenario) -> int:
     """How many events its rate makes."""
     return int((writer.rate_per_s or 0) * max(0, scenario.duration_ms - writer.starts_ms) / 1_000)
 
@@ -86,9 +86,7 @@ def _of_writer(
         yield Cost("noted times", f"{field}.note_every_ms", span_ms // writer.note_every_ms * processes, width)
 
 
-def _events_of(
-    log: traces.Trace, writer: EventWriter | TransactionalWriter, scenario: StreamScenario
-) -> tuple[int, int]:
+def _events_of(log: traces.Trace, writer: WriterPart, scenario: StreamScenario) -> tuple[int, int]:
     """How many events of a log the writer replays at most, and how many of its own lie outside the run."""
     happens, arrives, wrote = (log.table[name] for name in ("event_time", "arrival_ms", "writer"))
     inside = pc.and_(

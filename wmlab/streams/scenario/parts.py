@@ -111,7 +111,48 @@ class Stream:
 
 
 @value
-class EventWriter:
+class WriterPart:
+    """What all writers have; `EventWriter` says what the fields mean."""
+
+    name: AnyName
+    _: KW_ONLY
+    rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
+    trace: str | None = None
+    delay_mean_ms: MeanMs = 0.0
+    keys: Keys = "0..1"
+    event_time: EventTime | None = None
+    noting: Noting = EarliestOpen()
+    writer_id: WriterId | None = "{name}"
+    automatically_note_time: bool = False
+    clock: Clock = Clock()
+    starts_ms: Ms = 0
+    batch_ms: Period = 100
+    event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
+    stream: Name | None = None
+
+    def __post_init__(self) -> None:
+        problems = tuple(self._load_problems())
+        if problems:
+            raise Problems(f"{type(self).__name__} {self.name!r}", problems)
+
+    @property
+    def id(self) -> str | None:
+        """The id under which its marks are kept; None: it has none."""
+        return None if self.writer_id is None else self.writer_id.replace("{name}", self.name)
+
+    def _load_problems(self) -> Iterator[Problem]:
+        """Mistakes in what a writer has to write."""
+        if (self.rate_per_s is None) == (self.trace is None):
+            given = "both" if self.trace is not None else "neither"
+            yield Problem(("rate_per_s",), f"give either rate_per_s or trace (got {given})")
+        if self.trace is not None and self.delay_mean_ms:
+            yield Problem(("delay_mean_ms",), "a trace has its own arrival times; leave delay_mean_ms out")
+        if self.trace is not None and self.keys != "0..1":
+            yield Problem(("keys",), "a trace has its own keys; leave keys out")
+
+
+@value
+class EventWriter(WriterPart):
     """A writer of events that notes the time.
 
     Its load is either synthetic, `rate_per_s` events a second that happen at random, have their keys in `keys` and
@@ -135,56 +176,21 @@ class EventWriter:
     `stream` names the stream it writes to; None: the only one.
     """
 
-    name: AnyName
     _: KW_ONLY
-    rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
-    trace: str | None = None
-    delay_mean_ms: MeanMs = 0.0
-    keys: Keys = "0..1"
-    event_time: EventTime | None = None
-    noting: Noting = EarliestOpen()
     note_every_ms: Period | None = 1_000
-    writer_id: WriterId | None = "{name}"
     flush_before_note: bool = False
-    automatically_note_time: bool = False
     automatic_note_period_ms: Period = 5_000
     auto_note_survives_close: Option[bool] = UNSET
     probe_on_seal: Option[bool] = UNSET
     processes: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
-    clock: Clock = Clock()
-    starts_ms: Ms = 0
-    batch_ms: Period = 100
-    event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
-    stream: Name | None = None
-
-    def __post_init__(self) -> None:
-        problems = tuple(load_problems(self))
-        if problems:
-            raise Problems(f"EventWriter {self.name!r}", problems)
-
-    @property
-    def id(self) -> str | None:
-        """The id under which its marks are kept; None: it has none."""
-        return None if self.writer_id is None else self.writer_id.replace("{name}", self.name)
 
 
-def load_problems(writer: EventWriter | TransactionalWriter) -> Iterator[Problem]:
-    """Mistakes in what a writer has to write."""
-    if (writer.rate_per_s is None) == (writer.trace is None):
-        given = "both" if writer.trace is not None else "neither"
-        yield Problem(("rate_per_s",), f"give either rate_per_s or trace (got {given})")
-    if writer.trace is not None and writer.delay_mean_ms:
-        yield Problem(("delay_mean_ms",), "a trace has its own arrival times; leave delay_mean_ms out")
-    if writer.trace is not None and writer.keys != "0..1":
-        yield Problem(("keys",), "a trace has its own keys; leave keys out")
-
-
-def automatic_problems(writer: EventWriter | TransactionalWriter, stream: Stream) -> Iterator[Problem]:
+def automatic_problems(writer: WriterPart, stream: Stream) -> Iterator[Problem]:
     """Options of automatic noting that contradict each other or have no effect."""
     automatic = writer.automatically_note_time or stream.automatically_note_time
     if automatic and writer.noting != EarliestOpen():
         yield Problem(("noting",), "a writer that notes time automatically notes its clock; leave noting out")
-    if isinstance(writer, TransactionalWriter):
+    if not isinstance(writer, EventWriter):
         return
     if automatic and writer.note_every_ms != 1_000:
         message = "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out"
@@ -196,7 +202,7 @@ def automatic_problems(writer: EventWriter | TransactionalWriter, stream: Stream
 
 
 @value
-class TransactionalWriter:
+class TransactionalWriter(WriterPart):
     """A writer whose events are seen when their transaction is committed (PDP-33, "Event Writer API Changes").
 
     Every `every_ms` it begins a transaction and commits it `open_ms` later (None: when the next one begins). With
@@ -210,36 +216,12 @@ class TransactionalWriter:
     `EventWriter`.
     """
 
-    name: AnyName
     _: KW_ONLY
-    rate_per_s: Annotated[float, Field(ge=0, le=10_000_000, strict=True)] | None = None
-    trace: str | None = None
-    delay_mean_ms: MeanMs = 0.0
-    keys: Keys = "0..1"
     every_ms: Period = 2_000
     open_ms: Period | None = None
     commit_latency_ms: Ms = 400
     lease_ms: Period = 90_000
-    event_time: EventTime | None = None
-    noting: Noting = EarliestOpen()
-    automatically_note_time: bool = False
-    writer_id: WriterId | None = "{name}"
-    clock: Clock = Clock()
-    starts_ms: Ms = 0
-    batch_ms: Period = 100
-    event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
-    stream: Name | None = None
     kind: Literal["transactional"] = "transactional"
-
-    def __post_init__(self) -> None:
-        problems = tuple(load_problems(self))
-        if problems:
-            raise Problems(f"TransactionalWriter {self.name!r}", problems)
-
-    @property
-    def id(self) -> str | None:
-        """The id under which its marks are kept; None: it has none."""
-        return None if self.writer_id is None else self.writer_id.replace("{name}", self.name)
 
 
 @value

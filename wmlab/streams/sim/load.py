@@ -30,7 +30,7 @@ from wmlab.streams.scenario.script import StepClock
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
+    from wmlab.streams.scenario.parts import WriterPart
     from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -112,7 +112,7 @@ class Load:
         return Load(*map(np.concatenate, columns))
 
 
-def synthetic(writer: EventWriter | TransactionalWriter, scenario: StreamScenario) -> Iterator[Load]:
+def synthetic(writer: WriterPart, scenario: StreamScenario) -> Iterator[Load]:
     """Draw the load of a writer with `rate_per_s`: Poisson events, exponential delays, uniform keys in its range.
 
     The spans follow each other in time. All gaps are drawn before all delays and these before all keys, each by a copy

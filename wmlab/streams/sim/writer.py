@@ -22,7 +22,7 @@ from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segment, 
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended, Lengths
-from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
+from wmlab.streams.scenario.parts import EventWriter, WriterPart
 from wmlab.streams.scenario.units import SEGMENT_STORE, process_name
 from wmlab.streams.sim.client import ControllerClient
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
@@ -64,12 +64,12 @@ class WriterProcess:
     `silent_until`, in ms of the simulated clock.
     """
 
-    part: EventWriter | TransactionalWriter
+    part: WriterPart
 
     def __init__(
         self,
         world: StreamWorld,
-        part: EventWriter | TransactionalWriter,
+        part: WriterPart,
         index: int,
         load: Iterable[Load],
         party: str,
