@@ -173,3 +173,6 @@ def test_an_unknown_column_in_the_condition_of_a_join_bounds_nothing() -> None:
 
 def test_a_mean_of_minus_zero_is_zero() -> None:
     assert next(delays_ms(Exponential(-0.0, least_ms=3), np.random.default_rng(0))) == 3
+    assert str(EventWriter("w", rate_per_s=1, delay_mean_ms=-0.0)) == str(
+        EventWriter("w", rate_per_s=1, delay_mean_ms=0.0)
+    )

@@ -76,7 +76,7 @@ def _block(delay: Delay, draws: np.random.Generator) -> NDArray[np.float64]:
         case Uniform(low_ms=low, high_ms=high):
             return draws.integers(low, high + 1, _BLOCK).astype(np.float64)
         case Exponential(mean_ms=mean, least_ms=least):
-            return least + draws.exponential(abs(mean), _BLOCK)  # -0.0 is at least 0, but no scale to numpy
+            return least + draws.exponential(mean, _BLOCK)
         case LogNormal(median_ms=median, sigma=sigma):
             return draws.lognormal(np.log(median), sigma, _BLOCK)
         case Fixed(ms=ms):

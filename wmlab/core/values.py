@@ -30,8 +30,8 @@ Period = Annotated[int, Field(gt=0, le=MAX_MS, strict=True)]
 """A duration in milliseconds."""
 SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True)]
 """A moment in milliseconds since 1970, or how far a clock is ahead; negative: before, or behind."""
-MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True)]
-"""The mean of a duration in milliseconds, at most 278 years."""
+MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs)]
+"""The mean of a duration in milliseconds, at most 278 years; -0.0, which numpy refuses as a scale, is read as 0.0."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
 """An application time: a 64-bit integer, milliseconds in all scenarios of wmlab."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]

@@ -15,14 +15,15 @@ from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.model.coalescer import Keyed
-from wmlab.dataflow.model.items import DONE, IDLE, MIN, Event, Idle, Watermark
+from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 from wmlab.dataflow.recording import DataflowRecording
 from wmlab.streams.recording import StreamRecording
 
 TABLES = ("items", "queues", "coalescing")
 FLOWS = range(20)
-ITEMS = {"idle": IDLE, "done": DONE, "event": Event(())}
+ITEMS = {"done": DONE, "event": Event(())}
+KEYED = Deviations(keyed_idle=True)
 PARTLY = Deviations(watermark_wakes_one_key=True, done_hides_idle=True)
 
 
@@ -45,7 +46,8 @@ def folded(steps: list[Row], inputs: int, rules: Deviations) -> list[Row]:
     """What the pure rule makes of the steps of one lane."""
     state, found = Keyed(inputs), []
     for step in sorted(steps, key=lambda row: int(row["place"])):
-        item = ITEMS.get(step["stimulus"]) or Watermark(step["key"], step["value"])
+        idle = Idle(step["key"]) if step["stimulus"] == "idle" else None
+        item = idle or ITEMS.get(step["stimulus"]) or Watermark(step["key"], step["value"])
         state, out = state.step(step["input"], item, rules)
         merged = {key: one.last for key, one in state.keys if one.last != MIN}
         marks = {mark.key: mark.value for mark in out if isinstance(mark, Watermark)}
@@ -68,7 +70,7 @@ def known_by(row: Row, place: int) -> tuple[Any, ...]:
     return *(row[name] for name in ("stream", "execution", "vertex", "instance", "level", "edge", "stimulus")), place
 
 
-@pytest.mark.parametrize("rules", [DESIGN, SHIPPED, PARTLY], ids=["design", "hz", "two deviations"])
+@pytest.mark.parametrize("rules", [DESIGN, SHIPPED, PARTLY, KEYED], ids=["design", "hz", "two deviations", "keyed"])
 def test_every_step_is_that_of_the_pure_rule_and_of_the_recording(spark: SparkSession, rules: Deviations) -> None:
     recordings = {recording.name: recording for recording in recorded(rules)}
     asked = coalesced(*frames(spark, recordings.values(), TABLES), deviations=rules)

@@ -106,19 +106,23 @@ def _merged(steps: DataFrame, deviations: Deviations) -> DataFrame:
         _listed(F.col("_idle") & ~F.col("_done")).alias("idle"),
         _listed(F.col("_done")).alias("done"),
     )
-    lowest = F.when(F.col("_low").isNull(), F.col("_top")).when(F.col("_low") > MIN, F.col("_low"))
+    quiet = F.col("_low").isNull()
+    lowest = F.when(quiet, F.col("_top")).when(F.col("_low") > MIN, F.col("_low"))
     by_key = Window.partitionBy(*LANE, "_key").orderBy("place")
     through = wanted.withColumn("_due", lowest).withColumns(
         {
             "_merged": F.max("_due").over(by_key.rowsBetween(*SO_FAR)),
             "_was": F.max("_due").over(by_key.rowsBetween(*BEFORE)),
+            "_silenced": quiet & ~F.lag(quiet, 1, False).over(by_key),
         }
     )
+    of_key = (F.col("stimulus") == "idle") & (F.col("key") == F.col("_key")) & F.col("_silenced")
     moved = F.col("_merged").isNotNull() & ~F.col("_merged").eqNullSafe(F.col("_was"))
     whole = through.groupBy(*_STEP).agg(
         *(F.first(F.when(F.col("_key").isNull(), F.col(name)), ignorenulls=True).alias(name) for name in _STATUS),
         _by_key(F.col("_merged").isNotNull()).alias("coalesced"),
         _by_key(moved).alias("emitted"),
+        F.coalesce(F.max(of_key), F.lit(False)).alias("_of_key"),
     )
     return _with_idle(whole, deviations)
 
@@ -128,13 +132,14 @@ def _each_input(steps: DataFrame, deviations: Deviations) -> DataFrame:
     mine = F.col("input") == F.col("_place")
     own = F.col("key").eqNullSafe(F.col("_key"))
     wakes = (F.col("stimulus") == "event") | (F.col("stimulus") == "watermark")
-    if deviations.watermark_wakes_one_key:
+    if deviations.watermark_wakes_one_key or deviations.keyed_idle:
         # A key that appears knows which inputs are idle by then, whoever woke them; later only its own wake them.
         first = F.min(F.when(own, F.col("place"))).over(Window.partitionBy(*LANE, "_key"))
         steps = steps.withColumn("_first", first)
         early = F.col("_key").isNull() | (F.col("place") < F.col("_first"))
         wakes = (F.col("stimulus") == "event") | ((F.col("stimulus") == "watermark") & (own | early))
-    says = F.when(mine & (F.col("stimulus") == "idle"), F.lit(True)).when(mine & wakes, F.lit(False))
+    idles = (F.col("stimulus") == "idle") & (F.col("key").isNull() | own)
+    says = F.when(mine & idles, F.lit(True)).when(mine & wakes, F.lit(False))
     so_far = Window.partitionBy(*LANE, "_key", "_place").orderBy("place").rowsBetween(*SO_FAR)
     return steps.withColumns(
         {
@@ -156,13 +161,17 @@ def _by_key(which: Column) -> Column:
 
 
 def _with_idle(steps: DataFrame, deviations: Deviations) -> DataFrame:
-    """Adds `emitted_idle`: an idle message or an end has left only idle inputs, which was not said since they are."""
+    """Adds `emitted_idle`: an idle message or an end has left only idle inputs, which was not said since they are.
+
+    The idle message of a key goes on when it leaves no input that counts for that key.
+    """
     quiet = (F.size("active") == 0) & (F.size("idle") > 0)
     along = Window.partitionBy(*LANE).orderBy("place")
     episode = F.sum(F.when(quiet, 0).otherwise(1)).over(along.rowsBetween(*SO_FAR))
-    says = F.col("stimulus").isin(["idle"] if deviations.done_hides_idle else ["idle", "done"])
+    says = F.col("stimulus").isin(["idle"] if deviations.done_hides_idle else ["idle", "done"]) & F.col("key").isNull()
     within = Window.partitionBy(*LANE, "_episode").orderBy("place").rowsBetween(*BEFORE)
     numbered = steps.withColumns({"_episode": episode, "_says": quiet & says})
     first = ~F.coalesce(F.max("_says").over(within), F.lit(False))
     again = F.lit(deviations.idle_repeated) & (F.col("stimulus") == "idle")
-    return numbered.withColumn("emitted_idle", F.col("_says") & (first | again)).drop("_episode", "_says")
+    told = (F.col("_says") & (first | again)) | F.col("_of_key")
+    return numbered.withColumn("emitted_idle", told).drop("_episode", "_says", "_of_key")

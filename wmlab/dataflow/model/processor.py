@@ -63,7 +63,7 @@ class Deviations:
 
     keyed_idle: bool = False
     """Idle messages are about one key, so that an input is partially idle, until its next event or watermark of that
-    key. Described and rejected by the text; not on in `hz`. Spark follows merging without it."""
+    key. Described and rejected by the text; not on in `hz`."""
 
     def __str__(self) -> str:
         """The options that are on."""
