@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 292,
     "core": 3_856,
-    "streams": 12_590,
-    "dataflow": 7_139,
-    "progress": 2_655,
+    "streams": 12_562,
+    "dataflow": 7_132,
+    "progress": 2_629,
     "strategies": 2_590,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_101
+LINES: Final = 43_082
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

@@ -11,7 +11,7 @@ import difflib
 import html
 import itertools
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -31,10 +31,13 @@ from wmlab.core.words import grouped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from wmlab.core.scenario_file import ScenarioFile
+
 Rows: TypeAlias = pa.Table | Sequence[Mapping[str, Any]]
 """The content of a table: an Arrow table, or its rows as dicts."""
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Recording")
 _KINDS: Final[dict[str, type[Recording]]] = {}
 
 
@@ -309,3 +312,32 @@ def _kind_of(tables: Iterable[str]) -> type[Recording]:
     if not _KINDS:
         raise RecordingError("no kind of recording is known.", remedy="import wmlab.trace, which knows them all.")
     return max(_KINDS.values(), key=lambda made: (sum(name in made.schemas for name in tables), made.kind))
+
+
+def the_one(recording: Recording, asked: str | None, names: Sequence[str], noun: str, nouns: str) -> str:
+    """What is asked for, or the only one of these names; raises `RecordingError` if it is none or one of several."""
+    if asked in names:
+        return str(asked)
+    if asked is None and len(names) == 1:
+        return names[0]
+    has = f"no {noun} {asked!r}" if asked is not None else f"several {nouns}" if names else f"no {noun}"
+    raise RecordingError(
+        f"The recording {recording.name!r} has {has}; its {nouns}: {', '.join(names) or 'none'}.",
+        remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
+    )
+
+
+def recorded(
+    kind: type[R],
+    scenario: ScenarioFile,
+    run: Callable[[Path | None], Mapping[str, Rows | storage.StoredTable]],
+    path: str | Path | None,
+) -> R:
+    """What a run of the scenario gives, as a recording of that kind, kept at `path` if there is one; `run` is told it.
+
+    Raises `ScenarioError` for a run that cannot fit in memory, `RecordingError` for a path that is taken.
+    """
+    scenario.estimate().require_room()
+    tables = run(None if path is None else storage.require_free(path))
+    made = kind.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
+    return made if path is None else made.save(path)

@@ -203,6 +203,7 @@ class ScenarioFile:
     """
 
     name: str
+    seed: int
     rule_table: ClassVar[RuleTable] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:

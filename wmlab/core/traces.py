@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
+from wmlab.core.values import Problem, Problems
 from wmlab.core.words import DAY_MS, grouped
 
 Unit = Literal["d", "s", "ms", "us", "ns"]
@@ -417,6 +418,26 @@ def load(
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:
     """The traces that parts of a scenario name, each loaded once; None, where a part has none, is left out."""
     return {name: load(name) for name in dict.fromkeys(names) if name is not None}
+
+
+def logs_of_writers(
+    scenario: str, parts: Iterable[tuple[tuple[str | int, ...], str, str | None]]
+) -> dict[str, dict[str, Any]]:
+    """What the parts of a scenario replay that name a trace, by their name, as `Trace.columns` has it.
+
+    A part is (location of its name, name, trace), and replays the events of the writer with its name. Raises `Problems`
+    for a name that is no writer of its trace.
+    """
+    named = [(location, name, trace) for location, name, trace in parts if trace is not None]
+    loaded = load_each(trace for _, _, trace in named)
+    problems = [
+        Problem(location, f"trace {trace!r} has no writer {name!r}; it has: {', '.join(loaded[trace].writer_names)}")
+        for location, name, trace in named
+        if name not in loaded[trace].writer_names
+    ]
+    if problems:
+        raise Problems(f"the scenario {scenario!r}", problems)
+    return {name: loaded[trace].writers(name).columns() for _, name, trace in named}
 
 
 def _moment_ms(moment: int | str) -> int:

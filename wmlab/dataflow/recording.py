@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wmlab.core import storage
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.dataflow.answers import explain as answers
 from wmlab.dataflow.answers.permutations import results
@@ -53,13 +52,7 @@ def record(
 
     `choose` replaces chance in who takes the next turn: it gets the names of those that are due, and returns a place.
     """
-    dataflow.estimate().require_room()
-    if path is not None:
-        storage.require_free(path)
-    recording = DataflowRecording.from_tables(
-        simulate(dataflow, choose), name=dataflow.name, scenario=dataflow.to_dict(), seed=dataflow.seed
-    )
-    return recording if path is None else recording.save(path)
+    return recorded(DataflowRecording, dataflow, lambda _: simulate(dataflow, choose), path)
 
 
 @value

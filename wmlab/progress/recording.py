@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wmlab.core import storage
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
 from wmlab.progress.answers.progress import causes, explain_plan
 from wmlab.progress.scenario import ProgressScenario
@@ -35,13 +34,7 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
 
 def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:
     """Run a scenario of query plans and return everything that happened; with `path`, keep it there."""
-    scenario.estimate().require_room()
-    if path is not None:
-        storage.require_free(path)
-    recording = ProgressRecording.from_tables(
-        simulate(scenario), name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed
-    )
-    return recording if path is None else recording.save(path)
+    return recorded(ProgressRecording, scenario, lambda _: simulate(scenario), path)
 
 
 @value

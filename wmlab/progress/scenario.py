@@ -180,12 +180,7 @@ class Source:
 
 @value
 class Windowing:
-    """Windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
-
-    `trigger`: `strict` fires a window when its end is before the global watermark, as the engine does, `exact` one
-    tick earlier, when they are equal; `emit_lag_ms` is taken off the watermark first. `forget_fired` throws fired
-    windows away without a trace, as an engine may: a late record then fires its window twice.
-    """
+    """What windows of both kinds have; `Aggregate` says what the fields mean."""
 
     size_ms: Period
     _: KW_ONLY
@@ -197,19 +192,24 @@ class Windowing:
 
 @tagged
 class Aggregate(Windowing):
-    """Counts records in windows; the fields are those of `Windowing`."""
+    """Counts records in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
+
+    `trigger`: `strict` fires a window when its end is before the global watermark, as the engine does, `exact` one
+    tick earlier, when they are equal; `emit_lag_ms` is taken off the watermark first. `forget_fired` throws fired
+    windows away without a trace, as an engine may: a late record then fires its window twice.
+    """
 
 
 @tagged
 class Join(Windowing):
-    """Joins records of equal keys in windows.
+    """Joins records of equal keys in windows of `size_ms`, sliding by `slide_ms` (None: tumbling).
 
     The sources named in `left` (none: the first one) build the left side, all others the right. A window fires when
     the global watermark over both sides allows; then each pair of slices is a task of the probe side, which puts out
     one chunk of the window or more. The probe follows the watermark of these outputs and throws away the slices that
     no later window needs. `carries`: an output has the `start` of its window as watermark, as the engine does, or the
     `largest` time of the records of its two slices, as in the diagram of the text; then chunks of one window differ,
-    and later windows may bring results below it. All other fields are those of `Windowing`.
+    and later windows may bring results below it. `trigger`, `emit_lag_ms` and `forget_fired` are as in `Aggregate`.
     """
 
     _: KW_ONLY

@@ -10,9 +10,8 @@ from typing import Any, Never
 from IPython import get_ipython
 from tqdm.auto import tqdm
 
-from wmlab.core import storage
 from wmlab.core.answers.stragglers import Stragglers
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, recorded
 from wmlab.streams import answers, places, simulate
 from wmlab.streams.answers.explain import Explanation, scenario_span
 from wmlab.streams.answers.history import recorded_rules, the_stream
@@ -95,17 +94,16 @@ def record(
     Runs of more than five seconds show a progress bar to a person at a terminal or a notebook, unless `progress` is
     False; a function is told the percentage instead, and stops the run by raising.
     """
-    expected = scenario.estimate()
-    expected.require_room()
-    place = None if path is None else storage.require_free(path)
-    if callable(progress):
-        tables = simulate.simulate(scenario, progress, place)
-    else:
-        hidden, told = not (progress and is_interactive()), repr(expected)
+
+    def run(place: Path | None) -> Mapping[str, Any]:
+        if callable(progress):
+            return simulate.simulate(scenario, progress, place)
+        hidden = not (progress and is_interactive())
+        told = None if hidden else repr(scenario.estimate())
         with tqdm(total=100, desc=told, unit="%", delay=PROGRESS_AFTER_S, leave=False, disable=hidden) as bar:
-            tables = simulate.simulate(scenario, lambda percent: _advance(bar, percent), place)
-    recording = StreamRecording.from_tables(tables, name=scenario.name, scenario=scenario.to_dict(), seed=scenario.seed)
-    return recording if path is None else recording.save(path)
+            return simulate.simulate(scenario, lambda percent: _advance(bar, percent), place)
+
+    return recorded(StreamRecording, scenario, run, path)
 
 
 def is_interactive() -> bool:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from wmlab.core import traces
 from wmlab.core.journal import EventColumns, Journal
 from wmlab.core.storage import GrowingTable, StoredTable
-from wmlab.core.values import Problem, Problems
 from wmlab.streams.model.segment import key_of
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.load import Load
@@ -100,25 +99,15 @@ def _events(stream: str, events: EventColumns) -> pa.Table:
 
 def _trace_loads(scenario: StreamScenario) -> dict[str, Load]:
     """The load of every writer that replays a trace: what is under way at the start or departs until the end."""
-    loaded = traces.load_each(part.trace for part in scenario.writers)
+    parts = [(("writers", index, "name"), part.name, part.trace) for index, part in enumerate(scenario.writers)]
+    logs = traces.logs_of_writers(scenario.name, parts)
     loads: dict[str, Load] = {}
-    problems: list[Problem] = []
-    end_ms = scenario.start_ms + scenario.duration_ms
-    for index, part in enumerate(scenario.writers):
-        if part.trace is None:
-            continue
-        trace = loaded[part.trace]
-        if part.name not in trace.writer_names:
-            known = ", ".join(trace.writer_names)
-            message = f"trace {part.trace!r} has no writer {part.name!r}; it has: {known}"
-            problems.append(Problem(("writers", index, "name"), message))
-            continue
-        columns = trace.writers(part.name).columns()
+    for part in (part for part in scenario.writers if part.name in logs):
+        columns = logs[part.name]
         happens, arrives = columns["event_time"], columns["arrival_ms"]
+        end_ms = scenario.start_ms + scenario.duration_ms
         inside = (arrives >= scenario.start_ms + part.starts_ms) & (np.minimum(happens, arrives) < end_ms)
         keys, place = np.unique(columns["key"][inside].astype(str), return_inverse=True)
         numbers = np.array([int(key_of(str(key)) * _KEYS) for key in keys], np.uint64)
         loads[part.name] = Load.of(happens[inside], arrives[inside], numbers[place])
-    if problems:
-        raise Problems(f"the scenario {scenario.name!r}", problems)
     return loads

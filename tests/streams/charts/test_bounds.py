@@ -306,8 +306,6 @@ def test_a_notebook_gets_figure_svg_and_sentence(bounds: Bounds) -> None:
     bundle = chart._repr_mimebundle_()
     assert list(bundle) == ["application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"]
     assert bundle["text/plain"] == chart.sentence == repr(chart)
-    assert list(chart._repr_mimebundle_(include=["text/plain"])) == ["text/plain"]
-    assert "image/svg+xml" not in chart._repr_mimebundle_(exclude=["image/svg+xml"])
 
 
 def test_the_bundle_is_the_same_in_every_process(bounds: Bounds, incidents: list[Any], tmp_path: Path) -> None:

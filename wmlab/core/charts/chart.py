@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,16 +58,13 @@ class Chart:
     def __repr__(self) -> str:
         return self.sentence
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """What a notebook stores: the same JSON, SVG and text for the same data, in every process."""
-        bundle = {
+        return {
             "application/vnd.plotly.v1+json": json.loads(self.figure().to_json()) | {"config": _CONFIG},
             "image/svg+xml": self.svg,
             "text/plain": self.sentence,
         }
-        return display_forms(bundle, include, exclude)
 
     def save(self, path: str | Path) -> Path:
         """Write the chart and return where to; the suffix decides what.
@@ -121,14 +118,3 @@ def save_as(path: str | Path, noun: str, value: T, writers: Mapping[str, Callabl
         )
     target.write_bytes(write(value))
     return target
-
-
-def display_forms(
-    bundle: Mapping[str, Any], include: Collection[str] | None, exclude: Collection[str] | None
-) -> dict[str, Any]:
-    """The forms in `include` (None: all) that are not in `exclude`, as IPython's display protocol has it."""
-    return {
-        kind: shown
-        for kind, shown in bundle.items()
-        if (include is None or kind in include) and (exclude is None or kind not in exclude)
-    }

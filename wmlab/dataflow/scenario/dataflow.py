@@ -182,7 +182,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         lines += [f"  fault: {fault!r}" for fault in self.faults]
         return "\n".join(lines)
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": repr(self), MIME: self.mermaid()}
 
 

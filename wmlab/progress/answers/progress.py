@@ -19,7 +19,7 @@ import pyarrow as pa
 from wmlab.core.answers.answer import Answer
 from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_one
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, step
@@ -145,15 +145,7 @@ def explain_plan(
 def _the_query(recording: Recording, stream: str | None) -> str:
     """The query asked for, or the only one."""
     names = sorted(set(recording.table("buffers")["stream"].to_pylist()) | set(_queries(recording)))
-    if stream is None and len(names) == 1:
-        return names[0]
-    if stream in names:
-        return str(stream)
-    asked = "several queries" if stream is None and names else f"no query {stream!r}" if stream else "no query"
-    raise RecordingError(
-        f"The recording {recording.name!r} has {asked}; its queries: {', '.join(names) or 'none'}.",
-        remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
-    )
+    return the_one(recording, stream, names, "query", "queries")
 
 
 def _queries(recording: Recording) -> dict[str, Query]:

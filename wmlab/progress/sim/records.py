@@ -15,7 +15,6 @@ import numpy as np
 
 from wmlab.core import traces
 from wmlab.core.clock import generator
-from wmlab.core.values import Problem, Problems
 from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL, by_event_time, by_ingestion_time
 from wmlab.progress.scenario import Source
 
@@ -74,29 +73,19 @@ def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
 
     Raises `Problems` for a source whose name is no writer of its trace.
     """
-    sources = [
-        (("queries", number, "sources", index, "name"), source, source.trace)
-        for number, query in enumerate(scenario.queries)
-        for index, source in enumerate(query.sources)
-        if source.trace is not None
-    ]
-    loaded = traces.load_each(name for _, _, name in sources)
-    keys = np.unique(np.concatenate([trace.columns()["key"].astype(str) for trace in loaded.values()] or [[]]))
-    found: dict[str, Records] = {}
-    problems: list[Problem] = []
-    for location, source, trace_name in sources:
-        trace = loaded[trace_name]
-        if source.name not in trace.writer_names:
-            known = ", ".join(trace.writer_names)
-            message = f"trace {trace_name!r} has no writer {source.name!r}; it has: {known}"
-            problems.append(Problem(location, message))
-            continue
-        columns = trace.writers(source.name).columns()
-        numbers = np.searchsorted(keys, columns["key"].astype(str))
-        found[source.name] = Records(columns["event_time"], columns["arrival_ms"], numbers)
-    if problems:
-        raise Problems(f"the scenario {scenario.name!r}", problems)
-    return found
+    logs = traces.logs_of_writers(
+        scenario.name,
+        (
+            (("queries", number, "sources", index, "name"), source.name, source.trace)
+            for number, query in enumerate(scenario.queries)
+            for index, source in enumerate(query.sources)
+        ),
+    )
+    keys = np.unique(np.concatenate([log["key"].astype(str) for log in logs.values()] or [[]]))
+    return {
+        name: Records(log["event_time"], log["arrival_ms"], np.searchsorted(keys, log["key"].astype(str)))
+        for name, log in logs.items()
+    }
 
 
 def received(source: Source, scenario: ProgressScenario, traced: Records | None = None) -> Records:

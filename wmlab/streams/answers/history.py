@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.delays import Fixed
-from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_one
 from wmlab.streams.model.cycle import CycleState, TimeoutFrom, inactive_since
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.segment import KeyRange, Segment
@@ -245,16 +244,8 @@ def epochs_of(recording: Recording, stream: str) -> StreamHistory:
 def the_stream(recording: Recording, stream: str | None) -> str:
     """The stream asked for, or the only one. Raises `RecordingError` when there are several, or not that one."""
     chunks = (chunk for table in ("segments", "events", "writer_marks") for chunk in recording.chunks(table, "stream"))
-    names: list[str] = sorted({name for chunk in chunks for name in chunk["stream"].unique().to_pylist()})
-    if stream is None and len(names) == 1:
-        return names[0]
-    if stream is not None and stream in names:
-        return stream
-    has = f"no stream {stream!r}" if stream is not None else "several streams" if names else "no stream"
-    raise RecordingError(
-        f"The recording {recording.name!r} has {has}; its streams: {', '.join(names) or 'none'}.",
-        remedy="name one of them with stream=..." if names else "ask a recording in which something happened.",
-    )
+    names = sorted({name for chunk in chunks for name in chunk["stream"].unique().to_pylist()})
+    return the_one(recording, stream, names, "stream", "streams")
 
 
 def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]:

@@ -5,7 +5,7 @@ JupyterLab draws the text itself. Every other viewer shows the text, which reads
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise, product
@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from wmlab.core.charts.chart import display_forms
 from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -31,12 +30,9 @@ class Diagram:
     def __repr__(self) -> str:
         return f"{self.sentence}\n{self.mermaid}"
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The text for JupyterLab to draw, and the text as it is."""
-        bundle = {"text/vnd.mermaid": self.mermaid, "text/plain": repr(self)}
-        return display_forms(bundle, include, exclude)
+        return {"text/vnd.mermaid": self.mermaid, "text/plain": repr(self)}
 
     def save(self, path: str | Path) -> Path:
         """Write the Mermaid text to `path`, a `.mmd` file, and return it; raises `ChartError` for another suffix."""
