@@ -59,8 +59,10 @@ bench: setup ## measure side by side with the peers; BENCH_ARGS="bounds --rows 1
 notebooks: setup ## execute all notebooks again and store them; NOTEBOOKS="FILE ..." picks some
 	$(PY) -m wmlab notebooks $(NOTEBOOKS)
 
-oracles: setup ## compare the rules of strategies with Flink's own classes; FLINK=DIRECTORY, see tools/oracles.py
-	PYTHONPATH="$(CURDIR)" $(PY) tools/oracles.py "$(FLINK)" $(ORACLES_ARGS)
+oracles: setup ## compare the rules of strategies with Flink and Beam; FLINK=DIRECTORY BEAM=DIRECTORY, see tools/oracles.py
+	$(if $(FLINK)$(BEAM),,$(error give FLINK=DIRECTORY or BEAM=DIRECTORY, see tools/oracles.py))
+	$(if $(FLINK),PYTHONPATH="$(CURDIR)" $(PY) tools/oracles.py flink "$(FLINK)" $(ORACLES_ARGS))
+	$(if $(BEAM),PYTHONPATH="$(CURDIR)" "$(BEAM)/bin/python" tools/oracles.py beam "$(BEAM)" $(ORACLES_ARGS))
 
 lock: setup ## write requirements.txt from what is installed
 	$(PY) tools/lock.py --write

@@ -1,7 +1,7 @@
 """Beam: the watermarks of a transform, estimators of sources, KafkaIO, and the aggregator of the Kafka Streams runner.
 
-Watermarks are exclusive, as X is. Source: `WatermarkManager`, `WatermarkEstimators` and
-`CustomTimestampPolicyWithLimitedDelay` of Beam 2.77.
+Watermarks are exclusive, as X is. Source: `WatermarkManager`, `WatermarkEstimators`, `LateDataDroppingDoFnRunner` and
+`CustomTimestampPolicyWithLimitedDelay` of Beam 2.77 for Java.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ DelayRule = Literal["fixed", "beam_40176"]
 """`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
 a record holds the watermark for ever."""
 
+SdkRule = Literal["fixed", "python_2_77"]
+"""`python_2_77`: the direct runner of the Python SDK. The output falls to a hold that is set below it, an element that
+waits holds its time less one, and a window takes records until the watermark is past the lateness, not at it."""
+
 
 class Transform(NamedTuple):
     """The input and output watermark of a transform."""
@@ -26,15 +30,29 @@ class Transform(NamedTuple):
 
 
 def transform(
-    state: Transform, upstream: Iterable[int], pending: Iterable[int] = (), holds: Iterable[int] = ()
+    state: Transform,
+    upstream: Iterable[int],
+    pending: Iterable[int] = (),
+    holds: Iterable[int] = (),
+    rule: SdkRule = "fixed",
 ) -> Transform:
     """The watermarks of a transform, which do not fall.
 
     In is the least of the outputs upstream and the times of elements that wait; out the least of in, the holds and the
     output times of timers.
     """
-    arriving = max(state.arriving, min((*upstream, *pending), default=END))
-    return Transform(arriving, max(state.leaving, min((arriving, *holds))))
+    python = rule == "python_2_77"
+    arriving = max(state.arriving, min((*upstream, *(minus(time, int(python)) for time in pending)), default=END))
+    return Transform(arriving, max(UNKNOWN if python else state.leaving, min((arriving, *holds))))
+
+
+def is_open(end: int, watermark: int, lateness: int = 0, rule: SdkRule = "fixed") -> bool:
+    """Whether a window that ends before `end` still takes records; those that come from `end` on make late panes.
+
+    >>> is_open(10, 14, 5), is_open(10, 15, 5), is_open(10, 15, 5, "python_2_77")
+    (True, False, True)
+    """
+    return watermark < minus(end, -lateness) + (rule == "python_2_77")
 
 
 def manual(before: int, time: int) -> int:
@@ -45,7 +63,10 @@ def manual(before: int, time: int) -> int:
 
 
 def monotonic(before: int, time: int) -> int:
-    """The largest time so far, of records or, for the estimator of wall time, of the clock."""
+    """The watermark when it is asked for: `time` is that of the last record or, for the estimator of wall time, now.
+
+    Of the records between two questions only the last one counts.
+    """
     return max(before, time)
 
 
@@ -77,6 +98,8 @@ class LimitedDelay(Strategy[DelayState]):
 
     `delay` is in units of event time, which is milliseconds here since it is taken from the wall clock as well. Times
     in the future count as now. `writers` are there from the beginning, others from their first record. Native is X.
+    The watermark of a partition may fall when a late record ends its silence, as in KafkaIO's unbounded source; its
+    splittable DoFn keeps each from falling, as `aggregate` does, and so can be ahead.
     """
 
     delay: int
