@@ -14,11 +14,11 @@ CODE_LINES: Final = {
     "streams": 12_562,
     "dataflow": 7_132,
     "progress": 2_629,
-    "strategies": 2_598,
+    "strategies": 2_590,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_105
+LINES: Final = 43_093
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

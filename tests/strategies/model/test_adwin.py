@@ -17,10 +17,12 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Ti
 STEPS = st.lists(st.tuples(st.integers(1, 120), st.integers(0, 20)), min_size=1, max_size=6)
 
 
-@given(STEPS, st.sampled_from([0.002, 0.1, 1.0]), st.integers(0, 5))
-def test_buckets_decide_as_all_numbers_would(steps: list[tuple[int, int]], delta: float, seed: int) -> None:
+@given(STEPS, st.sampled_from([0.002, 0.1, 1.0]), st.integers(0, 5), st.sampled_from([0.05, 0.2, 1]))
+def test_buckets_decide_as_all_numbers_would(
+    steps: list[tuple[int, int]], delta: float, seed: int, scale: float
+) -> None:
     draw = random.Random(seed)
-    values = [level + draw.random() for length, level in steps for _ in range(length)]
+    values = [scale * (level + draw.random()) for length, level in steps for _ in range(length)]
     adwin, rows, reference = Adwin(), [], []
     cuts = []
     for index, value in enumerate(values):
@@ -111,4 +113,26 @@ def test_the_sensitivity_stays_between_its_ends() -> None:
         assert state.delta == pytest.approx(delta)
     state.delta, state.late, state.count, state.low, state.high = 2e-23, 1, 1, 0, 0
     strategy._cut(state)
-    assert state.delta == SMALLEST_DELTA
+    assert state.delta == SMALLEST_DELTA == 1e-23
+
+
+@given(STEPS, st.integers(0, 5))
+def test_a_chunk_ends_at_a_cut_of_the_delays_in_units_of_the_largest(steps: list[tuple[int, int]], seed: int) -> None:
+    draw = random.Random(seed)
+    delays = [10 * level + draw.randrange(10) for length, level in [(20, 1), *steps] for _ in range(length)]
+    log = [Record(10 * index - delay, 10 * index) for index, delay in enumerate(delays)]
+    strategy = AdwinWatermark(late_share=0.1, warm_up=20)
+    adwin, delta, x, most, expected = Adwin(), 1.0, UNKNOWN, max(delays[:20]), [UNKNOWN] * 20
+    chunk: list[int] = []
+    late: list[bool] = []
+    for record, delay in zip(log[20:], delays[20:], strict=True):
+        late.append(record.event_time < x)
+        chunk.append(record.event_time)
+        if adwin.add(delay / most, delta):
+            few = fmean(late) < 0.1
+            delta = min(1.0, 2 * delta) if few else delta / 2
+            if x == UNKNOWN or (few and x < 2 * min(chunk) - max(chunk)):
+                x, late = max(x, max(chunk) - most), []
+            chunk = []
+        expected.append(x)
+    assert xs(strategy, log) == expected

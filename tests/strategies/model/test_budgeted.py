@@ -39,6 +39,22 @@ def test_the_writer_that_saves_more_gets_the_budget() -> None:
     # Steps of 3 and 20 records: what saves most for each late record goes first, whole or not at all.
     assert budgets({"a": [9, 9, 0], "b": [4, 1]}, {"a": 3, "b": 2}, 2) == {"a": 0, "b": 4}
     assert budgets({"a": [9, 9, 0], "b": [4, 1]}, {"a": 3, "b": 2}, 1) == {"a": 9, "b": 4}
+    assert budgets({"a": [10, 9], "b": [5, 0]}, {"a": 2, "b": 2}, 1) == {"a": 10, "b": 0}
+    # Steps of one writer that save equally are one.
+    assert budgets({"a": [4, 2, 0]}, {"a": 3}, 1) == {"a": 4}
+
+
+def test_a_writer_that_is_not_in_the_plan_has_its_largest_bound() -> None:
+    log = [(10, "a"), (10, "b"), (5, "b"), (20, "a"), (30, "b"), (22, "c"), (40, "a")]
+    # The plan after four records has the bounds 0 and 5; c stands at 22 - 5 and holds X.
+    found = xs(BudgetedMinimum(0.01, every=4), [Record(time, 0, writer) for time, writer in log])
+    assert found == [UNKNOWN] * 4 + [20, 20, 20]
+
+
+def test_a_share_of_one_in_49_spares_one_record() -> None:
+    log = [Record(time, 0) for time in [*range(1, 48), 0, 48]]
+    assert int(1 / 49 * 49) == 0, "the share is no exact double"
+    assert xs(BudgetedMinimum(1 / 49, every=49), log)[-1] == 48
 
 
 @given(logs(), st.integers(1, 15), st.integers(1, 15))

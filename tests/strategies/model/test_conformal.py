@@ -14,9 +14,9 @@ from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
 
 
-@given(logs(), st.integers(1, 10), st.integers(0, 10), st.sampled_from([0.05, 0.3]))
+@given(logs(times=30), st.integers(1, 10), st.integers(0, 10), st.sampled_from([0.05, 0.3, 0.5]))
 def test_it_is_the_rule_of_the_paper(records: list[Record], hold: int, more: int, target: float) -> None:
-    size, gamma = hold + more, 0.1
+    size, gamma = hold + more, 0.5 if target == 0.5 else 0.1
     times = [record.event_time for record in records]
     late_by = latenesses(times)
     x, alpha, expected = UNKNOWN, target, []

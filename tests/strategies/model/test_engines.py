@@ -90,6 +90,10 @@ def test_spark_moves_at_a_tick_and_a_silent_stream_holds_the_least() -> None:
     assert xs(SparkBatches(10, trigger_ms=100, streams=("a", "b")), log) == [0, 0, 0]
     assert mets(SparkBatches(10, trigger_ms=100), [log[0], Tick(250), Record(1, 260)])[2] == 40  # type: ignore[list-item]
     assert mets(SparkBatches(10, trigger_ms=100), [log[0], Record(1, 160)]) == [0, 0]
+    for quiet in (200, 300):
+        inputs = [log[0], Tick(100), Tick(quiet), Record(1, quiet + 10)]
+        assert mets(SparkBatches(10, trigger_ms=100), inputs)[-1] == 40  # type: ignore[arg-type]
+    assert xs(SparkBatches(10, rows=1), [log[0], Tick(100), Record(60, 200)]) == [0, 0, 40]
 
 
 def test_spark_restores_the_watermark_of_the_query_only() -> None:
@@ -178,6 +182,7 @@ def test_bytewax_moves_with_the_wall_clock_from_the_last_record_that_set_it(log:
 def test_bytewax_at_a_tick_is_the_least_key_and_time_does_not_go_back() -> None:
     log = [Record(100, 10, key="a"), Record(50, 20, key="b"), Tick(30), Tick(25), EndOfInput()]
     assert xs(Bytewax(5), log) == [95, 45, 55, 55, END]
+    assert xs(Bytewax(5), [Tick(1)]) == [UNKNOWN]
 
 
 @given(logs(), st.integers(0, 50), st.integers(1, 4))

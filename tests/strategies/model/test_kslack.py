@@ -27,6 +27,27 @@ def test_k_is_the_largest_delay_as_seen_when_the_maximum_grew(records: list[Reco
     assert xs(AQKSlack(window=1, batch=10**6, max_k=max_k), records) == expected
 
 
+@given(logs(times=40), st.integers(1, 30), st.integers(1, 3), st.sampled_from([0.2, 0.9]))
+def test_alpha_follows_the_coverage_of_the_last_ten_batches(
+    records: list[Record], window: int, batch: int, error: float
+) -> None:
+    strategy, mp, slack = AQKSlack(window, error, batch=batch), MPKSlack(), MPKSlack().start()
+    alpha, before, x, expected = 1.0, 0.0, UNKNOWN, []
+    seen: list[tuple[int, bool]] = []
+    for record in records:
+        seen.append((record.event_time, record.event_time >= x))
+        grows = record.event_time > slack.top
+        slack, _, _ = mp.step(slack, record)
+        x = max(x, slack.top - round(alpha * slack.k)) if grows else x
+        if len(seen) % batch == 0:
+            end = slack.top - round(alpha * slack.k)
+            counted = [fine for time, fine in seen[-10 * batch :] if end - window <= time <= end]
+            off = strategy.needed() - (sum(counted) / len(counted) if counted else 1)
+            alpha, before = min(1.0, max(0.0, alpha + 0.5 * off + 0.8 * (off - before))), off
+        expected.append(x)
+    assert xs(strategy, [*records, EndOfInput()]) == [*expected, END]
+
+
 def test_a_record_in_order_has_no_delay() -> None:
     assert xs(MPKSlack(), [Record(10, 0), Record(20, 1), Tick(2), EndOfInput()]) == [10, 20, 20, END]
 
@@ -41,6 +62,7 @@ def test_the_coverage_is_so_many_deviations_above_one_less_the_error(
     assert 1 - error <= theta + 1e-12
     assert theta <= 1 + 1e-12
     assert (theta - (1 - error)) ** 2 == pytest.approx(q * theta * (1 - theta), abs=1e-9)
+    assert coverage(error, z, count, variance=variance) == coverage(error, z, count, mean=1, variance=variance)
 
 
 @given(st.integers(1, 99), st.integers(1, 40), st.integers(1, 500), st.integers(1, 9), st.integers(0, 9))

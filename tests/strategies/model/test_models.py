@@ -71,7 +71,7 @@ def test_pravega_notes_at_multiples_of_the_clock() -> None:
 def test_pravega_skips_the_cycles_of_a_long_silence() -> None:
     day = 86_400_000
     strategy = PravegaWatermark(period_ms=10, timeout_ms=100)
-    inputs = [Record(1, 0, "a"), Record(2, 300 * day, "a"), Tick(300 * day + 10)]
+    inputs = [Record(1, 0, "a"), Record(2, 300 * day + 3, "a"), Tick(300 * day + 10)]
     assert xs(strategy, inputs) == [UNKNOWN, 1, 2]
 
 
@@ -156,6 +156,11 @@ def test_the_watermark_of_nebulastream_may_go_back_and_x_does_not() -> None:
     strategy = NebulaWatermark(("a",), rows=1, local="head")
     steps = list(run(strategy, [Record(9, 0, "a"), Record(4, 1, "a"), EndOfInput()]))
     assert [(step.x, step.native) for step in steps] == [(9, 9), (9, 4), (END, 4)]
+
+
+def test_idle_and_full_begin_exactly_after_their_time() -> None:
+    assert xs(JetWatermark(("a", "b"), idle_ms=10), [Record(5, 0, "a"), Record(9, 10, "a")]) == [UNKNOWN, 9]
+    assert xs(NebulaWatermark(("a",), rows=None, interval_ms=10), [Record(5, 0, "a"), Tick(10)]) == [UNKNOWN, 5]
 
 
 def test_what_was_not_declared_is_refused() -> None:

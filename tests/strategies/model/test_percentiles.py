@@ -32,7 +32,7 @@ def test_the_bound_covers_the_share_of_the_last_latenesses_and_one_more(
         if len(last) >= hold:
             x = max(x, max(times[: index + 1]) - min(max(last), _quantile([*last, 10**6], percent)))
         expected.append(x)
-    assert xs(WindowedPercentile(percent / 100, size, hold), records) == expected
+    assert xs(WindowedPercentile(percent / 100, size, hold), [*records, EndOfInput()]) == [*expected, END]
 
 
 @given(logs(), st.sampled_from([50, 90, 99]))
@@ -100,9 +100,11 @@ def test_confluent_leaves_an_idle_partition_out() -> None:
     assert xs(strategy, [*records, EndOfInput()]) == [-40, -40, 550, END]
 
 
-@given(logs(), st.integers(1, 900), st.integers(1, 900))
-def test_a_sample_gives_the_bound_until_the_next_one_ends(records: list[Record], sample: int, gap: int) -> None:
-    strategy = SampledPercentile(0.9, sample, gap)
+@given(logs(), st.integers(1, 900), st.integers(1, 900), st.sampled_from([20, 50, 90]))
+def test_a_sample_gives_the_bound_until_the_next_one_ends(
+    records: list[Record], sample: int, gap: int, percent: int
+) -> None:
+    strategy = SampledPercentile(percent / 100, sample, gap)
     times = [record.event_time for record in records]
     late, x, expected = latenesses(times), UNKNOWN, []
     first = records[0].arrival_ms if records else 0
@@ -112,7 +114,9 @@ def test_a_sample_gives_the_bound_until_the_next_one_ends(records: list[Record],
             begin = first + cycle * (sample + gap)
             taken = [late[i] for i in range(index) if begin <= records[i].arrival_ms < begin + sample]
             if taken and record.arrival_ms >= begin + sample:
-                enough = (s for s in range(11) if 10 * sum(value <= 1_000 * s for value in taken) >= 9 * len(taken))
+                enough = (
+                    s for s in range(11) if 100 * sum(value <= 1_000 * s for value in taken) >= percent * len(taken)
+                )
                 bound = 1_000 * min(enough)
         x = x if bound is None else max(x, max(times[: index + 1]) - bound)
         expected.append(x)
@@ -123,6 +127,11 @@ def test_a_tick_ends_a_sample_and_flink_prints_one_less() -> None:
     strategy = SampledPercentile(0.9, sample_ms=10, gap_ms=5)
     inputs = [Record(5_000, 0), Record(4_000, 1), Tick(9), Tick(10), EndOfInput()]
     assert [(s.x, s.native) for s in run(strategy, inputs)][2:] == [(UNKNOWN, UNKNOWN), (4_000, 3_999), (END, END)]
+
+
+def test_a_sample_counts_whole_seconds_and_ends_before_its_last_millisecond() -> None:
+    log = [Record(5_000, 0), Record(3_999, 1), Record(1_000, 10), Record(5_500, 15), Tick(25), Record(9_000, 26)]
+    assert xs(SampledPercentile(0.9, sample_ms=10, gap_ms=5), log) == [UNKNOWN] * 2 + [3_000, 3_500, 5_500, 9_000]
 
 
 @given(logs(), st.integers(1, 20))

@@ -9,12 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import logs, xs
+from wmlab.strategies.model.adwin import AdwinWatermark
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.budgeted import BudgetedMinimum
+from wmlab.strategies.model.clocks import Bytewax, Feldera
+from wmlab.strategies.model.completeness import CompletenessWatermark
 from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.flink import Flink
-from wmlab.strategies.model.kslack import MPKSlack
-from wmlab.strategies.model.percentiles import ConfluentWatermark, WindowedPercentile
-from wmlab.strategies.model.strategy import UNKNOWN, Record, Strategy
+from wmlab.strategies.model.kslack import AQKSlack, MPKSlack
+from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
+from wmlab.strategies.model.percentiles import (
+    ConfluentWatermark,
+    DelayPercentile,
+    SketchedPercentile,
+    WindowedPercentile,
+)
+from wmlab.strategies.model.pravega import PravegaWatermark
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, run
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 BY_MAXIMUM: list[Strategy[Any]] = [BoundedOutOfOrderness(5), PerWriterMinimum(5), Flink(5, interval_ms=1)]
@@ -24,11 +35,39 @@ BY_LATENESS: list[Strategy[Any]] = [
     ConformalWatermark(0.1, size=9, hold=3),
     ConfluentWatermark(margins=()),
 ]
+DAY_MS = 86_400_000
+DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
+    AQKSlack(1): {"error": 0.03, "confidence": 0.95, "batch": 1_000, "mean": 1, "variance": 0, "rule": "derived"},
+    AdwinWatermark(0.1): {"factor": 0.5, "delta": 1, "warm_up": 1_000},
+    BudgetedMinimum(0.1): {"size": 2_000, "every": 1_000, "idle_ms": None},
+    Bytewax(1): {},
+    CompletenessWatermark(1, 1, 1): {"share": 0.99, "z": 1.645},
+    ConformalWatermark(0.1): {"gamma": 0.005, "size": 2_000, "hold": 1_000},
+    ConfluentWatermark(): {"share": 0.95, "size": 5_000, "least_ms": 50, "most_ms": 7 * DAY_MS, "idle_ms": None},
+    DelayPercentile(): {"share": 0.99, "size": 10_000},
+    Feldera(1): {"rows": 1, "manual": UNKNOWN},
+    Flink(1): {"idle_ms": None, "interval_ms": 200, "inputs": "splits", "rule": "fixed"},
+    JetWatermark(("a",)): {"lag": 0, "idle_ms": 60_000, "frame": 1},
+    NebulaWatermark(("a",)): {"rows": 64, "interval_ms": None, "local": "running_max"},
+    PravegaWatermark(): {"period_ms": 10_000, "timeout_ms": 60_000, "note_every_ms": None},
+    SketchedPercentile(0.9): {"accuracy": 0.01, "every": 100},
+    WindowedPercentile(0.9): {"size": 2_000, "hold": 1},
+}
 RENAMED = {"a": "z", "b": "y", "c": "x"}
 
 
 def name(strategy: Strategy[Any]) -> str:
     return type(strategy).__name__
+
+
+@pytest.mark.parametrize(("strategy", "expected"), DEFAULTS.items(), ids=map(name, DEFAULTS))
+def test_parameters_that_are_left_out_are_as_documented_and_nothing_is_late_after_the_end(
+    strategy: Strategy[Any], expected: dict[str, Any]
+) -> None:
+    assert {parameter: getattr(strategy, parameter) for parameter in expected} == expected
+    *_, last = run(strategy, [Record(5, 5, "a"), EndOfInput()])
+    assert last.x == END
+    assert last.native == END or isinstance(strategy, NebulaWatermark | PravegaWatermark)
 
 
 @pytest.mark.parametrize("strategy", BY_MAXIMUM + BY_LATENESS, ids=name)

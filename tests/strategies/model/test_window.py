@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from wmlab.strategies.model.window import QuantileSketch, SlidingWindow, rank
 
-VALUES = st.lists(st.integers(0, 10**5), min_size=1, max_size=60)
+VALUES = st.lists(st.one_of(st.integers(0, 2), st.integers(0, 10**5)), min_size=1, max_size=60)
 PERCENT = st.integers(0, 100)
 
 
@@ -21,6 +21,7 @@ def test_a_quantile_is_the_smallest_value_that_the_share_does_not_exceed(
     last = values[-size:]
     assert len(window) == len(last)
     assert window.quantile(percent / 100) == _exact(last, percent)
+    assert window.largest(7) == sorted(last, reverse=True)[:7]
     assert window.bound(percent / 100) == min(max(last), _exact([*last, 10**6], percent))
 
 

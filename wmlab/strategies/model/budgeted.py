@@ -56,7 +56,7 @@ def _hull(values: Sequence[int]) -> list[tuple[int, int]]:
                 break
             corners.pop()
         corners.append(place)
-    return [(a, b) for a, b in pairwise(corners) if values[a] > values[b]]
+    return list(pairwise(corners))
 
 
 class Plan:

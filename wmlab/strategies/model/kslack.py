@@ -86,22 +86,13 @@ def coverage(
     """The share of `count` values that an aggregate needs, to be off by more than `error` only beyond `z` deviations.
 
     With q = z^2 (mean^2 + variance) / (count mean^2) it is the theta above 1 - error at which the distance to it is
-    that of z deviations, (theta - (1 - error))^2 = q theta (1 - theta): the larger root. Siddhi also solves for
-    1 + error, takes the smallest of the four roots, or 0 if there is none, and squares the variance once more.
+    that of z deviations, (theta - (1 - error))^2 = q theta (1 - theta): the larger root. Siddhi takes the smaller one,
+    which lies below those of 1 + error that it looks at, too, and squares the variance once more.
     """
     spread = variance**2 if rule == "siddhi" else variance
     q = z**2 * (mean**2 + spread) / (count * mean**2)
-    below = _roots(1 - error, q)
-    if rule == "derived":
-        return below[1]
-    return min(below + _roots(1 + error, q), default=0.0)
-
-
-def _roots(center: float, q: float) -> list[float]:
-    """The roots of (1 + q) theta^2 - (2 center + q) theta + center^2, ascending."""
-    middle = 2 * center + q
-    inside = middle**2 - 4 * (1 + q) * center**2
-    return [] if inside < 0 else [(middle + sign * sqrt(inside)) / (2 * (1 + q)) for sign in (-1, 1)]
+    apart = sqrt(q * (q + 4 * error * (1 - error)))
+    return (2 * (1 - error) + q + (apart if rule == "derived" else -apart)) / (2 * (1 + q))
 
 
 class Steering:

@@ -28,24 +28,22 @@ from wmlab.streams.model.marks import MarkTable
 from wmlab.streams.model.position import Position
 
 _HISTORY: Final = StreamHistory.create(1)
-_SEGMENT: Final = _HISTORY.epochs[0].ids[0]
+_POSITION: Final = Position({_HISTORY.epochs[0].ids[0]: 0})
 
 
 @dataclass(slots=True)
 class Noted:
     """The state of Pravega: what the store and the leader know, and what writers have noted since the last cycle.
 
-    `notes` and `unnoted` have for each writer the largest event time, the number of records in the stream with it, and
-    when that last came.
+    `notes` has for each writer the largest event time, `unnoted` that and when its last record came.
     """
 
     table: MarkTable = field(default_factory=MarkTable)
     leader: CycleState = field(default_factory=CycleState)
     bounds: Bounds | None = None
     cycle_ms: int | None = None
-    length: int = 0
-    notes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    unnoted: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+    unnoted: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class PravegaWatermark(Strategy[Noted]):
 
     A writer notes the largest event time that it has sent: with each record, or at each multiple of `note_every_ms`. A
     cycle runs each `period_ms` from the first input on. `timeout_ms` is that of a writer behind the previous lower
-    bound. Arrival time is the clock. The stream has one segment, and a record's length is 1. See `streams.model.cycle`.
+    bound. Arrival time is the clock. The stream is one segment, all notes are at its begin. See `streams.model.cycle`.
     """
 
     period_ms: int = 10_000
@@ -79,16 +77,15 @@ class PravegaWatermark(Strategy[Noted]):
         return state, x, None if bounds is None else (bounds.lower, bounds.upper)
 
     def _note(self, state: Noted, record: Record) -> None:
-        state.length += 1
         time, writer, at_ms = record.event_time, record.writer, record.arrival_ms
         if self.note_every_ms is not None:
             before = state.unnoted.get(writer)
-            if before is not None and before[2] // self.note_every_ms < at_ms // self.note_every_ms:
-                state.notes[writer] = before
-            state.unnoted[writer] = max(time, before[0] if before else time), state.length, at_ms
+            if before is not None and before[1] // self.note_every_ms < at_ms // self.note_every_ms:
+                state.notes[writer] = before[0]
+            state.unnoted[writer] = max(time, before[0] if before else time), at_ms
         # Of the notes between two cycles the one with the largest time counts: the store refuses a smaller one.
-        elif writer not in state.notes or time >= state.notes[writer][0]:
-            state.notes[writer] = time, state.length, at_ms
+        else:
+            state.notes[writer] = max(time, state.notes.get(writer, time))
 
     def _cycles(self, state: Noted, now_ms: int) -> None:
         if state.cycle_ms is None:
@@ -103,10 +100,10 @@ class PravegaWatermark(Strategy[Noted]):
         """Run one cycle: whether a writer counted or was waited for."""
         if self.note_every_ms is not None:
             timer = now_ms // self.note_every_ms
-            due = [writer for writer, note in state.unnoted.items() if note[2] // self.note_every_ms < timer]
-            state.notes.update((writer, state.unnoted.pop(writer)) for writer in due)
-        for writer, (time, length, _) in state.notes.items():
-            state.table, _ = state.table.note(writer, time, Position({_SEGMENT: length}))
+            due = [writer for writer, note in state.unnoted.items() if note[1] // self.note_every_ms < timer]
+            state.notes.update((writer, state.unnoted.pop(writer)[0]) for writer in due)
+        for writer, time in state.notes.items():
+            state.table, _ = state.table.note(writer, time, _POSITION)
         state.notes.clear()
         rules = CycleRules(timeout_ms=self.timeout_ms)
         seen = Observe(now_ms=now_ms, marks=state.table.marks, previous=state.bounds, history=_HISTORY)

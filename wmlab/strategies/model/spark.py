@@ -146,7 +146,7 @@ class SparkBatches(Strategy[SparkState]):
             self._end(state)
         else:
             quiet += 1
-        if quiet and state.marks.watermark > state.marks.late:
+        if quiet:
             state.marks = state.marks._replace(late=state.marks.watermark)
         state.batch = number
 
