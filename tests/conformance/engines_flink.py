@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, steps_of
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model import flink
+from wmlab.strategies.model import alignment, flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick, require_positive
 
@@ -119,13 +119,13 @@ def run_coordinator(case: Fields) -> None:
             for name, pairs in case.take(reports, {}).items():
                 groups.setdefault(name, {}).update(pairs)
             if allowed in case:
-                expect(allowed, {g: flink.aligned_limit(r, drift) for g, r in groups.items()}, case.take(allowed))
+                expect(allowed, {g: alignment.limit(r, drift) for g, r in groups.items()}, case.take(allowed))
         return
     known: dict[int, int] = {}
     for step in steps_of(case):
         known.update([step.take("report")])
         if "allowed" in step:
-            expect("allowed", flink.aligned_limit(known, drift), step.take("allowed"))
+            expect("allowed", alignment.limit(known, drift), step.take("allowed"))
 
 
 def run_aggregator(case: Fields) -> None:
@@ -133,7 +133,7 @@ def run_aggregator(case: Fields) -> None:
     known: dict[Any, int] = {}
     for step in steps_of(case):
         known[step.take("key")] = step.take("watermark")
-        expect("min after", flink.aligned_limit(known, 0), step.take("min after"))
+        expect("min after", alignment.limit(known, 0), step.take("min after"))
 
 
 def run_source(case: Fields) -> None:
@@ -141,7 +141,7 @@ def run_source(case: Fields) -> None:
     watermark, limit = UNKNOWN, END
     for step in steps_of(case):
         watermark, limit = step.take("wm", watermark), step.take("allowed", limit)
-        expect("paused", flink.paused(watermark, limit), step.take("paused"))
+        expect("paused", alignment.paused(watermark, limit), step.take("paused"))
 
 
 def run_split(case: Fields) -> None:
@@ -151,4 +151,4 @@ def run_split(case: Fields) -> None:
     for step in steps_of(case):
         watermarks.update(step.take("split_wm", {}))
         limit = step.take("allowed", limit)
-        expect("paused", sorted(s for s, w in watermarks.items() if flink.paused(w, limit)), step.take("paused"))
+        expect("paused", sorted(s for s, w in watermarks.items() if alignment.paused(w, limit)), step.take("paused"))

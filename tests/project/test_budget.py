@@ -14,14 +14,14 @@ CODE_LINES: Final = {
     "streams": 12_562,
     "dataflow": 7_132,
     "progress": 2_629,
-    "strategies": 2_590,
+    "strategies": 2_721,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_093
+LINES: Final = 43_293
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 244
+FILES: Final = 245
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)

@@ -13,12 +13,14 @@ _HOMES: Final = (
             "advice": "Advice advise",
             "comparison": "Comparison Outcome compare",
             "lateness": "Frontier frontier",
+            "replay": "aligned",
         }.items()
         for name in names.split()
     }
     | {
         name: f"wmlab.strategies.model.{module}:{name}"
         for module, names in {
+            "alignment": "Alignment",
             "adwin": "AdwinWatermark",
             "beam": "LimitedDelay",
             "bounded": "BoundedOutOfOrderness StreamTime",

@@ -19,11 +19,13 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
-from wmlab.core.traces import Trace
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Record, Strategy, Tick, steps
+from wmlab.core.traces import TRACE_SCHEMA, Trace
+from wmlab.strategies.model.alignment import Alignment
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, steps
 
 Longs = NDArray[np.int64]
 Steps = tuple[Longs, Longs]
@@ -115,6 +117,20 @@ def inputs(trace: Trace, tick_ms: int | None = None) -> Iterator[Input]:
             yield Tick(due)
             due += every
         yield record
+
+
+def aligned(trace: Trace, alignment: Alignment) -> Trace:
+    """The log as a job with alignment reads it: a record arrives when its writer, a source, may read it.
+
+    So `compare` says of it what alignment costs in lag, and spares in open windows. Records that are never read, which
+    only known errors bring about, are not in it.
+    """
+    state, read = alignment.start(), []
+    for given in (*inputs(trace, 0), EndOfInput()):
+        state, found = alignment.step(state, given)
+        read += [record for record, _ in found]
+    columns = (list(column) for column in zip(*read, strict=True))
+    return Trace(f"{trace.name}, aligned", pa.table(list(columns), TRACE_SCHEMA))
 
 
 def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int | None = None) -> list[Steps]:

@@ -145,23 +145,6 @@ def test_idleness_is_seen_within_its_timeout_and_three_probes(timeout: int, ever
     assert last + timeout < now - every + 1 <= last + timeout + 2 * every + 1
 
 
-@given(st.dictionaries(st.integers(0, 3), st.integers(0, 99), min_size=1), st.integers(0, 9))
-def test_a_group_reads_as_far_as_its_least_report_and_the_drift(reports: dict[Any, int], drift: int) -> None:
-    limit = flink.aligned_limit(reports, drift)
-    assert all(limit <= report + drift for report in reports.values())
-    assert any(limit == report + drift for report in reports.values())
-    assert flink.aligned_limit({0: END}, drift) == END
-    assert [flink.paused(mark, limit) for mark in (limit - 1, limit, limit + 1)] == [False, False, True]
-
-
-@pytest.mark.parametrize(("rule", "given"), [("flink_32496", {"idle": True}), ("flink_32414", {"splits": 0})])
-def test_a_source_that_has_nothing_to_read_holds_its_group_by_a_known_error_only(rule: Any, given: Any) -> None:
-    for chosen, waits in ((rule, True), ("fixed", False)):
-        silent = flink.alignment_report(10, **given, rule=chosen)
-        limit = flink.aligned_limit({"silent": silent, "busy": flink.alignment_report(100, rule=chosen)}, 20)
-        assert flink.paused(100, limit) == waits
-
-
 class Probed(Strategy[dict[str, Any]]):
     """Flink, probe by probe, each writer with a timer; the rule that leaves out probes is compared with it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final
 
-from wmlab.strategies.model import flink
+from wmlab.strategies.model import alignment, flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import UNKNOWN, Record, Tick
 
@@ -140,7 +140,7 @@ def _alignment(given: dict[str, Any], _: Any) -> Iterator[list[Any]]:
     reports: dict[Any, int] = {}
     for source, time in given["steps"]:
         reports[source] = time
-        yield [flink.aligned_limit(reports, 0)]
+        yield [alignment.limit(reports, 0)]
 
 
 RULES: Final[dict[str, Callable[[dict[str, Any], Any], Iterator[list[Any]]]]] = {

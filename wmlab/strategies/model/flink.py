@@ -3,13 +3,13 @@
 Watermarks are Flink's own here, inclusive: W says that nothing with a time of at most W follows. A source emits them
 at probes only, which come every `pipeline.auto-watermark-interval`.
 
-Source: `WatermarksWithIdleness`, `WatermarkOutputMultiplexer`, `StatusWatermarkValve` and `SourceCoordinator` of Flink
-2.3.0. A rule named `flink_...` keeps the error of that version or issue; `fixed` has none of them.
+Source: `WatermarksWithIdleness`, `WatermarkOutputMultiplexer` and `StatusWatermarkValve` of Flink 2.3.0. A rule named
+`flink_...` keeps the error of that version or issue; `fixed` has none of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -38,10 +38,6 @@ are all removed become idle (FLINK-39586). `flink_38454`: before 2.2 the largest
 ValveRule = Literal["fixed", "flush", "flink_2_3_0"]
 """`flink_2_3_0`: FLINK-40475, no minimum is taken when a channel resumes, and the flush is left out if the last channel
 to fall idle is not at the output. `flush` mends the second half only."""
-
-AlignmentRule = Literal["fixed", "flink_32496", "flink_32414"]
-"""`flink_32496`: an idle source still reports its last watermark. `flink_32414`: one without splits reports that it
-knows none. In both the others come to a limit that does not rise, and wait for ever."""
 
 
 class Partial(NamedTuple):
@@ -178,30 +174,6 @@ def _least(state: Combined) -> tuple[Combined, Emitted]:
 
 def _rise(state: Combined, watermark: int) -> tuple[Combined, Emitted]:
     return (Combined(state.inputs, watermark, state.idle), [watermark]) if watermark > state.out else (state, [])
-
-
-def alignment_report(watermark: int, *, idle: bool = False, splits: int = 1, rule: AlignmentRule = "fixed") -> int:
-    """What a source reports to its alignment group: its watermark, and `END` while it has nothing to wait for.
-
-    >>> alignment_report(7, idle=True) == END, alignment_report(7, idle=True, rule="flink_32496")
-    (True, 7)
-    """
-    if not splits:
-        return UNKNOWN if rule == "flink_32414" else END
-    return END if idle and rule != "flink_32496" else watermark
-
-
-def aligned_limit(reports: Mapping[Hashable, int], drift: int) -> int:
-    """How far the sources of an alignment group may read: the least of their latest reports plus `drift`.
-
-    The limit may fall. See `alignment_report`.
-    """
-    return minus(min(reports.values(), default=UNKNOWN), -drift)
-
-
-def paused(watermark: int, limit: int) -> bool:
-    """Whether a source, or one of several splits, waits: its watermark is above the limit."""
-    return watermark > limit
 
 
 @dataclass(slots=True)

@@ -1,0 +1,144 @@
+"""Flink's alignment against plain statements of it, and what each of its known errors loses."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import logs
+from wmlab.core.errors import ModelError
+from wmlab.strategies.model import alignment
+from wmlab.strategies.model.alignment import Alignment, AlignmentRule, Reads
+from wmlab.strategies.model.strategy import END, EndOfInput, Input, Record
+
+RULES: tuple[AlignmentRule, ...] = get_args(AlignmentRule)
+
+
+def reads(group: Alignment, inputs: list[Input]) -> Reads:
+    """Everything that is read over a log, with the X that it met."""
+    state, found = group.start(), []
+    for item in [*inputs, EndOfInput()]:
+        state, read = group.step(state, item)
+        found += read
+    return found
+
+
+def late(read: Reads) -> list[Record]:
+    return [record for record, met in read if record.event_time < met]
+
+
+@given(st.dictionaries(st.integers(0, 3), st.integers(0, 99), min_size=1), st.integers(0, 9))
+def test_a_group_reads_as_far_as_its_least_report_and_the_drift(reports: dict[Any, int], drift: int) -> None:
+    limit = alignment.limit(reports, drift)
+    assert all(limit <= report + drift for report in reports.values())
+    assert any(limit == report + drift for report in reports.values())
+    assert alignment.limit({0: END}, drift) == END
+    assert [alignment.paused(mark, limit) for mark in (limit - 1, limit, limit + 1)] == [False, False, True]
+
+
+@pytest.mark.parametrize(("rule", "given"), [("flink_32496", {"idle": True}), ("flink_32414", {"splits": 0})])
+def test_a_source_that_has_nothing_to_read_holds_its_group_by_a_known_error_only(rule: Any, given: Any) -> None:
+    for chosen, waits in ((rule, True), ("fixed", False)):
+        silent = alignment.report(10, **given, rule=chosen)
+        limit = alignment.limit({"silent": silent, "busy": alignment.report(100, rule=chosen)}, 20)
+        assert alignment.paused(100, limit) == waits
+
+
+def test_the_clock_of_a_source_with_one_split_runs_on_until_flink_36751_is_mended() -> None:
+    for rule, waiting in {"fixed": (False, False), "flink_36751": (True, False), "flink_35886": (True, True)}.items():
+        assert tuple(alignment.clock_runs(True, splits, rule) for splits in (1, 2)) == waiting  # type: ignore[arg-type]
+        assert alignment.clock_runs(False, 1, rule)  # type: ignore[arg-type]
+
+
+def test_flink_37670_a_source_with_all_its_splits_waits_at_the_last_limit_that_it_heard() -> None:
+    for rule, waits in (("fixed", False), ("flink_37670", True)):
+        known = alignment.heard(END, 20, rule=rule)  # type: ignore[arg-type]
+        known = alignment.heard(known, 90, assigned=True, rule=rule)  # type: ignore[arg-type]
+        assert alignment.paused(50, known) == waits
+
+
+FAST = [Record(time, at, "a") for time, at in ((0, 0), (100, 1_100), (101, 1_200), (102, 1_300))]
+SLOW = [Record(time, at, "b") for time, at in ((0, 0), (10, 1_100), (20, 2_100), (90, 6_100), (99, 9_100))]
+LOG: list[Input] = [*sorted(FAST + SLOW, key=lambda record: record.arrival_ms)]
+
+
+def test_a_fast_source_waits_for_the_slow_one() -> None:
+    found = reads(Alignment(drift=20), LOG)
+    assert [(r.event_time, r.arrival_ms) for r, _ in found if r.writer == "a"] == [
+        (0, 0), (100, 1_100), (101, 7_000), (102, 7_000),
+    ]  # fmt: skip
+    assert [(r.event_time, r.arrival_ms) for r, _ in found if r.writer == "b"] == [
+        (r.event_time, r.arrival_ms) for r in SLOW
+    ]
+
+
+@pytest.mark.parametrize("rule", ["flink_35886", "flink_36751"])
+def test_a_source_that_falls_idle_while_it_waits_loses_its_records(rule: Any) -> None:
+    # "a" waits at 100 for "b", which jumps to 500 before "a" hears that it may go on to 101 and 102.
+    slow = [Record(0, 0, "b"), *[Record(20 + n, 1_100 + 500 * n, "b") for n in range(7)]]
+    log: list[Input] = sorted([*FAST, *slow, Record(500, 4_500, "b")], key=lambda record: record.arrival_ms)
+    assert late(reads(Alignment(20, idle_ms=2_000), log)) == []
+    lost = late(reads(Alignment(20, idle_ms=2_000, rule=rule), log))
+    assert [record.event_time for record in lost] == [101, 102]
+
+
+def test_a_source_that_is_found_idle_when_it_has_to_wait_is_not_resumed() -> None:
+    # "b" comes back with a time that brings the limit below "a", which has just become quiet for too long.
+    log: list[Input] = [Record(100, 0, "a"), Record(10, 900, "b"), Record(110, 1_500, "a"), Record(200, 2_500, "b")]
+    for rule, read in (("fixed", [100, 10, 200, 110]), ("flink_40093", [100, 10, 200])):
+        assert [r.event_time for r, _ in reads(Alignment(20, idle_ms=500, rule=rule), log)] == read  # type: ignore[arg-type]
+
+
+def test_an_idle_source_and_one_without_splits_hold_the_others_by_a_known_error_only() -> None:
+    log: list[Input] = [Record(0, 0, "b"), *[Record(10 * n, 500 * n, "a") for n in range(1, 20)]]
+    # The silent "b" is done when the log ends, so what is read until then counts.
+    for rule, read in (("fixed", 20), ("flink_32496", 4)):
+        found = reads(Alignment(20, idle_ms=2_000, rule=rule), log)  # type: ignore[arg-type]
+        assert sum(record.arrival_ms <= 9_500 for record, _ in found) == read
+    assert len(reads(Alignment(20, writers=("a", "b", "c")), log)) == 20
+    assert len(reads(Alignment(20, writers=("a", "b", "c"), rule="flink_32414"), log)) < 20
+
+
+@given(logs(), st.sampled_from([0, 30, 2_000]), st.sampled_from([None, 400, 1_500]), st.sampled_from(RULES))
+def test_sources_are_read_in_order_not_before_their_records_come_and_no_further_than_the_limit(
+    log: list[Record], drift: int, idle_ms: int | None, rule: AlignmentRule
+) -> None:
+    found = reads(Alignment(drift, 300, idle_ms=idle_ms, rule=rule), [*log])
+    assert [r.arrival_ms for r, _ in found] == sorted(r.arrival_ms for r, _ in found)
+    assert [met for _, met in found] == sorted(met for _, met in found)
+    for writer in "abc":
+        given = [record for record in log if record.writer == writer]
+        mine = [record for record, _ in found if record.writer == writer]
+        assert [r.event_time for r in mine] == [r.event_time for r in given][: len(mine)]
+        assert all(r.arrival_ms >= g.arrival_ms for r, g in zip(mine, given, strict=False))
+    if rule == "fixed":
+        assert len(found) == len(log)
+
+
+@given(logs(), st.sampled_from([None, 400]))
+def test_without_a_limit_nothing_waits_and_announcements_that_change_nothing_can_be_left_out(
+    log: list[Record], idle_ms: int | None
+) -> None:
+    assert [r for r, _ in reads(Alignment(10**9, 300, idle_ms=idle_ms), [*log])] == log
+    group, state, each = Alignment(50, 300, idle_ms=idle_ms), None, []
+    state = group.start()
+    for before, after in pairwise([None, *log, None]):
+        first = 0 if before is None else before.arrival_ms
+        last = 10**6 if after is None else after.arrival_ms
+        if before is not None and after is not None:
+            for now in range(first, last, 100):
+                state, read = group.step(state, alignment.Tick(now))
+                each += read
+        state, read = group.step(state, EndOfInput() if after is None else after)
+        each += read
+    assert each == reads(group, [*log])
+
+
+@pytest.mark.parametrize("wrong", [{"drift": -1}, {"drift": 0, "update_ms": 0}, {"drift": 0, "idle_ms": 0}])
+def test_parameters_are_checked(wrong: dict[str, int]) -> None:
+    with pytest.raises(ModelError, match=r"Give a"):
+        Alignment(**wrong)

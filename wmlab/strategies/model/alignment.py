@@ -1,0 +1,210 @@
+"""Flink's alignment: the sources of a group read only as far as the slowest one and a drift beyond it.
+
+Watermarks are Flink's own here, inclusive. Source: `SourceCoordinator` and `SourceOperator` of Flink 2.3.0. A rule
+named `flink_...` keeps the error of that issue; `fixed` has none of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    Record,
+    Tick,
+    minus,
+    require_not_negative,
+    require_positive,
+)
+
+AlignmentRule = Literal[
+    "fixed", "flink_32414", "flink_32496", "flink_35886", "flink_36751", "flink_37670", "flink_40093"
+]
+"""Known errors. In all but two, sources wait for ever at a limit that is behind.
+
+- `flink_32414`: a source without splits reports that it knows no watermark.
+- `flink_32496`: an idle source still reports its last watermark.
+- `flink_35886`: the clock of idleness runs while a source waits. It falls idle, the watermark passes its records, and
+  they are late. `flink_36751`: so it does for a source with a single split only.
+- `flink_37670`: a source hears of no limit after all its splits have been assigned.
+- `flink_40093`: a split that is found idle when it has to wait is not resumed.
+"""
+
+
+def report(watermark: int, *, idle: bool = False, splits: int = 1, rule: AlignmentRule = "fixed") -> int:
+    """What a source reports to its group: its watermark, and `END` while it has nothing to wait for.
+
+    >>> report(7, idle=True) == END, report(7, idle=True, rule="flink_32496")
+    (True, 7)
+    """
+    if not splits:
+        return UNKNOWN if rule == "flink_32414" else END
+    return END if idle and rule != "flink_32496" else watermark
+
+
+def limit(reports: Mapping[Hashable, int], drift: int) -> int:
+    """How far the sources of a group may read: the least of their latest reports plus `drift`. It may fall."""
+    return minus(min(reports.values(), default=UNKNOWN), -drift)
+
+
+def heard(before: int, announced: int, *, assigned: bool = False, rule: AlignmentRule = "fixed") -> int:
+    """The limit that a source knows after an announcement; `assigned`: no more splits will be assigned to it."""
+    return before if assigned and rule == "flink_37670" else announced
+
+
+def paused(
+    watermark: int, limit: int, *, idle: bool = False, before: bool = False, rule: AlignmentRule = "fixed"
+) -> bool:
+    """Whether a source, or one of several splits, waits: its watermark is above the limit.
+
+    An idle one does not begin to wait; one that waited `before` is resumed like any other.
+    """
+    return (before if idle else True) and (watermark > limit or (idle and rule == "flink_40093"))
+
+
+def clock_runs(waits: bool, splits: int = 1, rule: AlignmentRule = "fixed") -> bool:
+    """Whether the time counts towards the idle timeout; `splits` is how many the source has."""
+    return not waits or rule == "flink_35886" or (rule == "flink_36751" and splits == 1)
+
+
+@dataclass(slots=True)
+class Source:
+    """One source of the group: what it has read, when it read last, since when it waits, and what is still to be read.
+
+    `active_ms` is moved on by the time for which the clock of idleness stood still.
+    """
+
+    watermark: int = UNKNOWN
+    limit: int = END
+    idle: bool = False
+    active_ms: int = 0
+    waits_since: int | None = None
+    queue: deque[Record] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class AlignmentState:
+    """The sources by name, the last limit, the watermark over all as X, and when the next announcement is due."""
+
+    sources: dict[str, Source]
+    limit: int = END
+    x: int = UNKNOWN
+    due: int | None = None
+    ended: bool = False
+
+
+Reads = list[tuple[Record, int]]
+"""The records that were read, each with the time at which it was as its arrival, and the X that it met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """A group of sources, which are the writers, each with one split; a record waits until its source may read it.
+
+    Every `update_ms` of the wall clock the sources report and hear the limit: the least watermark, that of a source its
+    largest time less `bound`, plus `drift`. A source that has read nothing for more than `idle_ms` is left out (None:
+    never). `writers` are there from the beginning, without splits until their first record. At the end of the input the
+    sources that have read all are done. `flink_37670` needs splits that are assigned later and has no effect here.
+    """
+
+    drift: int
+    update_ms: int = 1_000
+    bound: int = 0
+    idle_ms: int | None = None
+    writers: tuple[str, ...] = ()
+    rule: AlignmentRule = "fixed"
+
+    def __post_init__(self) -> None:
+        require_not_negative(drift=self.drift, bound=self.bound)
+        require_positive(update_ms=self.update_ms, idle_ms=self.idle_ms)
+
+    def start(self) -> AlignmentState:
+        """The state before the first input."""
+        return AlignmentState({})
+
+    def step(self, state: AlignmentState, given: Input) -> tuple[AlignmentState, Reads]:
+        """The next state, and what was read up to and with an input; a state belongs to one run."""
+        read: Reads = []
+        if isinstance(given, Record):
+            self._announce_until(state, given.arrival_ms, read)
+            source = state.sources.setdefault(given.writer, Source())
+            source.queue.append(given)
+            self._read(state, source, given.arrival_ms, read)
+            _advance(state)
+        elif isinstance(given, Tick):
+            self._announce_until(state, given.now_ms, read)
+        elif isinstance(given, EndOfInput):
+            state.ended = True
+            self._announce_until(state, END, read)
+        return state, read
+
+    def _read(self, state: AlignmentState, source: Source, now: int, read: Reads) -> None:
+        while source.queue and source.waits_since is None:
+            record = source.queue.popleft()
+            read.append((record._replace(arrival_ms=now), state.x))
+            source.watermark = max(source.watermark, minus(record.event_time, self.bound + 1))
+            source.active_ms, source.idle = now, False
+            if paused(source.watermark, source.limit):
+                source.waits_since = now
+
+    def _announce_until(self, state: AlignmentState, now: int, read: Reads) -> None:
+        """Makes the announcements that are due at `now`, only those in which something can change."""
+        every = self.update_ms
+        if state.due is None:
+            state.due = (now // every + 1) * every
+        while state.due <= now:
+            before, count = state.limit, len(read)
+            changed = self._announce(state, state.due, read)
+            state.due += every
+            if not changed and state.limit == before and len(read) == count:
+                state.due = max(state.due, (min([now, *self._deadlines(state)]) // every + 1) * every)
+
+    def _deadlines(self, state: AlignmentState) -> list[int]:
+        """When sources fall idle, if they read nothing until then."""
+        if self.idle_ms is None:
+            return []
+        running = [s for s in state.sources.values() if clock_runs(s.waits_since is not None, rule=self.rule)]
+        return [source.active_ms + self.idle_ms for source in running if not source.idle]
+
+    def _announce(self, state: AlignmentState, now: int, read: Reads) -> bool:
+        """One announcement: reports, the limit, who waits or resumes, who is idle; says whether idleness changed."""
+        reports: dict[Hashable, int] = {name: report(UNKNOWN, splits=0, rule=self.rule) for name in self.writers}
+        for name, source in state.sources.items():
+            done = state.ended and not source.queue
+            reports[name] = END if done else report(source.watermark, idle=source.idle, rule=self.rule)
+        state.limit = limit(reports, self.drift)
+        changed = False
+        for source in state.sources.values():
+            source.limit, waited = state.limit, source.waits_since is not None
+            waits = paused(source.watermark, state.limit, idle=source.idle, before=waited, rule=self.rule)
+            if waits and not waited:
+                source.waits_since = now
+            elif source.waits_since is not None and not waits:
+                stood_still = not clock_runs(True, rule=self.rule)
+                source.active_ms += stood_still * (now - source.waits_since)
+                source.waits_since = None
+                self._read(state, source, now, read)
+        for source in state.sources.values():
+            changed |= self._falls_idle(source, now)
+        _advance(state)
+        return changed
+
+    def _falls_idle(self, source: Source, now: int) -> bool:
+        """Whether a source is found idle; its clock may have stood still since it waits."""
+        if self.idle_ms is None or source.idle:
+            return False
+        runs = source.waits_since is None or clock_runs(True, rule=self.rule)
+        source.idle = (now if runs else source.waits_since or 0) - source.active_ms > self.idle_ms
+        return source.idle
+
+
+def _advance(state: AlignmentState) -> None:
+    """X, which has the least watermark of the sources that are not idle."""
+    active = [source.watermark for source in state.sources.values() if not source.idle]
+    state.x = max(state.x, minus(min(active, default=UNKNOWN), -1))
