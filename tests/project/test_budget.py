@@ -12,13 +12,13 @@ CODE_LINES: Final = {
     "top": 292,
     "core": 3_882,
     "streams": 12_562,
-    "dataflow": 7_132,
-    "progress": 2_629,
+    "dataflow": 7_122,
+    "progress": 2_623,
     "strategies": 2_721,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_293
+LINES: Final = 43_277
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 245

@@ -21,24 +21,8 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import Invariant
 from wmlab.dataflow.checks import coalesced as merging
+from wmlab.dataflow.checks import marks, rows
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
-from wmlab.dataflow.checks.marks import (
-    idle_once,
-    idle_when_all_are,
-    leaves_at_once,
-    leaves_the_instance,
-    marks_increase,
-    marks_merged,
-    reaches_the_instance,
-)
-from wmlab.dataflow.checks.rows import (
-    calls_consistent,
-    drops_by_rule,
-    idle_overtakes_no_call,
-    late_stays_late,
-    on_time_stays_on_time,
-    within_limits,
-)
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -47,35 +31,39 @@ _NO_STEP: Final = "nothing was merged"
 INVARIANTS: Final[Mapping[str, Invariant]] = {
     "K1": Invariant(
         "the watermarks of a key strictly increase on every queue",
-        marks_increase,
+        marks.marks_increase,
         "no queue had two watermarks of a key",
     ),
     "K2": Invariant(
-        "merging lets one idle message through until an input is active again", idle_once, "no merging became idle"
+        "merging lets one idle message through until an input is active again",
+        marks.idle_once,
+        "no merging became idle",
     ),
     "K3": Invariant(
-        "merging lets the lowest watermark of the active inputs through, and never goes back", marks_merged, _NO_STEP
+        "merging lets the lowest watermark of the active inputs through, and never goes back",
+        marks.marks_merged,
+        _NO_STEP,
     ),
     "K4": Invariant(
-        "merging says idle when its last active input is idle or ends, and only then", idle_when_all_are, _NO_STEP
+        "merging says idle when its last active input is idle or ends, and only then", marks.idle_when_all_are, _NO_STEP
     ),
     "K5": Invariant(
         "every watermark that an edge lets through reaches the merging of all edges",
-        reaches_the_instance,
+        marks.reaches_the_instance,
         "no edge let a watermark through",
     ),
     "K6": Invariant(
         "every merged watermark leaves a vertex that hands watermarks on",
-        leaves_the_instance,
+        marks.leaves_the_instance,
         "no such vertex merged a watermark",
     ),
     "K7": Invariant(
         "a row that is on time on input is on time on output",
-        on_time_stays_on_time,
+        rows.on_time_stays_on_time,
         "no row with a time went through a vertex",
     ),
-    "K8": Invariant("a row that is late on input is late on output", late_stays_late, "no row came in late"),
-    "K9": Invariant("a row is dropped only when it is below the watermark", drops_by_rule, "no row was dropped"),
+    "K8": Invariant("a row that is late on input is late on output", rows.late_stays_late, "no row came in late"),
+    "K9": Invariant("a row is dropped only when it is below the watermark", rows.drops_by_rule, "no row was dropped"),
     "K10": Invariant(
         "windows are those of a batch query over the on-time rows",
         windows_equal_batch,
@@ -84,18 +72,20 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "K11": Invariant(
         "joins are those of a batch query over the on-time rows", joins_equal_batch, "no join gave a result, or had to"
     ),
-    "K12": Invariant("no window or join holds more than its limit", within_limits, "nothing with a limit held rows"),
+    "K12": Invariant(
+        "no window or join holds more than its limit", rows.within_limits, "nothing with a limit held rows"
+    ),
     "K13": Invariant(
         "every row makes one call, and no more calls are in flight than the capacity",
-        calls_consistent,
+        rows.calls_consistent,
         "no call was made",
     ),
     "K14": Invariant(
-        "an idle message overtakes no call in flight", idle_overtakes_no_call, "no asynchronous vertex became idle"
+        "an idle message overtakes no call in flight", rows.idle_overtakes_no_call, "no asynchronous vertex became idle"
     ),
     "K15": Invariant(
         "a merged watermark leaves at once where no row is held back",
-        leaves_at_once,
+        marks.leaves_at_once,
         "no vertex that hands watermarks on at once merged one",
     ),
 }
