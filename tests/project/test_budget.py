@@ -14,14 +14,14 @@ CODE_LINES: Final = {
     "streams": 12_562,
     "dataflow": 7_122,
     "progress": 2_623,
-    "strategies": 2_721,
+    "strategies": 2_829,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_277
+LINES: Final = 43_426
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 245
+FILES: Final = 246
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)

@@ -30,6 +30,7 @@ _HOMES: Final = (
             "conformal": "ConformalWatermark",
             "flink": "Flink",
             "joins": "JoinSlack",
+            "forecast": "Forecast",
             "kafka": "Quix",
             "kslack": "AQKSlack MPKSlack",
             "models": "JetWatermark NebulaWatermark",
