@@ -60,6 +60,19 @@ def test_unevenly_spread_cuts(spark: SparkSession) -> None:
     }
 
 
+def test_positions_in_ints_are_those_in_longs(spark: SparkSession) -> None:
+    made = streams(10, seed=3)
+    rows = [position(stream.name, segment, offset) for stream in made for segment in stream.ids for offset in (3, 17)]
+    longs = frame(spark, [row for row in rows if abs(row["segment_id"]) < 2**31], POSITIONS)
+    ints = longs.withColumns({name: F.col(name).cast("int") for name in ("segment_id", "offset")})
+    logs = Logs.of(spark, made)
+    found, again = (
+        rows_of(time_bounds(asked, logs.watermarks, logs.segments), "stream", "segment_id", "offset", *BOUNDS)
+        for asked in (longs, ints)
+    )
+    assert sorted(found, key=str) == sorted(again, key=str) != []
+
+
 def test_rows_and_columns_are_kept(spark: SparkSession) -> None:
     stream = next(stream for stream in streams(20, seed=2) if stream.log and len(stream.segments) > 1)
     segment = next(iter(stream.segments))

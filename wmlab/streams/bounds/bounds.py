@@ -1,10 +1,10 @@
 """Two-sided time bounds of positions: what event times can still come behind a position, and what lies before it.
 
 A fresh tracker (`wmlab.streams.model.window.Tracker`) that is given one position and the complete log gives both. Per
-segment the answer is constant on intervals of offsets, so the question is a lookup, and the whole lookup is one
-broadcast join on one long key. The table has one row per segment, which holds all of its intervals: a position hashes
-its segment, shifts its offset to a cell of the segment's grid, and reads the record of its interval; where a cell holds
-several, a binary search in that cell decides. No position is sorted, shuffled or sent to Python.
+segment the answer is constant on intervals of offsets, and for all segments that nobody knows on intervals of ids, so
+the question is a lookup in a broadcast table, which has a row for each segment and one for all others of a stream. A
+position shifts its offset to a cell of its segment's grid, which says at which record to begin, and goes on to the last
+record that starts at or before it. No position is sorted, shuffled or sent to Python.
 
 A fresh tracker stops at the first watermark that is ahead of the position. Seen from one segment, only a watermark
 that reaches further than all before it can be that first one, so each such step begins a new interval of offsets.
@@ -15,9 +15,9 @@ Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -30,14 +30,12 @@ from wmlab.streams.bounds.log_by_segment import (
     ALWAYS,
     BELOW,
     NEVER,
-    Extremes,
     Flags,
     Longs,
     Marks,
     Ranges,
     Runs,
     bounds_of,
-    extremes_of,
     log_of,
     parts,
 )
@@ -47,8 +45,7 @@ BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
 _OWN: Final = "_wmlab_"
 _LONGS: Final = pa.list_(pa.int64())
 _INTS: Final = pa.list_(pa.int32())
-
-_SEGMENT_ROWS: Final = pa.schema(
+_LOOKUP: Final = pa.schema(
     {
         "stream": pa.string(),
         "segment_id": pa.int64(),
@@ -58,9 +55,17 @@ _SEGMENT_ROWS: Final = pa.schema(
         "numbers": _LONGS,
     }
 )
-_GAP_ROWS: Final = pa.schema(
-    {"stream": pa.string(), "after": pa.int64(), "before": pa.int64()} | dict.fromkeys(BOUND_COLUMNS, pa.int64())
-)
+"""One row for each segment that is known or named in a cut, and for each stream one for all others: segment_id null.
+
+`numbers` are the cells of a grid, then a record for each interval of offsets, or of ids in the row of the others. A
+record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(value >> shift, last)` holds the index
+of the last record that starts before the cell, or of the first. From there `steps` are the jumps of a binary search,
+largest first, enough for the fullest cell: unevenly spread watermarks cost time and never the answer.
+"""
+RECORD: Final = 5
+"""Numbers in the record of an interval."""
+_NEAR: Final = 2
+"""Records behind a cell's first that are tried before the search, which Spark interprets."""
 
 
 def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
@@ -80,57 +85,56 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     """
     require(positions, "positions", POSITION_COLUMNS)
     refuse(positions, "positions", BOUND_COLUMNS)
-    lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_segment_rows, _ddl(_SEGMENT_ROWS))
-    between = extremes_of(watermarks).groupBy("stream").applyInArrow(_gap_rows, _ddl(_GAP_ROWS))
-    found = _in_gaps(_in_segments(positions, lookup), between)
-    # Where the segment is known the gap has no match, and the other way round.
+    lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_lookup_rows, _ddl(_LOOKUP))
+    # The hash of an int is not that of the same long.
+    stream, segment, offset = F.col("stream"), F.col("segment_id").cast("long"), F.col("offset").cast("long")
+    known = _joined(positions, lookup, "known_", F.xxhash64(stream, segment), lambda own: own == segment)
+    is_known = _own("known_key").isNotNull()
+    # A key of null is not looked up. The condition names the position too: by one on the table alone Spark would filter
+    # the table, and make it once more.
+    key = F.when(~is_known, F.xxhash64(stream))
+    found = _joined(known, lookup, "other_", key, lambda own: F.coalesce(own, segment) == segment)
+    value = F.when(offset >= 0, F.when(is_known, offset).otherwise(segment))
+    # Both joins read the same columns, for the same reason.
+    tables = {name: F.coalesce(_own("known_" + name), _own("other_" + name)) for name in _TABLES}
+    found = _placed(found.withColumns({_OWN + name: column for name, column in (tables | {"value": value}).items()}))
     bounds = (
-        F.coalesce(F.get(_own("numbers"), _own("at") + place), _own("gap_" + name)).alias(name)
-        for place, name in enumerate(BOUND_COLUMNS, start=1)
+        F.get(_own("numbers"), _own("at") + place).alias(name) for place, name in enumerate(BOUND_COLUMNS, start=1)
     )
-    kept = [column for column in found.columns if column.startswith(_OWN)]
-    return found.select("*", *bounds).drop(*kept)
+    return found.select("*", *bounds).drop(*(column for column in found.columns if column.startswith(_OWN)))
 
 
-def _in_segments(positions: DataFrame, lookup: DataFrame) -> DataFrame:
-    """Positions with the table of their segment and `at`, the index of their record."""
-    key = F.xxhash64("stream", "segment_id")
-    table = lookup.select(key.alias(_OWN + "key"), *(F.col(name).alias(_OWN + name) for name in lookup.columns))
-    same = (F.col("stream") == _own("stream")) & (F.col("segment_id") == _own("segment_id"))
-    found = positions.join(F.broadcast(table), (key == _own("key")) & _checked(same, _own("shift")), "left")
-    offset = F.col("offset").cast("long")
-    cell = F.least(_own("last"), F.call_function("shiftright", offset, _own("shift")))
-    cell = F.when(offset >= 0, cell).cast("int")
-    found = found.withColumn(_OWN + "cell", F.get(_own("numbers"), cell).cast("int"))
-    return found.withColumn(_OWN + "at", F.when(_own("cell") >= 0, _own("cell")).otherwise(_searched(offset)))
+_TABLES: Final = ("shift", "last", "steps", "numbers")
 
 
-def _searched(offset: Column) -> Column:
-    """The index of the last record that starts at or before the offset, in a cell with several."""
-
-    def jump(index: Column, step: Column) -> Column:
-        return F.when(F.get(_own("numbers"), index + step) <= offset, index + step).otherwise(index)
-
-    return F.aggregate(_own("steps"), F.bitwise_not(_own("cell")), jump)
-
-
-def _in_gaps(found: DataFrame, between: DataFrame) -> DataFrame:
-    """Positions in segments that neither the segments nor a cut knows, with the bounds of their gap between ids."""
-    columns = (F.col(name).alias(_OWN + "gap_" + name) for name in between.columns)
-    table = between.select(F.xxhash64("stream").alias(_OWN + "gap_key"), *columns)
-    key = F.when(_own("key").isNull() & (F.col("offset") >= 0), F.xxhash64("stream"))
-    inside = (F.col("segment_id") > _own("gap_after")) & (F.col("segment_id") < _own("gap_before"))
-    same = _checked(F.col("stream") == _own("gap_stream"), _own("gap_before"))
-    return found.join(F.broadcast(table), (key == _own("gap_key")) & inside & same, "left")
+def _joined(
+    rows: DataFrame, lookup: DataFrame, prefix: str, key: Column, is_row: Callable[[Column], Column]
+) -> DataFrame:
+    """`rows` with the row of the lookup table that has this key, the same stream and a segment as wanted."""
+    columns = (F.col(name).alias(_OWN + prefix + name) for name in lookup.columns)
+    table = lookup.select(F.xxhash64("stream", "segment_id").alias(_OWN + prefix + "key"), *columns)
+    same = (F.col("stream") == _own(prefix + "stream")) & is_row(_own(prefix + "segment_id"))
+    # A table with one long key is looked up in an array; with several keys it would be a hash of rows, at thrice the
+    # price. So what is compared has a form that Spark does not take for further keys: `last` is never negative.
+    checked = same | (_own(prefix + "last") < 0)
+    return rows.join(F.broadcast(table), (key == _own(prefix + "key")) & checked, "left")
 
 
-def _checked(same: Column, never: Column) -> Column:
-    """The columns behind a hashed key compared, in a form that Spark does not take for a further join key.
+def _placed(found: DataFrame) -> DataFrame:
+    """Positions with `at`, the index of the last record that starts at or before their value; null of null."""
+    value = _own("value")
+    cell = F.greatest(F.least(F.call_function("shiftright", value, _own("shift")), _own("last")), F.lit(0))
+    first = F.get(_own("numbers"), F.when(value.isNotNull(), cell).cast("int")).cast("int")
+    found = found.withColumn(_OWN + "at", first)
 
-    A table with one long key is looked up in an array; with several keys it would be a hash of rows, at thrice the
-    price. `never` is a column that is not negative in any row, which only we know.
-    """
-    return same | (never < 0)
+    def jumped(at: Column, step: Column) -> Column:
+        return F.when(F.get(_own("numbers"), at + step) <= value, at + step).otherwise(at)
+
+    for _ in range(_NEAR):
+        found = found.withColumn(_OWN + "at", jumped(_own("at"), F.lit(RECORD)))
+    is_further = F.get(_own("numbers"), _own("at") + RECORD) <= value
+    searched = F.aggregate(_own("steps"), _own("at"), jumped)
+    return found.withColumn(_OWN + "at", F.when(is_further, searched).otherwise(_own("at")))
 
 
 def _own(name: str) -> Column:
@@ -142,16 +146,16 @@ def _ddl(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} {names[field.type]}" for field in schema)
 
 
-def _segment_rows(rows: pa.Table) -> pa.Table:
+def _lookup_rows(rows: pa.Table) -> pa.Table:
     """The lookup table of one stream; runs on an executor."""
     marks, ranges = parts(rows)
-    found = dict(of_segments(marks, ranges)) if len(marks.seq) else {}
-    if not found:
-        return _SEGMENT_ROWS.empty_table()
-    shift, last, steps, numbers = zip(*(_lookup(marks, intervals) for intervals in found.values()), strict=True)
+    if not len(marks.seq):
+        return _LOOKUP.empty_table()
+    found = {None: of_others(marks)} | dict(of_segments(marks, ranges))
+    shift, last, steps, numbers = zip(*(_table(marks, intervals) for intervals in found.values()), strict=True)
     stream = [rows["stream"][0].as_py()] * len(found)
     columns = (stream, list(found), list(shift), list(last), _lists(steps), _lists(numbers))
-    return pa.table(dict(zip(_SEGMENT_ROWS.names, columns, strict=True)), schema=_SEGMENT_ROWS)
+    return pa.table(dict(zip(_LOOKUP.names, columns, strict=True)), schema=_LOOKUP)
 
 
 def _lists(parts: Sequence[pa.Array]) -> pa.Array:
@@ -159,19 +163,6 @@ def _lists(parts: Sequence[pa.Array]) -> pa.Array:
     return pa.ListArray.from_arrays(ends, pa.concat_arrays(parts))
 
 
-def _gap_rows(rows: pa.Table) -> pa.Table:
-    """The bounds of one stream's unknown segments; runs on an executor."""
-    log = Extremes.from_arrow(rows)
-    stream = rows["stream"][0].as_py()
-    out = []
-    for after, before, found in of_gaps(log):
-        bounds = {name: values[0].as_py() for name, values in bounds_of(log, found.lower, found.upper).items()}
-        out.append({"stream": stream, "after": after, "before": before} | bounds)
-    return pa.Table.from_pylist(out, schema=_GAP_ROWS)
-
-
-RECORD: Final = 5
-"""Numbers in the record of an interval."""
 _CELLS_PER_INTERVAL: Final = 8
 _MANY_CELLS: Final = 1 << 16
 """From here on two cells per interval have to do: the table is sent to every executor."""
@@ -179,7 +170,7 @@ _MANY_CELLS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Intervals of offsets: `starts` ascending from 0, the last one open; places in the log, -1: none."""
+    """Intervals of offsets or ids: `starts` ascend, the last one is open; places in the log, -1: none."""
 
     starts: Longs
     lower: Longs
@@ -214,16 +205,22 @@ def of_segments(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, Intervals]]
         yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other, ~runs.naming(segment))
 
 
-def of_gaps(log: Extremes) -> Iterator[tuple[int, int, Intervals]]:
-    """One interval for all unknown segments with after < id < before, for neighbouring ids of the cuts.
+def of_others(marks: Marks) -> Intervals:
+    """The intervals of ids of the segments that are neither known nor named in a cut, at whatever offset.
 
     A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.
     """
-    ids = np.unique(np.concatenate([log.least, log.most, [BELOW, NEVER]])).tolist()
-    place = np.arange(len(log.seq))
-    for after, before in pairwise(ids):
-        older, newer = log.least <= after, log.most > after
-        yield after, before, intervals(place, np.where(newer & ~older, NEVER, ALWAYS), ~(newer & older))
+    count = len(marks.seq)
+    least, most = np.full(count, NEVER), np.full(count, BELOW)
+    np.minimum.at(least, marks.place, marks.segment)
+    np.maximum.at(most, marks.place, marks.segment)
+    starts = np.unique(np.concatenate([[BELOW], least[least < NEVER], most]))
+    found = []
+    for after in starts.tolist():
+        older, newer = least <= after, most > after
+        reach = np.where(newer & ~older, NEVER, ALWAYS)
+        found.append(intervals(np.arange(count), reach, ~(newer & older)))
+    return Intervals(starts, *(np.array([getattr(one, name)[0] for one in found]) for name in ("lower", "upper")))
 
 
 def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], which: Flags) -> Intervals:
@@ -234,27 +231,18 @@ def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], 
     return intervals(place[order], reach[order], decided[order])
 
 
-def _lookup(marks: Marks, found: Intervals) -> tuple[int, int, pa.Array, pa.Array]:
-    """One segment's table: shift, last, steps and numbers, which are the cells of its grid, then a record per interval.
-
-    A record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(offset >> shift, last)` holds the
-    index of the record at its start, or the complement of it when more records start inside the cell. Then `steps`
-    are the jumps of a binary search for the last record that starts at or before the offset, largest first. Its depth
-    fits the fullest cell, so unevenly spread watermarks cost time and never the answer.
-    """
+def _table(marks: Marks, found: Intervals) -> tuple[int, int, pa.Array, pa.Array]:
+    """Shift, last, steps and numbers of one row of the lookup table."""
     starts = found.starts
     wanted = max(2 * len(starts), min(_CELLS_PER_INTERVAL * len(starts), _MANY_CELLS))
-    shift = (int(starts[-1]) // wanted).bit_length()
-    last = int(starts[-1]) >> shift
-    edges = np.arange(last + 1, dtype=np.int64) << shift
-    first = np.searchsorted(starts, edges, side="right") - 1
-    inside = np.append(np.searchsorted(starts, edges[1:], side="left"), len(starts)) - 1 - first
-    index = len(edges) + RECORD * first
+    shift = (max(0, int(starts[-1])) // wanted).bit_length()
+    # All ids below zero are in the first cell.
+    inside = np.bincount(np.maximum(starts, 0) >> shift)
+    cells = len(inside) + RECORD * np.maximum(np.cumsum(inside) - inside - 1, 0)
     steps = RECORD << np.arange(int(inside.max()).bit_length())[::-1]
     bounds = bounds_of(marks, found.lower, found.upper).values()
     values = np.column_stack([starts, *(bound.fill_null(0).to_numpy() for bound in bounds)])
     nowhere = np.zeros(len(starts), np.bool_)
     unknown = np.column_stack([nowhere, *(np.asarray(bound.is_null()) for bound in bounds)])
     records = pa.array(values.ravel(), mask=unknown.ravel())
-    cells = pa.array(np.where(inside > 0, ~index, index))
-    return shift, last, pa.array(steps, pa.int32()), pa.concat_arrays([cells, records])
+    return shift, len(inside) - 1, pa.array(steps, pa.int32()), pa.concat_arrays([pa.array(cells), records])

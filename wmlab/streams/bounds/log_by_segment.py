@@ -69,21 +69,6 @@ def is_end(watermarks: DataFrame) -> Column:
     return F.size("writers") == 0 if "writers" in watermarks.columns else F.lit(False)
 
 
-def extremes_of(watermarks: DataFrame) -> DataFrame:
-    """Per watermark the least and the most segment id of its cut: stream, seq, lower, upper, is_end, least, most.
-
-    For a cut that names nothing they are the wrong way round: no id is above the least, none below the most.
-    """
-    ids = F.map_keys("cut")
-    return watermarks.select(
-        "stream",
-        *(F.col(name).cast("long").alias(name) for name in ("seq", "lower", "upper")),
-        is_end(watermarks).alias("is_end"),
-        F.coalesce(F.array_min(ids), F.lit(NEVER)).cast("long").alias("least"),
-        F.coalesce(F.array_max(ids), F.lit(BELOW)).cast("long").alias("most"),
-    )
-
-
 def parts(rows: pa.Table) -> tuple[Marks, Ranges]:
     """The two halves of one stream's rows."""
     is_segment = pc.is_null(rows["seq"])
@@ -127,30 +112,6 @@ class Marks:
         lower, upper, emitted_ms = (column(table, name) for name in ("lower", "upper", "emitted_ms"))
         is_end = flags(table, "is_end")
         return cls(seq, lower, upper, is_end, emitted_ms, place[by_place], segment[by_place], offset[by_place])
-
-
-@dataclass(frozen=True, slots=True)
-class Extremes:
-    """A stream's watermarks in the order of the log, and the least and the most segment id of each cut.
-
-    A cut that names nothing has `NEVER` as its least and `BELOW` as its most.
-    """
-
-    seq: Longs
-    lower: Longs
-    upper: Longs
-    is_end: Flags
-    least: Longs
-    most: Longs
-
-    @classmethod
-    def from_arrow(cls, table: pa.Table) -> Extremes:
-        """From rows with those columns, in any order."""
-        by_seq = np.argsort(column(table, "seq"), kind="stable")
-        seq, lower, upper, least, most = (
-            column(table, name)[by_seq] for name in ("seq", "lower", "upper", "least", "most")
-        )
-        return cls(seq, lower, upper, flags(table, "is_end")[by_seq], least, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +188,7 @@ def flags(table: pa.Table, name: str) -> Flags:
     return values
 
 
-def bounds_of(log: Marks | Extremes, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
+def bounds_of(log: Marks, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
     """Bounds by column, from the places of the watermarks that give them; null where there is none (-1) or an end."""
 
     def at(values: Longs, place: Longs) -> pa.Array:
