@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 
 from benchmarks.measure import Answer, Contender, measured, table
 from wmlab.core.spark.session import spark_session
-from wmlab.streams.bounds.replay import received_of, replay
+from wmlab.streams.bounds.replay import replay
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.replay import Configuration
+from wmlab.streams.model.replay import Configuration, received_of
 from wmlab.streams.model.replay import replay as rule
 
 ROWS = 30_000_000
@@ -102,7 +102,8 @@ def by_the_rule(marks: Path) -> Answer:
     history = StreamHistory.create(2)
     for path in sorted(marks.glob("*.parquet")):
         read = pq.read_table(path)
-        received = received_of(*(read[name].to_pylist() for name in ("received_ms", "writer", "time", "position")))
+        columns = (read[name].to_pylist() for name in ("received_ms", "writer", "time", "position"))
+        received = received_of(zip(*columns, strict=True))
         for config in CONFIGS.values():
             until_ms = received[-1].received_ms + 1
             for _, watermark in rule(received, history, config, created_ms=0, until_ms=until_ms):

@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 292,
     "core": 3_882,
-    "streams": 12_530,
+    "streams": 12_587,
     "dataflow": 7_122,
     "progress": 2_623,
     "strategies": 2_829,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_375
+LINES: Final = 43_463
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

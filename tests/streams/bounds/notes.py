@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from wmlab.streams.bounds.replay import received_of
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.replay import Configuration, replay
+from wmlab.streams.model.replay import Configuration, received_of, replay
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.tables import TABLES
 
@@ -63,7 +62,7 @@ def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 def replayed(marks: Rows, shutdowns: Rows, segments: Rows, config: Configuration) -> list[tuple[Any, ...]]:
     """Emission, bounds, cut and writers of every watermark of one stream."""
     rows = [*marks, *({"time": None, "position": None, **row} for row in shutdowns)]
-    received = received_of(*([row[name] for row in rows] for name in ("received_ms", "writer", "time", "position")))
+    received = received_of((row["received_ms"], row["writer"], row["time"], row["position"]) for row in rows)
     history = StreamHistory.of(Segment(r["number"], r["epoch"], KeyRange.parse(r["keys"])) for r in segments)
     until_ms = received[-1].received_ms + 1
     found = replay(received, history, config, created_ms=0, until_ms=until_ms)

@@ -38,8 +38,8 @@ from wmlab.core.spark.schemas import require
 from wmlab.streams.bounds.replay import heard
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.replay import Configuration, Progress, Received, advance, begin
+from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
 from wmlab.streams.model.segment import KeyRange, Segment, split_id
 from wmlab.streams.model.window import Tracker
 
@@ -155,12 +155,8 @@ class StreamState:
                 f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes before any segment.",
                 remedy="Begin the feed of a stream with the rows of its segments.",
             )
-        received = [
-            Received(row.at_ms, row.who, row.time, Position(dict(row.position or ())))
-            for row in ordered
-            if row.kind in ("note", "shutdown")
-        ]
-        received.sort(key=lambda entry: (entry.received_ms, entry.time is None, entry.time))
+        heard = [row for row in ordered if row.kind in ("note", "shutdown")]
+        received = received_of((row.at_ms, row.who, row.time, row.position) for row in heard)
         progress, emitted = advance(progress, received, StreamHistory.of(segments), config, until_ms=until_ms)
         state = replace(self, until_ms=until_ms, segments=segments, progress=progress)
         return state._read(emitted, [row for row in ordered if row.kind == "position"])

@@ -1,46 +1,44 @@
 """Replay of recorded notes: the watermarks that other configurations would have produced, for many streams at once.
 
-The rule is `wmlab.streams.model.replay`, which is sequential for a stream and a configuration. Before that, the notes
-are reduced where they lie to those that a cycle can see: the last one of a writer between two cycles. That changes no
-answer, because a note that no later one of its writer falls behind is refused only if all before it in the same period
-are refused too; where a writer's times or offsets fall, both sides are kept. When the cycles run is known in advance
-as long as the stream cannot leave its bucket: in every period somebody notes a time above all earlier ones. The notes
-of a stream for which that does not hold are not reduced.
+Spark brings the notes of a stream together, and one task runs the stream under all configurations. The rule is
+`wmlab.streams.model.replay`. Here it stands a second time, over arrays: a note has a place in the order of all that
+was received, each cycle sees the last accepted place of every writer, and what a writer is to the cycle is decided for
+all writers at once. Notes are accepted by `judge_note`, which is asked only where the time or an offset of a writer
+falls, and cuts are made by `stream_cut`.
 
 Source: as `wmlab.streams.model.replay`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.streams.model import replay as rule
+from wmlab.streams.model.cut import CutError, stream_cut
+from wmlab.streams.model.cycle import MIN_TIME
 from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.marks import NoteOutcome
+from wmlab.streams.model.marks import NoteOutcome, NoteRule, WriterMark, judge_note
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.replay import Configuration, Received
+from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import KeyRange, Segment, split_id
 
-Lot = tuple[tuple[str, Configuration], ...]
-"""Configurations, with their labels, whose cycles run at the same times: they need the same notes."""
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
-_TOGETHER: Final = 8
-"""How many configurations of a stream one task runs through; more are spread over several."""
-_AT_ONCE: Final = 500_000
-"""Notes that are reduced together."""
+_AT_ONCE: Final = 1_000_000
+"""For how many pairs of a cycle and a writer it is looked up together what the cycle sees."""
+_NEVER: Final = np.iinfo(np.int64).max
 _HEARD: Final = ("stream", "writer", "time", "position", "received_ms")
-_REDUCED: Final = "stream string, lot int, writer string, time long, position map<long, long>, received_ms long"
 _ROWS: Final = (
     "stream string, config string, seq long, lower long, upper long, cut map<long, long>, writers map<string, long>, "
     "emitted_ms long"
@@ -79,39 +77,17 @@ def replay(
     suffered in the recorded run is not replayed. Nor do writers react: what they repeated then they repeat now. Of
     notes in one ms the order is not recorded; it matters to cuts that depend on the order of visits only.
 
+    A task runs one stream, and holds all its marks.
+
     Nothing is executed here. Raises `ModelError` for a missing column, or when there is no configuration.
     """
     if not configs:
         raise ModelError("There is no configuration to replay.", remedy='Give one or more, as in {"10 s": {...}}.')
     require(marks, "marks", _HEARD)
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
-    lots = _lots(configs)
-    judged = heard(marks, shutdowns)
-    created = segments.groupBy("stream").agg(F.min("created_ms").alias("created_ms"))
-    bases = reduce(
-        lambda found, more: found.join(more, "stream", "left"),
-        (_base(judged, created, lot[0][1]).withColumnRenamed("base", f"base_{n}") for n, lot in enumerate(lots)),
-        created,
-    )
-    based = bases.select("stream", F.array(*(f"base_{n}" for n in range(len(lots)))).alias("bases"))
-    by_lot = ["stream", "lot"]
-    reduced = judged.join(F.broadcast(based), "stream").mapInArrow(_reducer(lots), _REDUCED)
-    ranges = segments.select(
-        "stream", F.explode(F.array(*map(F.lit, range(len(lots))))).alias("lot"), "segment_id", "keys", "created_ms"
-    )
-    answer = _runner(lots, until_ms)
-    return reduced.groupBy(*by_lot).cogroup(ranges.groupBy(*by_lot)).applyInArrow(answer, _ROWS)
-
-
-def _lots(configs: Mapping[str, Configuration]) -> Sequence[Lot]:
-    """The configurations by the times at which their cycles run, and by whose notes bring the stream in."""
-    alike: dict[tuple[object, ...], list[tuple[str, Configuration]]] = {}
-    for label, config in configs.items():
-        key = config.period_ms, config.delay_ms, config.leaves_bucket, config.first_barrier, config.without
-        alike.setdefault(key, []).append((label, config))
-    return [
-        tuple(entries[at : at + _TOGETHER]) for entries in alike.values() for at in range(0, len(entries), _TOGETHER)
-    ]
+    ranges = segments.select("stream", "segment_id", "keys", "created_ms").groupBy("stream")
+    received = heard(marks, shutdowns).groupBy("stream")
+    return received.cogroup(ranges).applyInArrow(_runner(dict(configs), until_ms), _ROWS)
 
 
 def heard(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
@@ -127,140 +103,247 @@ def heard(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
     return notes.unionByName(shutdowns.select("stream", "writer", "received_ms"), allowMissingColumns=True)
 
 
-def _base(heard: DataFrame, created: DataFrame, config: Configuration) -> DataFrame:
-    """When the first cycle runs: stream, base (clock, ms); null where later ones need not follow at every period."""
-    if not config.leaves_bucket:
-        return created.select("stream", (F.col("created_ms") + config.delay_ms).alias("base"))
-    counted = heard.where(F.col("time").isNotNull() & ~F.col("writer").isin(list(config.without)))
-    first = counted.groupBy("stream").agg((F.min("received_ms") + config.delay_ms).alias("base"))
-    periods = (
-        counted.join(F.broadcast(first), "stream")
-        .groupBy("stream", "base", _period(config).alias("period"))
-        .agg(F.max("time").alias("time"))
-    )
-    by_period = Window.partitionBy("stream").orderBy("period")
-    earlier = F.max("time").over(by_period.rowsBetween(Window.unboundedPreceding, -1))
-    above = F.col("time") > F.coalesce(earlier, F.lit(config.first_barrier).cast("long"))
-    rises = (F.col("period") == F.row_number().over(by_period) - 1) & F.coalesce(above, F.lit(True))
-    rising = periods.withColumn("rises", rises).groupBy("stream", "base").agg(F.every("rises").alias("rises"))
-    return rising.select("stream", F.when(F.col("rises"), F.col("base")).alias("base"))
-
-
-def _period(config: Configuration) -> Column:
-    """After how many cycles a row was received."""
-    after = F.expr(f"(received_ms - base) div {config.period_ms}") + 1
-    return F.when(F.col("received_ms") - F.col("base") < int(not config.delay_ms), F.lit(0).cast("long")).otherwise(
-        after
-    )
-
-
-def _reducer(lots: Sequence[Lot]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What reduces the notes of a partition, for each lot of configurations; runs on executors."""
-
-    def reduced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in _gathered(batches):
-            bases = pc.list_flatten(table["bases"]).combine_chunks()
-            is_note = pc.is_valid(table["time"]).to_numpy(zero_copy_only=False)
-            for number, lot in enumerate(lots):
-                base = bases[number :: len(lots)]
-                kept = ~is_note
-                kept[is_note] = visible(table.filter(is_note), base.filter(pa.array(is_note)), lot)
-                found = table.filter(kept).drop_columns(["bases"])
-                lot_column = pa.array(np.full(found.num_rows, number, np.int32))
-                yield from found.add_column(1, "lot", lot_column).combine_chunks().to_batches()
-
-    return reduced
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= _AT_ONCE:
-            yield pa.Table.from_batches(held)
-            held = []
-    if any(one.num_rows for one in held):
-        yield pa.Table.from_batches(held)
-
-
-def visible(notes: pa.Table, base: pa.Array, lot: Lot) -> npt.NDArray[np.bool_]:
-    """Which notes may be seen by a cycle of these configurations, whose cycles begin at `base` (clock, ms).
-
-    All are where `base` is null. Of notes that are distributed over several tables more may be kept.
-    """
-    config = lot[0][1]
-    streams, writers = (notes[name].combine_chunks().dictionary_encode() for name in ("stream", "writer"))
-    who = streams.indices.to_numpy().astype(np.int64) * len(writers.dictionary) + writers.indices.to_numpy()
-    time, received_ms = notes["time"].to_numpy(), notes["received_ms"].to_numpy()
-    order = np.lexsort((time, received_ms, who))
-    after_ms = received_ms - base.fill_null(0).to_numpy()
-    period = np.where(after_ms < (not config.delay_ms), 0, after_ms // config.period_ms + 1)
-    who, time, period = who[order], time[order], period[order]
-    offsets = pc.array_take(notes["position"].combine_chunks(), pa.array(order))
-    ends = np.ones(len(order), np.bool_)
-    strict = any(entry.note_rule == "design" for _, entry in lot)
-    ends[:-1] = (
-        (who[1:] != who[:-1]) | (period[1:] != period[:-1]) | (np.diff(time) < int(strict)) | _falls(offsets)[1:]
-    )
-    if any(entry.algorithm != "sound" for _, entry in lot):
-        # Their cuts depend on the order in which writers noted for the first time.
-        ends[1:] |= (who[1:] != who[:-1]) | (period[1:] != period[:-1])
-        ends[:1] = True
-    kept = np.empty(len(order), np.bool_)
-    kept[order] = ends
-    # The first note of all decides when the cycles run.
-    kept |= (after_ms == -config.delay_ms) | base.is_null().to_numpy(zero_copy_only=False)
-    return kept
-
-
-def _falls(positions: pa.MapArray) -> npt.NDArray[np.bool_]:
-    """Whether a position names other segments than the one before it, or has a smaller offset in one of them."""
-    bounds = np.asarray(positions.offsets)
-    sizes = np.diff(bounds)
-    entries = slice(bounds[0], bounds[-1])
-    segment = positions.keys[entries].to_numpy()
-    offset = positions.items[entries].fill_null(-1).to_numpy()
-    falls = np.ones(len(sizes), np.bool_)
-    falls[1:] = sizes[1:] != sizes[:-1]
-    row = np.repeat(np.arange(len(sizes)), sizes)
-    alike = np.flatnonzero(~falls[row])
-    before = alike - sizes[row[alike]]
-    differs = (segment[alike] != segment[before]) | (offset[alike] < offset[before])
-    falls[row[alike[differs]]] = True
-    return falls
-
-
-def _runner(lots: Sequence[Lot], until_ms: int | None) -> Callable[[Any, pa.Table, pa.Table], pa.Table]:
-    """What runs the cycles of one stream under the configurations of a lot; runs on executors."""
+def _runner(
+    configs: Mapping[str, Configuration], until_ms: int | None
+) -> Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table]:
+    """What runs one stream under all configurations; runs on executors."""
 
     def run(key: tuple[Any, ...], heard: pa.Table, segments: pa.Table) -> pa.Table:
         if not (heard.num_rows and segments.num_rows):
             return _ANSWER.empty_table()
-        stream, lot = (part.as_py() for part in key)
         history = StreamHistory.of(map(_segment, segments["segment_id"].to_pylist(), segments["keys"].to_pylist()))
-        columns = (heard[name].to_pylist() for name in ("received_ms", "writer", "time", "position"))
-        received = received_of(*columns)
-        created_ms = pc.min(segments["created_ms"]).as_py()
-        end_ms = received[-1].received_ms + 1 if until_ms is None else until_ms
-        rows = [
-            (stream, label, seq, w.lower, w.upper, list(w.cut.items()), list(w.writers.items()), at_ms)
-            for label, config in lots[lot]
-            for seq, (at_ms, w) in enumerate(
-                rule.replay(received, history, config, created_ms=created_ms, until_ms=end_ms)
-            )
+        notes, created_ms = Notes(heard, history), pc.min(segments["created_ms"]).as_py()
+        end_ms = int(notes.received_ms[-1]) + 1 if until_ms is None else until_ms
+        found = [
+            (key[0].as_py(), label, seq, emitted)
+            for label, config in configs.items()
+            for seq, emitted in enumerate(replayed(notes, config, created_ms=created_ms, until_ms=end_ms))
         ]
-        return pa.table([list(values) for values in zip(*rows, strict=True)] or [[] for _ in _ANSWER], schema=_ANSWER)
+        streams, labels, seqs, marks = zip(*found, strict=True) if found else ((),) * 4
+        lower, upper, cuts, counted, at_ms = zip(*marks, strict=True) if found else ((),) * 5
+        places = np.concatenate([np.empty(0, np.int64), *counted])
+        ends = np.cumsum([0, *map(len, counted)]).astype(np.int32)
+        writers = pa.MapArray.from_arrays(ends, notes.names.take(pa.array(notes.who[places])), notes.time[places])
+        offsets = [list(cut.items()) for cut in cuts]
+        return pa.table([streams, labels, seqs, lower, upper, offsets, writers, at_ms], schema=_ANSWER)
 
     return run
 
 
-def received_of(
-    received_ms: Iterable[int], writers: Iterable[str], times: Iterable[int | None], positions: Iterable[Any]
-) -> list[Received]:
-    """What was received, in order: of what came in one ms notes come before shutdowns, the smallest time first."""
-    rows = zip(received_ms, writers, times, positions, strict=True)
-    received = [Received(at_ms, who, time, Position(dict(held or ()))) for at_ms, who, time, held in rows]
-    return sorted(received, key=lambda entry: (entry.received_ms, entry.time is None, entry.time))
+class Notes:
+    """What the store received about the writers of one stream, as arrays in the order of `received_of`.
+
+    A row of `heard` (writer, time, position, received_ms; without a time a shutdown) has a place in it, from 0. The key
+    of a place is the place plus `size + 1` times the number of its writer: by keys, places are in order by writer.
+    """
+
+    def __init__(self, heard: pa.Table, history: StreamHistory) -> None:
+        columns = (heard[name].combine_chunks() for name in ("writer", "time", "position", "received_ms"))
+        writer, time, position, received_ms = columns
+        is_note, times = pc.is_valid(time).to_numpy(zero_copy_only=False), time.fill_null(0).to_numpy()
+        order = np.lexsort((times, ~is_note, received_ms.to_numpy()))
+        encoded = writer.take(pa.array(order)).dictionary_encode()
+        self.history, self.size = history, len(order)
+        self.names, self.who = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+        self.first_key = np.arange(len(self.names)) * (self.size + 1)
+        self.is_note, self.time = is_note[order], times[order]
+        self.received_ms = received_ms.to_numpy()[order]
+        held = position.take(pa.array(order))
+        self.bounds, self.segment = np.asarray(held.offsets), held.keys.to_numpy()
+        self.offset = held.items.fill_null(-1).to_numpy()
+        self.shut_down = self.keys(np.flatnonzero(~self.is_note))
+        self.accepted = cache(self._accepted)
+
+    def keys(self, places: Longs) -> Longs:
+        """The keys of these places, ascending, after one that is below all."""
+        return np.concatenate([[-1], np.sort(self.first_key[self.who[places]] + places)])
+
+    def last(self, keys: Longs, ends: Longs) -> Longs:
+        """The last of these places before each end, by writer: ends x writers; negative where there is none."""
+        last: Longs = keys[np.searchsorted(keys, self.first_key + ends[:, None]) - 1] - self.first_key
+        return np.maximum(last, -1)
+
+    def entries(self, places: Longs) -> tuple[Longs, Longs]:
+        """The entries of the positions of some notes, one note after the other, and how many each has."""
+        sizes = self.bounds[places + 1] - self.bounds[places]
+        return np.repeat(self.bounds[places] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum()), sizes
+
+    def position(self, entries: Longs | slice) -> Position:
+        """The position that has these entries, of one segment the last one."""
+        pairs = zip(self.segment[entries].tolist(), self.offset[entries].tolist(), strict=True)
+        return Position({segment: None if offset < 0 else offset for segment, offset in pairs})
+
+    def position_at(self, place: int) -> Position:
+        """The position of one note."""
+        return self.position(slice(self.bounds[place], self.bounds[place + 1]))
+
+    def _accepted(self, rule: NoteRule) -> tuple[Longs, frozenset[int]]:
+        """The keys of the notes that are accepted if nobody is removed, and the writers of whom one is not.
+
+        Of the other writers every note is accepted after the one before, so a removal changes nothing.
+        """
+        keys = self.keys(np.flatnonzero(self.is_note))
+        places = keys[1:] % (self.size + 1)
+        design = rule == "design"
+        asked = np.diff(self.time[places]) < int(design)
+        asked |= self._falls(places, self.history.segments if design else None)[1:]
+        asked &= np.diff(self.who[places]) == 0
+        pairs = zip(places[:-1][asked], places[1:][asked], strict=True)
+        refused = frozenset(int(self.who[pair[0]]) for pair in pairs if len(self._judged(pair, rule)) < 2)
+        return self.judged_anew(keys, refused, 0, rule), refused
+
+    def _falls(self, places: Longs, segments: Collection[int] | None) -> Flags:
+        """Whether a position names others than the one before it, or other than `segments`, or has a smaller offset."""
+        entries, sizes = self.entries(places)
+        segment, offset = self.segment[entries], self.offset[entries]
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        falls = np.ones(len(sizes), np.bool_)
+        falls[1:] = sizes[1:] != sizes[:-1]
+        alike = np.flatnonzero(~falls[row])
+        before = alike - sizes[row[alike]]
+        differs = (segment[alike] != segment[before]) | (offset[alike] < offset[before])
+        falls[row[alike[differs]]] = True
+        if segments is not None:
+            falls[row[~np.isin(segment, list(segments))]] = True
+        return falls
+
+    def judged_anew(self, keys: Longs, writers: Collection[int], first: int, rule: NoteRule) -> Longs:
+        """The keys with other places from `first` on: those accepted of these writers, who have no mark there."""
+        places = keys[1:] % (self.size + 1)
+        kept = places[(places < first) | ~np.isin(self.who[places], list(writers))]
+        noted = np.flatnonzero(self.is_note[first:]) + first
+        return self.keys(
+            np.concatenate([kept, *(self._judged(noted[self.who[noted] == who], rule) for who in writers)])
+        )
+
+    def _judged(self, places: Iterable[int], rule: NoteRule) -> Longs:
+        """The places of those of a writer's notes that are accepted, beginning with the first one."""
+        stored, accepted = None, []
+        for place in places:
+            mark = WriterMark(int(self.time[place]), self.position_at(int(place)))
+            outcome = judge_note(stored, mark.time, mark.position, rule=rule, segments=self.history.segments)
+            if outcome is NoteOutcome.SUCCESS:
+                stored = mark
+                accepted.append(place)
+        return np.array(accepted, np.int64)
+
+    def visited(self, keys: Longs, since: Longs, last: Longs, of: Flags) -> Longs:
+        """The last places of some writers, in the order in which these were first accepted."""
+        first = keys[np.searchsorted(keys, (self.first_key + since)[of])] % (self.size + 1)
+        return last[of][np.argsort(first)]
+
+    def cut(self, places: Longs, previous: Position | None, config: Configuration) -> Position:
+        """The cut of these notes after the `previous` one. Raises `CutError`."""
+        if config.algorithm == "sound":
+            # It takes the largest offset in each segment, so one position stands for all.
+            entries, _ = self.entries(places)
+            positions = [self.position(entries[np.argsort(self.offset[entries], kind="stable")])]
+        else:
+            positions = list(map(self.position_at, places.tolist()))
+        return stream_cut(
+            positions,
+            previous,
+            self.history,
+            algorithm=config.algorithm,
+            visit_order=config.visit_order,
+            bug_6510=config.bug_6510,
+        )
+
+
+class Emitted(NamedTuple):
+    """A watermark: bounds, cut, the places of the notes counted (none: an end of known time), and its cycle."""
+
+    lower: int
+    upper: int
+    cut: Position
+    counted: Longs
+    at_ms: int
+
+
+class Memory(NamedTuple):
+    """What a cycle leaves to the next one.
+
+    `since`: from which place on the notes of each writer count; its removal moves it to what the cycle had not seen.
+    `behind_since`: the clock time in ms of the first cycle that found the writer behind.
+    """
+
+    since: Longs
+    behind_since: Longs
+    previous: Emitted | None = None
+
+
+class Seen(NamedTuple):
+    """What a cycle sees: its time, the place where the unseen begins, and each writer's last note and shutdown."""
+
+    now_ms: int
+    place: int
+    last: Longs
+    shut_down: Longs
+
+
+def replayed(notes: Notes, config: Configuration, *, created_ms: int, until_ms: int) -> Iterator[Emitted]:
+    """The watermarks of all cycles before `until_ms`: those of `wmlab.streams.model.replay.replay`."""
+    keys, partly = notes.accepted(config.note_rule)
+    writers = len(notes.names)
+    since = np.where(np.isin(notes.names.to_pylist(), config.without), notes.size, 0)
+    entering = np.flatnonzero(notes.is_note & (since[notes.who] == 0))
+    memory = Memory(since, np.full(writers, _NEVER))
+    place, due_ms = 0, None if config.leaves_bucket else created_ms + config.delay_ms
+    seen_ms = due_ms or 0
+    while True:
+        if due_ms is None:
+            entry = np.searchsorted(entering, place)
+            if entry == len(entering):
+                return
+            due_ms = int(notes.received_ms[entering[entry]]) + config.delay_ms
+            seen_ms = due_ms + (config.delay_ms == 0)
+        last_ms = due_ms + max(1, _AT_ONCE // writers) * config.period_ms
+        dues = np.arange(due_ms, min(until_ms, last_ms), config.period_ms)
+        if not len(dues):
+            return
+        ends = np.searchsorted(notes.received_ms, [seen_ms, *dues[1:]])
+        columns = dues.tolist(), ends.tolist(), notes.last(keys, ends), notes.last(notes.shut_down, ends)
+        for seen in map(Seen, *columns):
+            before, memory = memory, _cycle(notes, keys, memory, seen, config)
+            if memory.previous is not None and memory.previous is not before.previous:
+                yield memory.previous
+            place, seen_ms = seen.place, seen.now_ms + config.period_ms
+            stays = not config.leaves_bucket or bool((seen.last >= memory.since).any())
+            due_ms = seen_ms if stays else None
+            if again := partly.intersection(np.flatnonzero(memory.since != before.since).tolist()):
+                keys = notes.judged_anew(keys, again, place, config.note_rule)
+            if again or not stays:
+                break
+
+
+def _cycle(notes: Notes, keys: Longs, memory: Memory, seen: Seen, config: Configuration) -> Memory:
+    """`wmlab.streams.model.cycle.step` for all writers at once; who is removed counts from what it has not seen."""
+    previous, last = memory.previous, seen.last
+    barrier = config.first_barrier if previous is None else previous.lower
+    noted, time = last >= memory.since, notes.time[last]
+    behind = np.zeros_like(noted) if barrier is None else noted & (time <= barrier)
+    behind_since = np.where(behind, np.minimum(memory.behind_since, seen.now_ms), _NEVER)
+    start_ms = behind_since if config.timeout_from == "first_behind" else notes.received_ms[last]
+    lagging = behind & (seen.shut_down < last) & (seen.now_ms - start_ms < config.timeout_ms)
+    removed, counted = behind & ~lagging, noted & ~behind
+    after = Memory(np.where(removed, seen.place, memory.since), np.where(removed, _NEVER, behind_since), previous)
+    if lagging.any():
+        return after
+    nobody = not counted.any()
+    places = notes.visited(keys, memory.since, last, noted if nobody else counted)
+    if not nobody:
+        emitted = Emitted(int(time[counted].min()), int(time[counted].max()), Position(), places, seen.now_ms)
+        if previous is None and emitted.lower <= MIN_TIME:
+            return after
+    elif config.null_without_writers and previous is not None and len(previous.counted):
+        emitted = previous._replace(counted=places[:0], at_ms=seen.now_ms)
+    else:
+        return after
+    try:
+        cut = notes.cut(places, None if previous is None else previous.cut, config)
+    except CutError:
+        return after._replace(previous=emitted) if nobody else after
+    return after._replace(previous=emitted._replace(cut=cut))
 
 
 def _segment(segment_id: int, keys: str) -> Segment:

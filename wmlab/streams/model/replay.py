@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model import cycle
@@ -58,6 +58,15 @@ class Received(NamedTuple):
     writer: str
     time: int | None
     position: Position
+
+
+def received_of(rows: Iterable[tuple[int, str, int | None, Any]]) -> list[Received]:
+    """What was received, in order: of what came in one ms notes come before shutdowns, the smallest time first.
+
+    A row has the fields of `Received`; a position is one of all forms that `dict` takes, or None.
+    """
+    received = [Received(at_ms, who, time, Position(dict(held or ()))) for at_ms, who, time, held in rows]
+    return sorted(received, key=lambda entry: (entry.received_ms, entry.time is None, entry.time))
 
 
 @dataclass(frozen=True, slots=True)
