@@ -126,6 +126,7 @@ def _of_logs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "read_log", log
     good = log.where("reason is null")
     yield "stragglers", stragglers(good, every_ms=5_000)
+    yield "session", [repr(spark).partition(" on ")[0]]
     yield "frontier", [repr(frontier(good, by="writer"))]
 
 

@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_882,
+    "core": 3_883,
     "streams": 12_587,
     "dataflow": 7_122,
     "progress": 2_623,
-    "strategies": 2_829,
+    "strategies": 2_834,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_463
+LINES: Final = 43_473
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

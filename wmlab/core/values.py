@@ -33,7 +33,7 @@ SignedMs = Annotated[int, Field(ge=-MAX_MS, le=MAX_MS, strict=True)]
 MeanMs = Annotated[float, Field(ge=0, le=2**43, strict=True), AfterValidator(abs)]
 """The mean of a duration in milliseconds, at most 278 years; -0.0, which numpy refuses as a scale, is read as 0.0."""
 Time = Annotated[int, Field(ge=-(2**63), lt=2**63, strict=True)]
-"""An application time: a 64-bit integer, milliseconds in all scenarios of wmlab."""
+"""An application time: a 64-bit integer, which charts and sentences write as milliseconds."""
 Offset = Annotated[int, Field(ge=0, le=2**62, strict=True)]
 """A place in a segment, in bytes."""
 Share = Annotated[float, Field(ge=0, lt=1, strict=True)]

@@ -13,6 +13,7 @@ import numpy as np
 
 from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.layout import text_width
 from wmlab.core.charts.rows import share_of
 from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps
 from wmlab.core.charts.steps import Value, thin
@@ -32,6 +33,8 @@ _BOUNDS: Final = 80
 _SHAPES: Final[tuple[Shape, ...]] = ("circle", "diamond", "triangle", "cross")
 _LOOKS: Final = tuple((role, shape) for shape, role in product(_SHAPES, ("upper", "third", "fourth", "alarm")))
 _MOST_PANELS: Final = 6
+_PLOT_PX: Final = 540
+"""How wide the plot is at least, for labels that must not meet."""
 
 
 def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
@@ -225,15 +228,18 @@ def _arrivals(arrival: Any) -> Axis:
 
 
 def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float) -> list[Box]:
-    """The label of each point beside it; those of points that nearly coincide in one label."""
-    labels: list[tuple[int, float, list[str]]] = []
-    for x, y, label in points:
-        near = (names for left, up, names in labels if abs(x - left) < 0.03 * width and abs(y - up) < 0.05 * height)
-        if (names := next(near, None)) is not None:
-            names.append(label)
-        else:
-            labels.append((x, y, [label]))
-    return [Box(x, x, y, y, ", ".join(names)) for x, y, names in labels]
+    """The label of each point right of it; labels that would meet are one, right of the last of their points."""
+    boxes: list[Box] = []
+    for x, y, label in sorted(points):
+        met = [
+            box
+            for box in boxes
+            if abs(y - box.y_low) < 0.05 * height
+            and x - box.x_low < (text_width(box.label, 12) + 12) * width / _PLOT_PX
+        ]
+        label = ", ".join([*(box.label for box in met), label])
+        boxes = [*(box for box in boxes if box not in met), Box(x, x, y, y, label)]
+    return boxes
 
 
 def _perfect_lag(comparison: Comparison) -> int:

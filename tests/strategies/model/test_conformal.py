@@ -65,6 +65,12 @@ def test_the_bound_counts_the_larger_of_target_and_its_rest() -> None:
     assert ConformalWatermark(0.9, gamma=0.01).bound(100) == pytest.approx(0.91)
 
 
+def test_x_stays_while_alpha_is_0() -> None:
+    strategy = ConformalWatermark(0.5, gamma=0.5, size=4, hold=1)
+    # Three late records take alpha from 0.5 to -0.25, the next one brings it to 0.
+    assert xs(strategy, [Record(time, 0) for time in (10, 5, 5, 5, 100)]) == [10] * 5
+
+
 def test_nothing_but_a_record_moves_it_until_the_end() -> None:
     strategy = ConformalWatermark(0.5, hold=1)
     assert xs(strategy, [Record(10, 0), Tick(1_000), EndOfInput()]) == [10, 10, END]

@@ -70,6 +70,7 @@ def test_nothing_is_known_before_the_first_read() -> None:
         (5, 5, TimeWindow(10, 29), (0, 1)),
         (10, 5, TimeWindow(10, 39), (0, 2)),
         (9, 9, TimeWindow(20, 39), (1, 2)),
+        (99, 10, TimeWindow(20, 39), (1, 2)),  # neither passed nor ahead, and the last one
         (99, 99, TimeWindow(30, None), (2, None)),
     ],
 )

@@ -113,6 +113,8 @@ def _started(master: str | None) -> SparkSession:
         _require_server(wanted)
         if wanted.startswith("sc://"):
             _session = SparkSession.builder.remote(wanted).getOrCreate()
+            # Its class is one of Spark Connect, which shows the place in memory.
+            type(_session).__repr__ = QuietSession.__repr__  # type: ignore[method-assign, assignment]
             for name, setting in _ANYWHERE.items():
                 _session.conf.set(name, setting)
         else:

@@ -162,7 +162,8 @@ class EventWriter(WriterPart):
 
     `event_time` is the application's meaning of time (PDP-33, "Introduction"): an expression over `clock`, what the
     writer's clock showed when an event happened, or a Python function of a dict with it; None: the clock itself, in ms.
-    It must not fall as the clock rises, or the earliest open event has not the smallest time.
+    It must not fall as the clock rises, or the earliest open event has not the smallest time. Charts and sentences
+    write event times as milliseconds and subtract them from clocks, so only their order counts in any other unit.
 
     Every `note_every_ms` the application notes the time that `noting` chooses (None: it never notes by itself),
     under `writer_id`; noting without an id (None) is an error, which is recorded. With `flush_before_note` all that
