@@ -100,6 +100,7 @@ def test_spark_restores_the_watermark_of_the_query_only() -> None:
     state = spark.after_batch(spark.watermarks({"a": 10, "b": 0}), {"a": 30, "b": 40}, {"a": 10, "b": 0})
     assert spark.restart(state) == spark.Watermarks({"a": 0, "b": 0}, 20, 0)
     assert spark.join_output(3, 2, 5) == 2
+    assert spark.delay_ms(months=1, days=2, ms=3) == 33 * 86_400_000 + 3
 
 
 @pytest.mark.parametrize("wrong", [{}, {"rows": 1, "trigger_ms": 1}, {"rows": 0}, {"rows": 1, "delay": -1}])

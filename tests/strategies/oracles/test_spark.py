@@ -19,9 +19,11 @@ from pyspark.sql import functions as F
 from tests.conformance.engines_spark import Query
 from wmlab.strategies.model import spark as rule
 
-HISTORIES: Final = int(os.environ.get("WMLAB_SPARK_HISTORIES", "3"))
+HISTORIES: Final = int(os.environ.get("WMLAB_SPARK_HISTORIES", "5"))
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 IN_MEMORY: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+FILES: Final = "fs.AbstractFileSystem.file.impl"
+WITHOUT_CHECKSUMS: Final = "org.apache.hadoop.fs.local.RawLocalFs"
 
 
 class Batch(NamedTuple):
@@ -121,15 +123,18 @@ def of_progress(progress: Any) -> Batch:
 
 @pytest.fixture
 def small(spark: SparkSession) -> Any:
-    """Settings of queries of a few rows, for which RocksDB costs a fifth more; the policy is that of a history."""
+    """Settings of queries of a few rows, for which RocksDB and checksums of files cost half as much again.
+
+    The policy is that of a history.
+    """
     policy = "spark.sql.streaming.multipleWatermarkPolicy"
-    settings = {"spark.sql.shuffle.partitions": "1", PROVIDER: IN_MEMORY}
-    before = {name: spark.conf.get(name) for name in (policy, *settings)}
+    settings = {"spark.sql.shuffle.partitions": "1", PROVIDER: IN_MEMORY, FILES: WITHOUT_CHECKSUMS}
+    before = {name: spark.conf.get(name, None) for name in (policy, *settings)}
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield lambda chosen: spark.conf.set(policy, chosen)
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    for name, old in before.items():
+        spark.conf.unset(name) if old is None else spark.conf.set(name, old)
 
 
 def test_rows_are_dropped_in_the_histories() -> None:
