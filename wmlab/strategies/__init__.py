@@ -30,7 +30,6 @@ _HOMES: Final = (
             "conformal": "ConformalWatermark",
             "flink": "Flink",
             "joins": "JoinSlack",
-            "forecast": "Forecast",
             "kafka": "Quix",
             "kslack": "AQKSlack MPKSlack",
             "models": "JetWatermark NebulaWatermark",
