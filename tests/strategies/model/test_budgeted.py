@@ -40,6 +40,8 @@ def test_the_writer_that_saves_more_gets_the_budget() -> None:
     assert budgets({"a": [9, 9, 0], "b": [4, 1]}, {"a": 3, "b": 2}, 2) == {"a": 0, "b": 4}
     assert budgets({"a": [9, 9, 0], "b": [4, 1]}, {"a": 3, "b": 2}, 1) == {"a": 9, "b": 4}
     assert budgets({"a": [10, 9], "b": [5, 0]}, {"a": 2, "b": 2}, 1) == {"a": 10, "b": 0}
+    # The second step of a saves 4, more than the step of b.
+    assert budgets({"a": [10, 4, 0], "b": [3, 0]}, {"a": 1, "b": 1}, 2) == {"a": 0, "b": 3}
     # Steps of one writer that save equally are one.
     assert budgets({"a": [4, 2, 0]}, {"a": 3}, 1) == {"a": 4}
 
