@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.machine.judge import Findings, Found
 from wmlab.streams.checks.checks import INVARIANTS
 from wmlab.streams.checks.checks import TABLES as CHECKED
+from wmlab.streams.sweep import named_after
 from wmlab.streams.tables import TABLES as SCHEMAS
 
 TABLES: Final = tuple(sorted({"positions", *CHECKED}))
@@ -28,15 +28,7 @@ class Batch:
     def add(self, run: str, tables: Mapping[str, pa.Table]) -> None:
         """Take in the tables of a recording; its streams are called after the run from now on."""
         for name in TABLES:
-            table = tables[name]
-            if name == "ownership":
-                named = [[f"{run}/{stream}" for stream in streams] for streams in table["streams"].to_pylist()]
-                place = table.schema.get_field_index("streams")
-                field = table.schema.field(place)
-                self._parts[name].append(table.set_column(place, field, pa.array(named, field.type)))
-            elif table.num_rows:
-                streams = pc.binary_join_element_wise(run, table["stream"], "/")
-                self._parts[name].append(table.set_column(0, table.schema.field("stream"), streams))
+            self._parts[name].append(named_after(run, tables[name]))
 
     def table(self, name: str) -> pa.Table:
         """One table of all recordings."""

@@ -213,20 +213,23 @@ def _tables(recording: Any, stream: str | None, index: int) -> dict[str, pa.Tabl
     """What the invariants are judged by, of one stream; before every stream's name stand the run's number and a /."""
     from wmlab.streams.checks.checks import TABLES
 
-    name, prefix = the_stream(recording, stream), pa.scalar(f"{index}/")
-    tables = {}
+    name, tables = the_stream(recording, stream), {}
     for title in TABLES:
         table = recording.table(title)
         if "stream" in table.schema.names:
             table = table.filter(pc.equal(table["stream"], name))
-            named = pc.binary_join_element_wise(prefix, table["stream"], "")
-            table = table.set_column(0, table.schema.field(0), named)
-        else:
-            at = table.schema.get_field_index("streams")
-            named = [[f"{index}/{title}" for title in entry] for entry in table["streams"].to_pylist()]
-            table = table.set_column(at, table.schema.field(at), pa.array(named, table.schema.field(at).type))
-        tables[title] = table
+        tables[title] = named_after(str(index), table)
     return tables
+
+
+def named_after(run: str, table: pa.Table) -> pa.Table:
+    """A table of a recording whose streams, in `stream` or in lists in `streams`, have the run and a / before."""
+    at = table.schema.get_field_index("stream")
+    if at >= 0:
+        return table.set_column(at, table.schema.field(at), pc.binary_join_element_wise(run, table["stream"], "/"))
+    at = table.schema.get_field_index("streams")
+    lists = [[f"{run}/{stream}" for stream in streams] for streams in table["streams"].to_pylist()]
+    return table.set_column(at, table.schema.field(at), pa.array(lists, table["streams"].type))
 
 
 def _violations(spark: Any, runs: Sequence[Mapping[str, pa.Table]]) -> dict[int, int]:
