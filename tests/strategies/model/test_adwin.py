@@ -83,6 +83,10 @@ def test_a_watermark_comes_at_a_cut_and_lies_the_largest_delay_of_the_warm_up_be
     assert found[-2:] == [found[-3], END]
 
 
+def test_delays_are_fed_as_they_are_if_none_was_above_0_in_the_warm_up() -> None:
+    assert xs(AdwinWatermark(0.1, warm_up=1), [Record(1, 1), Record(2, 2)]) == [UNKNOWN, UNKNOWN]
+
+
 @pytest.mark.parametrize(
     ("late", "x", "delta", "moves"),
     [
