@@ -14,11 +14,11 @@ CODE_LINES: Final = {
     "streams": 12_587,
     "dataflow": 7_122,
     "progress": 2_623,
-    "strategies": 2_726,
+    "strategies": 2_732,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_327
+LINES: Final = 43_333
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

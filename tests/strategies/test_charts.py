@@ -50,26 +50,21 @@ def test_the_frontier_has_the_curve_every_strategy_and_the_perfect_edge():
 def test_a_strategy_that_beats_every_constant_is_named_and_points_that_coincide_share_a_label():
     found = compare(LOG, [Clock(1_300), BoundedOutOfOrderness(100), BoundedOutOfOrderness(101)])
     chart = charts.frontier(found)
-    assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["2, 3", "1"]
+    assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2, 3"]
 
 
-def test_numbers_that_would_meet_are_one_label_right_of_the_last_of_their_points():
+def test_a_number_that_would_stand_on_the_next_point_is_a_line_away_from_it():
     # 540 pixels are 1 000 ms wide: a digit and the point before it take 19 of them.
-    points = [
-        (500, 1.0, "2"),
-        (0, 1.0, "1"),
-        (534, 1.0, "3"),
-        (570, 1.0, "4"),
-        (534, 1.2, "5"),
-        (700, 1.0, "6 (90.0 s)"),
-    ]
+    points = [(0, 1.0, "1"), (500, 1.0, "2"), (510, 1.1, "3"), (534, 1.0, "4"), (560, 1.1, "5"), (700, 1.0, "6 (90 s)")]
     boxes = charts._numbers(points, 1_000, 3.0)
     assert [(box.x_low, box.y_low, box.label) for box in boxes] == [
         (0, 1.0, "1"),
-        (534, 1.2, "5"),
-        (570, 1.0, "2, 3, 4"),
-        (700, 1.0, "6 (90.0 s)"),
+        (510, 0.85, "2, 3"),
+        (560, 1.0, "4, 5"),
+        (700, 1.0, "6 (90 s)"),
     ]
+    above, _ = charts._numbers([(500, 1.0, "1"), (532, 0.9, "2")], 1_000, 3.0)
+    assert (above.x_low, above.y_low) == (500, 1.15)
 
 
 def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_short():

@@ -228,17 +228,23 @@ def _arrivals(arrival: Any) -> Axis:
 
 
 def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float) -> list[Box]:
-    """The label of each point right of it; labels that would meet are one, right of the last of their points."""
-    boxes: list[Box] = []
-    for x, y, label in sorted(points):
-        met = [
-            box
-            for box in boxes
-            if abs(y - box.y_low) < 0.05 * height
-            and x - box.x_low < (text_width(box.label, 12) + 12) * width / _PLOT_PX
-        ]
-        label = ", ".join([*(box.label for box in met), label])
-        boxes = [*(box for box in boxes if box not in met), Box(x, x, y, y, label)]
+    """A label right of points that nearly coincide; a line higher or lower where it would stand on the next point."""
+    line = 0.05 * height
+    groups: list[list[tuple[int, float, str]]] = []
+    for x, y, label in points:
+        near = (group for group in groups if abs(x - group[0][0]) < 0.03 * width and abs(y - group[0][1]) < line)
+        if (group := next(near, None)) is not None:
+            group.append((x, y, label))
+        else:
+            groups.append([(x, y, label)])
+    boxes = []
+    for group in groups:
+        x, y, label = max(group)[0], group[0][1], ", ".join(name for *_, name in group)
+        end = x + (text_width(label, 12) + 12) * width / _PLOT_PX
+        taken = [up for left, up, _ in points if x < left < end and abs(y - up) < line]
+        if taken:
+            y += line if min(taken) < y else -line
+        boxes.append(Box(x, x, y, y, label))
     return boxes
 
 
