@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
+from wmlab.streams.bounds.log_by_segment import column
 from wmlab.streams.model.cut import CutError, stream_cut
 from wmlab.streams.model.cycle import MIN_TIME
 from wmlab.streams.model.history import StreamHistory
@@ -123,7 +124,8 @@ def _runner(
         lower, upper, cuts, counted, at_ms = zip(*marks, strict=True) if found else ((),) * 5
         places = np.concatenate([np.empty(0, np.int64), *counted])
         ends = np.cumsum([0, *map(len, counted)]).astype(np.int32)
-        writers = pa.MapArray.from_arrays(ends, notes.names.take(pa.array(notes.who[places])), notes.time[places])
+        names = pa.DictionaryArray.from_arrays(notes.who[places], notes.names).dictionary_decode()
+        writers = pa.MapArray.from_arrays(ends, names, notes.time[places])
         offsets = [list(cut.items()) for cut in cuts]
         return pa.table([streams, labels, seqs, lower, upper, offsets, writers, at_ms], schema=_ANSWER)
 
@@ -138,17 +140,15 @@ class Notes:
     """
 
     def __init__(self, heard: pa.Table, history: StreamHistory) -> None:
-        columns = (heard[name].combine_chunks() for name in ("writer", "time", "position", "received_ms"))
-        writer, time, position, received_ms = columns
-        is_note, times = pc.is_valid(time).to_numpy(zero_copy_only=False), time.fill_null(0).to_numpy()
-        order = np.lexsort((times, ~is_note, received_ms.to_numpy()))
-        encoded = writer.take(pa.array(order)).dictionary_encode()
-        self.history, self.size = history, len(order)
+        # Shutdowns, which have no time, come after the notes of their ms.
+        heard = heard.sort_by([("received_ms", "ascending"), ("time", "ascending")]).combine_chunks()
+        encoded = pc.dictionary_encode(heard["writer"].combine_chunks())
+        self.history, self.size = history, len(heard)
         self.names, self.who = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
         self.first_key = np.arange(len(self.names)) * (self.size + 1)
-        self.is_note, self.time = is_note[order], times[order]
-        self.received_ms = received_ms.to_numpy()[order]
-        held = position.take(pa.array(order))
+        self.is_note, self.time = heard["time"].is_valid().to_numpy(), column(heard, "time")
+        self.received_ms = column(heard, "received_ms")
+        held = heard["position"].combine_chunks()
         self.bounds, self.segment = np.asarray(held.offsets), held.keys.to_numpy()
         self.offset = held.items.fill_null(-1).to_numpy()
         self.shut_down = self.keys(np.flatnonzero(~self.is_note))
