@@ -215,11 +215,10 @@ def of_others(marks: Marks) -> Intervals:
     np.minimum.at(least, marks.place, marks.segment)
     np.maximum.at(most, marks.place, marks.segment)
     starts = np.unique(np.concatenate([[BELOW], least[least < NEVER], most]))
-    found = []
+    place, found = np.arange(count), []
     for after in starts.tolist():
         older, newer = least <= after, most > after
-        reach = np.where(newer & ~older, NEVER, ALWAYS)
-        found.append(intervals(np.arange(count), reach, ~(newer & older)))
+        found.append(intervals(place, np.where(newer & ~older, NEVER, ALWAYS), ~(newer & older)))
     return Intervals(starts, *(np.array([getattr(one, name)[0] for one in found]) for name in ("lower", "upper")))
 
 

@@ -16,7 +16,6 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -24,7 +23,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.streams.bounds.log_by_segment import column
+from wmlab.streams.bounds.log_by_segment import Flags, Longs, column
 from wmlab.streams.model.cut import CutError, stream_cut
 from wmlab.streams.model.cycle import MIN_TIME
 from wmlab.streams.model.history import StreamHistory
@@ -32,9 +31,6 @@ from wmlab.streams.model.marks import NoteOutcome, NoteRule, WriterMark, judge_n
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import KeyRange, Segment, split_id
-
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _AT_ONCE: Final = 1_000_000
 """For how many pairs of a cycle and a writer it is looked up together what the cycle sees."""
