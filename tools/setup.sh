@@ -168,6 +168,8 @@ install() {
     fi
     rm -f "$stamp"
     "$venv/bin/python" -m pip install -r requirements.txt -e .
+    [ -f "$venv/spark_classes.jsa" ] || "$venv/bin/python" tools/spark_classes.py ||
+        say "It goes on without the file that lets Spark start faster."
     { fingerprint; echo "python $python $python_is"; } >"$venv/stamp.new"
     mv "$venv/stamp.new" "$stamp"
 }

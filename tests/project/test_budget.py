@@ -10,7 +10,7 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_883,
+    "core": 3_886,
     "streams": 12_582,
     "dataflow": 7_122,
     "progress": 2_623,
@@ -18,7 +18,7 @@ CODE_LINES: Final = {
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_328
+LINES: Final = 43_333
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -31,6 +31,12 @@ def test_a_session_that_the_caller_has_started_serves_threads_too(
     assert spark_session().range(3).count() == 3
 
 
+def test_java_takes_the_kept_classes_of_spark_where_there_are_some(spark: SparkSession) -> None:
+    management = spark.sparkContext._jvm.java.lang.management.ManagementFactory  # type: ignore[union-attr]
+    arguments = list(management.getRuntimeMXBean().getInputArguments())
+    assert (f"-XX:SharedArchiveFile={session.CLASSES}" in arguments) is session.CLASSES.is_file()
+
+
 def test_a_recording_is_checked_by_the_session_that_is_there(spark: SparkSession) -> None:
     empty = StreamRecording.from_tables({}, name="empty")
     assert len(empty.check()) == len(empty.check(spark))
