@@ -8,9 +8,9 @@ sum is not the lag of the minimum, which the writer with the longest bound decid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from heapq import merge
 
 from wmlab.strategies.model.percentiles import Partition, lateness
 from wmlab.strategies.model.strategy import (
@@ -32,31 +32,31 @@ def budgets(largest: Mapping[str, Sequence[int]], counts: Mapping[str, int], lat
     it has. Of all bounds that leave out as many, none has a smaller sum of counts times bounds; up to `late` some may
     be left over, since the steps of a writer that save equally are taken together (its lower convex hull).
     """
-    steps = []
-    for writer, values in largest.items():
-        for first, last in _hull(values):
-            saved = counts[writer] * (values[first] - values[last]) / (last - first)
-            steps.append((-saved, writer, first, last))
     taken = dict.fromkeys(largest, 0)
-    for _, writer, first, last in sorted(steps):
-        late -= last - first
+    for _, writer, last, records in merge(*(_sides(name, own, counts[name]) for name, own in largest.items())):
+        late -= records
         if late < 0:
             break
         taken[writer] = last
     return {writer: values[taken[writer]] for writer, values in largest.items()}
 
 
-def _hull(values: Sequence[int]) -> list[tuple[int, int]]:
-    """The sides of the lower convex hull of (place, value) for values that descend, from the steepest on."""
-    corners: list[int] = []
-    for place, value in enumerate(values):
-        while len(corners) > 1:
-            before, corner = corners[-2], corners[-1]
-            if (values[corner] - values[before]) * (place - before) < (value - values[before]) * (corner - before):
-                break
-            corners.pop()
-        corners.append(place)
-    return list(pairwise(corners))
+def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[float, str, int, int]]:
+    """The sides of the lower convex hull of (place, value) for values that descend, from the steepest on, made as far
+    as asked for: by how much a record of it changes the sum, the writer, the last place and the number of places."""
+    corner, end = 0, len(values) - 1
+    while corner < end:
+        top, fall, length = values[corner], 0, 1
+        place, reach = corner, end
+        while place < reach:
+            place += 1
+            if (top - values[place]) * length >= fall * (place - corner):
+                fall, length = top - values[place], place - corner
+                if fall:
+                    # Farther places are not as steep, even with the least value.
+                    reach = min(end, corner + (top - values[end]) * length // fall)
+        corner += length
+        yield -count * fall / length, writer, corner, length
 
 
 class Plan:
