@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from subprocess import DEVNULL, PIPE, Popen
 from threading import Thread
 from typing import Any, Final
 
@@ -158,19 +159,18 @@ def _ask(trace: Trace, tick_ms: int | None, left: Iterable[tuple[int, Strategy[A
     """Have a second process do one strategy after the other; it ends at what it cannot do."""
     # It starts with this module only: neither forked threads nor the caller's script run again.
     command = [sys.executable, "-c", f"from {__name__} import _serve; _serve()"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()
-    ) as child:
+    # Before each part that a pipe holds, its reader waits for the main thread, which is busy: hence a large pipe.
+    with (
+        suppress(OSError, EOFError, pickle.PickleError),
+        Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, pipesize=2**20, env=_environment()) as child,
+    ):
         assert child.stdin is not None
         assert child.stdout is not None
-        try:
-            pickle.dump((trace.table, tick_ms), child.stdin)
-            for place, strategy in left:
-                pickle.dump(strategy, child.stdin)
-                child.stdin.flush()
-                found[place] = pickle.load(child.stdout)
-        except (OSError, EOFError, pickle.PickleError):
-            return
+        pickle.dump((trace.table, tick_ms), child.stdin)
+        for place, strategy in left:
+            pickle.dump(strategy, child.stdin)
+            child.stdin.flush()
+            found[place] = pickle.load(child.stdout)
 
 
 def _steps(strategy: Strategy[Any], given: Sequence[Input]) -> Steps:

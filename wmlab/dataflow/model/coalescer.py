@@ -80,7 +80,7 @@ class _KeyFold:
         self.last = state.last
         self.top = state.top
         self.settled = state.settled
-        self.held = [MAX if index in state.idle else mark for index, mark in enumerate(state.marks)]
+        self.held = [MAX if n in self.idle else m for n, m in enumerate(self.marks)] if self.idle else self.marks[:]
         self._lowest()
 
     def frozen(self) -> Coalescer:

@@ -140,9 +140,7 @@ class AdwinWatermark(Strategy[Chunk]):
         return Chunk(self.delta)
 
     def step(self, state: Chunk, given: Input) -> tuple[Chunk, int, int]:
-        if isinstance(given, EndOfInput):
-            state.x = END
-        elif isinstance(given, Record):
+        if isinstance(given, Record):
             delay = abs(given.arrival_ms - given.event_time)
             if state.warm < self.warm_up:
                 state.warm += 1
@@ -153,6 +151,8 @@ class AdwinWatermark(Strategy[Chunk]):
                 state.low, state.high = min(state.low, given.event_time), max(state.high, given.event_time)
                 if state.adwin.add(delay / max(state.most, 1), state.delta):
                     self._cut(state)
+        elif isinstance(given, EndOfInput):
+            state.x = END
         return state, state.x, state.x
 
     def _cut(self, state: Chunk) -> None:

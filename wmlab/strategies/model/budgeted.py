@@ -53,8 +53,7 @@ def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[flo
             if (top - values[place]) * length >= fall * (place - corner):
                 fall, length = top - values[place], place - corner
                 if fall:
-                    # Farther places are not as steep, even with the least value.
-                    reach = min(end, corner + (top - values[end]) * length // fall)
+                    reach = min(end, corner + (top - values[end]) * length // fall)  # Farther ones are flatter.
         corner += length
         yield -count * fall / length, writer, corner, length
 

@@ -58,15 +58,15 @@ class MPKSlack(Strategy[Slack]):
 
     def step(self, state: Slack, given: Input) -> tuple[Slack, int, int]:
         top, x, k, least = state
-        if isinstance(given, EndOfInput):
-            state = state._replace(x=END)
-        elif isinstance(given, Record):
+        if isinstance(given, Record):
             time = given.event_time
             if time <= top:
                 state = Slack(top, x, k, min(least, time))
             else:
                 k = self.grown(k, time, least)
                 state = Slack(time, max(x, minus(time, k)), k, END)
+        elif isinstance(given, EndOfInput):
+            state = state._replace(x=END)
         return state, state.x, state.x
 
     def grown(self, k: int, top: int, least: int) -> int:
@@ -96,12 +96,12 @@ def coverage(
 
 
 class Steering:
-    """The state of AQ-K-slack: `mp` is that of MP-K-slack, `recent` the last records and whether on time."""
+    """The state of AQ-K-slack: `mp` is that of `rule`, MP-K-slack, `recent` the last records and whether on time."""
 
-    __slots__ = ("alpha", "count", "error", "mp", "recent", "x")
+    __slots__ = ("alpha", "count", "error", "mp", "recent", "rule", "x")
 
-    def __init__(self, mp: Slack, most: int) -> None:
-        self.mp, self.x = mp, UNKNOWN
+    def __init__(self, rule: MPKSlack, most: int) -> None:
+        self.rule, self.mp, self.x = rule, rule.start(), UNKNOWN
         self.alpha, self.error, self.count = 1.0, 0.0, 0
         self.recent: deque[tuple[int, bool]] = deque(maxlen=most)
 
@@ -134,20 +134,20 @@ class AQKSlack(Strategy[Steering]):
         require_not_negative(variance=self.variance)
 
     def start(self) -> Steering:
-        return Steering(MPKSlack().start(), _BATCHES * self.batch)
+        return Steering(MPKSlack(self.max_k), _BATCHES * self.batch)
 
     def step(self, state: Steering, given: Input) -> tuple[Steering, int, int]:
-        if isinstance(given, EndOfInput):
-            state.x = END
-        elif isinstance(given, Record):
+        if isinstance(given, Record):
             state.recent.append((given.event_time, given.event_time >= state.x))
             before = state.mp.top
-            state.mp, _, _ = MPKSlack(self.max_k).step(state.mp, given)
+            state.mp, _, _ = state.rule.step(state.mp, given)
             if state.mp.top > before:
                 state.x = max(state.x, minus(state.mp.top, self.k(state)))
             state.count += 1
             if state.count == self.batch:
                 self._steer(state)
+        elif isinstance(given, EndOfInput):
+            state.x = END
         return state, state.x, state.x
 
     def k(self, state: Steering) -> int:

@@ -214,10 +214,11 @@ class SampledPercentile(Strategy[Sample]):
 
 
 class Delays(NamedTuple):
-    """X and the last delays."""
+    """X, the last delays, and their quantile (None: no delay yet)."""
 
     x: int
     window: SlidingWindow
+    bound: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,25 +238,22 @@ class DelayPercentile(Strategy[Delays]):
         require_positive(size=self.size)
 
     def start(self) -> Delays:
-        return Delays(UNKNOWN, SlidingWindow(self.size))
+        return Delays(UNKNOWN, SlidingWindow(self.size), None)
 
     def step(self, state: Delays, given: Input) -> tuple[Delays, int, int]:
-        x, window = state
+        x, window, bound = state
         if isinstance(given, Record):
-            x = self.met(state, x, given)
             window.add(max(0, given.arrival_ms - given.event_time))
-            x = self._at(x, window, given.arrival_ms)
+            bound = window.quantile(self.share)
+            x = max(self.met(state, x, given), given.arrival_ms - bound)
         elif isinstance(given, EndOfInput):
             x = END
-        else:
-            x = self._at(x, window, given.now_ms)
-        return Delays(x, window), x, x
+        elif bound is not None:
+            x = max(x, given.now_ms - bound)
+        return Delays(x, window, bound), x, x
 
     def met(self, state: Delays, x: int, record: Record) -> int:
-        return self._at(x, state.window, record.arrival_ms)
-
-    def _at(self, x: int, window: SlidingWindow, now_ms: int) -> int:
-        return max(x, now_ms - window.quantile(self.share)) if len(window) else x
+        return x if state.bound is None else max(x, record.arrival_ms - state.bound)
 
 
 class Sketched(NamedTuple):

@@ -115,7 +115,10 @@ def minus(time: int, amount: int) -> int:
     >>> minus(UNKNOWN, 5) == UNKNOWN, minus(7, 5)
     (True, 2)
     """
-    return time if time in (UNKNOWN, END) else max(UNKNOWN, min(END, time - amount))
+    left = time - amount
+    if UNKNOWN < left < END and UNKNOWN < time < END:
+        return left
+    return time if time in (UNKNOWN, END) else max(UNKNOWN, min(END, left))
 
 
 def now_of(given: Input) -> int | None:
