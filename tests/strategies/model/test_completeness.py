@@ -96,6 +96,25 @@ def test_a_tick_moves_it_and_nothing_does_before_a_horizon() -> None:
     assert xs(strategy, [*records, Tick(59), Tick(60), Tick(70)]) == [UNKNOWN] * 8 + [40, 40, 50, 60, 70]
 
 
+def test_a_window_waits_for_a_bucket_to_come_and_for_none_beyond_the_horizon() -> None:
+    # When the clock comes to 150, the window of 100 began more than a horizon ago and that of 140 is half over.
+    on_time = [Record(time, time) for time in range(110, 180, 10)]
+    strategy = CompletenessWatermark(window=20, bucket=10, horizon=30)
+    assert xs(strategy, on_time) == [UNKNOWN] * 4 + [140, 160, 160]
+
+
+def test_a_delay_of_the_whole_horizon_counts() -> None:
+    log = [Record(time - delay, time) for time in range(30, 110, 10) for delay in (0, 30)]
+    assert [xs(CompletenessWatermark(10, 10, 30, share, z=0), log)[-1] for share in (0.5, 0.51)] == [100, 70]
+
+
+def test_a_window_without_records_has_the_share_of_its_age() -> None:
+    # At 30 three of the four records of 0 had come at the age of the window of 10; at 40 they are forgotten.
+    log = [(0, 0), (0, 0), (0, 10), (0, 20), (20, 20), (30, 30), (20, 40), (40, 40)]
+    found = xs(CompletenessWatermark(10, 10, 20, share=0.9, z=0), [Record(*times) for times in log])
+    assert found[-3:] == [10, 40, 40]
+
+
 def test_a_window_that_is_not_of_whole_buckets_is_refused() -> None:
     with pytest.raises(ModelError, match="window of 15 is no multiple of the bucket of 10"):
         CompletenessWatermark(window=15, bucket=10, horizon=30)

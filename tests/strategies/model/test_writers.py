@@ -76,6 +76,11 @@ def test_a_status_leaves_a_writer_out_and_takes_it_in_and_ticks_see_silence() ->
     assert xs(PerWriterMinimum(idle_ms=100), ticks) == [10, 10, 10, 90]
 
 
+def test_while_all_are_idle_x_stays_and_the_first_to_come_back_moves_it() -> None:
+    log = [Record(10, 0, "a"), Record(90, 0, "b"), Tick(101), Record(95, 102, "b")]
+    assert xs(PerWriterMinimum(idle_ms=100), log) == [10, 10, 10, 95]
+
+
 def test_a_timeout_that_is_not_positive_is_refused() -> None:
     with pytest.raises(ModelError, match="idle_ms is 0"):
         PerWriterMinimum(idle_ms=0)
