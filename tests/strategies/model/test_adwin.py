@@ -87,6 +87,15 @@ def test_delays_are_fed_as_they_are_if_none_was_above_0_in_the_warm_up() -> None
     assert xs(AdwinWatermark(0.1, warm_up=1), [Record(1, 1), Record(2, 2)]) == [UNKNOWN, UNKNOWN]
 
 
+def test_a_record_at_x_is_not_late() -> None:
+    strategy = AdwinWatermark(0.1, warm_up=1)
+    state, _, _ = strategy.step(strategy.start(), Record(0, 0))
+    state.x = 10
+    for time in (9, 10):
+        strategy.step(state, Record(time, time))
+    assert (state.late, state.count) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("late", "x", "delta", "moves"),
     [
