@@ -105,14 +105,25 @@ def test_alpha_moves_by_the_error_and_by_its_change_within_0_and_1() -> None:
     assert state.alpha == pytest.approx(0.5 + 0.5 * error + 0.8 * (error - 0.1))
     assert strategy.k(state) == round(state.alpha * 20)
     assert ks[1:3] == [0, 20]
+    state.alpha, state.error = 0.1, 1.0
+    strategy._steer(state)
+    assert state.alpha == 0
+
+
+def test_what_came_more_than_ten_batches_ago_does_not_count() -> None:
+    strategy = AQKSlack(window=1_000, batch=1)
+    state = strategy.start()
+    for time in [100, 50, *range(101, 111)]:
+        state, _, _ = strategy.step(state, Record(time, 0))
+    assert state.error == pytest.approx(strategy.needed() - 1)
 
 
 def test_the_window_of_coverage_ends_k_behind_the_maximum() -> None:
-    strategy = AQKSlack(window=15, error=0.2, batch=5)
+    strategy = AQKSlack(window=10, error=0.2, batch=5)
     state = strategy.start()
     for time in [100, 130, 110, 140, 119]:
         state, _, _ = strategy.step(state, Record(time, 0))
-    # K = 140 - 110, and X does not go back to 110. The window is [95, 110]: 100 came in time, 110 behind X = 130.
+    # K = 140 - 110, and X does not go back to 110. The window is [100, 110]: 100 came in time, 110 behind X = 130.
     assert (strategy.k(state), state.x) == (30, 130)
     assert state.error == pytest.approx(strategy.needed() - 1 / 2)
 
