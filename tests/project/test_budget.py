@@ -14,11 +14,11 @@ CODE_LINES: Final = {
     "streams": 12_582,
     "dataflow": 7_122,
     "progress": 2_623,
-    "strategies": 2_731,
+    "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_333
+LINES: Final = 43_367
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -13,8 +13,9 @@ from tests.strategies.model.logs import logs
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model import alignment
 from wmlab.strategies.model.alignment import Alignment, AlignmentRule, Reads
-from wmlab.strategies.model.strategy import END, EndOfInput, Input, Record
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record
 
+BUFFERS = st.sampled_from([0, 1, 3])
 RULES: tuple[AlignmentRule, ...] = get_args(AlignmentRule)
 
 
@@ -40,10 +41,12 @@ def test_a_group_reads_as_far_as_its_least_report_and_the_drift(reports: dict[An
     assert [alignment.paused(mark, limit) for mark in (limit - 1, limit, limit + 1)] == [False, False, True]
 
 
-@pytest.mark.parametrize(("rule", "given"), [("flink_32496", {"idle": True}), ("flink_32414", {"splits": 0})])
+@pytest.mark.parametrize(
+    ("rule", "given"), [("flink_32496", {"watermark": 10, "idle": True}), ("flink_32414", {"watermark": UNKNOWN})]
+)
 def test_a_source_that_has_nothing_to_read_holds_its_group_by_a_known_error_only(rule: Any, given: Any) -> None:
     for chosen, waits in ((rule, True), ("fixed", False)):
-        silent = alignment.report(10, **given, rule=chosen)
+        silent = alignment.report(**given, rule=chosen)
         limit = alignment.limit({"silent": silent, "busy": alignment.report(100, rule=chosen)}, 20)
         assert alignment.paused(100, limit) == waits
 
@@ -76,6 +79,22 @@ def test_a_fast_source_waits_for_the_slow_one() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("buffer", "read_at"), [(0, [7_000] * 3), (1, [1_200, 1_300, 7_000]), (2, [1_200, 1_300, 2_500])]
+)
+def test_a_source_waits_by_its_watermark_of_some_announcements_ago(buffer: int, read_at: list[int]) -> None:
+    log = sorted([*FAST, *SLOW, Record(103, 2_500, "a")], key=lambda record: record.arrival_ms)
+    found = [record.arrival_ms for record, _ in reads(Alignment(20, buffer=buffer), [*log]) if record.writer == "a"]
+    assert found == [0, 1_100, *read_at]
+
+
+def test_a_source_waits_even_if_it_is_idle() -> None:
+    slow = [Record(time, at, "b") for time, at in ((10, 1_500), (11, 1_900), (12, 2_400), (13, 2_900), (90, 3_400))]
+    log = [Record(100, 0, "a"), *slow, Record(91, 3_900, "b"), Record(105, 2_500, "a")]
+    found = reads(Alignment(20, idle_ms=500), sorted(log, key=lambda record: record.arrival_ms))
+    assert [record.arrival_ms for record, _ in found if record.writer == "a"] == [0, 4_000]
+
+
 @pytest.mark.parametrize("rule", ["flink_35886", "flink_36751"])
 def test_a_source_that_falls_idle_while_it_waits_loses_its_records(rule: Any) -> None:
     # "a" waits at 100 for "b", which jumps to 500 before "a" hears that it may go on to 101 and 102.
@@ -103,11 +122,11 @@ def test_an_idle_source_and_one_without_splits_hold_the_others_by_a_known_error_
     assert len(reads(Alignment(20, writers=("a", "b", "c"), rule="flink_32414"), log)) < 20
 
 
-@given(logs(), st.sampled_from([0, 30, 2_000]), st.sampled_from([None, 400, 1_500]), st.sampled_from(RULES))
+@given(logs(), st.sampled_from([0, 30, 2_000]), st.sampled_from([None, 400, 1_500]), BUFFERS, st.sampled_from(RULES))
 def test_sources_are_read_in_order_not_before_their_records_come_and_no_further_than_the_limit(
-    log: list[Record], drift: int, idle_ms: int | None, rule: AlignmentRule
+    log: list[Record], drift: int, idle_ms: int | None, buffer: int, rule: AlignmentRule
 ) -> None:
-    found = reads(Alignment(drift, 300, idle_ms=idle_ms, rule=rule), [*log])
+    found = reads(Alignment(drift, 300, idle_ms=idle_ms, buffer=buffer, rule=rule), [*log])
     assert [r.arrival_ms for r, _ in found] == sorted(r.arrival_ms for r, _ in found)
     assert [met for _, met in found] == sorted(met for _, met in found)
     for writer in "abc":
@@ -119,12 +138,12 @@ def test_sources_are_read_in_order_not_before_their_records_come_and_no_further_
         assert len(found) == len(log)
 
 
-@given(logs(), st.sampled_from([None, 400]))
+@given(logs(), st.sampled_from([None, 400]), BUFFERS)
 def test_without_a_limit_nothing_waits_and_announcements_that_change_nothing_can_be_left_out(
-    log: list[Record], idle_ms: int | None
+    log: list[Record], idle_ms: int | None, buffer: int
 ) -> None:
     assert [r for r, _ in reads(Alignment(10**9, 300, idle_ms=idle_ms), [*log])] == log
-    group, state, each = Alignment(50, 300, idle_ms=idle_ms), None, []
+    group, state, each = Alignment(50, 300, idle_ms=idle_ms, buffer=buffer), None, []
     state = group.start()
     for before, after in pairwise([None, *log, None]):
         first = 0 if before is None else before.arrival_ms
@@ -138,7 +157,9 @@ def test_without_a_limit_nothing_waits_and_announcements_that_change_nothing_can
     assert each == reads(group, [*log])
 
 
-@pytest.mark.parametrize("wrong", [{"drift": -1}, {"drift": 0, "update_ms": 0}, {"drift": 0, "idle_ms": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"drift": -1}, {"drift": 0, "update_ms": 0}, {"drift": 0, "idle_ms": 0}, {"drift": 0, "buffer": -1}]
+)
 def test_parameters_are_checked(wrong: dict[str, int]) -> None:
     with pytest.raises(ModelError, match=r"Give a"):
         Alignment(**wrong)

@@ -1,7 +1,7 @@
 """Flink's alignment: the sources of a group read only as far as the slowest one and a drift beyond it.
 
 Watermarks are Flink's own here, inclusive. Source: `SourceCoordinator` and `SourceOperator` of Flink 2.3.0. A rule
-named `flink_...` keeps the error of that issue; `fixed` has none of them.
+named `flink_...` keeps the error of that issue; `fixed` has none of them. 2.3.0 has mended all but FLINK-40093.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ AlignmentRule = Literal[
 """
 
 
-def report(watermark: int, *, idle: bool = False, splits: int = 1, rule: AlignmentRule = "fixed") -> int:
-    """What a source reports to its group: its watermark, and `END` while it has nothing to wait for.
+def report(watermark: int, *, idle: bool = False, rule: AlignmentRule = "fixed") -> int:
+    """What a source reports to its group: its watermark, and `END` while it holds nobody, idle or without a watermark.
+
+    Flink sends no report without a watermark, which is the same to the group.
 
     >>> report(7, idle=True) == END, report(7, idle=True, rule="flink_32496")
     (True, 7)
     """
-    if not splits:
-        return UNKNOWN if rule == "flink_32414" else END
-    return END if idle and rule != "flink_32496" else watermark
+    unknown = watermark == UNKNOWN and rule != "flink_32414"
+    return END if unknown or (idle and rule != "flink_32496") else watermark
 
 
 def limit(reports: Mapping[Hashable, int], drift: int) -> int:
@@ -61,9 +62,10 @@ def heard(before: int, announced: int, *, assigned: bool = False, rule: Alignmen
 def paused(
     watermark: int, limit: int, *, idle: bool = False, before: bool = False, rule: AlignmentRule = "fixed"
 ) -> bool:
-    """Whether a source, or one of several splits, waits: its watermark is above the limit.
+    """Whether a source or a split waits: its watermark is above the limit.
 
-    An idle one does not begin to wait; one that waited `before` is resumed like any other.
+    An idle split does not begin to wait; one that waited `before` is resumed like any other. A source waits even if it
+    is idle, so the last two are not asked of it.
     """
     return (before if idle else True) and (watermark > limit or (idle and rule == "flink_40093"))
 
@@ -75,17 +77,57 @@ def clock_runs(waits: bool, splits: int = 1, rule: AlignmentRule = "fixed") -> b
 
 @dataclass(slots=True)
 class Source:
-    """One source of the group: what it has read, when it read last, since when it waits, and what is still to be read.
+    """One split, or a source with one: what it has read, when it read last, and what is still to be read.
 
-    `active_ms` is moved on by the time for which the clock of idleness stood still.
+    `samples` are its watermarks at the last announcements, oldest first. `paused_since` is when the split was paused,
+    and `active_ms` is moved on by the time for which the clock of idleness stood still.
     """
 
+    samples: tuple[int, ...] = ()
     watermark: int = UNKNOWN
     limit: int = END
     idle: bool = False
     active_ms: int = 0
-    waits_since: int | None = None
+    paused_since: int | None = None
     queue: deque[Record] = field(default_factory=deque)
+
+    @property
+    def compared(self) -> int:
+        """What is compared with the limit: the oldest sample, or the watermark where none are kept."""
+        return self.samples[0] if self.samples else self.watermark
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing may be read, by the limit of the source or that of its split."""
+        return self.paused_since is not None or paused(self.compared, self.limit)
+
+
+def advance(split: Source, watermark: int, now: int) -> None:
+    """A split has read a record, whose watermark this is."""
+    split.watermark = max(split.watermark, watermark)
+    split.active_ms, split.idle = now, False
+    check(split, now)
+
+
+def sample(split: Source) -> None:
+    """Keeps the watermark as the last sample, and drops the oldest one."""
+    split.samples = (*split.samples, split.watermark)[1:]
+
+
+def check(split: Source, now: int, rule: AlignmentRule = "fixed") -> None:
+    """Pauses or resumes a split; its clock of idleness stands still in between."""
+    since = split.paused_since
+    waits = paused(split.compared, split.limit, idle=split.idle, before=since is not None, rule=rule)
+    if since is not None and not waits and not clock_runs(True, rule=rule):
+        split.active_ms += now - since
+    split.paused_since = (now if since is None else since) if waits else None
+
+
+def find_idle(split: Source, now: int, idle_ms: int | None, rule: AlignmentRule = "fixed") -> None:
+    """Finds a split idle if, by its clock, it has read nothing for more than `idle_ms` (None: never)."""
+    stopped = None if clock_runs(True, rule=rule) else split.paused_since
+    quiet_ms = (now if stopped is None else stopped) - split.active_ms
+    split.idle = split.idle or (idle_ms is not None and quiet_ms > idle_ms)
 
 
 @dataclass(slots=True)
@@ -111,17 +153,22 @@ class Alignment:
     largest time less `bound`, plus `drift`. A source that has read nothing for more than `idle_ms` is left out (None:
     never). `writers` are there from the beginning, without splits until their first record. At the end of the input the
     sources that have read all are done. `flink_37670` needs splits that are assigned later and has no effect here.
+
+    `buffer`: the watermark compared with the limit is that of so many announcements ago. 0 is the latest, as before
+    Flink 2.3, whose `pipeline.watermark-alignment.buffer-size` is 3 by default (FLINK-37399). What has waited is read
+    at once, not at the speed of a source, so with a buffer a source runs further ahead here than in Flink.
     """
 
     drift: int
     update_ms: int = 1_000
     bound: int = 0
     idle_ms: int | None = None
+    buffer: int = 0
     writers: tuple[str, ...] = ()
     rule: AlignmentRule = "fixed"
 
     def __post_init__(self) -> None:
-        require_not_negative(drift=self.drift, bound=self.bound)
+        require_not_negative(drift=self.drift, bound=self.bound, buffer=self.buffer)
         require_positive(update_ms=self.update_ms, idle_ms=self.idle_ms)
 
     def start(self) -> AlignmentState:
@@ -133,7 +180,7 @@ class Alignment:
         read: Reads = []
         if isinstance(given, Record):
             self._announce_until(state, given.arrival_ms, read)
-            source = state.sources.setdefault(given.writer, Source())
+            source = state.sources.setdefault(given.writer, Source((UNKNOWN,) * self.buffer))
             source.queue.append(given)
             self._read(state, source, given.arrival_ms, read)
             _advance(state)
@@ -145,13 +192,10 @@ class Alignment:
         return state, read
 
     def _read(self, state: AlignmentState, source: Source, now: int, read: Reads) -> None:
-        while source.queue and source.waits_since is None:
+        while source.queue and not source.waits:
             record = source.queue.popleft()
             read.append((record._replace(arrival_ms=now), state.x))
-            source.watermark = max(source.watermark, minus(record.event_time, self.bound + 1))
-            source.active_ms, source.idle = now, False
-            if paused(source.watermark, source.limit):
-                source.waits_since = now
+            advance(source, minus(record.event_time, self.bound + 1), now)
 
     def _announce_until(self, state: AlignmentState, now: int, read: Reads) -> None:
         """Makes the announcements that are due at `now`, only those in which something can change."""
@@ -159,49 +203,39 @@ class Alignment:
         if state.due is None:
             state.due = (now // every + 1) * every
         while state.due <= now:
-            before, count = state.limit, len(read)
-            changed = self._announce(state, state.due, read)
+            before, count = _moving(state), len(read)
+            self._announce(state, state.due, read)
             state.due += every
-            if not changed and state.limit == before and len(read) == count:
+            if _moving(state) == before and len(read) == count:
                 state.due = max(state.due, (min([now, *self._deadlines(state)]) // every + 1) * every)
 
     def _deadlines(self, state: AlignmentState) -> list[int]:
         """When sources fall idle, if they read nothing until then."""
         if self.idle_ms is None:
             return []
-        running = [s for s in state.sources.values() if clock_runs(s.waits_since is not None, rule=self.rule)]
+        running = [s for s in state.sources.values() if clock_runs(s.paused_since is not None, rule=self.rule)]
         return [source.active_ms + self.idle_ms for source in running if not source.idle]
 
-    def _announce(self, state: AlignmentState, now: int, read: Reads) -> bool:
-        """One announcement: reports, the limit, who waits or resumes, who is idle; says whether idleness changed."""
-        reports: dict[Hashable, int] = {name: report(UNKNOWN, splits=0, rule=self.rule) for name in self.writers}
+    def _announce(self, state: AlignmentState, now: int, read: Reads) -> None:
+        """One announcement: samples and reports, the limit, who waits or resumes, who is idle."""
+        reports: dict[Hashable, int] = {name: report(UNKNOWN, rule=self.rule) for name in self.writers}
         for name, source in state.sources.items():
+            sample(source)
             done = state.ended and not source.queue
             reports[name] = END if done else report(source.watermark, idle=source.idle, rule=self.rule)
         state.limit = limit(reports, self.drift)
-        changed = False
         for source in state.sources.values():
-            source.limit, waited = state.limit, source.waits_since is not None
-            waits = paused(source.watermark, state.limit, idle=source.idle, before=waited, rule=self.rule)
-            if waits and not waited:
-                source.waits_since = now
-            elif source.waits_since is not None and not waits:
-                stood_still = not clock_runs(True, rule=self.rule)
-                source.active_ms += stood_still * (now - source.waits_since)
-                source.waits_since = None
-                self._read(state, source, now, read)
+            source.limit = state.limit
+            check(source, now, self.rule)
+            self._read(state, source, now, read)
         for source in state.sources.values():
-            changed |= self._falls_idle(source, now)
+            find_idle(source, now, self.idle_ms, self.rule)
         _advance(state)
-        return changed
 
-    def _falls_idle(self, source: Source, now: int) -> bool:
-        """Whether a source is found idle; its clock may have stood still since it waits."""
-        if self.idle_ms is None or source.idle:
-            return False
-        runs = source.waits_since is None or clock_runs(True, rule=self.rule)
-        source.idle = (now if runs else source.waits_since or 0) - source.active_ms > self.idle_ms
-        return source.idle
+
+def _moving(state: AlignmentState) -> tuple[int, list[tuple[tuple[int, ...], bool]]]:
+    """What an announcement may change without a record being read."""
+    return state.limit, [(source.samples, source.idle) for source in state.sources.values()]
 
 
 def _advance(state: AlignmentState) -> None:
