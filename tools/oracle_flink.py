@@ -5,7 +5,7 @@ pip install --no-deps --target DIRECTORY apache-flink-libraries==2.3.0
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any, Final
@@ -15,14 +15,19 @@ from py4j.java_gateway import CallbackServerParameters, GatewayParameters, JavaG
 VERSION: Final = "2.3.0"
 EVENT_TIME: Final = "org.apache.flink.api.common.eventtime"
 RUNTIME: Final = "org.apache.flink.streaming.runtime"
+OPERATORS: Final = "org.apache.flink.streaming.api.operators"
+COORDINATOR: Final = "org.apache.flink.runtime.source.coordinator"
+SUBTASKS: Final = 3
+"""Subtasks of a source in an alignment group."""
 
 
 class Told:
-    """What Flink's classes have emitted: a `DataOutput` of the runtime, and a clock that is set by hand."""
+    """What Flink's classes say to their surroundings and ask of them, and a clock that is set by hand."""
 
     def __init__(self) -> None:
         self.emitted: list[Any] = []
         self.now = 0
+        self.clock: Any = None
 
     def emitWatermark(self, mark: Any) -> None:  # noqa: N802 (a name of Java)
         """Of `DataOutput`: a watermark."""
@@ -36,6 +41,27 @@ class Told:
         """Of `RelativeClock`: the time that the history has come to."""
         return self.now * 1_000_000
 
+    def getClock(self) -> Any:  # noqa: N802
+        """Of `ProcessingTimeService`: a clock that is Flink's own."""
+        return self.clock
+
+    def sendEventToCoordinator(self, event: Any) -> None:  # noqa: N802
+        """Of `OperatorEventGateway`: a source reports."""
+        self.emitted.append(event.getWatermark())
+
+    def sendEvent(self, event: Any) -> None:  # noqa: N802
+        """Of `SubtaskGateway`: the coordinator announces a limit to a source."""
+        self.emitted.append(event.getMaxWatermark())
+
+    def currentParallelism(self) -> int:  # noqa: N802
+        """Of the coordinator's `Context`."""
+        return SUBTASKS
+
+    def ignore(self, *_: Any) -> None:
+        """What is asked or said besides."""
+
+    getEnumeratorCheckpointSerializer = getSplitSerializer = emitRecord = pauseOrResumeSplits = ignore  # noqa: N815
+
     def taken(self) -> list[Any]:
         """What was emitted since this was last asked."""
         taken, self.emitted = self.emitted, []
@@ -47,6 +73,15 @@ class Told:
         implements: Final = [
             f"{RUNTIME}.io.PushingAsyncDataInput$DataOutput",
             "org.apache.flink.util.clock.RelativeClock",
+            f"{RUNTIME}.tasks.ProcessingTimeService",
+            f"{RUNTIME}.tasks.StreamTask$CanEmitBatchOfRecordsChecker",
+            "org.apache.flink.runtime.operators.coordination.OperatorEventGateway",
+            "org.apache.flink.runtime.operators.coordination.OperatorCoordinator$SubtaskGateway",
+            "org.apache.flink.runtime.operators.coordination.OperatorCoordinator$Context",
+            "org.apache.flink.api.connector.source.Source",
+            "org.apache.flink.api.connector.source.SourceReader",
+            "org.apache.flink.core.io.SimpleVersionedSerializer",
+            "org.apache.flink.util.function.FunctionWithException",
         ]
 
 
@@ -71,6 +106,7 @@ class Oracle:
         server.resetCallbackClient(server.getCallbackClient().getAddress(), callback)
         self.jvm = self.gateway.jvm
         self.told = Told()
+        self.members: dict[str, Any] = {}
         valves = getattr(self.jvm, f"{RUNTIME}.watermarkstatus.WatermarkStatus")
         self.status = {"idle": valves.IDLE, "active": valves.ACTIVE}
 
@@ -175,25 +211,131 @@ class Oracle:
 
         return step
 
-    def alignment(self, _: dict[str, Any]) -> Callable[[list[Any]], Any]:
-        """The least report of an alignment group, from a class that Java reaches by reflection only."""
-        name = "org.apache.flink.runtime.source.coordinator.SourceCoordinator$WatermarkAggregator"
-        kind = self.jvm.java.lang.Class.forName(name)
-        constructor = kind.getDeclaredConstructors()[0]
-        constructor.setAccessible(True)
-        aggregator = constructor.newInstance(self.gateway.new_array(self.jvm.java.lang.Object, 0))
-        methods = {method.getName(): method for method in kind.getDeclaredMethods()}
-        for method in methods.values():
-            method.setAccessible(True)
-
-        def call(name: str, *arguments: Any) -> Any:
-            passed = self.gateway.new_array(self.jvm.java.lang.Object, len(arguments))
-            for index, argument in enumerate(arguments):
-                passed[index] = argument
-            return methods[name].invoke(aggregator, passed)
+    def alignment(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+        """The coordinators of two sources of a group: what each announces to its subtasks that have reported."""
+        name = f"{COORDINATOR}.SourceCoordinator"
+        job = self.make("org.apache.flink.api.common.JobID")
+        store = self.make("org.apache.flink.runtime.operators.coordination.CoordinatorStoreImpl")
+        store.putIfAbsent("group", self.hidden(f"{name}$WatermarkAggregator"))
+        settings = self.make(f"{EVENT_TIME}.WatermarkAlignmentParams", self.long(given["drift"]), "group", self.long(1))
+        contexts = [self.context(job), self.context(job)]
+        sources = [
+            self.make(name, job, str(number), self.told, context, store, settings, None)
+            for number, context in enumerate(contexts)
+        ]
 
         def step(entry: list[Any]) -> Any:
-            call("aggregate", str(entry[0]), self.mark(entry[1]))
-            return [call("getAggregatedWatermark").getTimestamp()]
+            match entry:
+                case ["report", source, subtask, time]:
+                    self.call(f"{name}.handleReportedWatermark", sources[source], subtask, self.mark(time))
+                case ["assigned", source, subtask]:
+                    self.field(f"{name}Context.subtaskHasNoMoreSplits", contexts[source])[subtask] = True
+                case ["announce", source]:
+                    self.call(f"{name}.announceCombinedWatermark", sources[source])
+            return self.told.taken()
 
         return step
+
+    def context(self, job: Any) -> Any:
+        """The context of a coordinator; the thread that serves Python is the coordinator's."""
+        factory = f"{COORDINATOR}.SourceCoordinatorProvider$CoordinatorExecutorThreadFactory"
+        threads = self.hidden(factory, "coordinator", None, None)
+        self.member(f"{factory}.t").set(threads, self.jvm.java.lang.Thread.currentThread())
+        name = f"{COORDINATOR}.SourceCoordinatorContext"
+        context = self.make(name, job, threads, 1, self.told, self.told, False)
+        self.call(f"{name}.checkAndLazyInitialize", context)
+        for gateway in self.field(f"{name}$SubtaskGateways.gateways", self.field(f"{name}.subtaskGateways", context)):
+            gateway.put(0, self.told)
+        return context
+
+    def source(self, given: dict[str, Any]) -> Callable[[list[Any]], Any]:
+        """A source and the generators of its splits: what it emits and reports, whether it waits, who is paused."""
+        name, told, of = f"{OPERATORS}.SourceOperator", self.told, self.jvm.java.time.Duration.ofMillis
+        told.clock = clock = self.make("org.apache.flink.util.clock.ManualClock", self.long(1))
+        settings = self.make("org.apache.flink.configuration.Configuration")
+        settings.setString("pipeline.watermark-alignment.buffer-size", str(given["buffer"]))
+        bounded = self.jvm.org.apache.flink.api.common.eventtime.WatermarkStrategy.forBoundedOutOfOrderness(of(0))
+        strategy = bounded.withIdleness(of(given["timeout"]))
+        operator = self.make(name, None, told, told, told, strategy, told, settings, "", True, told, {}, False, False)
+        metrics = self.jvm.org.apache.flink.runtime.metrics.groups.UnregisteredMetricGroups
+        task = metrics.createUnregisteredTaskMetricGroup()
+        activity = self.make(f"{OPERATORS}.util.PausableRelativeClock", clock)
+        times = self.jvm.org.apache.flink.streaming.api.operators.source.TimestampsAndWatermarks
+        logic = times.createProgressiveEventTimeLogic(
+            strategy, task, told, self.long(0), activity, clock, task.getIOMetricGroup()
+        )
+        output = logic.createMainOutput(told, operator)
+        for field, value in {
+            f"{OPERATORS}.AbstractStreamOperator.metrics": metrics.createUnregisteredOperatorMetricGroup(),
+            f"{name}.mainInputActivityClock": activity,
+            f"{name}.eventTimeLogic": logic,
+            f"{name}.sourceReader": told,
+            f"{name}.currentMainOutput": output,
+            f"{name}.operatingMode": self.field(f"{name}$OperatingMode.READING", None),
+        }.items():
+            self.member(field).set(operator, value)
+        self.call(f"{name}.initSourceMetricGroup", operator)
+        splits = [output.createOutputForSplit(str(split)) for split in range(given["splits"])]
+        for split in range(given["splits"]):
+            self.call(f"{name}.getOrCreateSplitMetricGroup", operator, str(split))
+        logic.emitImmediateWatermark(0)
+        told.taken()
+
+        def step(entry: list[Any]) -> Any:
+            clock.advanceTime(of(entry[1]))
+            match entry:
+                case ["record", _, split, time]:
+                    waits, paused = waiting()
+                    if not waits and split not in paused:
+                        splits[split].collect("", self.long(time))
+                        # The first probe sees the record, the second begins the quiet time.
+                        logic.emitImmediateWatermark(0)
+                        logic.emitImmediateWatermark(0)
+                case ["limit", _, limit]:
+                    event = self.make("org.apache.flink.runtime.source.event.WatermarkAlignmentEvent", self.long(limit))
+                    operator.handleOperatorEvent(event)
+                case ["probe", _]:
+                    logic.emitImmediateWatermark(0)
+                case ["sample", _]:
+                    self.call(f"{name}.sampleAndEmitLatestWatermark", operator)
+            return [told.taken(), *waiting()]
+
+        def waiting() -> list[Any]:
+            mode = self.field(f"{name}.operatingMode", operator)
+            return [
+                mode.toString() != "READING",
+                sorted(map(int, self.field(f"{name}.currentlyPausedSplits", operator))),
+            ]
+
+        return step
+
+    def member(self, name: str) -> Any:
+        """A field or a method, by the names of its class and its own; it need not be public."""
+        if name not in self.members:
+            kind = self.jvm.java.lang.Class.forName(name.rpartition(".")[0])
+            for member in [*kind.getDeclaredFields(), *kind.getDeclaredMethods()]:
+                member.setAccessible(True)
+                self.members[f"{kind.getName()}.{member.getName()}"] = member
+        return self.members[name]
+
+    def field(self, name: str, of: Any) -> Any:
+        """The value of such a field."""
+        return self.member(name).get(of)
+
+    def call(self, name: str, of: Any, *arguments: Any) -> Any:
+        """Calls such a method."""
+        return self.member(name).invoke(of, self.array(arguments))
+
+    def hidden(self, kind: str, *arguments: Any) -> Any:
+        """An object of a class that need not be public."""
+        makers = self.jvm.java.lang.Class.forName(kind).getDeclaredConstructors()
+        maker = next(maker for maker in makers if maker.getParameterCount() == len(arguments))
+        maker.setAccessible(True)
+        return maker.newInstance(self.array(arguments))
+
+    def array(self, values: Sequence[Any]) -> Any:
+        """Arguments for reflection."""
+        array = self.gateway.new_array(self.jvm.java.lang.Object, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array

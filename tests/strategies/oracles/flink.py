@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from wmlab.strategies.model import alignment, flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.strategy import UNKNOWN, Record, Tick
+from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
 
 SEED: Final = 14
-KINDS: Final = ("bounded", "idleness", "valve", "multiplexer", "alignment")
+KINDS: Final = ("bounded", "idleness", "valve", "multiplexer", "alignment", "source")
 RULE: Final = "flink_2_3_0"
 
 
@@ -32,35 +32,50 @@ WITNESSES: Final[dict[str, dict[str, Any]]] = {
             ["wm", 1, 6], ["wm", 1, 9], ["wm", 1, 11],
         ],
     },
+    "FLINK-40093": {
+        "kind": "source",
+        "splits": 1, "buffer": 0, "timeout": 10,
+        "steps": [["record", 0, 0, 100], ["limit", 12, 30], ["probe", 0], ["limit", 0, 200]],
+    },
 }  # fmt: skip
 """Histories in which an error of 2.3.0 shows, by issue."""
 
 
 def history(kind: str, random: Random) -> dict[str, Any]:
     """One history of a class: its parameters and up to 25 steps."""
-    steps: list[Any] = []
-    given: dict[str, Any] = {"steps": steps}
     length, now, spread = random.randrange(1, 26), 1, random.choice((3, 20, 10**6))
-    if kind == "bounded":
-        given["bound"] = random.choice((0, 1, random.randrange(spread)))
-    elif kind == "idleness":
-        given["timeout"] = random.randrange(1, 40)
-    elif kind == "valve":
-        given["inputs"] = random.randrange(1, 5)
-    elif kind == "multiplexer":
-        given["immediate"] = [split for split in range(4) if random.random() < 0.5]
+    given: dict[str, Any] = {"steps": [], **_parameters(kind, random, spread)}
     there: list[int] = []
     for _ in range(length):
         time, now = random.randrange(-spread // 4, spread), now + random.randrange(1, 15)
         if kind in ("bounded", "idleness"):
-            steps.append(["record", time] if random.random() < 0.5 else ["probe", now])
+            step = ["record", time] if random.random() < 0.5 else ["probe", now]
         elif kind == "valve":
-            steps.append(_said(random, random.randrange(given["inputs"]), time))
+            step = _said(random, random.randrange(given["inputs"]), time)
         elif kind == "alignment":
-            steps.append([random.randrange(4), random.choice((time, time, 2**63 - 1))])
+            step = _of_group(random, time)
+        elif kind == "source":
+            step = _aligned(random, given["splits"], time)
         else:
-            steps.append(_of_source(random, there, time))
+            step = _of_source(random, there, time)
+        given["steps"].append(step)
     return given
+
+
+def _parameters(kind: str, random: Random, spread: int) -> dict[str, Any]:
+    match kind:
+        case "bounded":
+            return {"bound": random.choice((0, 1, random.randrange(spread)))}
+        case "idleness":
+            return {"timeout": random.randrange(1, 40)}
+        case "valve":
+            return {"inputs": random.randrange(1, 5)}
+        case "multiplexer":
+            return {"immediate": [split for split in range(4) if random.random() < 0.5]}
+        case "alignment":
+            return {"drift": random.choice((0, 1, spread, 2**62))}
+    buffer, timeout = random.choice((0, 1, 3)), random.choice((1, random.randrange(1, 60), 10**6))
+    return {"splits": random.randrange(1, 4), "buffer": buffer, "timeout": timeout}
 
 
 def _said(random: Random, name: int, time: int) -> list[Any]:
@@ -76,6 +91,18 @@ def _of_source(random: Random, there: list[int], time: int) -> list[Any]:
         there.remove(split := random.choice(there))
         return ["remove", split]
     return ["periodic"] if chance < 0.35 else _said(random, random.choice(there), time)
+
+
+def _of_group(random: Random, time: int) -> list[Any]:
+    step: list[Any] = [random.choice(("report", "report", "announce", "announce", "assigned")), random.randrange(2)]
+    subtask, reported = random.randrange(3), random.choice((time, time, END, END - 1, UNKNOWN + 1))
+    return [*step, *{"report": (subtask, reported), "assigned": (subtask,), "announce": ()}[step[0]]]
+
+
+def _aligned(random: Random, splits: int, time: int) -> list[Any]:
+    step = random.choice(("record", "record", "record", "limit", "sample", "probe"))
+    values = {"record": (random.randrange(splits), time), "limit": (random.choice((time, time, time, END)),)}
+    return [step, random.randrange(20), *values.get(step, ())]
 
 
 def answer(kind: str, given: dict[str, Any], rule: Any = RULE) -> list[Any]:
@@ -138,9 +165,46 @@ def _multiplexer(given: dict[str, Any], rule: Any) -> Iterator[list[Any]]:
 
 def _alignment(given: dict[str, Any], _: Any) -> Iterator[list[Any]]:
     reports: dict[Any, int] = {}
-    for source, time in given["steps"]:
-        reports[source] = time
-        yield [alignment.limit(reports, 0)]
+    known: dict[Any, int] = {}
+    assigned = set()
+    for step, source, *values in given["steps"]:
+        told = [name for name in reports if name[0] == source and step == "announce"]
+        if step == "report":
+            reports[source, values[0]] = values[1]
+        elif step == "assigned":
+            assigned.add((source, *values))
+        for name in told:
+            limit = alignment.limit(reports, given["drift"])
+            known[name] = alignment.heard(known.get(name, END), limit, assigned=name in assigned)
+        yield [known[name] for name in told]
+
+
+def _source(given: dict[str, Any], rule: Any) -> Iterator[list[Any]]:
+    """The source compares the watermark that it emits, a split its own."""
+    named: alignment.AlignmentRule = "flink_40093" if rule == RULE else "fixed"
+    whole, *splits = (alignment.Source((UNKNOWN,) * given["buffer"]) for _ in range(given["splits"] + 1))
+    output, now = flink.combined(range(given["splits"])), 0
+    for step, wait, *values in given["steps"]:
+        emitted, now = [], now + wait
+        read = step == "record" and not whole.waits and splits[values[0]].paused_since is None
+        if read:
+            alignment.advance(splits[values[0]], values[1] - 1, now)
+        if read or step == "probe":
+            for name, split in enumerate(splits):
+                alignment.find_idle(split, now, given["timeout"], named)
+                output.inputs[name] = flink.Partial(split.watermark, split.idle)
+            output, emitted = flink.combine(output, rule)
+            whole.watermark = output.out
+        for source in (whole, *splits):
+            if step == "limit":
+                source.limit = values[0]
+            elif step == "sample":
+                alignment.sample(source)
+        for split in splits:
+            alignment.check(split, now, named)
+        if step == "sample" and whole.watermark > UNKNOWN:
+            emitted = [alignment.report(whole.watermark, idle=output.idle, rule=named)]
+        yield [emitted, whole.waits, [name for name, split in enumerate(splits) if split.paused_since is not None]]
 
 
 RULES: Final[dict[str, Callable[[dict[str, Any], Any], Iterator[list[Any]]]]] = {
@@ -149,4 +213,5 @@ RULES: Final[dict[str, Callable[[dict[str, Any], Any], Iterator[list[Any]]]]] = 
     "valve": _valve,
     "multiplexer": _multiplexer,
     "alignment": _alignment,
+    "source": _source,
 }

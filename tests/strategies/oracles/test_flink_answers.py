@@ -28,7 +28,7 @@ def test_the_rules_answer_as_flink_did(kind: str) -> None:
         assert answer(kind, given) == given["answers"]
 
 
-@pytest.mark.parametrize(("kind", "differ"), list(zip(KINDS, (False, False, True, True, False), strict=True)))
+@pytest.mark.parametrize(("kind", "differ"), list(zip(KINDS, (False, False, True, True, False, True), strict=True)))
 def test_histories_tell_the_fixed_rules_from_those_of_flink(kind: str, differ: bool) -> None:
     random = Random(f"{SEED}-{kind}")
     asked = [history(kind, random) for _ in range(3_000)]
@@ -40,6 +40,11 @@ def test_histories_tell_the_fixed_rules_from_those_of_flink(kind: str, differ: b
     [
         ("FLINK-40475", [["IDLE"], ["ACTIVE"], [], [31]], [[30, "IDLE"], ["ACTIVE"], [], [31]]),
         ("FLINK-40504", [[], [], [], ["ACTIVE", 11]], [["ACTIVE"], [], [], [11]]),
+        (
+            "FLINK-40093",
+            [[[99], False, []], [[], True, [0]], [["IDLE"], True, [0]], [[], False, [0]]],
+            [[[99], False, []], [[], True, [0]], [["IDLE"], True, [0]], [[], False, []]],
+        ),
     ],
 )
 def test_an_error_comes_out_of_flink_and_of_its_rule_and_not_of_the_fixed_one(
