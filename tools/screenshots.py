@@ -45,11 +45,12 @@ def main() -> int:
             sync_playwright() as playwright,
             contextlib.closing(shoot.launch(playwright)) as browser,
         ):
+            page = browser.new_page(viewport={"width": 1_280, "height": 1_300})
+            shoot.open_lab(page, address, token, timeout_s=120)
             for name in CELLS:
-                page = browser.new_page(viewport={"width": 1_280, "height": 1_300})
-                failed += shoot.run_notebook(page, address, token, f"{name}.ipynb", timeout_s=120)
+                failed += shoot.run_notebook(page, f"{name}.ipynb")
                 page.locator(".jp-OutputArea-output").first.screenshot(path=IMAGES / f"{name}.png")
-                page.close()
+                shoot.shut_down(page)
     print(*failed, sep="\n", end="\n" if failed else "", file=sys.stderr)
     return 1 if failed else 0
 

@@ -24,7 +24,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, Playwright, sync_playwright
 
@@ -92,19 +91,27 @@ def jupyter_lab(root: Path, *, dark: bool) -> Iterator[tuple[str, str]]:
                 server.wait(30)
 
 
-def open_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: float) -> None:
-    """Open the notebook and wait until its outputs are there and its kernel is idle."""
-    page.goto(f"{address}/lab/tree/{quote(name)}?reset&token={token}")
+def open_lab(page: Page, address: str, token: str, *, timeout_s: float) -> None:
+    """Open JupyterLab without a notebook; `timeout_s` is for each step from here on."""
     page.set_default_timeout(1_000 * timeout_s)
-    page.wait_for_function("window.jupyterapp?.shell.currentWidget?.sessionContext !== undefined")
-    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    page.goto(f"{address}/lab?reset&token={token}")
+    page.wait_for_function("window.jupyterapp?.restored")
+    page.evaluate("window.jupyterapp.restored.then(() => window.jupyterapp.shell.collapseLeft())")
+
+
+def open_notebook(page: Page, name: str) -> None:
+    """Open the notebook in the JupyterLab of the page, and wait until its outputs are there and its kernel is idle."""
+    page.evaluate("path => void window.jupyterapp.commands.execute('docmanager:open', {path})", name)
+    page.wait_for_function("path => window.jupyterapp.shell.currentWidget?.context?.path === path", arg=name)
+    page.wait_for_function("window.jupyterapp.shell.currentWidget.context.isReady")
     page.wait_for_function("window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
 
 
-def run_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: float) -> list[str]:
-    """Open the notebook, run all its cells, and return one line per cell that failed."""
-    open_notebook(page, address, token, name, timeout_s=timeout_s)
+def run_notebook(page: Page, name: str) -> list[str]:
+    """Open the notebook as `open_notebook`, run all its cells, and return one line per cell that failed."""
+    open_notebook(page, name)
     page.evaluate(
+        "window.allHaveRun = false;"
         "void window.jupyterapp.commands.execute('notebook:run-all-cells').finally(() => { window.allHaveRun = true })"
     )
     page.wait_for_function("window.allHaveRun")
@@ -114,8 +121,9 @@ def run_notebook(page: Page, address: str, token: str, name: str, *, timeout_s: 
 
 
 def shut_down(page: Page) -> None:
-    """End the notebook's kernel, and with it the Spark that it may have started."""
+    """End the notebook's kernel, and with it the Spark that it may have started, and close the notebook unsaved."""
     page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
 
 
 def take_pictures(page: Page, out: Path) -> list[Path]:
@@ -143,7 +151,8 @@ def shoot(notebook: Path, out: Path, *, dark: bool, width: int, timeout_s: float
     ):
         scheme = "dark" if dark else "light"
         page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        errors = run_notebook(page, address, token, notebook.name, timeout_s=timeout_s)
+        open_lab(page, address, token, timeout_s=timeout_s)
+        errors = run_notebook(page, notebook.name)
         return take_pictures(page, out), errors
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 import pytest
+from plotly.offline import get_plotlyjs
 
 from wmlab.core.charts.chart import Chart
 from wmlab.streams.charts.bounds import time_bounds
@@ -13,6 +15,10 @@ BOXES = """selector => [...document.querySelectorAll(selector)].filter(e => e.te
     const box = e.getBoundingClientRect()
     return {words: e.textContent, left: box.left, top: box.top, right: box.right, bottom: box.bottom}
 })"""
+DRAW = """async figure => {
+    document.body.replaceChildren(document.createElement("div"))
+    await Plotly.newPlot(document.body.firstChild, {...JSON.parse(figure), config: {responsive: true}})
+}"""
 PLOTLY_TEXTS = (
     ".gtitle, .gtitle-subtitle, .annotation-text, .textpoint text, .xtick text, .ytick text, .xtitle, .ytitle"
 )
@@ -74,32 +80,43 @@ def outside(boxes: list[dict[str, Any]], width: float) -> list[str]:
     return [box["words"] for box in boxes if box["left"] < 0 or box["top"] < 0 or box["right"] > width]
 
 
-def test_texts_of_the_svg_neither_collide_nor_leave_the_picture(browser: Any, chart: Chart) -> None:
-    page = browser.new_page(viewport={"width": 900, "height": 900})
+@pytest.fixture(scope="module")
+def page(browser: Any) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 900, "height": 900})
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def plotly_page(browser: Any) -> Iterator[Any]:
+    """A page that has read the program of plotly."""
+    opened = browser.new_page()
+    opened.set_content("<body style='margin:0'></body>")
+    opened.add_script_tag(content=get_plotlyjs())
+    yield opened
+    opened.close()
+
+
+def test_texts_of_the_svg_neither_collide_nor_leave_the_picture(page: Any, chart: Chart) -> None:
     page.set_content(f"<body style='margin:0'>{chart.svg}</body>")
     boxes = page.evaluate(BOXES, "svg text")
-    page.close()
     assert len(boxes) >= 8
     assert collisions(boxes) == []
     assert outside(boxes, 900) == []
 
 
 @pytest.mark.parametrize("width", [760, 1280])
-def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(browser: Any, chart: Chart, width: int) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    page.set_content(chart.figure().to_html(include_plotlyjs=True).replace("<body>", "<body style='margin:0'>"))
-    page.wait_for_selector(".main-svg .xtick", state="attached")
-    boxes = page.evaluate(BOXES, PLOTLY_TEXTS)
-    page.close()
+def test_texts_of_the_figure_neither_collide_nor_leave_the_picture(plotly_page: Any, chart: Chart, width: int) -> None:
+    plotly_page.set_viewport_size({"width": width, "height": 900})
+    plotly_page.evaluate(DRAW, chart.figure().to_json())
+    boxes = plotly_page.evaluate(BOXES, PLOTLY_TEXTS)
     assert len(boxes) >= 8
     assert collisions(boxes) == []
     assert outside(boxes, width) == []
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 17, 17)")])
-def test_the_svg_follows_the_preferred_colour_scheme(browser: Any, chart: Chart, scheme: str, paper: str) -> None:
-    page = browser.new_page(color_scheme=scheme)
+def test_the_svg_follows_the_preferred_colour_scheme(page: Any, chart: Chart, scheme: str, paper: str) -> None:
+    page.emulate_media(color_scheme=scheme)
     page.set_content(chart.svg)
-    fill = page.evaluate("getComputedStyle(document.querySelector('svg rect')).fill")
-    page.close()
-    assert fill == paper
+    assert page.evaluate("getComputedStyle(document.querySelector('svg rect')).fill") == paper

@@ -1,5 +1,14 @@
+"""What a reader meets in JupyterLab: stored tutorials, notebooks that are run, charts, the panel and the scrubber.
+
+Opening a tutorial shows every stored picture. Running all of them takes as long as nbval does, which has checked
+already that each cell runs and says what is stored; so one tutorial and the sandbox are run here, and all with
+WMLAB_BROWSER=all. All tests share one JupyterLab and one window, in which each opens a notebook.
+"""
+
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -7,12 +16,52 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.browser import test_browser_scrubber as scrubber
+from wmlab.core.charts.style import ROLES
+
+ROOT = Path(__file__).parents[2]
+TUTORIALS = sorted((ROOT / "notebooks" / "tutorials").glob("*.ipynb"))
+SANDBOX = ROOT / "notebooks" / "exploration" / "sandbox.ipynb"
+RUN = [*(TUTORIALS if os.environ.get("WMLAB_BROWSER") == "all" else TUTORIALS[:1]), SANDBOX]
+WIDTH = 1_280
+PICTURES = ".js-plotly-plot, .jp-RenderedSVG svg, .jp-RenderedMermaid svg, .jupyter-widgets svg"
+THEME = "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${theme}`})"
+CONTENT = "window.jupyterapp.shell.currentWidget.content"
+LAST_OUTPUT = f"{CONTENT}.model.toJSON().cells[2].outputs[0]?.data?.['text/plain']"
+RUN_LAST = "void window.jupyterapp.commands.execute('notebook:run-all-below')"
+CHANGE_LAST = f"{CONTENT}.model.sharedModel.cells[2].setSource('scrubber.at_ms = 10**9')"
+
 CHART = """
 import pandas as pd
 import wmlab as wm
 times = pd.DataFrame({"stream": "orders", "at_ms": range(0, 60_000, 1_000)})
 wm.chart.time_bounds(times.assign(lower=times["at_ms"] - 2_000, upper=times["at_ms"] + 1_000))
 """
+PANEL = f"""
+import wmlab as wm
+from wmlab.streams.panel import panel
+shown = panel(wm.Scenario.load({str(ROOT / "data" / "scenarios" / "first_bounds.yaml")!r}))
+shown
+"""
+MARKUP = "<img src=x onerror=alert(1)>"
+NAMES_WITH_MARKUP = f"""
+import wmlab as wm
+name = {MARKUP!r}
+row = {{"stream": "orders", "writer": name, "process": name, "txn": None, "controller": name, "outcome": "success"}}
+marks = [row | {{"time": n, "position": {{0: 10}}, "noted_ms": n, "received_ms": n}} for n in (100, 200, 300)]
+segment = {{"stream": "orders", "segment_id": 0, "number": 0, "epoch": 0, "low": 0.0, "high": 1.0, "keys": "0..1"}}
+segment |= {{"created_ms": 0, "sealed_ms": None}}
+incident = {{"stream": "orders", "at_ms": 200, "kind": "crash", "target": name, "detail": name + " crashes"}}
+tables = {{"writer_marks": marks, "segments": [segment], "incidents": [incident]}}
+recording = wm.trace.Recording.from_tables(tables, name=name)
+recording
+"""
+SHOW_THEM = (
+    "recording.explain()",
+    "recording.timeline()",
+    "wm.chart.writer_marks(recording, title=name)",
+    "wm.chart.topology(recording)",
+)
 
 
 def write_notebook(path: Path, *sources: str) -> bytes:
@@ -22,40 +71,143 @@ def write_notebook(path: Path, *sources: str) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_jupyterlab_shows_a_chart_and_the_error_of_a_cell(shoot: ModuleType, tmp_path: Path, dark: bool) -> None:
-    notebook = tmp_path / "look here.ipynb"
-    before = write_notebook(notebook, CHART, "1 / 0")
-    pictures, errors = shoot.shoot(notebook, tmp_path / "out.png", dark=dark, width=1_000, timeout_s=90)
-    assert errors == ["cell 2: ZeroDivisionError: division by zero"]
-    assert [picture.name for picture in pictures] == ["out.png", "out-1.png"]
-    assert all(picture.stat().st_size > 10_000 for picture in pictures)
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that JupyterLab shows: the clone, and what tests write."""
+    made = tmp_path_factory.mktemp("home")
+    (made / "clone").symlink_to(ROOT, target_is_directory=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def window(shoot: ModuleType, browser: Any, home: Path) -> Iterator[Any]:
+    with shoot.jupyter_lab(home, dark=False) as (address, token):
+        opened = browser.new_page(viewport={"width": WIDTH, "height": 900}, color_scheme="light")
+        shoot.open_lab(opened, address, token, timeout_s=120)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(shoot: ModuleType, window: Any) -> Iterator[Any]:
+    """The window for one notebook, whose kernel ends with the test; it complains of errors on the page and dialogs."""
+    complaints: list[str] = []
+    listeners = {
+        "pageerror": lambda error: complaints.append(str(error)),
+        "dialog": lambda dialog: (complaints.append(dialog.message), dialog.dismiss()),
+    }
+    for event, listener in listeners.items():
+        window.on(event, listener)
+    window.evaluate(THEME, "Light")
+    window.evaluate("window.jupyterapp.shell.collapseLeft()")
+    yield window
+    shoot.shut_down(window)
+    for event, listener in listeners.items():
+        window.remove_listener(event, listener)
+    assert complaints == []
+
+
+def in_clone(notebook: Path) -> str:
+    return f"clone/{notebook.relative_to(ROOT).as_posix()}"
+
+
+def look_at_all_pictures(page: Any) -> None:
+    pictures = page.locator(PICTURES)
+    pictures.first.wait_for()
+    for number in range(pictures.count()):
+        picture = pictures.nth(number)
+        picture.scroll_into_view_if_needed()
+        box = picture.bounding_box()
+        assert box is not None, f"picture {number + 1} is hidden"
+        assert box["width"] > 250, f"picture {number + 1} is {box['width']} px wide"
+        assert box["height"] > 40, f"picture {number + 1} is {box['height']} px high"
+        assert box["x"] + box["width"] <= WIDTH, f"picture {number + 1} is cut off"
+
+
+@pytest.mark.parametrize("notebook", TUTORIALS, ids=lambda path: path.stem)
+def test_a_stored_tutorial_shows_its_pictures(shoot: ModuleType, page: Any, notebook: Path) -> None:
+    shoot.open_notebook(page, in_clone(notebook))
+    page.locator(".js-plotly-plot").first.wait_for()
+    look_at_all_pictures(page)
+
+
+@pytest.mark.parametrize("notebook", RUN, ids=lambda path: path.stem)
+def test_a_reader_can_run_it_and_see_its_pictures(shoot: ModuleType, page: Any, notebook: Path) -> None:
+    before = notebook.read_bytes()
+    assert shoot.run_notebook(page, in_clone(notebook)) == []
+    look_at_all_pictures(page)
     assert notebook.read_bytes() == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["look here.ipynb", "out-1.png", "out.png"]
 
 
 def test_a_chart_that_is_scrolled_out_keeps_its_height_and_fits_the_width(
-    shoot: ModuleType, browser: Any, tmp_path: Path
+    shoot: ModuleType, page: Any, home: Path
 ) -> None:
     """The theme changes, and the side bar opens, while JupyterLab does not lay the chart out."""
-    write_notebook(tmp_path / "long.ipynb", CHART, *["print('\\n' * 60)"] * 10)
+    write_notebook(home / "long.ipynb", CHART, *["print('\\n' * 60)"] * 10)
     plots = "[...document.querySelectorAll('.js-plotly-plot')].map(plot => plot.getBoundingClientRect())"
-    with shoot.jupyter_lab(tmp_path, dark=False) as lab:
-        page = browser.new_page(viewport={"width": 1_280, "height": 900})
-        assert shoot.run_notebook(page, *lab, "long.ipynb", timeout_s=90) == []
-        assert page.evaluate("jupyterapp.shell.currentWidget.content.notebookConfig.windowingMode") == (
-            "contentVisibility"
-        )
-        (before,) = page.evaluate(plots)
-        page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
-        page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-        page.wait_for_timeout(2_000)
-        page.evaluate("jupyterapp.shell.expandLeft()")
-        page.wait_for_timeout(2_000)
-        page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
-        page.wait_for_timeout(1_000)
-        (after,) = page.evaluate(plots)
-        shoot.shut_down(page)
-        page.close()
+    assert shoot.run_notebook(page, "long.ipynb") == []
+    assert page.evaluate(f"{CONTENT}.notebookConfig.windowingMode") == "contentVisibility"
+    (before,) = page.evaluate(plots)
+    page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 1e6")
+    page.evaluate(THEME, "Dark")
+    page.wait_for_timeout(2_000)
+    page.evaluate("window.jupyterapp.shell.expandLeft()")
+    page.wait_for_timeout(2_000)
+    page.evaluate("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0")
+    page.wait_for_timeout(1_000)
+    (after,) = page.evaluate(plots)
     assert after["height"] == before["height"] > 400
     assert after["width"] < before["width"] - 100
+
+
+def test_names_with_markup_are_text(shoot: ModuleType, page: Any, home: Path) -> None:
+    """No chart, diagram or table makes elements of them."""
+    write_notebook(home / "markup.ipynb", NAMES_WITH_MARKUP, *SHOW_THEM)
+    assert shoot.run_notebook(page, "markup.ipynb") == []
+    page.locator(".jp-RenderedMermaid svg, .jp-RenderedMermaid img").first.wait_for()
+    page.wait_for_timeout(1_000)
+    assert page.locator(".jp-OutputArea img[src='x']").count() == 0
+    assert MARKUP in page.locator(".js-plotly-plot").inner_text()
+
+
+def test_a_changed_number_in_the_panel_moves_the_picture(shoot: ModuleType, page: Any, home: Path) -> None:
+    write_notebook(home / "panel.ipynb", PANEL)
+    assert shoot.run_notebook(page, "panel.ipynb") == []
+    picture = page.locator(".jupyter-widgets svg")
+    picture.wait_for()
+    before = picture.inner_html()
+    assert "w2 (lagging)" in page.locator(".jupyter-widgets [aria-live=polite]").inner_text()
+    timeout = page.get_by_label("timestamp aggregation timeout (ms)")
+    label = page.get_by_text("timestamp aggregation timeout (ms)")
+    assert label.evaluate("e => e.scrollWidth <= e.clientWidth"), "the unit is not cut off"
+    timeout.fill("4000")
+    timeout.press("Tab")
+    page.locator(".jupyter-widgets [aria-live=polite]", has_text="w2 (slowest)").wait_for()
+    assert picture.inner_html() != before
+    timeout.fill("-5")
+    timeout.press("Tab")
+    page.locator(".jupyter-widgets [role=alert]", has_text="timestamp_aggregation_timeout_ms").wait_for()
+    assert timeout.input_value() == "-5", "a number outside the bounds of its field is a mistake, not another one"
+
+
+def test_the_scrubber_follows_the_theme_moves_and_tells_the_kernel(shoot: ModuleType, page: Any, home: Path) -> None:
+    """The theme is dark, and the desktop light."""
+    sources = ("scrubber = recording.scrub(at_ms=14_000)\nscrubber", "scrubber.at_ms")
+    write_notebook(home / "look.ipynb", "import wmlab as wm" + scrubber.SCENARIO, *sources)
+    page.evaluate(THEME, "Dark")
+    assert shoot.run_notebook(page, "look.ipynb") == []
+    root = page.locator(".wmlab-scrubber")
+    root.wait_for(state="visible")
+    assert root.evaluate("e => getComputedStyle(e).backgroundColor") == scrubber.rgb(ROLES["paper"].dark)
+    root.focus()
+    for key in ("ArrowRight", "x", "p"):
+        page.keyboard.press(key)
+    assert scrubber.clock_ms(page) == 8_000
+    assert page.evaluate(f"{CONTENT}.model.toJSON().cells.length") == 3
+    page.evaluate(f"{CONTENT}.activeCellIndex = 2")
+    # The widget holds a change back while the kernel is at an earlier one.
+    page.wait_for_function(f"{LAST_OUTPUT} === '8000' || {RUN_LAST}", polling=500)
+    page.evaluate(CHANGE_LAST)
+    page.evaluate(RUN_LAST)
+    page.wait_for_function("document.querySelector('.wmlab-clock').textContent === '30 000 ms'")
+    assert "which ends at 30 000 ms" in page.locator(".wmlab-status").inner_text()
