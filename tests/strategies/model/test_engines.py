@@ -163,6 +163,8 @@ def test_beam_40176_a_partition_without_records_holds_the_watermark() -> None:
 
 def test_beam_waits_for_every_partition_and_for_records_that_wait() -> None:
     assert beam.limited_delay(900, 1300, 60) == 840
+    assert beam.transform(beam.Transform(), ()) == (END, END)
+    assert not beam.is_open(10, 10)
     reports: dict[Any, int | None] = {0: None, 1: None}
     assert beam.aggregated(reports := beam.aggregate(reports, 0, 5)) is None
     assert beam.aggregated(beam.aggregate(reports, 1, 7)) == 5
