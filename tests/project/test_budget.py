@@ -12,13 +12,13 @@ CODE_LINES: Final = {
     "top": 292,
     "core": 3_886,
     "streams": 12_582,
-    "dataflow": 7_122,
-    "progress": 2_623,
+    "dataflow": 7_125,
+    "progress": 2_626,
     "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_367
+LINES: Final = 43_373
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

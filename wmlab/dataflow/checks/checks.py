@@ -9,7 +9,7 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -99,12 +99,15 @@ UNKNOWN_DATAFLOW: Final = {
 """The same, where nobody knows the rules of the dataflow."""
 TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "drops", "state", "calls")
 """The tables of a recording that this takes."""
+_WANTED: Final = {name for invariant in INVARIANTS.values() for name in invariant.inputs}
 
 
-def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
-    """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
-    merged = merging.coalesced(tables["items"], tables["queues"], tables["coalescing"])
-    return {**tables, "merged": merged, "rules": rules or DataflowRules()}
+def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None, wanted: Container[str]) -> dict[str, Any]:
+    """What invariants take, as far as it is wanted: tables of a recording, and what they do not say of its dataflow."""
+    inputs = {**tables, "rules": rules or DataflowRules()}
+    if "merged" in wanted:
+        inputs["merged"] = merging.coalesced(tables["items"], tables["queues"], tables["coalescing"])
+    return inputs
 
 
 def check(recording: Recording, spark: SparkSession) -> Verdicts:
@@ -113,8 +116,8 @@ def check(recording: Recording, spark: SparkSession) -> Verdicts:
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario))
     except RecordingError:
-        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None))
-    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules))
+        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None, _WANTED))
+    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules, _WANTED))
 
 
 def coalesced(recording: Recording, spark: SparkSession) -> DataFrame:

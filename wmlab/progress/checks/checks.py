@@ -9,8 +9,8 @@ Source: "Watermarking and Progress"; wmlab's own list of what it guarantees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Container, Mapping
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -74,21 +74,24 @@ TABLES: Final = ("buffers", "windows_fired")
 """The tables of a recording that this takes."""
 
 
-def inputs_of(tables: Mapping[str, DataFrame], *, local: LocalRule = "running_max") -> dict[str, DataFrame]:
-    """What the invariants take, from the tables of a recording and the rule under which it was made."""
+def inputs_of(
+    tables: Mapping[str, DataFrame], wanted: Container[str], *, local: LocalRule = "running_max"
+) -> dict[str, DataFrame]:
+    """What invariants take, as far as it is wanted: tables of a recording, and what its rule makes of them."""
     buffers = tables["buffers"]
-    made = {
-        "tracked": progress(buffers, local=local),
-        "counted": progress(buffers, local=local, complete="count"),
-        "head": progress(buffers, local="head"),
-        "running_max": progress(buffers),
+    options: dict[str, dict[str, Any]] = {
+        "tracked": {"local": local},
+        "counted": {"local": local, "complete": "count"},
+        "head": {"local": "head"},
+        "running_max": {},
     }
-    return {**tables, **made}
+    return {**tables, **{name: progress(buffers, **options[name]) for name in options if name in wanted}}
 
 
 def check(recording: Recording, spark: SparkSession) -> Verdicts:
     """One verdict per invariant, N1 to N11, with the rows that prove a violation; from the tables, by Spark."""
     rules = rules_of(recording)
     tables = {name: recording.spark(spark, name) for name in TABLES}
-    inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)
+    wanted = {name for invariant in INVARIANTS.values() for name in invariant.inputs}
+    inputs = inputs_of(tables, wanted, local="running_max" if rules is None else rules.local)
     return verdict.check(recording.name, INVARIANTS, inputs)
