@@ -47,7 +47,7 @@ lint: setup
 	$(PY) -m mypy
 
 test: lint ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
-	$(PYTEST) $(TEST_ARGS)
+	$(PYTEST) --no-loadscope-reorder $(TEST_ARGS)
 	$(if $(NOTEBOOK_TESTS),$(PYTEST) notebooks)
 
 cluster: setup ## everything of Spark on a cluster of this machine; TARGET=local-cluster, standalone or connect
