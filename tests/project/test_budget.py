@@ -13,12 +13,12 @@ CODE_LINES: Final = {
     "core": 3_886,
     "streams": 12_582,
     "dataflow": 7_125,
-    "progress": 2_626,
+    "progress": 2_627,
     "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_373
+LINES: Final = 43_374
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246
