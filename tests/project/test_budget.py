@@ -10,10 +10,10 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_886,
+    "core": 3_889,
     "streams": 12_582,
-    "dataflow": 7_125,
-    "progress": 2_627,
+    "dataflow": 7_123,
+    "progress": 2_624,
     "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""

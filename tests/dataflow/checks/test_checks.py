@@ -48,9 +48,8 @@ SOUND = cache(sound)
 
 
 def checked(spark: SparkSession, name: str, tables: Tables, rules: DataflowRules | None = None) -> Any:
-    invariant = (UNKNOWN_DATAFLOW if rules is None else INVARIANTS)[name]
-    inputs = inputs_of(frames_of(spark, tables), rules, invariant.inputs)
-    (row,) = verdict.verdict(name, invariant, inputs).collect()
+    invariants = UNKNOWN_DATAFLOW if rules is None else INVARIANTS
+    (row,) = verdict.verdict(name, invariants[name], inputs_of(frames_of(spark, tables), rules)).collect()
     return row
 
 

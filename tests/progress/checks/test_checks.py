@@ -38,8 +38,7 @@ def judged(spark: SparkSession, name: str, tables: Tables, **options: Any) -> An
         table: dataframe(spark, pa.Table.from_pylist(rows, schema=PROGRESS_TABLES[table]))
         for table, rows in tables.items()
     }
-    invariant = INVARIANTS[name]
-    (row,) = verdict.verdict(name, invariant, inputs_of(frames, invariant.inputs, **options)).collect()
+    (row,) = verdict.verdict(name, INVARIANTS[name], inputs_of(frames, **options)).collect()
     return row
 
 

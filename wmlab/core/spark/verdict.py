@@ -60,6 +60,11 @@ class Invariant:
         """What the function takes, by name."""
         return tuple(signature(self.findings).parameters)
 
+    def found(self, inputs: Mapping[str, Any]) -> DataFrame:
+        """The findings in these inputs; one may be a function that makes it, which is called only if it is taken."""
+        given = {name: inputs[name] for name in self.inputs}
+        return self.findings(**{name: one() if callable(one) else one for name, one in given.items()})
+
 
 def check(recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[str, Any]) -> Verdicts:
     """One verdict per invariant on the recording with this name; `inputs` are what their functions take, by name."""
@@ -71,7 +76,7 @@ def check(recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[s
 
 def violations(invariants: Mapping[str, Invariant], inputs: Mapping[str, Any]) -> DataFrame:
     """How often any of the invariants is violated in each stream: stream, count; without streams where none is."""
-    found = (entry.findings(**{given: inputs[given] for given in entry.inputs}) for entry in invariants.values())
+    found = (entry.found(inputs) for entry in invariants.values())
     return reduce(DataFrame.unionByName, found).where(~F.col("ok")).groupBy("stream").count()
 
 
@@ -83,7 +88,7 @@ def verdict(name: str, invariant: Invariant, inputs: Mapping[str, Any]) -> DataF
     and does not count; else null), and evidence: the rows that prove it, an array of (table, row as JSON), else null.
     Nothing is executed here.
     """
-    found = invariant.findings(**{given: inputs[given] for given in invariant.inputs})
+    found = invariant.found(inputs)
     good, bad, open_ = (F.col("ok") == F.lit(True), F.col("ok") == F.lit(False), F.col("ok").isNull())
     spared = good & F.col("what").isNotNull()
     proof = F.struct("at_ms", "stream", "what", "evidence")

@@ -9,8 +9,9 @@ Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of 
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -99,15 +100,12 @@ UNKNOWN_DATAFLOW: Final = {
 """The same, where nobody knows the rules of the dataflow."""
 TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "drops", "state", "calls")
 """The tables of a recording that this takes."""
-_WANTED: Final = {name for invariant in INVARIANTS.values() for name in invariant.inputs}
 
 
-def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None, wanted: Container[str]) -> dict[str, Any]:
-    """What invariants take, as far as it is wanted: tables of a recording, and what they do not say of its dataflow."""
-    inputs = {**tables, "rules": rules or DataflowRules()}
-    if "merged" in wanted:
-        inputs["merged"] = merging.coalesced(tables["items"], tables["queues"], tables["coalescing"])
-    return inputs
+def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
+    """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
+    merged = cache(partial(merging.coalesced, tables["items"], tables["queues"], tables["coalescing"]))
+    return {**tables, "merged": merged, "rules": rules or DataflowRules()}
 
 
 def check(recording: Recording, spark: SparkSession) -> Verdicts:
@@ -116,8 +114,8 @@ def check(recording: Recording, spark: SparkSession) -> Verdicts:
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario))
     except RecordingError:
-        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None, _WANTED))
-    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules, _WANTED))
+        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None))
+    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules))
 
 
 def coalesced(recording: Recording, spark: SparkSession) -> DataFrame:

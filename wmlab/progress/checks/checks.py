@@ -9,7 +9,7 @@ Source: "Watermarking and Progress"; wmlab's own list of what it guarantees.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, Final
 
@@ -75,24 +75,21 @@ TABLES: Final = ("buffers", "windows_fired")
 """The tables of a recording that this takes."""
 
 
-def inputs_of(
-    tables: Mapping[str, DataFrame], wanted: Container[str], *, local: LocalRule = "running_max"
-) -> dict[str, DataFrame]:
-    """What invariants take, as far as it is wanted: tables of a recording, and what its rule makes of them."""
-    options: dict[str, dict[str, Any]] = {
-        "tracked": {"local": local},
-        "counted": {"local": local, "complete": "count"},
-        "head": {"local": "head"},
-        "running_max": {"local": "running_max"},
-    }
+def inputs_of(tables: Mapping[str, DataFrame], *, local: LocalRule = "running_max") -> dict[str, Any]:
+    """What the invariants take, from the tables of a recording and the rule under which it was made."""
     made = cache(partial(progress, tables["buffers"]))  # Two of them are the same under the rule by default.
-    return {**tables, **{name: made(**options[name]) for name in options if name in wanted}}
+    return {
+        **tables,
+        "tracked": partial(made, local=local),
+        "counted": partial(made, local=local, complete="count"),
+        "head": partial(made, local="head"),
+        "running_max": partial(made, local="running_max"),
+    }
 
 
 def check(recording: Recording, spark: SparkSession) -> Verdicts:
     """One verdict per invariant, N1 to N11, with the rows that prove a violation; from the tables, by Spark."""
     rules = rules_of(recording)
     tables = {name: recording.spark(spark, name) for name in TABLES}
-    wanted = {name for invariant in INVARIANTS.values() for name in invariant.inputs}
-    inputs = inputs_of(tables, wanted, local="running_max" if rules is None else rules.local)
+    inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)
     return verdict.check(recording.name, INVARIANTS, inputs)
