@@ -23,7 +23,7 @@ SCENARIO = wm.Scenario(
     writers=[wm.EventWriter(f"w{n}", rate_per_s=50, delay_mean_ms=200) for n in range(4)],
     controllers=wm.Controllers(period_ms=1_000),
     script=[wm.script.SilenceWriter(at_ms=20_000, writer="w3", for_ms=8_000)],
-    duration_ms=60_000,
+    duration_ms=300_000,
 )
 
 

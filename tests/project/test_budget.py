@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 292,
-    "core": 3_889,
-    "streams": 12_582,
+    "core": 3_893,
+    "streams": 12_588,
     "dataflow": 7_123,
     "progress": 2_624,
     "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_374
+LINES: Final = 43_390
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

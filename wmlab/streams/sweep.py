@@ -6,6 +6,7 @@ wave its rows are stored, so that a sweep that was stopped goes on where it was.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import itertools
 import json
@@ -184,6 +185,8 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
     """The figures of some cases, each from a task of its own. Whatever stops the wait for them stops the tasks."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Spark collects garbage after every task; over all that is imported this takes longer than a short run.
+        gc.freeze()
         for batch in batches:
             for index in batch["id"].to_pylist():
                 row, recording = _recorded(cases[index], question.stream)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -114,7 +115,7 @@ def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
 
 
 def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
-    schema = TypeAdapter(type(part)).json_schema()
+    schema = _schema(part.__class__)
     properties = schema.get("properties", {})
     options = options_of(type(part), RULE_TABLE)
     fields = [
@@ -123,6 +124,11 @@ def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()
         if entry.name not in _OMITTED and entry.name not in without
     ]
     return [dataclasses.replace(f, optional=False) if f.path[-1] in options else f for f in fields]
+
+
+@cache
+def _schema(part: type) -> dict[str, Any]:
+    return TypeAdapter(part).json_schema()
 
 
 def _field(path: Path, group: str, held: Any, described: Mapping[str, Any], schema: Mapping[str, Any]) -> FormField:
