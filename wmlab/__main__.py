@@ -81,6 +81,7 @@ def _add_check(commands: _Commands) -> None:
         "check", help="judge the invariants of a recording with Spark; fail if one is violated"
     )
     command.add_argument("directory", metavar="DIR", help="the recording")
+    command.add_argument("--only", nargs="+", default=(), metavar="NAME", help="judge these invariants (default: all)")
     command.set_defaults(run=_check)
 
 
@@ -88,7 +89,7 @@ def _check(options: argparse.Namespace) -> int:
     from wmlab.core.spark.session import spark_session
     from wmlab.open import read_recording
 
-    verdicts = read_recording(options.directory).check(spark_session())
+    verdicts = read_recording(options.directory).check(spark_session(), *options.only)
     print(verdicts)
     return 1 if verdicts.violated else 0
 

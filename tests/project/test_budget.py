@@ -9,16 +9,16 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 292,
-    "core": 3_893,
-    "streams": 12_588,
+    "top": 293,
+    "core": 3_897,
+    "streams": 12_590,
     "dataflow": 7_123,
     "progress": 2_624,
     "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_390
+LINES: Final = 43_412
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -28,15 +28,15 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     explain = answers.explain
     why_dropped = answers.why_dropped
 
-    def check(self, spark: Any = None) -> Any:
-        """One verdict per invariant, K1 to K15; see `wmlab.dataflow.checks.checks.check`.
+    def check(self, spark: Any = None, *only: str) -> Any:
+        """One verdict per invariant, K1 to K15, or of those named in `only`; see `wmlab.dataflow.checks.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """
         from wmlab.core.spark.session import spark_session
         from wmlab.dataflow.checks.checks import check
 
-        return check(self, spark or spark_session())
+        return check(self, spark or spark_session(), *only)
 
     def coalesced(self, spark: Any) -> Any:
         """The merged watermarks after every step, as a Spark DataFrame; see `wmlab.dataflow.spark.coalesced`."""

@@ -21,15 +21,15 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
     progress_at = causes
     explain = explain_plan
 
-    def check(self, spark: Any = None) -> Any:
-        """One verdict per invariant, N1 to N11; see `wmlab.progress.checks.checks.check`.
+    def check(self, spark: Any = None, *only: str) -> Any:
+        """One verdict per invariant, N1 to N11, or of those named in `only`; see `wmlab.progress.checks.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """
         from wmlab.core.spark.session import spark_session
         from wmlab.progress.checks.checks import check
 
-        return check(self, spark or spark_session())
+        return check(self, spark or spark_session(), *only)
 
 
 def record(scenario: ProgressScenario, path: str | Path | None = None) -> ProgressRecording:

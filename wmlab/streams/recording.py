@@ -69,15 +69,15 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         until_ms = None if span_ms is None else span_ms[1]
         return replay(self, spark or spark_session(), configs or {"as recorded": {}}, stream=name, until_ms=until_ms)
 
-    def check(self, spark: Any = None) -> Any:
-        """One verdict per invariant, I1 to I12; see `wmlab.streams.checks.checks.check`.
+    def check(self, spark: Any = None, *only: str) -> Any:
+        """One verdict per invariant, I1 to I12, or of those named in `only`; see `wmlab.streams.checks.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """
         from wmlab.core.spark.session import spark_session
         from wmlab.streams.checks.checks import check
 
-        return check(self, spark or spark_session())
+        return check(self, spark or spark_session(), *only)
 
     def scrub(self, **options: Any) -> Any:
         """Step through what happened, both ways; see `wmlab.streams.scrubber.scrubber.scrub`."""

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.dataflow.checks.dataflows import Row, Tables, frames_of, rows_of
 from wmlab import dataflow as flow
+from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.dataflow.checks.checks import INVARIANTS, TABLES, UNKNOWN_DATAFLOW, inputs_of
@@ -54,7 +55,10 @@ def checked(spark: SparkSession, name: str, tables: Tables, rules: DataflowRules
 
 
 def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
-    verdicts = SOUND().check(spark)
+    recording = SOUND()
+    with pytest.raises(ModelError, match="no invariant 'I1'"):
+        recording.check(spark, "I1")
+    verdicts = recording.check(spark)
     assert [one.invariant for one in verdicts] == list(INVARIANTS)
     assert {one.invariant: one.what for one in verdicts if one.verdict != "ok"} == {}
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.progress.sim.plans import growing, query, scenario, source
+from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.schemas import dataframe
@@ -46,7 +47,10 @@ SOUND = (query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500)),)
 
 
 def test_all_is_well_in_a_sound_run(spark: SparkSession) -> None:
-    verdicts = recorded(queries=SOUND, script=(LoseBuffer("a", 60),)).check(spark)
+    recording = recorded(queries=SOUND, script=(LoseBuffer("a", 60),))
+    with pytest.raises(ModelError, match="no invariant 'I1'"):
+        recording.check(spark, "I1")
+    verdicts = recording.check(spark)
     assert [verdict.invariant for verdict in verdicts] == list(INVARIANTS)
     assert {verdict.invariant: verdict.what for verdict in verdicts if verdict.verdict != "ok"} == {}
 

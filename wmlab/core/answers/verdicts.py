@@ -109,10 +109,7 @@ class Verdicts(TableAnswer[Verdict]):
         for verdict in self.verdicts:
             if verdict.invariant == invariant:
                 return verdict
-        raise ModelError(
-            f"There is no invariant {invariant!r}.",
-            remedy=f"Ask for one of {', '.join(v.invariant for v in self.verdicts)}.",
-        )
+        raise unknown_invariant(invariant, [v.invariant for v in self.verdicts])
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as dicts, lists and scalars."""
@@ -138,6 +135,11 @@ class Verdicts(TableAnswer[Verdict]):
             what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
             lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
             yield verdict.invariant, verdict.verdict, verdict._count(), Markup("<br>".join(lines))
+
+
+def unknown_invariant(name: str, known: Iterable[str]) -> ModelError:
+    """The error for an invariant that is none of the known ones."""
+    return ModelError(f"There is no invariant {name!r}.", remedy=f"Ask for one of {', '.join(known)}.")
 
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.answers.verdicts import Verdicts
+from wmlab.core.answers.verdicts import Verdicts, unknown_invariant
 from wmlab.core.spark.schemas import spark_schema
 
 FINDINGS_IN_ARROW: Final = pa.schema(
@@ -66,9 +66,17 @@ class Invariant:
         return self.findings(**{name: one() if callable(one) else one for name, one in given.items()})
 
 
-def check(recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[str, Any]) -> Verdicts:
-    """One verdict per invariant on the recording with this name; `inputs` are what their functions take, by name."""
-    frames = [verdict(name, invariant, inputs) for name, invariant in invariants.items()]
+def check(
+    recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[str, Any], only: Sequence[str] = ()
+) -> Verdicts:
+    """One verdict per invariant on the recording with this name; `inputs` are what their functions take, by name.
+
+    `only` names the invariants that are judged; without names, all are. Raises `ModelError` for one that is none.
+    """
+    for name in only:
+        if name not in invariants:
+            raise unknown_invariant(name, invariants)
+    frames = [verdict(name, invariants[name], inputs) for name in invariants if name in only or not only]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = list(pool.map(DataFrame.first, frames))
     return Verdicts.of(recording, [row.asDict(recursive=True) for row in rows if row is not None])

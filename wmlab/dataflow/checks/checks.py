@@ -108,14 +108,17 @@ def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> d
     return {**tables, "merged": merged, "rules": rules or DataflowRules()}
 
 
-def check(recording: Recording, spark: SparkSession) -> Verdicts:
-    """One verdict per invariant, K1 to K15, with the rows that prove a violation; from the tables, by Spark."""
+def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
+    """One verdict per invariant, K1 to K15, with the rows that prove a violation; from the tables, by Spark.
+
+    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
+    """
     tables = {name: recording.spark(spark, name) for name in TABLES}
     try:
         rules = rules_of(dataflow_of(recording, DataflowScenario))
     except RecordingError:
-        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None))
-    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules))
+        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
+    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules), only)
 
 
 def coalesced(recording: Recording, spark: SparkSession) -> DataFrame:

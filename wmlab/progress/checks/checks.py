@@ -87,9 +87,12 @@ def inputs_of(tables: Mapping[str, DataFrame], *, local: LocalRule = "running_ma
     }
 
 
-def check(recording: Recording, spark: SparkSession) -> Verdicts:
-    """One verdict per invariant, N1 to N11, with the rows that prove a violation; from the tables, by Spark."""
+def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
+    """One verdict per invariant, N1 to N11, with the rows that prove a violation; from the tables, by Spark.
+
+    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
+    """
     rules = rules_of(recording)
     tables = {name: recording.spark(spark, name) for name in TABLES}
     inputs = inputs_of(tables, local="running_max" if rules is None else rules.local)
-    return verdict.check(recording.name, INVARIANTS, inputs)
+    return verdict.check(recording.name, INVARIANTS, inputs, only)
