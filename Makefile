@@ -13,9 +13,10 @@ NOTEBOOK_TESTS = $(wildcard notebooks/*/*.ipynb)
 export PYTHON WMLAB_ENV
 
 # Java for short runs: the first compiler only, one collector thread and no verification of the classes of Spark's jars
-# take less than half of the processor time.
-check test cluster: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC \
-	-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote
+# take less than half of the processor time. With that compiler alone Java has room for 48 MB of code, which a long run
+# of tests fills; then it compiles again and again, and at last fails.
+check test cluster: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m \
+	-XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote
 
 # On so few rows Spark spends more on generating and compiling code for a query, and on planning it again after each
 # of its stages, than on running it.
