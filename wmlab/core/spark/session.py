@@ -64,7 +64,7 @@ _ON_LOOPBACK: Final = {
 """What a driver has besides if its executors run on this machine; from another one they could not reach it."""
 
 _SOCKETS: Final = "spark.python.unix.domain.socket."
-"""How the JVM and Spark's Python workers talk. Over TCP every task waits 40 ms for an acknowledgement."""
+"""How the JVM and Spark's Python workers of this user talk. Over TCP every task waits 40 ms for an acknowledgement."""
 _SOCKET_DIR_BYTES: Final = 60
 """The path of a socket has at most 103 bytes on macOS, of which the file takes 43."""
 
@@ -197,8 +197,8 @@ def _embedded(master: str) -> SparkSession:
         # The servers of a local cluster would listen on all addresses.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings |= _ON_LOOPBACK
-        if hasattr(socket, "AF_UNIX") and len(os.fsencode(home)) <= _SOCKET_DIR_BYTES:
-            settings |= {_SOCKETS + "enabled": "true", _SOCKETS + "dir": str(home)}
+    if master.startswith("local") and hasattr(socket, "AF_UNIX") and len(os.fsencode(home)) <= _SOCKET_DIR_BYTES:
+        settings |= {_SOCKETS + "enabled": "true", _SOCKETS + "dir": str(home)}
     if CLASSES.is_file():
         settings["spark.driver.defaultJavaOptions"] = f'"-XX:SharedArchiveFile={CLASSES}"'
     settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
