@@ -18,7 +18,7 @@ import pytest
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from wmlab.core.spark.session import CLASSES
+from wmlab.core.spark.session import WITH_CLASSES
 
 EXPLORATION = Path(__file__).parent / "exploration"
 
@@ -52,8 +52,7 @@ def pytest_sessionfinish() -> None:
 @cache
 def java() -> Any:
     """The JVM of this process; PySpark finds it by two variables and starts none of its own."""
-    conf = SparkConf().set("spark.driver.memory", "4g")
-    conf.set("spark.driver.defaultJavaOptions", f'"-XX:SharedArchiveFile={CLASSES}"')
+    conf = SparkConf().setAll([("spark.driver.memory", "4g"), *WITH_CLASSES.items()])
     output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     gateway = launch_gateway(conf=conf, popen_kwargs=output)
     os.environ["PYSPARK_GATEWAY_PORT"] = str(gateway.java_parameters.port)

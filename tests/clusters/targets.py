@@ -55,8 +55,8 @@ def connect() -> Iterator[str]:
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
         # What `make test` sets for Spark embedded.
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }

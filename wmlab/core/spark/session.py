@@ -32,6 +32,8 @@ VARIABLE: Final = "WMLAB_SPARK"
 
 CLASSES: Final = Path(sys.prefix) / "spark_classes.jsa"
 """Spark's classes as `tools/spark_classes.py` keeps them; the embedded JVM starts in half the time with this file."""
+WITH_CLASSES: Final = {"spark.driver.defaultJavaOptions": f'"-XX:SharedArchiveFile={CLASSES}"'}
+"""The setting of a driver that takes them."""
 
 JAVA_AT_LEAST: Final = 17
 _PROBE_S: Final = 5
@@ -200,7 +202,7 @@ def _embedded(master: str) -> SparkSession:
     if master.startswith("local") and hasattr(socket, "AF_UNIX") and len(os.fsencode(home)) <= _SOCKET_DIR_BYTES:
         settings |= {_SOCKETS + "enabled": "true", _SOCKETS + "dir": str(home)}
     if CLASSES.is_file():
-        settings["spark.driver.defaultJavaOptions"] = f'"-XX:SharedArchiveFile={CLASSES}"'
+        settings |= WITH_CLASSES
     settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
     conf = SparkConf().setMaster(master).setAppName("wmlab").setAll(list(settings.items()))
     _log_file = home / "spark.log"

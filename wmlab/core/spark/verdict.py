@@ -73,9 +73,8 @@ def check(
 
     `only` names the invariants that are judged; without names, all are. Raises `ModelError` for one that is none.
     """
-    for name in only:
-        if name not in invariants:
-            raise unknown_invariant(name, invariants)
+    if unknown := [name for name in only if name not in invariants]:
+        raise unknown_invariant(unknown[0], invariants)
     frames = [verdict(name, invariants[name], inputs) for name in invariants if name in only or not only]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = list(pool.map(DataFrame.first, frames))
