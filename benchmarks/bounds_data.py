@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmlab.streams.bounds.bounds import of_segments
-from wmlab.streams.bounds.log_by_segment import Marks
+from wmlab.streams.bounds.bounds import BOUND_COLUMNS, of_segments
+from wmlab.streams.bounds.log_by_segment import Marks, bounds_of
 
 STREAM = "s"
 BYTES_PER_POSITION = 100
@@ -19,17 +19,27 @@ FILES = 4
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Paths of the Parquet datasets; `intervals` are the watermarks prepared for an as-of join."""
+    """Paths of the Parquet datasets; `intervals` are the watermarks prepared for an as-of join. `asked` are bounds."""
 
     positions: Path
     watermarks: Path
     segments: Path
     intervals: Path
+    asked: tuple[str, ...] = BOUND_COLUMNS
 
 
-def with_log(positions: Path, root: Path, *, rows: int, segments: int, watermarks: int, seed: int) -> Data:
+def with_log(
+    positions: Path,
+    root: Path,
+    *,
+    rows: int,
+    segments: int,
+    watermarks: int,
+    seed: int,
+    asked: tuple[str, ...] = BOUND_COLUMNS,
+) -> Data:
     """A log over positions that are written already, below `root`. Every cut names all segments."""
-    data = Data(positions, *(root / name for name in ("watermarks", "segments", "intervals")))
+    data = Data(positions, *(root / name for name in ("watermarks", "segments", "intervals")), asked)
     random = np.random.default_rng(seed)
     top = _top(rows, segments)
     cuts = np.sort(random.integers(0, top + 1, (segments, watermarks)), axis=1)
@@ -48,14 +58,15 @@ def with_log(positions: Path, root: Path, *, rows: int, segments: int, watermark
     return data
 
 
-def write_positions(path: Path, *, rows: int, segments: int, seed: int) -> None:
-    """Positions that grow along the files, with some disorder, as they do when many readers publish."""
+def write_positions(path: Path, *, rows: int, segments: int, seed: int, ordered: bool = True) -> None:
+    """Positions that grow along the files, with some disorder, as they do when many readers publish; or in no order."""
     path.mkdir(parents=True)
     random = np.random.default_rng(seed)
     top = _top(rows, segments)
     for number in range(FILES):
         begin, end = number * rows // FILES, (number + 1) * rows // FILES
-        offset = np.arange(begin, end) * top // rows + random.integers(0, top // 1000 + 1, end - begin)
+        disorder = random.integers(0, top // 1000 + 1 if ordered else top, end - begin)
+        offset = np.arange(begin, end) * top // rows * ordered + disorder
         columns = {
             "stream": pa.array(np.full(end - begin, STREAM)).dictionary_encode(),
             "segment_id": random.integers(0, segments, end - begin),
@@ -80,14 +91,12 @@ def _top(rows: int, segments: int) -> int:
 
 
 def _prepared(marks: pa.Table, segments: pa.Table) -> pa.Table:
-    """One row per segment and interval of offsets: segment_id, start, lower, upper."""
+    """One row per segment and interval of offsets: segment_id, start and the bounds."""
     no_end = pa.array(np.zeros(len(marks), np.bool_))
     log = Marks.from_arrow(marks.append_column("emitted_ms", marks["seq"]).append_column("is_end", no_end))
     parts = []
     ranges = {row["segment_id"]: (row["low"], row["high"]) for row in segments.to_pylist()}
     for segment, found in of_segments(log, ranges):
         columns = {"segment_id": np.full(len(found.starts), segment), "start": found.starts}
-        for name, values, place in (("lower", log.lower, found.lower), ("upper", log.upper, found.upper)):
-            columns[name] = pa.array(values[place], mask=place < 0)
-        parts.append(pa.table(columns))
+        parts.append(pa.table(columns | bounds_of(log, found.lower, found.upper)))
     return pa.concat_tables(parts)

@@ -3,8 +3,8 @@
 A fresh tracker (`wmlab.streams.model.window.Tracker`) that is given one position and the complete log gives both. Per
 segment the answer is constant on intervals of offsets, and for all segments that nobody knows on intervals of ids, so
 the question is a lookup in a broadcast table, which has a row for each segment and one for all others of a stream. A
-position shifts its offset to a cell of its segment's grid, which says at which record to begin, and goes on to the last
-record that starts at or before it. No position is sorted, shuffled or sent to Python.
+position shifts its offset to a cell of its segment's grid, which says between which records to search for the last one
+that starts at or before it. No position is sorted, shuffled or sent to Python, and all of it is compiled.
 
 A fresh tracker stops at the first watermark that is ahead of the position. Seen from one segment, only a watermark
 that reaches further than all before it can be that first one, so each such step begins a new interval of offsets.
@@ -15,7 +15,8 @@ Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -25,7 +26,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.schemas import refuse, require
+from wmlab.core.spark.schemas import refuse, require, spark_schema
 from wmlab.streams.bounds.log_by_segment import (
     ALWAYS,
     BELOW,
@@ -43,29 +44,18 @@ from wmlab.streams.bounds.log_by_segment import (
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
 _OWN: Final = "_wmlab_"
-_LONGS: Final = pa.list_(pa.int64())
-_INTS: Final = pa.list_(pa.int32())
-_LOOKUP: Final = pa.schema(
-    {
-        "stream": pa.string(),
-        "segment_id": pa.int64(),
-        "shift": pa.int32(),
-        "last": pa.int64(),
-        "steps": _INTS,
-        "numbers": _LONGS,
-    }
-)
+_LOOKUP: Final = pa.schema({"stream": pa.string(), "segment_id": pa.int64(), "numbers": pa.list_(pa.int64())})
 """One row for each segment that is known or named in a cut, and for each stream one for all others: segment_id null.
 
-`numbers` are the cells of a grid, then a record for each interval of offsets, or of ids in the row of the others. A
-record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(value >> shift, last)` holds the index
-of the last record that starts before the cell, or of the first. From there `steps` are the jumps of a binary search,
-largest first, enough for the fullest cell: unevenly spread watermarks cost time and never the answer.
-"""
+`numbers` are a shift, the last cell, the cells of a grid, and a record for each interval of offsets, or of ids in the
+row of the others. A record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(value >> shift,
+last)` XX"""
 RECORD: Final = 5
 """Numbers in the record of an interval."""
-_NEAR: Final = 2
-"""Records behind a cell's first that are tried before the search, which Spark interprets."""
+_BITS: Final = 27
+"""Two to this power is more than the records that a row of Spark can hold, so it is enough for the fullest cell."""
+_BITS_AT_ONCE: Final = 3
+"""Bits of the place that are searched in one column: Spark compiles each column once, and skips it where it can."""
 
 
 def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
@@ -85,65 +75,69 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     """
     require(positions, "positions", POSITION_COLUMNS)
     refuse(positions, "positions", BOUND_COLUMNS)
-    lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_lookup_rows, _ddl(_LOOKUP))
-    # The hash of an int is not that of the same long.
-    stream, segment, offset = F.col("stream"), F.col("segment_id").cast("long"), F.col("offset").cast("long")
-    known = _joined(positions, lookup, "known_", F.xxhash64(stream, segment), lambda own: own == segment)
-    is_known = _own("known_key").isNotNull()
+    lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_lookup_rows, spark_schema(_LOOKUP))
+    lookup = lookup.select(F.expr("XXHASH64(stream, segment_id) AS key"), "*")
+    segment = "BIGINT({asked}.segment_id)"  # The hash of an int is not that of the same long.
+    asked = positions.alias(_OWN + "asked")
+    known = _joined(
+        asked, lookup, "known", f"XXHASH64({{asked}}.stream, {segment})", f"{{known}}.segment_id = {segment}"
+    )
     # A key of null is not looked up. The condition names the position too: by one on the table alone Spark would filter
     # the table, and make it once more.
-    key = F.when(~is_known, F.xxhash64(stream))
-    found = _joined(known, lookup, "other_", key, lambda own: F.coalesce(own, segment) == segment)
-    value = F.when(offset >= 0, F.when(is_known, offset).otherwise(segment))
-    # Both joins read the same columns, for the same reason.
-    tables = {name: F.coalesce(_own("known_" + name), _own("other_" + name)) for name in _TABLES}
-    found = _placed(found.withColumns({_OWN + name: column for name, column in (tables | {"value": value}).items()}))
+    key = "IF({known}.key IS NULL, XXHASH64({asked}.stream), NULL)"
+    found = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
+    for columns in _search(segment):
+        found = found.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
     bounds = (
-        F.get(_own("numbers"), _own("at") + place).alias(name) for place, name in enumerate(BOUND_COLUMNS, start=1)
+        _sql(f"GET({{numbers}}, {{at}} + {place})").alias(name) for place, name in enumerate(BOUND_COLUMNS, start=1)
     )
-    return found.select("*", *bounds).drop(*(column for column in found.columns if column.startswith(_OWN)))
+    return found.select(_OWN + "asked.*", *bounds)
 
 
-_TABLES: Final = ("shift", "last", "steps", "numbers")
-
-
-def _joined(
-    rows: DataFrame, lookup: DataFrame, prefix: str, key: Column, is_row: Callable[[Column], Column]
-) -> DataFrame:
+def _joined(rows: DataFrame, lookup: DataFrame, name: str, key: str, is_row: str) -> DataFrame:
     """`rows` with the row of the lookup table that has this key, the same stream and a segment as wanted."""
-    columns = (F.col(name).alias(_OWN + prefix + name) for name in lookup.columns)
-    table = lookup.select(F.xxhash64("stream", "segment_id").alias(_OWN + prefix + "key"), *columns)
-    same = (F.col("stream") == _own(prefix + "stream")) & is_row(_own(prefix + "segment_id"))
     # A table with one long key is looked up in an array; with several keys it would be a hash of rows, at thrice the
-    # price. So what is compared has a form that Spark does not take for further keys: `last` is never negative.
-    checked = same | (_own(prefix + "last") < 0)
-    return rows.join(F.broadcast(table), (key == _own(prefix + "key")) & checked, "left")
+    # price. So what is compared has a form that Spark does not take for further keys: `numbers` is never null.
+    same = f"({{{name}}}.stream = {{asked}}.stream AND {is_row} OR {{{name}}}.numbers IS NULL)"
+    return rows.join(F.broadcast(lookup.alias(_OWN + name)), _sql(f"{{{name}}}.key = {key} AND {same}"), "left")
 
 
-def _placed(found: DataFrame) -> DataFrame:
-    """Positions with `at`, the index of the last record that starts at or before their value; null of null."""
-    value = _own("value")
-    cell = F.greatest(F.least(F.call_function("shiftright", value, _own("shift")), _own("last")), F.lit(0))
-    first = F.get(_own("numbers"), F.when(value.isNotNull(), cell).cast("int")).cast("int")
-    found = found.withColumn(_OWN + "at", first)
+def _search(segment: str) -> Iterator[dict[str, str]]:
+    """SQL of columns, group by group. The last, `at`, is the index of the last record that starts at or before a value.
 
-    def jumped(at: Column, step: Column) -> Column:
-        return F.when(F.get(_own("numbers"), at + step) <= value, at + step).otherwise(at)
+    It is null where nothing is known. The search has a fixed number of steps: a function over an array would be
+    interpreted, at up to twice the time of the whole.
+    """
+    # Both joins read the same columns, for the same reason as above.
+    value = f"IF({{asked}}.offset >= 0, IF({{known}}.key IS NULL, {segment}, BIGINT({{asked}}.offset)), NULL)"
+    yield {"numbers": "COALESCE({known}.numbers, {other}.numbers)", "value": value}
+    yield {"cell": "SHIFTRIGHT({value}, INT(GET({numbers}, 0)))", "last": "GET({numbers}, 1)"}
+    yield {"cell": "INT(IF({cell} < 0, 0, IF({cell} > {last}, {last}, {cell})))"}
+    yield {
+        "at": "INT(GET({numbers}, {cell} + 2))",
+        "more": "INT(GET({numbers}, {cell} + 3) - GET({numbers}, {cell} + 2))",
+    }
+    for bit in range(_BITS - _BITS_AT_ONCE, -1, -_BITS_AT_ONCE):
+        step = RECORD << bit
+        yield {"at": f"IF({{more}} >= {step}, {_jump(step, 0, 1 << _BITS_AT_ONCE)}, {{at}})"}
 
-    for _ in range(_NEAR):
-        found = found.withColumn(_OWN + "at", jumped(_own("at"), F.lit(RECORD)))
-    is_further = F.get(_own("numbers"), _own("at") + RECORD) <= value
-    searched = F.aggregate(_own("steps"), _own("at"), jumped)
-    return found.withColumn(_OWN + "at", F.when(is_further, searched).otherwise(_own("at")))
+
+def _jump(step: int, first: int, count: int) -> str:
+    """SQL of a binary search: of the indices `at + step * i`, i from `first`, `count` of them, the last to begin at.
+
+    Records behind those of the cell begin behind the value, or are none: null, which is not less.
+    """
+    if count == 1:
+        return f"{{at}} + {step * first}"
+    half = count // 2
+    middle = step * (first + half)
+    is_behind = f"{{more}} >= {middle} AND GET({{numbers}}, {{at}} + {middle}) <= {{value}}"
+    return f"IF({is_behind}, {_jump(step, first + half, half)}, {_jump(step, first, half)})"
 
 
-def _own(name: str) -> Column:
-    return F.col(_OWN + name)
-
-
-def _ddl(schema: pa.Schema) -> str:
-    names = {pa.string(): "string", pa.int32(): "int", pa.int64(): "long", _INTS: "array<int>", _LONGS: "array<long>"}
-    return ", ".join(f"{field.name} {names[field.type]}" for field in schema)
+def _sql(text: str) -> Column:
+    """SQL with own names in braces. A text is one call of the JVM, where a `Column` is one for each operator."""
+    return F.expr(re.sub(r"{(\w+)}", _OWN + r"\1", text))
 
 
 def _lookup_rows(rows: pa.Table) -> pa.Table:
@@ -152,9 +146,9 @@ def _lookup_rows(rows: pa.Table) -> pa.Table:
     if not len(marks.seq):
         return _LOOKUP.empty_table()
     found = {None: of_others(marks)} | dict(of_segments(marks, ranges))
-    shift, last, steps, numbers = zip(*(_table(marks, intervals) for intervals in found.values()), strict=True)
+    numbers = [_table(marks, intervals) for intervals in found.values()]
     stream = [rows["stream"][0].as_py()] * len(found)
-    columns = (stream, list(found), list(shift), list(last), _lists(steps), _lists(numbers))
+    columns = (stream, list(found), _lists(numbers))
     return pa.table(dict(zip(_LOOKUP.names, columns, strict=True)), schema=_LOOKUP)
 
 
@@ -165,7 +159,7 @@ def _lists(parts: Sequence[pa.Array]) -> pa.Array:
 
 _CELLS_PER_INTERVAL: Final = 8
 _MANY_CELLS: Final = 1 << 16
-"""From here on two cells per interval have to do: the table is sent to every executor."""
+"""From here on one cell per interval has to do: the table is sent to every executor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,18 +224,18 @@ def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], 
     return intervals(place[order], reach[order], decided[order])
 
 
-def _table(marks: Marks, found: Intervals) -> tuple[int, int, pa.Array, pa.Array]:
-    """Shift, last, steps and numbers of one row of the lookup table."""
+def _table(marks: Marks, found: Intervals) -> pa.Array:
+    """The numbers of one row of the lookup table."""
     starts = found.starts
-    wanted = max(2 * len(starts), min(_CELLS_PER_INTERVAL * len(starts), _MANY_CELLS))
+    wanted = max(len(starts), min(_CELLS_PER_INTERVAL * len(starts), _MANY_CELLS))
     shift = (max(0, int(starts[-1])) // wanted).bit_length()
     # All ids below zero are in the first cell.
     inside = np.bincount(np.maximum(starts, 0) >> shift)
-    cells = len(inside) + RECORD * np.maximum(np.cumsum(inside) - inside - 1, 0)
-    steps = RECORD << np.arange(int(inside.max()).bit_length())[::-1]
+    before = np.append(0, np.cumsum(inside))
+    cells = 2 + len(before) + RECORD * np.maximum(before - 1, 0)
     bounds = bounds_of(marks, found.lower, found.upper).values()
     values = np.column_stack([starts, *(bound.fill_null(0).to_numpy() for bound in bounds)])
     nowhere = np.zeros(len(starts), np.bool_)
     unknown = np.column_stack([nowhere, *(np.asarray(bound.is_null()) for bound in bounds)])
     records = pa.array(values.ravel(), mask=unknown.ravel())
-    return shift, len(inside) - 1, pa.array(steps, pa.int32()), pa.concat_arrays([pa.array(cells), records])
+    return pa.concat_arrays([pa.array([shift, len(inside) - 1]), pa.array(cells), records])
