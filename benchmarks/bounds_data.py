@@ -25,7 +25,7 @@ class Data:
     watermarks: Path
     segments: Path
     intervals: Path
-    asked: tuple[str, ...] = BOUND_COLUMNS
+    asked: tuple[str, ...]
 
 
 def with_log(

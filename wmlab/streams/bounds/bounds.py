@@ -4,7 +4,7 @@ A fresh tracker (`wmlab.streams.model.window.Tracker`) that is given one positio
 segment the answer is constant on intervals of offsets, and for all segments that nobody knows on intervals of ids, so
 the question is a lookup in a broadcast table, which has a row for each segment and one for all others of a stream. A
 position shifts its offset to a cell of its segment's grid, which says between which records to search for the last one
-that starts at or before it. No position is sorted, shuffled or sent to Python, and all of it is compiled.
+that starts at or before it. No position is sorted, shuffled or sent to Python, and the search is compiled.
 
 A fresh tracker stops at the first watermark that is ahead of the position. Seen from one segment, only a watermark
 that reaches further than all before it can be that first one, so each such step begins a new interval of offsets.
@@ -49,7 +49,8 @@ _LOOKUP: Final = pa.schema({"stream": pa.string(), "segment_id": pa.int64(), "nu
 
 `numbers` are a shift, the last cell, the cells of a grid, and a record for each interval of offsets, or of ids in the
 row of the others. A record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(value >> shift,
-last)` XX"""
+last)` holds the index of the last record that starts before it, or of the first; the next cell, of the last one in it.
+"""
 RECORD: Final = 5
 """Numbers in the record of an interval."""
 _BITS: Final = 27
@@ -148,8 +149,7 @@ def _lookup_rows(rows: pa.Table) -> pa.Table:
     found = {None: of_others(marks)} | dict(of_segments(marks, ranges))
     numbers = [_table(marks, intervals) for intervals in found.values()]
     stream = [rows["stream"][0].as_py()] * len(found)
-    columns = (stream, list(found), _lists(numbers))
-    return pa.table(dict(zip(_LOOKUP.names, columns, strict=True)), schema=_LOOKUP)
+    return pa.table([stream, list(found), _lists(numbers)], schema=_LOOKUP)
 
 
 def _lists(parts: Sequence[pa.Array]) -> pa.Array:
