@@ -50,6 +50,18 @@ def test_synthetic_loads_are_sorted_and_inside_the_run():
     assert 700 < len(load) < 900
 
 
+def test_a_run_before_1970_is_the_same_run_earlier():
+    readers = ReaderGroup(readers=2, publish_timer="pravega", automatic_checkpoint_every_ms=4_000)
+    early_ms = -1_000_000
+    now, early = run(readers=readers), run(readers=readers, start_ms=early_ms)
+    for table in ("writer_marks", "watermarks", "positions", "windows", "reads"):
+        times = [name for name in rows(now, table)[0] if name.endswith("_ms") or name in ("time", "lower", "upper")]
+        told = [
+            [row[name] if row[name] is None else row[name] + early_ms for name in times] for row in rows(now, table)
+        ]
+        assert [[row[name] for name in times] for row in rows(early, table)] == told
+
+
 @pytest.mark.parametrize(
     "action",
     [

@@ -67,7 +67,7 @@ class Balance:
 
     def _next(self, value: Membership, reader: str) -> Place | None:
         now = self._group.world.now_ms
-        free = [place for place in value.unassigned if self.kept_free.get(place, 0) <= now]
+        free = [place for place in value.unassigned if self.kept_free.get(place, now) <= now]
         if not free:
             return None
         short = len(value.owned(reader)) < fair_share(value.size, len(value.readers))

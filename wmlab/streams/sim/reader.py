@@ -193,7 +193,7 @@ class Reader:
         self.group = group
         self.name = name
         self.process: simpy.Process | None = None
-        self.paused_until: float = -1
+        self.paused_until: float = group.world.now_ms
         self._world = group.world
         self._part = group.part
         self._seen = group.shared
@@ -414,7 +414,7 @@ class Reader:
             return value.report(self.name, offsets, marks) if expected else None
 
         yield from self._change("report", reported)
-        self._timers.refresh_ms = 0
+        self._timers.refresh_ms = self._world.now_ms
 
     def _write(self, place: Place, start: int, end: int) -> None:
         """Write down what was read, first what the group had read before."""

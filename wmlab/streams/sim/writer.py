@@ -80,7 +80,7 @@ class WriterProcess:
         self.party = party
         self.life = 0
         self.closed = False
-        self.silent_until: float = -1
+        self.silent_until: float = world.now_ms
         self.clock = LocalClock.of(world.scenario, part.name, part.clock)
         self.backlog = Backlog(
             load, self.clock, start_ms=world.scenario.start_ms, batch_ms=part.batch_ms, time_by=part.event_time
