@@ -84,6 +84,13 @@ def test_a_run_lasts_as_long_as_its_scenario() -> None:
     assert next((h.who, h.why, h.held_ms) for h in found) == ("w1", "slowest", 3_000)
 
 
+def test_what_happens_before_the_creation_and_after_the_deletion_is_held_by_nobody() -> None:
+    faults = [fault("crash", "w1", -500), fault("delete", "orders", 2_500), fault("crash", "w2", 3_500)]
+    tables = {"segments": [segment()], "incidents": faults}
+    found = over(Recording.from_tables(tables, name="by hand"))
+    assert (found.run_ms, [entry.held_ms for entry in found]) == (2_500, [2_500])
+
+
 def test_what_stands_in_the_way_without_a_writer_is_a_holder_too() -> None:
     recording = written(
         writer_marks=[mark("w1", 5, 400)],

@@ -169,9 +169,9 @@ def causes(
         # While a cycle is missing, each mark changes what the bound would be otherwise.
         if history is not None and same and before.on_record and not (rules and rules.missed_ms(history) is not None):
             continue
-        to_ms = end_ms if history is None else history.at_ms
-        if before.at_ms < to_ms:
-            yield before.at_ms, to_ms, before, cause_of(before, rules)
+        from_ms, to_ms = max(start_ms, before.at_ms), end_ms if history is None else min(end_ms, history.at_ms)
+        if from_ms < to_ms:
+            yield from_ms, to_ms, before, cause_of(before, rules)
         before = before if history is None else history
 
 
