@@ -17,6 +17,7 @@ from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording
+from wmlab.streams.scenario.parts import EventWriter
 
 CHARTS: list[Callable[..., Chart]] = [
     view.bucket_ownership,
@@ -74,6 +75,19 @@ def test_the_key_space_has_a_block_per_segment_and_a_line_per_cut() -> None:
     cuts = trace(chart, "stream cut of a watermark")
     assert list(cuts.x) == [1, 1, None, 3.99, 3.99, 3.99, 3.99, None]
     assert list(cuts.y) == [0, 1, None, 0, 0.5, 0.5, 1, None]
+
+
+def test_the_key_space_of_a_run_before_1970_is_that_of_the_run() -> None:
+    writer = EventWriter("w", rate_per_s=20)
+    now, early = (
+        Scenario("run", writers=[writer], duration_ms=30_000, start_ms=start_ms).record(progress=False)
+        for start_ms in (0, -(10**6))
+    )
+    cuts = [
+        next(s for s in view.key_space(run).scene.layers if s.name.startswith("stream cut")) for run in (now, early)
+    ]
+    assert view.key_space(early).sentence == view.key_space(now).sentence
+    assert list(cuts[1].xs) == [None if x is None else x - 10**6 for x in cuts[0].xs]
 
 
 def test_readers_stand_where_their_segments_were_last_read() -> None:

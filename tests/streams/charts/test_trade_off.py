@@ -45,11 +45,17 @@ def test_a_sweep_without_a_bound_is_refused() -> None:
         wm.chart.sweep(runs(), by="period_ms")
 
 
-def recording() -> Any:
+def test_a_value_of_none_is_a_value_of_the_field() -> None:
+    chart = wm.chart.sweep(runs(timeout_ms=[4_000, None, None, 4_000, None, 500]), by="timeout_ms")
+    assert [tick.label for tick in chart.scene.across.ticks(6)] == ["None", "4 s"]
+
+
+def recording(*, since_ms: int = 0) -> Any:
     tables = {
         "events": [
-            {"stream": "s", "segment_id": 0, "offset": at, "event_time": at - 100, "append_ms": at, "writer": "w"}
-            for at in (1_000, 2_000, 3_000, 4_000)
+            {"stream": "s", "segment_id": 0, "offset": n, "event_time": at - 100, "append_ms": at, "writer": "w"}
+            for n in (1_000, 2_000, 3_000, 4_000)
+            for at in (since_ms + n,)
         ]
     }
     return wm.trace.Recording.from_tables(tables, name="log")
@@ -77,6 +83,15 @@ def test_a_replay_names_the_configuration_with_the_least_lag_and_no_late_event()
     )
     with pytest.raises(ChartError, match="No configuration gave a watermark"):
         wm.chart.replay(table[:0], recording())
+
+
+def test_a_replay_of_one_stream_before_1970() -> None:
+    early = [(bound[0] - 10**6, bound[1] - 10**6) for bound in ((1_500, 900), (2_500, 1_900), (3_500, 2_900))]
+    table = pd.DataFrame(marks("good", *early))
+    sentence = wm.chart.replay(table, recording(since_ms=-(10**6))).sentence
+    assert sentence == "With good no event would have been late, at a mean lag of 1.1 s, the least of all."
+    with pytest.raises(ChartError, match="the table has 2: s, t"):
+        wm.chart.replay(pd.concat([table, table.assign(stream="t")]), recording())
 
 
 def test_a_replay_in_which_all_are_late_names_the_fewest() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
 from wmlab.core.errors import ChartError
+from wmlab.core.recording import Recording
 from wmlab.streams.scrubber.frames import STYLES, Frames, Item, Panel
 from wmlab.streams.scrubber.layout import frames_of
 
@@ -196,6 +197,15 @@ def test_a_run_without_readers_has_no_segments_panel() -> None:
     assert [panel.title for panel in frames.panels] == [KEYS.title, TIMES.title, WHOLE.title]
     assert KEYS.lanes == 3
     assert frames.panels[0].lanes == 2
+
+
+def test_a_group_that_never_looked_at_a_window_has_no_flags() -> None:
+    recording = everything()
+    tables = {name: recording.table(name) for name in recording.counts if name != "windows"}
+    panels = frames_of(Recording.from_tables(tables, name="blind"), stream="orders").panels
+    styles = {item.style for panel in panels if panel.title == SEGMENTS.title for item in panel.items}
+    assert "cut" in styles
+    assert not styles & {"passed", "ahead"}
 
 
 def boxes(frames: Frames) -> Iterator[tuple[float, float, float, float]]:

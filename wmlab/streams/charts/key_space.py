@@ -95,13 +95,13 @@ class _Lengths:
                 wanted.setdefault(segment, set()).update([] if offset is None else [offset])
         self._wanted = {segment: np.array(sorted(offsets), np.int64) for segment, offsets in wanted.items()}
         self._found = {segment: np.full((2, len(offsets)), -1) for segment, offsets in self._wanted.items()}
-        self.last_ms = 0
+        self.last_ms = min(self._created.values())
         for part in events:
             self._look(part.sort_by("offset"))
 
     def _look(self, part: pa.Table) -> None:
         ids, ends, appended = (part[name].to_numpy() for name in ("segment_id", "offset", "append_ms"))
-        self.last_ms = max(self.last_ms, int(appended.max(initial=0)))
+        self.last_ms = int(appended.max(initial=self.last_ms))
         for segment, offsets in self._wanted.items():
             rows = np.flatnonzero(ids == segment)
             last = ends[rows].searchsorted(offsets, side="right") - 1
@@ -114,9 +114,8 @@ class _Lengths:
         """One of the places as the times at which its segments were that long."""
         reached = {}
         for segment, offset in offsets.items():
-            place = -1 if offset is None else int(self._wanted[segment].searchsorted(offset))
-            appended_ms = -1 if place < 0 else int(self._found[segment][1, place])
-            reached[segment] = self._created.get(segment, at_ms) if appended_ms < 0 else appended_ms
+            ends, appended = self._found[segment][:, self._wanted[segment] == offset]
+            reached[segment] = int(appended[0]) if (ends >= 0).any() else self._created.get(segment, at_ms)
         return at_ms, reached
 
 

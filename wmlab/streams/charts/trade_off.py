@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import columns, one_stream, plain_columns
+from wmlab.core.charts.rows import columns, one_stream, one_value, plain_columns
 from wmlab.core.charts.scene import Dots, Panel, Path, Scene
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -32,17 +32,16 @@ def sweep(table: Any, *, by: str, title: str | None = None) -> Chart:
     found = plain_columns(
         table, (by, "lag_ms", "late_share"), chart="A chart of a sweep", example="scenario.sweep(...)"
     )
-    rows = [row for row in zip(*found.values(), strict=True) if None not in row]
+    rows = [row for row in zip(*found.values(), strict=True) if None not in row[1:]]
     if not rows:
         raise ChartError("No run of the sweep has a lower bound.", remedy="See its column 'error', or record one run.")
-    runs = sorted(((value, round(lag), share) for value, lag, share in rows), key=lambda run: run[0])
-    labels = [_label(by, value) for value in dict.fromkeys(value for value, _, _ in runs)]
+    known = ((value, round(lag), share) for value, lag, share in rows)
+    runs = sorted(known, key=lambda run: (run[0] is not None, run[0]))
+    values = list(dict.fromkeys(value for value, _, _ in runs))
+    labels = [_label(by, value) for value in values]
     lag, late = _medians(runs)
-    clean = [
-        label
-        for label, (_, same) in zip(labels, groupby(runs, key=lambda run: run[0]), strict=True)
-        if not any(share for _, _, share in same)
-    ]
+    unclean = {value for value, _, share in runs if share}
+    clean = [label for value, label in zip(values, labels, strict=True) if value not in unclean]
     without = f"the first at which no run had any is {clean[0]}" if clean else "at every value some run had late events"
     first, last = ((rounded(round(lag[end])), _percent(late[end])) for end in (0, -1))
     sentence = (
@@ -66,18 +65,19 @@ def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -
     rows = [dict(zip(_REPLAYED, row, strict=True)) for row in zip(*found.values(), strict=True)]
     if not rows:
         raise ChartError("No configuration gave a watermark.", remedy="Ask recording.explain() what held them back.")
+    one_value("stream", found["stream"])
     name = one_stream(recording, rows[0]["stream"], "events")
     rows.sort(key=lambda row: (row["config"], row["seq"]))
     logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
-    late, events, last_ms = dict.fromkeys(logs, 0), 0, 0
+    late, events, ends = dict.fromkeys(logs, 0), 0, list[int]()
     for part in events_of(recording, name, "append_ms", "event_time"):
-        events, last_ms = events + part.num_rows, max([last_ms, *part["append_ms"].to_pylist()[-1:]])
+        events, ends = events + part.num_rows, [*ends, *part["append_ms"].to_pylist()[-1:]]
         for config, log in logs.items():
             late[config] += late_events(part, log).num_rows
     runs: list[Run] = []
     for config, log in logs.items():
         bounds = [(row["emitted_ms"], row["lower"], row["upper"]) for row in log]
-        end_ms = max(last_ms, bounds[-1][0] + 1)
+        end_ms = max(*ends, bounds[-1][0] + 1)
         lag_ms = lags([*bounds, (end_ms, *bounds[-1][1:])])["mean_lag_ms"] or 0
         runs.append((config, round(lag_ms), late[config] / events))
     runs.sort(key=lambda run: (run[1], run[0]))

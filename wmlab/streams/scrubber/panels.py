@@ -179,7 +179,7 @@ def _flags(
 ) -> None:
     """The cuts of the group's window, as long as the window lasts."""
     ends = [*(at_ms for at_ms, _ in windows[1:]), None]
-    for (from_ms, marks), until_ms in zip(windows, ends, strict=True):
+    for (from_ms, marks), until_ms in zip(windows, ends, strict=False):
         over = until_ms is not None and until_ms <= span.from_ms
         if over or (span.to_ms is not None and from_ms >= span.to_ms):
             continue
