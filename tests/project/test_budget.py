@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 293,
-    "core": 3_897,
-    "streams": 12_581,
+    "core": 3_926,
+    "streams": 12_579,
     "dataflow": 7_123,
     "progress": 2_624,
     "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_407
+LINES: Final = 43_448
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

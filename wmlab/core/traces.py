@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,6 +43,7 @@ TRACE_SCHEMA: Final = pa.schema(
 MS_PER_TICK: Final = {"d": (DAY_MS, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 """How many milliseconds so many ticks of each unit are."""
 _MAX_MS: Final = float(2**63)
+_FORMS: Final = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "json", ".ndjson": "json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +117,21 @@ def require_trace(name: str, table: pa.Table) -> None:
     _refuse(back, "arrival_ms", "goes back behind the row before it")
 
 
+def form_of(path: Path) -> str | None:
+    """What a file holds by its name, which may end in that of a compression; None: nothing that is read."""
+    last = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
+    return next((_FORMS[suffix] for suffix in last if suffix in _FORMS), None)
+
+
 def _reader(path: Path) -> Callable[[Path, Columns], pa.Table]:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if path.is_dir() or suffixes[-1:] == [".parquet"]:
-        return _read_parquet
-    if {".csv", ".tsv"} & set(suffixes[-2:]):
-        return _read_csv
-    if {".jsonl", ".ndjson"} & set(suffixes[-2:]):
-        return _read_json_lines
-    raise TraceError(
-        f"{path.name} is neither Parquet nor CSV nor JSON lines by its name.",
-        remedy="give a file that ends in .parquet, .csv, .tsv, .jsonl or .ndjson (all but the first may be followed by "
-        ".gz, .bz2, .zst).",
-    )
+    form = "parquet" if path.is_dir() else form_of(path)
+    if form is None:
+        raise TraceError(
+            f"{path.name} is neither Parquet nor CSV nor JSON lines by its name.",
+            remedy="give a file that ends in .parquet, .csv, .tsv, .jsonl or .ndjson (all but the first may be "
+            "followed by .gz, .bz2, .zst).",
+        )
+    return {"parquet": _read_parquet, "json": _read_json_lines}.get(form, _read_csv)
 
 
 def _read_parquet(path: Path, columns: Columns) -> pa.Table:
@@ -138,7 +142,7 @@ def _read_parquet(path: Path, columns: Columns) -> pa.Table:
 def _read_csv(path: Path, columns: Columns) -> pa.Table:
     # Texts stay texts: a writer "007" is not the number 7, and "NA" is a name like any other.
     texts = {name: pa.string() for name in (columns.writer, columns.key) if name is not None}
-    delimiter = "\t" if ".tsv" in (suffix.lower() for suffix in path.suffixes) else _delimiter(path, columns)
+    delimiter = "\t" if form_of(path) == "tsv" else _delimiter(path, columns)
     log = pyarrow.csv.read_csv(
         path,
         read_options=pyarrow.csv.ReadOptions(encoding=columns.encoding),
@@ -162,7 +166,8 @@ def delimiter_of(header: str) -> str:
 
 
 def _read_json_lines(path: Path, columns: Columns) -> pa.Table:
-    log = pyarrow.json.read_json(path)
+    log = pyarrow.json.read_json(pa.transcoding_input_stream(pa.input_stream(path), columns.encoding, "utf-8"))
+    log.validate(full=True)  # Arrow takes bytes that are not UTF-8.
     _require_columns(path, log.column_names, columns)
     return log
 
@@ -189,8 +194,17 @@ def _times_ms(column: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray
         return _rounded_ms(column.cast(pa.float64()), name, unit)
     if pa.types.is_integer(kind):
         return _whole_ms(column, name, unit)
+    first = 0
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        # Arrow has one type for times with a zone, and another one for those without.
+        zoned = pc.match_substring_regex(column, r":.*(Z|[+-]\d\d(:?\d\d)?)$")
+        with suppress(pa.ArrowInvalid):
+            utc = pc.if_else(zoned, column, None).cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
+            plain = pc.if_else(zoned, None, column).cast(pa.timestamp("ns")).cast(pa.int64())
+            return _whole_ms(pc.coalesce(utc, plain), name, "ns")
+        first = max(0, pc.index(pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\d|^[+-]?[\d.]+$"), False).as_py())
     raise TraceError(
-        f"column {name!r} holds {kind}, not times; the first is {column[0].as_py()!r}.",
+        f"column {name!r} holds {kind}, not times; row {first + 1} has {column[first].as_py()!r}.",
         remedy="give numbers since 1970 with their unit=, or ISO dates and times.",
     )
 
@@ -393,10 +407,10 @@ def load(
 ) -> Trace:
     """A trace that comes with wmlab, or the file of one's own at a path: Parquet, CSV, TSV or JSON lines.
 
-    All but Parquet may be compressed; a CSV file may have semicolons instead of commas, and is in `encoding`.
+    All but Parquet may be compressed, and are in `encoding`; a CSV file may have semicolons instead of commas.
     The other arguments name its columns. Times are numbers since 1970 in `unit` ("d", "s", "ms", "us" or "ns"), or
-    timestamps, UTC if they name no zone; what is finer than a millisecond is dropped (integers, timestamps) or
-    rounded (floating point). `writer=None` makes the whole log one writer, named as the trace; `key=None` takes
+    timestamps or ISO texts, UTC if they name no zone; what is finer than a millisecond is dropped, of floating-point
+    numbers rounded. `writer=None` makes the whole log one writer, named as the trace; `key=None` takes
     the writer as key, so that all events of a writer go to one segment. Rows are sorted by arrival, stably.
     Event times may be negative, before 1970; arrivals may not.
     Raises `TraceError`: no such trace, file or column, types that do not fit, nulls, infinities, negative arrivals,

@@ -129,8 +129,47 @@ def test_a_column_that_is_no_time_is_refused(spark: SparkSession, tmp_path: Path
 
 def test_a_file_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("log.csv", "log.jsonl", "log.parquet"):
-        with pytest.raises(TraceError, match=f"{name} cannot be read: PATH_NOT_FOUND"):
+        with pytest.raises(TraceError, match=rf"{name} cannot be read: \[PATH_NOT_FOUND\]"):
             read_log(spark, tmp_path / name)
+
+
+def test_what_spark_does_not_read_is_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    log = log_of(lambda ms: pa.scalar(ms, pa.timestamp("ns")))
+    with pytest.raises(TraceError, match="NANOS"):
+        read_log(spark, kept(tmp_path, "log.parquet", log), **COLUMNS)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(TraceError, match="CANNOT_READ_FILE_FOOTER"):
+        read_log(spark, tmp_path / "broken.parquet")
+    (tmp_path / "log.txt").write_text("happened,arrived\n")
+    with pytest.raises(TraceError, match="CANNOT_READ_FILE_FOOTER"):
+        read_log(spark, tmp_path / "log.txt")
+    with pytest.raises(TraceError, match="no text in 'utf-16'"):
+        read_log(spark, kept(tmp_path, "log.csv", log), encoding="utf-16")
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
+def test_a_text_in_latin_1_is_read_as_load_reads_it(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    path = kept(tmp_path, name, log_of(lambda ms: ms))
+    path.write_text(path.read_text().replace("w0", "Jörg"), encoding="latin-1")
+    assert same(spark, path, **COLUMNS, encoding="latin-1")
+
+
+def test_a_time_of_day_is_no_time(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("happened,arrived,who,what\n12:00:00,20,a,k\n")
+    (row,) = read_log(spark, path, **COLUMNS).collect()
+    assert (row.event_time, row.reason) == (None, "column 'happened' is not a time within 64 bits of milliseconds")
+
+
+def test_the_files_of_a_folder_have_one_header(spark: SparkSession, tmp_path: Path) -> None:
+    header = ",happened,arrived,who,what,more,more\n"
+    for name in ("0.csv", "1.csv"):
+        (tmp_path / name).write_text(header + "7,1,2,a,k,8,9\n")
+    assert [tuple(row)[:4] for row in read_log(spark, tmp_path, **COLUMNS).collect()] == [(1, 2, "a", "k")] * 2
+    for name, header in (("0.csv", "happened,arrived,who,what\n"), ("1.csv", "arrived,happened,who,what\n")):
+        (tmp_path / name).write_text(header + "1,2,a,k\n")
+    with pytest.raises(Exception, match="FAILED_READ_FILE"):
+        read_log(spark, tmp_path, **COLUMNS).collect()
 
 
 def test_the_straggler_is_the_writer_with_the_least_newest_time(spark: SparkSession) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -85,6 +87,19 @@ def test_iso_times_in_a_csv_are_utc_unless_they_name_a_zone(tmp_path):
     assert list(traces.load(file).events()) == [(1_356_998_400_000, 1_357_009_200_250, "w", "k")]
 
 
+@pytest.mark.parametrize("name", ["log.jsonl", "log.csv", "log.parquet"])
+def test_iso_texts_of_every_form_are_times(tmp_path, name):
+    texts = ["2024-01-01T00:00:00.1234Z", "2024-01-01 02:00:00.5+02:00", "2024-01-01T00:00:01", "2024-01-02"]
+    file = parquet(tmp_path / name, texts, [1_704_067_200_123, 1_704_067_200_500, 1_704_067_201_000, 1_704_153_600_000])
+    table = pq.read_table(pa.BufferReader(file.read_bytes()))
+    if name == "log.csv":
+        pyarrow.csv.write_csv(table, file)
+    elif name == "log.jsonl":
+        file.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
+    read = traces.load(file).table
+    assert read["event_time"] == read["arrival_ms"]
+
+
 def test_a_log_without_writer_and_key_is_one_writer(tmp_path):
     trace = traces.load(parquet(tmp_path / "log.parquet", [1, 2]), writer=None, key=None)
     assert list(trace.events()) == [(1, 1, "log", "log"), (2, 2, "log", "log")]
@@ -144,7 +159,8 @@ def test_one_column_may_serve_as_both_times(tmp_path):
         ([1e306], "s", "is beyond 64 bits of milliseconds in 1"),
         ([-1e300], "ms", "is beyond 64 bits of milliseconds in 1"),
         ([-(2**62)], "s", f"'event_time' holds {-(2**62)} s, beyond 64 bits"),
-        (["yesterday"], "ms", "'event_time' holds string, not times; the first is 'yesterday'"),
+        (["yesterday"], "ms", "'event_time' holds string, not times; row 1 has 'yesterday'"),
+        (["2024-01-01", "7", "-"], "ms", "'event_time' holds string, not times; row 3 has '-'"),
         ([True], "ms", "'event_time' holds bool, not times"),
         ([], "ms", "has no rows"),
         ([1], "min", "unit is 'min'"),
@@ -204,12 +220,14 @@ def test_a_semicolon_an_encoding_and_json_lines_are_read(tmp_path):
     texts = {
         "a.csv": ("event_time;arrival_ms;writer;key\n1;2;J\u00f6rg M;k\n", "latin-1"),
         "b.jsonl": ('{"event_time": 1, "arrival_ms": 2, "writer": "J\u00f6rg M", "key": "k"}\n', "utf-8"),
+        "c.jsonl": ('{"event_time": 1, "arrival_ms": 2, "writer": "J\u00f6rg M", "key": "k"}\n', "latin-1"),
     }
     for name, (text, encoding) in texts.items():
         (tmp_path / name).write_text(text, encoding=encoding)
         assert list(traces.load(tmp_path / name, encoding=encoding).events()) == [(1, 2, "J\u00f6rg M", "k")]
-    with pytest.raises(TraceError, match="encoding="):
-        traces.load(tmp_path / "a.csv")
+    for name in ("a.csv", "c.jsonl"):
+        with pytest.raises(TraceError, match="encoding="):
+            traces.load(tmp_path / name)
 
 
 def test_days_are_a_unit_and_times_before_1970_can_be_shifted(tmp_path):

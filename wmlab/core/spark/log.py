@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
+import codecs
+import csv
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
 
 from wmlab.core.errors import TraceError
-from wmlab.core.traces import MS_PER_TICK, Columns, Unit, delimiter_of
+from wmlab.core.traces import MS_PER_TICK, Columns, Unit, delimiter_of, form_of
 
 _CORRUPT: Final = "_corrupt_record"
 
@@ -38,15 +43,20 @@ def read_log(
     JSON, of a good row null. Events may have happened before 1970, arrivals may not. So `log.where("reason is null")`
     is the log, and grouping by `reason` counts what is left out. Rows are in no order. The path is one that the
     executors can read. Timestamps without a zone are in the time zone of the session, which is UTC in wmlab's own.
-    Raises `TraceError` for a column that the file does not have, or has with a type that is no time.
+    A row of a text is one line, also within quotes. All files of a folder are of one form and have one header; Spark
+    refuses others when it reads them. Raises `TraceError` for a file or an encoding that Spark does not read, for a
+    column that is not there, or has a type that is no time; a column that no row of JSON lines has makes all rows bad.
     """
     columns = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit, encoding=encoding)
     try:
         # Spark would look for a relative path where its process was started.
         raw = _raw(spark, str(Path(path).resolve() if Path(path).exists() else path), columns)
-    except AnalysisException as refused:
-        problem = f"{path} cannot be read: {refused.getCondition()}."
-        raise TraceError(problem, remedy="give the path of a whole file that Spark and its executors reach.") from None
+    except (PySparkException, Py4JJavaError) as refused:
+        condition = re.search(r"\[[A-Z_.]+\][^\n]*", str(refused))
+        raise TraceError(
+            f"{path} cannot be read: {condition[0] if condition else refused}",
+            remedy="give the path of a whole file that Spark and its executors reach; Parquet with times in ms or us.",
+        ) from None
     types = {field.name: field.dataType for field in raw.schema}
     missing = [name for name in columns.named if name not in types]
     if missing:
@@ -104,19 +114,35 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
 
 def _raw(spark: SparkSession, path: str, columns: Columns) -> DataFrame:
     """The rows of the file; of a text, all columns are texts, and `_corrupt_record` holds what is not a row."""
-    suffixes = {suffix.lower() for suffix in Path(path).suffixes[-2:]}
-    reader = spark.read.option("encoding", columns.encoding).option("columnNameOfCorruptRecord", _CORRUPT)
-    if suffixes & {".csv", ".tsv"}:
-        first = spark.read.option("encoding", columns.encoding).text(path).first()
+    # A folder has the form of a file in it; what is not on this machine may be Parquet.
+    form = form_of(Path(path)) or next(filter(None, map(form_of, Path(path).rglob("*"))), "parquet")
+    encoding = _encoding(columns)
+    reader = spark.read.options(encoding=encoding, columnNameOfCorruptRecord=_CORRUPT)
+    if form in ("csv", "tsv"):
+        first = spark.read.option("encoding", encoding).text(path).first()
         header = first[0] if first else ""
-        sep = "\t" if ".tsv" in suffixes else delimiter_of(header)
-        reader = reader.options(header=True, sep=sep, escape='"')
+        sep = "\t" if form == "tsv" else delimiter_of(header)
+        names = next(csv.reader([header], delimiter=sep), [])
+        # By default Spark takes columns by their place, whatever the other files of a folder call them. It does not
+        # find the names that it gives to columns without one, or with that of another.
+        named_by_spark = len({*names} - {""}) < len(names)
+        reader = reader.options(header=True, sep=sep, escape='"', enforceSchema=named_by_spark)
         found = reader.csv(path).schema.add(_CORRUPT, "string")
         return reader.schema(found).csv(path)
-    if suffixes & {".jsonl", ".ndjson"}:
+    if form == "json":
         texts = ", ".join(f"{_quoted(name)} string" for name in (*columns.named, _CORRUPT))
-        return reader.schema(texts).json(path)
+        return reader.schema(texts).json(path, lineSep="\n")
     return spark.read.parquet(path)
+
+
+def _encoding(columns: Columns) -> str:
+    """The encoding as Spark calls it; raises `TraceError` for one in which it does not find the ends of lines."""
+    with suppress(LookupError):
+        return {"utf-8": "utf-8", "iso8859-1": "iso-8859-1"}[codecs.lookup(columns.encoding).name]
+    raise TraceError(
+        f"Spark reads no text in {columns.encoding!r} line by line.",
+        remedy="give encoding='utf-8' or 'latin-1', or write the log in one of them.",
+    )
 
 
 def _time_ms(name: str, kind: DataType, unit: Unit) -> Column:
@@ -140,7 +166,9 @@ def _time_ms(name: str, kind: DataType, unit: Unit) -> Column:
         )
     digits = f"{column} rlike '^[+-]?[0-9]+$'"
     number = f"{column} rlike '^[+-]?[0-9]*[.]?[0-9]+([eE][+-]?[0-9]+)?$'"
-    return F.expr(f"case when {digits} then {whole} when {number} then {rounded} else {moment} end")
+    # A time of a day without a date would be one of today.
+    dated = f"{column} rlike '^[+-]?[0-9]+-'"
+    return F.expr(f"case when {digits} then {whole} when {number} then {rounded} when {dated} then {moment} end")
 
 
 def _time_reason(name: str, kind: DataType, unit: Unit) -> Column:
