@@ -218,6 +218,8 @@ def test_a_session_needs_a_watermark_beyond_its_end() -> None:
     assert (waiting.cause, waiting.needed) == ("waiting", 51)
     assert recording.explain(window=(0, 50)).cause == "came out"
     assert recording.explain(window=81).cause == "waiting"
+    with pytest.raises(RecordingError, match="there is one from 0 ms to 50 ms"):
+        recording.explain(window=30)
 
 
 def test_a_row_is_followed_to_where_it_is(run: Recording) -> None:
@@ -326,6 +328,8 @@ def test_every_row_came_out_in_a_window_waits_or_was_dropped(times: list[int], l
         ({"at_ms": 10, "reader": "r"}, "reader is named"),
         ({"window": 40, "row": {"id": 1}}, "at once"),
         ({"window": 40, "vertex": "both"}, "is no window"),
+        ({"window": 43}, "no window from"),
+        ({"window": (0, 7)}, "no window from 0 ms to 7 ms"),
         ({"row": {"id": 1_000}}, "no source"),
     ],
 )

@@ -111,7 +111,14 @@ def test_the_answer_is_a_value_with_a_table() -> None:
 
 @pytest.mark.parametrize(
     ("inputs", "options"),
-    [([["soon"]], {}), ([[True]], {}), ([[(200, 1)]], {}), ([[1]], {"deviations": ["nothing"]})],
+    [
+        ([["soon"]], {}),
+        ([[True]], {}),
+        ([[(200, 1)]], {}),
+        ([[1]], {"deviations": ["nothing"]}),
+        ([[1]], {"rule": "none"}),
+        ([[1]], {"mode": "x"}),
+    ],
 )
 def test_items_that_cannot_come_are_refused(inputs: Any, options: dict[str, Any]) -> None:
     with pytest.raises(WmlabError):

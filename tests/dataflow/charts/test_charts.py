@@ -28,6 +28,11 @@ def late(**fields: Any) -> flow.Dataflow:
     return merged(other, flow.LateDrop("count", "t"), **(given | fields))
 
 
+def silent() -> flow.Dataflow:
+    """Two sources without rows, which become idle."""
+    return merged(*(source(name, [], idle_timeout_ms=100) for name in ("a", "b")))
+
+
 @pytest.fixture(scope="module")
 def run() -> Recording:
     return late().record()
@@ -154,6 +159,7 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: charts.coalescing(run, vertex="x"), "no vertex"),
         (lambda run: charts.coalescing(run, vertex="both", key=9), "No watermark of key 9"),
         (lambda run: charts.coalescing(run, vertex="both", instance=2), "no instance 2"),
+        (lambda _: charts.coalescing(silent().record(), vertex="count"), "No watermark came to 'count'"),
         (lambda run: charts.state_size(run), "held anything"),
         (lambda run: charts.state_size(run, run, run, run, run), "too many"),
         (lambda run: charts.state_size(run, vertex="both", labels=["a", "b"]), "2 labels for 1 runs"),

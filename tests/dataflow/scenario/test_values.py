@@ -251,6 +251,7 @@ SOURCES = [
     ({"columns": ["t", "t"]}, "'t' is there twice"),
     ({"writers": ["UA"]}, "only a trace has writers to choose from"),
     ({"where": "t +"}, "has 1 mistake:\n  where: is not an expression"),
+    ({"where": "u > 1"}, "has 1 mistake:\n  where: no column is called 'u'; there are: t, id"),
     ({"where": 5}, "has 1 mistake:\n  where: give an expression, or a function of a row as a dict (got 5)"),
     ({"frame_ms": "x"}, "has 1 mistake:\n  frame_ms: give a number of ms from 0 on, 'pipeline' or 'sql' (got 'x')"),
     ({"stream": 5, "rows": None}, "has 1 mistake:\n  stream: give a Scenario, a Recording, or the directory"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.dataflow.sim.flows import count, marks, outcome, queue_between, recorded, results, rows, source
@@ -113,6 +115,24 @@ def test_a_function_that_returns_other_columns_ends_the_job() -> None:
     assert rows(wrong, "executions")[0]["reason"] == "halved returned {'half': 0.5}, which is no row of the columns t."
     right = recorded([source("s", [1]), flow.Map("m", function=halved, columns=["half"])], ["s -> m -> out"])
     assert results(right) == [{"half": 0.5}]
+
+
+def test_what_a_function_returns_is_a_row_as_a_source_has_them() -> None:
+    def mapped(value: Any) -> Any:
+        step = flow.Map("m", function=lambda row: {"t": row["t"], "x": value}, columns=["t", "x"])
+        return recorded([source("s", [1]), step], ["s -> m -> out"])
+
+    assert results(mapped(np.int64(3))) == [{"t": 1, "x": 3}]
+    assert results(mapped([1, np.float64(0.5)])) == [{"t": 1, "x": [1, 0.5]}]
+    for value in (math.nan, object()):
+        assert "no number, text, truth value or None" in rows(mapped(value), "executions")[0]["reason"]
+
+
+@pytest.mark.parametrize("answer", [None, (1, "soon"), (1, 2, 3)])
+def test_a_policy_that_gives_no_watermark_ends_the_job(answer: Any) -> None:
+    times = flow.EventTime("t", policy=lambda memory, time: answer)
+    (row,) = rows(recorded([source("s", [1], times=times)], ["s -> out"]), "executions")
+    assert (row["outcome"], "no memory with a watermark" in row["reason"]) == ("failed", True)
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("design", "running"), ("hz", "failed")])

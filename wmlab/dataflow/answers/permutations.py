@@ -10,7 +10,7 @@ from functools import reduce
 from html import escape
 from itertools import islice
 from operator import and_
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
 
@@ -151,6 +151,9 @@ def permutations(
     are counted, beyond that `samples` are drawn with `seed`. Returns `Permutations`; raises `ModelError`
     for any other item or name.
     """
+    for what, given, known in (("mode", mode, get_args(Mode)), ("rule", rule, get_args(MergeRule))):
+        if given not in known:
+            raise ModelError(f"{given!r} is no {what}.", remedy=f"name one of: {', '.join(known)}.")
     named = dict(inputs) if isinstance(inputs, Mapping) else {chr(97 + n): items for n, items in enumerate(inputs)}
     items = [[_item(offered) for offered in offers] for offers in named.values()]
     rules = _deviations(mode, deviations)

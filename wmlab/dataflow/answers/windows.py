@@ -127,6 +127,13 @@ class Windows:
         at_ms = self.search.at_ms
         size = self.rule.timeout if isinstance(self.rule, SessionWindow) else self.rule.shape.size
         begins = end - size if start is None else start
+        near = self._near(begins, end)
+        if near and not any(known[1] == end and start in {None, known[0]} for known in near):
+            raise RecordingError(
+                f"{self.vertex!r} has no window from {moment(begins)} to {moment(end)}; "
+                f"there is one from {moment(near[0][0])} to {moment(near[0][1])}.",
+                remedy="ask for one that there is, by its end or as (start, end).",
+            )
         late = sum(
             drop["vertex"] == self.entry and drop["at_ms"] <= at_ms and begins <= drop["time"] < end
             for drop in self.run.rows("drops")
@@ -134,6 +141,12 @@ class Windows:
         lost = f"; {counted(late, 'row')} of its time came too late and were dropped" if late else ""
         text = f"holds no row at {moment(at_ms)}, and a window without rows gives no result{lost}"
         return self._explanation("empty", begins, end, text)
+
+    def _near(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The windows that there can be, or the sessions that there are, at a stretch of time."""
+        if isinstance(self.rule, SessionWindow):
+            return [(s.start, s.end) for s in self._sessions(self.rule) if s.start < end and s.end > start]
+        return list(self.rule.shape.windows_of(end - 1))
 
     def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
         sentence = f"the window from {moment(start)} to {moment(end)} of {self.vertex} {text}"

@@ -40,9 +40,12 @@ def coalescing(
     last is shown. Raises `ChartError` for a vertex, instance or key that is not there.
     """
     level = level_of(recording, vertex, instance)
-    chosen = level.keys[0] if key is None and level.keys else key
+    if not level.keys:
+        remedy = "Choose a vertex that watermarks have reached."
+        raise ChartError(f"No watermark came to {level.vertex!r}.", remedy=remedy)
+    chosen = level.keys[0] if key is None else key
     if chosen not in level.keys:
-        known = ", ".join(map(str, level.keys)) or "none"
+        known = ", ".join(map(str, level.keys))
         raise ChartError(f"No watermark of key {key} came to {level.vertex!r}.", remedy=f"Choose one of: {known}.")
     curves, rows = list[Steps](), list[tuple[Any, ...]]()
     for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):

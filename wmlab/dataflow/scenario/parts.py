@@ -49,19 +49,28 @@ Condition = Annotated[Any, BeforeValidator(_condition)]
 
 
 def _rows(offered: object) -> object:
-    """Rows as tuples of plain values; NumPy's scalars become Python's."""
+    """Rows as tuples of plain values."""
     if not isinstance(offered, Sequence) or isinstance(offered, str):
         return offered
     rows = []
     for number, row in enumerate(offered):
         if not isinstance(row, Sequence) or isinstance(row, str):
             raise ValueError(f"row {number} is no sequence of values (got {row!r})")
-        values = tuple(getattr(field, "item", lambda field=field: field)() for field in row)
-        wrong = [field for field in values if not _is_plain(field)]
-        if wrong:
-            raise ValueError(f"row {number} holds {wrong[0]!r}, which is no number, text, truth value or None")
-        rows.append(values)
+        try:
+            rows.append(tuple(map(plain_value, row)))
+        except ValueError as error:
+            raise ValueError(f"row {number} {error}") from None
     return tuple(rows)
+
+
+def plain_value(field: Any) -> Any:
+    """A value as a row holds it: NumPy's scalars as Python's, lists as tuples; raises `ValueError` for any other."""
+    if isinstance(field, list | tuple):
+        return tuple(map(plain_value, field))
+    plain = getattr(field, "item", lambda: field)()
+    if not _is_plain(plain):
+        raise ValueError(f"holds {field!r}, which is no number, text, truth value or None")
+    return plain
 
 
 def _is_plain(field: object) -> bool:

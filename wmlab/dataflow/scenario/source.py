@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Tag
 
+from wmlab.core.expression import columns_of
 from wmlab.core.values import MAX_MS, Ms, Period, Problem, tagged, value
 from wmlab.core.words import grouped
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
@@ -164,6 +165,7 @@ class Source(Vertex):
             (("partition_by",), self.partition_by),
             (("arrival",), self.arrival),
             *((("times", number, "column"), time.column) for number, time in enumerate(self.times)),
+            *((("where",), column) for column in (columns_of(self.where) if isinstance(self.where, str) else ())),
         ]
         for location, column in named:
             if column is not None and column not in known:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from wmlab.core.errors import ScenarioError
@@ -38,7 +39,7 @@ from wmlab.dataflow.model.window import SessionWindow as SessionRule
 from wmlab.dataflow.model.window import Window as WindowRule
 from wmlab.dataflow.model.window import WindowShape, in_two_stages
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.parts import aggregate_of
+from wmlab.dataflow.scenario.parts import aggregate_of, plain_value
 from wmlab.dataflow.scenario.plan import JoinRule, Output, Plan
 from wmlab.dataflow.scenario.source import EventTime, Source
 from wmlab.dataflow.scenario.vertices import (
@@ -107,10 +108,25 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
 
 def _policy(time: EventTime) -> LagPolicy:
     if callable(time.policy):
-        return OwnLag(time.policy, time.lag_ms)
+        return OwnLag(_asked(time.policy), time.lag_ms)
     if time.policy == "real_time":
         return RealTimeLag(time.lag_ms)
     return LagPolicy() if time.policy == "lower_bound" else FixedLag(time.lag_ms)
+
+
+def _asked(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | None]]:
+    """A policy of one's own whose answers are looked at."""
+
+    def ask(memory: Any, time: int) -> tuple[Any, int | None]:
+        answer = policy(memory, time)
+        if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Real | None):
+            return answer
+        raise ScenarioError(
+            f"{function_name(policy)} returned {answer!r}, which is no memory with a watermark.",
+            remedy="return (memory, watermark), the watermark a number or None.",
+        )
+
+    return ask
 
 
 Values = tuple[Any, ...]
@@ -250,10 +266,14 @@ def _called(function: Callable[..., Any], given: Sequence[str], made: Sequence[s
 
 
 def _row_of(row: Any, function: Callable[..., Any], made: Sequence[str]) -> Values:
+    wrong = f"is no row of the columns {', '.join(made)}"
     if isinstance(row, Mapping) and row.keys() == set(made):
-        return tuple(row[name] for name in made)
+        try:
+            return tuple(plain_value(row[name]) for name in made)
+        except ValueError as error:
+            wrong = str(error)
     raise ScenarioError(
-        f"{function_name(function)} returned {row!r}, which is no row of the columns {', '.join(made)}.",
+        f"{function_name(function)} returned {row!r}, which {wrong}.",
         remedy="return a dict of these columns, or give the vertex columns=.",
     )
 
