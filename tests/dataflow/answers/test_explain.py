@@ -121,6 +121,15 @@ def test_a_source_without_watermarks_is_named() -> None:
     assert "no watermark" in {holder.kind for holder in answer.holders}
 
 
+@pytest.mark.parametrize(("time", "release_ms"), [(124, None), (125, 310)])
+def test_an_idle_partition_releases_what_another_has_reached_in_frames(time: int, release_ms: int | None) -> None:
+    """The window to 120 ms waits for a partition at 110 ms; of 124 ms the source sends 100 ms."""
+    throttled = source("a", [(0, time), (1, 110)], partitions=2, frame_ms=25, idle_timeout_ms=300)
+    run = line(throttled, WINDOW).record()
+    assert run.explain(at_ms=50).release_ms == release_ms
+    assert run.explain(window=120).cause == ("waiting" if release_ms is None else "came out")
+
+
 def test_a_clock_moves_a_source_by_itself() -> None:
     clocked = source("a", ROWS[:3], times=[flow.EventTime("t", policy="real_time", lag_ms=50)], idle_timeout_ms=0)
     answer = line(clocked, WINDOW).record().explain(at_ms=80)

@@ -254,8 +254,12 @@ class Search:
     def _source(self, vertex: str, instance: int, want: Want) -> list[Found]:
         """The partitions of a source instance."""
         partitions = Partitions(self, vertex, instance, want.key)
-        if partitions.mapper is not None and partitions.mapper.frames is None:
-            return [self._found(vertex, instance, "no watermark", want)]
+        if partitions.mapper is not None:
+            if partitions.mapper.frames is None:
+                return [self._found(vertex, instance, "no watermark", want)]
+            if want.value != START:
+                # What a source sends is throttled, so a partition has reached the value when it has reached its frame.
+                want = replace(want, value=partitions.mapper.frames.higher(want.value - 1))
         put = self.put(vertex, instance)
         if any(item["kind"] == "done" for item in put):
             return [self._found(vertex, instance, "ended", want)]
@@ -344,9 +348,7 @@ class Partitions:
         rejected = sum(not row["passed"] and (last is None or row["at_ms"] > last) for row in rows)
         idle_at_ms = self._idle_at_ms(number) if kind == "slow" and not (rejected and self._silent) else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
-        needs = None
-        if self.mapper is not None and self.mapper.frames is not None:
-            needs = self.mapper.frames.higher(want.value - 1) + self.lag
+        needs = None if self.mapper is None else want.value + self.lag
         by_events = self.mapper is not None and isinstance(self.mapper.policy, FixedLag)
         holder = want.holder(
             self.vertex,
