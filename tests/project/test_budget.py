@@ -12,13 +12,13 @@ CODE_LINES: Final = {
     "top": 293,
     "core": 3_926,
     "streams": 12_579,
-    "dataflow": 7_164,
+    "dataflow": 7_167,
     "progress": 2_624,
     "strategies": 2_740,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_500
+LINES: Final = 43_503
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -135,6 +135,9 @@ def test_a_clock_moves_a_source_by_itself() -> None:
     answer = line(clocked, WINDOW).record().explain(at_ms=80)
     assert [holder.kind for holder in answer.holders] == ["clock"]
     assert answer.release_ms == 90 == answer.needed + 50
+    run = line(replace(clocked, idle_timeout_ms=50), WINDOW).record()
+    assert run.explain(at_ms=60).release_ms is None, "it is left out before the clock gets there"
+    assert run.explain(window=40).cause == "waiting"
 
 
 def test_a_python_function_behind_a_source_does_not_hide_its_frames() -> None:

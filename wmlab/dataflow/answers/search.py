@@ -346,9 +346,12 @@ class Partitions:
         rows = self._rows.get(number, [])
         last = max((row["at_ms"] for row in rows if row["passed"]), default=None)
         rejected = sum(not row["passed"] and (last is None or row["at_ms"] > last) for row in rows)
-        idle_at_ms = self._idle_at_ms(number) if kind == "slow" and not (rejected and self._silent) else None
+        left_out_ms = self._idle_at_ms(number)
+        idle_at_ms = left_out_ms if kind == "slow" and not (rejected and self._silent) else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = None if self.mapper is None else want.value + self.lag
+        if self.by_clock and (left_out_ms is None or needs is None or needs < left_out_ms):
+            idle_at_ms = needs
         by_events = self.mapper is not None and isinstance(self.mapper.policy, FixedLag)
         holder = want.holder(
             self.vertex,
@@ -359,6 +362,6 @@ class Partitions:
             last_ms=last,
             rejected=rejected,
             needs_time=needs if by_events and want.value != START else None,
-            idle_at_ms=needs if self.by_clock else idle_at_ms,
+            idle_at_ms=idle_at_ms,
         )
         return holder if kind == "slow" else replace(holder, behind_by=None)
