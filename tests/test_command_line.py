@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,8 @@ def test_record_and_bounds(spark: SparkSession, tmp_path: Path, capsys: pytest.C
     assert {"stream", "group", "version", "at_ms", "lower", "upper", "perfect_watermark"} <= set(rows[0])
     assert [row["lower"] for row in rows if row["version"] == "0"] == [""]
     assert all("." not in row["lower"] for row in rows)
+    assert main(["bounds", target, "--output", str(tmp_path / "none" / "bounds.csv")]) == 1
+    assert "none/bounds.csv" in capsys.readouterr().err
 
 
 def test_check_and_explain(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,3 +60,13 @@ def test_a_mistake_is_told_and_nothing_is_left(tmp_path: Path, capsys: pytest.Ca
 def test_bounds_of_what_is_no_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bounds", str(tmp_path)]) == 1
     assert "To repair it" in capsys.readouterr().err
+
+
+def test_an_output_that_nobody_reads_is_no_traceback(tmp_path: Path) -> None:
+    wm.Scenario.load(ROOT / "data/scenarios/first_bounds.yaml").record(tmp_path / "run")
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "wmlab", "explain", str(tmp_path / "run")]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")

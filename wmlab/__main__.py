@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -33,8 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
     except WmlabError as mistake:
         print(mistake, file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Its reader has enough, as `head` has; what is left must not be written when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as refused:
+        print(f"{refused}.\nTo repair it: look at the path, its rights and the room on the disk.", file=sys.stderr)
         return 1
     return code
 

@@ -136,3 +136,8 @@ def test_engines_write_a_constant_bound_in_their_words() -> None:
 def test_a_target_is_a_share_between_none_and_all(target: float) -> None:
     with pytest.raises(ModelError, match="is no target"):
         advise(LOGS["two writers"](), target)
+
+
+def test_a_window_has_a_length() -> None:
+    with pytest.raises(ModelError, match="window_ms is 0"):
+        advise(LOGS["two writers"](), 0.01, window_ms=0)

@@ -118,6 +118,14 @@ def test_the_perfect_watermark_loses_nothing_and_has_no_gap(records):
     (found,) = compare(trace(records), [perfect], window_ms=WINDOW)
     assert (found.late, found.unsafe_share, found.complete_mean) == (0, 0, 1)
     assert found.gap_p50_ms in (0, None)
+    known = [record.arrival_ms - min(times) for record, *times in _with_times_to_come(records)]
+    assert found.lag_max_ms == max(known, default=None)
+
+
+def _with_times_to_come(records):
+    """Each record but the last, and the event times of all after it."""
+    times = [record.event_time for record in records]
+    return [(record, *times[n:]) for n, record in enumerate(records[:-1], 1)]
 
 
 def test_the_worst_stretch_slides_record_by_record(monkeypatch):
@@ -178,7 +186,10 @@ def test_what_has_no_watermark_does_not_lose_the_least_and_many_writers_are_shor
     assert found[silent].name == "PerWriterMinimum(writers=('a', …, 'e'))"
 
 
-@pytest.mark.parametrize("wrong", [{"strategies": []}, {"window_ms": 0}, {"tick_ms": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"strategies": []}, {"strategies": [StreamTime(2.5)]}, {"window_ms": 0}, {"tick_ms": -1}],
+)
 def test_what_cannot_be_compared_is_refused(wrong):
     with pytest.raises(ModelError):
         compare(trace([Record(1, 1, "a")]), **({"strategies": [StreamTime(0)]} | wrong))

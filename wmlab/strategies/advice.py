@@ -110,16 +110,17 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     All run over the whole log and are judged on the second half. Of those that keep the target there, the constant
     bound is taken unless another has a median lag that is clearly less. What is advised has its bound from the whole
     log. Where the log is too short, drifts, or has skewed clocks, `doubts` says so. Raises `ModelError` for a target
-    that is not between 0 and 1.
+    that is not between 0 and 1, or a window below 1 ms.
     """
     if not 0 < late_share < 1:
         raise ModelError(f"The late share {late_share!r} is no target.", remedy="Give a number between 0 and 1.")
     middle = trace.rows // 2
     first = Trace(trace.name, trace.table.slice(0, max(1, middle)))
     candidates = _candidates(first, late_share)
-    log, steps = Log.of(trace), replayed(trace, candidates, tick_ms=0)
+    log = Log.of(trace)
     half = log.of_rows(slice(middle, None))
-    windows = Windows.of(half, window_ms) if window_ms else None
+    windows = None if window_ms is None else Windows.of(half, window_ms)
+    steps = replayed(trace, candidates, tick_ms=0)
     judged = [
         outcome(strategy, half, met[middle:], x[middle:], windows)
         for strategy, (met, x) in zip(candidates, steps, strict=True)

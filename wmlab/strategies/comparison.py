@@ -58,7 +58,7 @@ class Outcome:
     - `late`, `late_share`: the records whose event time is below the X that they meet; `worst_late_share`: of the worst
       2,000 records in a row.
     - `lag_*_ms`: arrival less X; it needs clocks that agree. `held_share`: the instants at which X is unknown, which
-      have no lag and no gap.
+      have no lag and no gap; nor has the end of the perfect watermark.
     - `gap_*_ms`: P - X, below 0 where X is not safe; it needs no clocks. `unsafe_share`: the instants with X > P.
     - `complete_mean`, `complete_least`, `complete_share`: of the windows of each key, the mean and the least share of
       their records that came before X reached the window's end, and how many windows have all.
@@ -180,17 +180,16 @@ def compare(
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
     every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
-    Raises `ModelError` for no strategies, or a length or period below its least.
+    Raises `ModelError` for no strategies, a parameter that is not whole, or a length or period below its least.
     """
     chosen = list(strategies)
     if not chosen:
         raise ModelError("No strategy is given.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)].")
-    if window_ms is not None and window_ms < 1:
-        raise ModelError(f"window_ms is {window_ms}.", remedy="Give the length of a window in ms, 1 or more.")
     if tick_ms is not None and tick_ms < 0:
         raise ModelError(f"tick_ms is {tick_ms}.", remedy="Give the period of the wall clock in ms; 0 gives no ticks.")
-    log, steps = Log.of(trace), replayed(trace, chosen, tick_ms=tick_ms)
-    windows = Windows.of(log, window_ms) if window_ms else None
+    log = Log.of(trace)
+    windows = None if window_ms is None else Windows.of(log, window_ms)
+    steps = replayed(trace, chosen, tick_ms=tick_ms)
     outcomes = [outcome(strategy, log, met, x, windows) for strategy, (met, x) in zip(chosen, steps, strict=True)]
     return Comparison(trace, window_ms, tuple(outcomes), tuple(steps))
 
@@ -207,7 +206,9 @@ class Windows:
 
     @classmethod
     def of(cls, log: Log, window_ms: int) -> Windows:
-        """Those of `window_ms`."""
+        """Those of `window_ms`; raises `ModelError` if it is below 1."""
+        if window_ms < 1:
+            raise ModelError(f"window_ms is {window_ms}.", remedy="Give the length of a window in ms, 1 or more.")
         number = log.event // window_ms
         first, count = number.min(), number.max() - number.min() + 1
         names, of_record = np.unique(log.key * count + (number - first), return_inverse=True)
@@ -218,8 +219,9 @@ def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Wi
     """The measures of one strategy, from the X that each record meets and the X after it."""
     late, ends = log.event < met, log.ends_by_key if strategy.keyed else log.ends
     known = x != UNKNOWN
-    both = known & (ends != END)
-    lag_p50_ms, lag_p95_ms, lag_max_ms = _quantiles(log.arrival[known] - x[known], 0.5, 0.95, 1)
+    timed = known & (x != END)
+    both = timed & (ends != END)
+    lag_p50_ms, lag_p95_ms, lag_max_ms = _quantiles(log.arrival[timed] - x[timed], 0.5, 0.95, 1)
     gap_p50_ms, gap_p95_ms = _quantiles(ends[both] - x[both], 0.5, 0.95)
     return Outcome(
         strategy=strategy,

@@ -12,7 +12,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Thread
@@ -135,7 +135,12 @@ def aligned(trace: Trace, alignment: Alignment) -> Trace:
 
 
 def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int | None = None) -> list[Steps]:
-    """The steps of each strategy over the log; many are shared with a second process, which takes the next one too."""
+    """The steps of each strategy over the log; many are shared with a second process, which takes the next one too.
+
+    Raises `ModelError` for a strategy with a parameter that is not whole where it must be.
+    """
+    for chosen in strategies:
+        _require_whole(chosen)
     found: dict[int, Steps] = {}
     left = enumerate(strategies)
     local = [strategy for strategy in strategies if type(strategy).__module__ == "__main__"]
@@ -153,6 +158,14 @@ def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int 
             helper.join()
     # What the other process could not do is done here, or raises here.
     return [found.get(place) or _steps(strategy, given) for place, strategy in enumerate(strategies)]
+
+
+def _require_whole(strategy: Any) -> None:
+    for field in fields(strategy):
+        value = getattr(strategy, field.name)
+        if field.type in ("int", "int | None") and not isinstance(value, int | np.integer | None):
+            what = f"{field.name} of {type(strategy).__name__} is {value!r}."
+            raise ModelError(what, remedy="Give a whole number.")
 
 
 def _ask(trace: Trace, tick_ms: int | None, left: Iterable[tuple[int, Strategy[Any]]], found: dict[int, Steps]) -> None:

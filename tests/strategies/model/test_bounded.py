@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wmlab.core.errors import ModelError
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
 
@@ -30,6 +32,12 @@ def test_a_bound_of_the_largest_lateness_loses_nothing_and_one_less_loses_a_reco
 def test_flink_prints_one_less_and_the_end() -> None:
     steps = list(run(BoundedOutOfOrderness(10), [Tick(0), Record(12, 0), EndOfInput()]))
     assert [step.native for step in steps] == [UNKNOWN, 1, END]
+
+
+def test_a_bound_is_not_negative() -> None:
+    for made in (BoundedOutOfOrderness, StreamTime):
+        with pytest.raises(ModelError, match="which is negative"):
+            made(-1)
 
 
 def test_the_end_of_the_input_does_not_move_stream_time() -> None:

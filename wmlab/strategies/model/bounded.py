@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, minus
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    Record,
+    Strategy,
+    minus,
+    require_not_negative,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +30,9 @@ class BoundedOutOfOrderness(Strategy[int]):
     """
 
     bound: int
+
+    def __post_init__(self) -> None:
+        require_not_negative(bound=self.bound)
 
     def start(self) -> int:
         return UNKNOWN
@@ -41,6 +53,9 @@ class StreamTime(Strategy[int]):
     """
 
     grace: int
+
+    def __post_init__(self) -> None:
+        require_not_negative(grace=self.grace)
 
     def start(self) -> int:
         return UNKNOWN
