@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 301,
-    "core": 3_926,
-    "streams": 12_579,
+    "core": 3_909,
+    "streams": 12_591,
     "dataflow": 7_167,
     "progress": 2_624,
     "strategies": 2_764,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_543
+LINES: Final = 43_544
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

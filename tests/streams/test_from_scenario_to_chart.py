@@ -111,6 +111,17 @@ def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> No
     assert {"event_time", "writer", "lower", "upper", "perfect_watermark"} <= set(bounds.columns)
     with pytest.raises(ModelError, match="What was known then is known of readers"):
         recording.time_bounds(spark, visible="then")
+    with pytest.raises(ModelError, match="of is 'reader'"):
+        recording.time_bounds(spark, of="reader")
+
+
+def test_incidents_are_added_once_and_to_groups_only(spark: SparkSession) -> None:
+    recording = first_bounds().record()
+    bounds, incidents = recording.time_bounds(spark), recording.spark(spark, "incidents")
+    with pytest.raises(ModelError, match="bounds already has a column 'incidents'"):
+        wm.spark.with_incidents(bounds, incidents)
+    with pytest.raises(ModelError, match="bounds has no column 'group'"):
+        wm.spark.with_incidents(bounds.drop("incidents", "group"), incidents)
 
 
 def test_the_bounds_are_those_that_the_readers_saw(spark: SparkSession) -> None:

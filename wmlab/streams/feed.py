@@ -19,12 +19,14 @@ def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
 
     `feed` is a DataFrame of Spark with a column `at_ms`, as `wm.spark.feed` makes it; it passes through the driver.
     `spark.readStream.schema(wm.spark.FEED).parquet(path)` reads the files in that order. Returns the files.
-    Raises `ModelError` for an `every_ms` that is no whole number, 1 or more.
+    Raises `ModelError` for an `every_ms` that is no whole number, 1 or more, and for a folder that is not empty.
     """
     if type(every_ms) is not int or every_ms < 1:
         raise ModelError(f"every_ms is {shown(every_ms)}.", remedy="Give a whole number of milliseconds, 1 or more.")
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ModelError(f"{folder} is not empty.", remedy="Write a feed to a new folder; a query reads all it has.")
     rows = feed.toArrow().sort_by("at_ms")
     slices = pc.divide(rows["at_ms"], pa.scalar(every_ms, pa.int64()))
     files = []

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from wmlab.core.errors import TraceError
+from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.log import read_log, stragglers
 from wmlab.core.traces import TRACE_SCHEMA, load
 
@@ -186,3 +186,7 @@ def test_the_straggler_is_the_writer_with_the_least_newest_time(spark: SparkSess
         lower, straggler = min((time, who) for who, time in newest.items())
         assert (row.writers, row.lower, row.straggler) == (len(newest), lower, straggler)
         assert row.ahead_ms == max(newest.values()) - lower
+    with pytest.raises(ModelError, match="log has no column 'writer'"):
+        stragglers(log.drop("writer"), 1_500)
+    with pytest.raises(TraceError, match=r"every_ms is 2\.5"):
+        stragglers(log, 2.5)  # type: ignore[arg-type]

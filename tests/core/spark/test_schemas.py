@@ -41,6 +41,11 @@ def test_a_table_becomes_a_dataframe(spark: SparkSession) -> None:
     assert [row.asDict() for row in found.collect()] == table.to_pylist()
 
 
+def test_a_table_of_ones_own_may_have_other_types(spark: SparkSession) -> None:
+    table = pa.table({"at": pa.array([0], pa.timestamp("us", "UTC")), "count": pa.array([3], pa.int32())})
+    assert dataframe(spark, table).selectExpr("unix_millis(at) AS at", "count").collect() == [(0, 3)]
+
+
 def test_no_row_is_lost_behind_an_empty_chunk(spark: SparkSession) -> None:
     row = {"stream": "s", "epoch": 0, "kind": "create", "at_ms": 1, "segment_ids": [0]}
     whole = pa.Table.from_pylist([row, row], schema=TABLES["epochs"])

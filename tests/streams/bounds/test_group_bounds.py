@@ -99,5 +99,7 @@ def test_a_missing_column_is_named(spark: SparkSession) -> None:
     positions = frame(spark, [], CHANGES)
     with pytest.raises(ModelError, match="positions has no column 'finished'"):
         group_time_bounds(positions.drop("finished"), logs.watermarks, logs.segments)
+    with pytest.raises(ModelError, match="visible is 'now'"):
+        group_time_bounds(positions, logs.watermarks, logs.segments, visible="now")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="watermarks has no column 'emitted_ms'"):
         group_time_bounds(positions, logs.watermarks.drop("emitted_ms"), logs.segments, visible="then")

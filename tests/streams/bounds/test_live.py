@@ -170,6 +170,12 @@ def _sorted(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in rows)
 
 
+def test_a_feed_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "000007.parquet").touch()
+    with pytest.raises(ModelError, match="is not empty"):
+        write_feed(None, tmp_path, every_ms=5_000)
+
+
 @pytest.mark.parametrize("every_ms", [0, -5_000, 2.5, True])
 def test_a_feed_is_cut_at_whole_milliseconds(every_ms: object, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"every_ms is {every_ms!r}"):

@@ -87,11 +87,20 @@ def test_every_position_gets_the_smallest_time_to_come(
 
 
 def test_positions_that_are_nowhere_are_kept(spark: SparkSession) -> None:
-    nowhere = {"no stream": (None, 0), "no segment": ("s0", None), "other segment": ("s0", 10**12)}
-    rows = [*nowhere.items(), *[("twice in another stream", ("elsewhere", 0))] * 2]
-    positions = spark.createDataFrame([(*place, 5, tag) for tag, place in rows], POSITIONS)
+    nowhere = {"no stream": (None, 0, 5), "no segment": ("s0", None, 5), "other segment": ("s0", 10**12, 5)}
+    nowhere |= {"no offset": ("s0", 0, None), "before the first": ("s0", 0, -1)}
+    rows = [*nowhere.items(), *[("twice in another stream", ("elsewhere", 0, 5))] * 2]
+    positions = spark.createDataFrame([(*place, tag) for tag, place in rows], POSITIONS)
     found = perfect_watermark(positions, *tables(spark, histories(3, seed=2)))
     assert sorted(rows_of(found, "tag", "perfect_watermark")) == sorted((tag, None) for tag, _ in rows)
+
+
+def test_offsets_are_as_large_as_they_get(spark: SparkSession) -> None:
+    events = frame(spark, [{"stream": "s", "segment_id": 0, "offset": 2**63 - 1, "event_time": 4}], EVENTS)
+    segments = frame(spark, [{"stream": "s", "segment_id": 0, "low": 0.0, "high": 1.0}], SEGMENTS)
+    positions = spark.createDataFrame([("s", 0, offset, "") for offset in (0, 2**63 - 2, 2**63 - 1)], POSITIONS)
+    found = perfect_watermark(positions, events, segments)
+    assert dict(rows_of(found, "offset", "perfect_watermark")) == {0: 4, 2**63 - 2: 4, 2**63 - 1: None}
 
 
 def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -> None:

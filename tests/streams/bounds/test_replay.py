@@ -11,6 +11,7 @@ import wmlab as wm
 from tests.streams.bounds import notes
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import dataframe
+from wmlab.core.values import Problems
 from wmlab.spark import Configuration, replay
 from wmlab.streams.bounds import replay as replaying
 from wmlab.streams.model.history import StreamHistory
@@ -129,9 +130,14 @@ def test_a_recording_replays_itself_and_what_another_timeout_would_have_given(
 
 
 def test_a_configuration_that_is_none_is_refused(spark: SparkSession, recording: StreamRecording) -> None:
-    with pytest.raises(ModelError, match="no field 'timeout'"):
+    with pytest.raises(Problems, match=r"x\.timeout: no such field"):
         recording.replay(spark, {"x": {"timeout": 5}})
+    marks, segments = (recording.spark(spark, name) for name in ("writer_marks", "segments"))
     with pytest.raises(ModelError, match="no configuration"):
-        replay(recording.spark(spark, "writer_marks"), recording.spark(spark, "segments"), {})
+        replay(marks, segments, {})
+    with pytest.raises(Problems, match=r"x.timeout_ms: .* \(got '10 s'\)"):
+        replay(marks, segments, {"x": {"timeout_ms": "10 s"}})
+    with pytest.raises(Problems, match=r"x.note_rule: .* \(got 'lax'\)"):
+        replay(marks, segments, {"x": Configuration(note_rule="lax")})  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="period of 0 ms"):
         Configuration(period_ms=0)

@@ -103,6 +103,20 @@ def test_without_watermarks_nothing_is_known(spark: SparkSession) -> None:
     assert rows_of(time_bounds(positions, logs.watermarks, logs.segments), *BOUNDS) == [NOTHING]
 
 
+def test_a_watermark_may_have_one_bound_only(spark: SparkSession) -> None:
+    marks = [
+        {"stream": "s", "seq": seq, "lower": lower, "upper": upper, "emitted_ms": 0, "cut": {0: 10 * seq}}
+        for seq, (lower, upper) in enumerate([(-5, None), (None, 7), (9, None)])
+    ]
+    positions = frame(spark, [position("s", 0, offset) for offset in (0, 10, 20)], POSITIONS)
+    found = time_bounds(positions, frame(spark, marks, WATERMARKS), Logs.of(spark, []).segments)
+    assert sorted(rows_of(found, "offset", *BOUNDS)) == [
+        (0, -5, 7, 0, 1),
+        (10, None, None, 1, 2),
+        (20, 9, None, 2, None),
+    ]
+
+
 def test_the_rows_are_neither_sorted_nor_shuffled(spark: SparkSession) -> None:
     logs = Logs.of(spark, streams(2, seed=3))
     positions = frame(spark, [position("s0", 0, 7)], POSITIONS)

@@ -20,7 +20,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
 
 from wmlab.core.errors import TraceError
+from wmlab.core.spark.schemas import require
 from wmlab.core.traces import MS_PER_TICK, Columns, Unit, delimiter_of, form_of
+from wmlab.core.words import shown
 
 _CORRUPT: Final = "_corrupt_record"
 
@@ -93,8 +95,9 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     them), `straggler` (the writer that holds it, the first in the alphabet of several) and `ahead_ms` (by how much
     the newest event of all is newer). What arrives at a multiple counts for it.
     """
-    if every_ms < 1:
-        raise TraceError(f"every_ms is {every_ms}.", remedy="give a whole number of milliseconds, 1 or more.")
+    require(log, "log", ("event_time", "arrival_ms", "writer"))
+    if type(every_ms) is not int or every_ms < 1:
+        raise TraceError(f"every_ms is {shown(every_ms)}.", remedy="give a whole number of milliseconds, 1 or more.")
     at_ms = F.expr(f"arrival_ms + pmod(-arrival_ms, {every_ms})")
     newest = log.groupBy("writer", at_ms.alias("at_ms")).agg(F.max("event_time").alias("newest"))
     last_ms = newest.agg(F.max("at_ms")).scalar()

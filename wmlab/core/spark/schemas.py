@@ -7,40 +7,14 @@ missing, and an added one that is there already, are refused before a plan is bu
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
 from wmlab.core.errors import ModelError
-
-_SIMPLE: Final[dict[pa.DataType, DataType]] = {
-    pa.int64(): LongType(),
-    pa.float64(): DoubleType(),
-    pa.string(): StringType(),
-    pa.bool_(): BooleanType(),
-}
-
-
-def _spark_type(kind: pa.DataType) -> DataType:
-    if pa.types.is_map(kind):
-        return MapType(_spark_type(kind.key_type), _spark_type(kind.item_type), valueContainsNull=True)
-    if pa.types.is_list(kind):
-        return ArrayType(_spark_type(kind.value_type), containsNull=True)
-    if pa.types.is_struct(kind):
-        return spark_schema(kind)
-    return _SIMPLE[kind]
+from wmlab.core.words import shown
 
 
 def spark_schema(schema: Iterable[pa.Field]) -> StructType:
@@ -49,7 +23,7 @@ def spark_schema(schema: Iterable[pa.Field]) -> StructType:
         [
             StructField(
                 field.name,
-                _spark_type(field.type),
+                from_arrow_type(field.type),
                 field.nullable,
                 {key.decode(): text.decode() for key, text in (field.metadata or {}).items()},
             )
@@ -83,6 +57,12 @@ def require(frame: DataFrame, name: str, columns: Iterable[str]) -> None:
                 f"{name} has the column {column!r} {present.count(column)} times.",
                 remedy="Rename or drop one of the two before asking.",
             )
+
+
+def choose(name: str, offered: object, choices: Container[object]) -> None:
+    """Refuse what is none of the choices; `name` is that of the argument. Raises `ModelError`."""
+    if offered not in choices:
+        raise ModelError(f"{name} is {shown(offered)}.", remedy=f"Give one of {choices}.")
 
 
 def refuse(frame: DataFrame, name: str, columns: Container[str]) -> None:

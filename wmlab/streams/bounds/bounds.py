@@ -64,7 +64,8 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
 
     `positions` needs stream, segment_id and offset (bytes read); all its columns and rows are kept as they are, in
     any number and with duplicates. `watermarks` needs stream, seq (unique and increasing along a stream's log),
-    lower, upper and cut; `segments` needs stream, segment_id, low and high. Added are, all nullable longs:
+    lower, upper (null: it gives no such bound) and cut; `segments` needs stream, segment_id, low and high. Added are,
+    all nullable longs:
 
     - lower, lower_seq: of the last watermark passed; null when none is;
     - upper, upper_seq: of the first watermark ahead, or of the last undecided one when no watermark is ahead.

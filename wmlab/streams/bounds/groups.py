@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.schemas import require
+from wmlab.core.spark.schemas import choose, require
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, Marks, Ranges, Runs, bounds_of, column, log_of, parts
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
@@ -49,8 +49,9 @@ def group_time_bounds(
 
     `visible="all"` takes the complete log as known from the beginning; with `"then"` a watermark is known from its
     emitted_ms on, which is what a reader can have known. Nothing is executed here. Raises `ModelError` for a missing
-    column. Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
+    column, or anything else as `visible`. Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
     """
+    choose("visible", visible, ("all", "then"))
     require(positions, "positions", ["stream", "group", *_CHANGES])
     typed = (F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items())
     changes = positions.select("stream", "group", *typed)

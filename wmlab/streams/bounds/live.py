@@ -35,7 +35,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
-from wmlab.streams.bounds.replay import heard
+from wmlab.streams.bounds.replay import configurations, heard
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import ReaderPosition
@@ -97,7 +97,8 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
     of `group_time_bounds`. The query fails at a row that comes behind a batch before it.
     """
     require(feed, "feed", _names(FEED))
-    return feed.groupBy("stream").transformWithState(Live(config), _ANSWER, "append", "none")
+    checked = configurations({"config": config})["config"]
+    return feed.groupBy("stream").transformWithState(Live(checked), _ANSWER, "append", "none")
 
 
 @dataclass(frozen=True, slots=True)

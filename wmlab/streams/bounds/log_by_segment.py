@@ -81,13 +81,13 @@ def parts(rows: pa.Table) -> tuple[Marks, Ranges]:
 class Marks:
     """A stream's watermarks in the order of the log, and the entries of all their cuts.
 
-    `is_end` says which of them are ends of known time, and give no bounds.
+    `is_end` says which of them are ends of known time, and give no bounds; a bound is null where it is unknown.
     Entry i says that watermark `place[i]` (from 0) cuts segment `segment[i]` at `offset[i]` bytes, or `NEVER`.
     """
 
     seq: Longs
-    lower: Longs
-    upper: Longs
+    lower: pa.Array
+    upper: pa.Array
     is_end: Flags
     emitted_ms: Longs
     place: Longs
@@ -109,8 +109,8 @@ class Marks:
         segment = cuts.keys[entries].to_numpy(zero_copy_only=False)
         unsorted = np.any((place[1:] == place[:-1]) & (segment[1:] < segment[:-1]))
         by_place = np.lexsort((segment, place)) if unsorted else slice(None)
-        lower, upper, emitted_ms = (column(table, name) for name in ("lower", "upper", "emitted_ms"))
-        is_end = flags(table, "is_end")
+        lower, upper = (pa.chunked_array(table[name]).combine_chunks() for name in ("lower", "upper"))
+        emitted_ms, is_end = column(table, "emitted_ms"), flags(table, "is_end")
         return cls(seq, lower, upper, is_end, emitted_ms, place[by_place], segment[by_place], offset[by_place])
 
 
@@ -190,16 +190,12 @@ def flags(table: pa.Table, name: str) -> Flags:
 
 def bounds_of(log: Marks, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
     """Bounds by column, from the places of the watermarks that give them; null where there is none (-1) or an end."""
-
-    def at(values: Longs, place: Longs) -> pa.Array:
-        if not len(values):
-            return pa.array(place, mask=place < 0)
-        at = np.maximum(place, 0)
-        return pa.array(values[at], mask=(place < 0) | log.is_end[at])
-
+    is_none = np.append(log.is_end, True)
+    below, above = (pa.array(place, mask=is_none[place]) for place in (lower, upper))
+    seq = pa.array(log.seq)
     return {
-        "lower": at(log.lower, lower),
-        "upper": at(log.upper, upper),
-        "lower_seq": at(log.seq, lower),
-        "upper_seq": at(log.seq, upper),
+        "lower": log.lower.take(below),
+        "upper": log.upper.take(above),
+        "lower_seq": seq.take(below),
+        "upper_seq": seq.take(above),
     }

@@ -24,7 +24,8 @@ _EVENTS_PER_CELL: Final = 10_000
 def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
     """Add `perfect_watermark` to every position: the smallest event time still to come, null when nothing comes.
 
-    `positions` needs stream, segment_id and offset (bytes read) and keeps its rows and columns; `events` and
+    It is null, too, for a null or negative offset, which is no place. `positions` needs stream, segment_id and offset
+    (bytes read) and keeps its rows and columns; `events` and
     `segments` are the tables of a recording. An event is still to come if it ends beyond the offset in the same
     segment, or lies in a segment that descends from it. Raises `ModelError` for a missing column and for one that is
     there already.
@@ -34,11 +35,12 @@ def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFra
     require(segments, "segments", (*_SEGMENT, "low", "high"))
     refuse(positions, "positions", ("perfect_watermark",))
     cells = _cells(events)
-    rows = positions.select(*_SEGMENT, F.col("offset").alias("_offset"), F.struct("*").alias("_row"))
+    rows = positions.select(*_SEGMENT, F.col("offset").cast("long").alias("_offset"), F.struct("*").alias("_row"))
     bounded = _within_cells(rows, events, cells).join(
         F.broadcast(_after_segments(events, segments)), list(_SEGMENT), "left"
     )
-    return bounded.select("_row.*", F.least("in_cell", "after_cell", "after_segment").alias("perfect_watermark"))
+    smallest = F.when(F.col("_offset") >= 0, F.least("in_cell", "after_cell", "after_segment"))
+    return bounded.select("_row.*", smallest.alias("perfect_watermark"))
 
 
 def group_perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
@@ -79,7 +81,8 @@ def _cells(events: DataFrame) -> DataFrame:
 
 def _within_cells(rows: DataFrame, events: DataFrame, cells: DataFrame) -> DataFrame:
     """`rows` with the smallest event time beyond the offset in its own cell, and in the cells after it."""
-    cell = F.floor(F.least("_offset", "top") / (F.col("top") + 1) * F.col("cells")).cast("long").alias("cell")
+    # Beyond 2^53 the largest offsets are the same number in floating point as the end of all cells.
+    cell = F.expr("LEAST(FLOOR(LEAST(_offset, top) / (top + 1D) * cells), cells - 1)").alias("cell")
     timed = events.select(*_SEGMENT, F.col("offset").alias("_offset"), "event_time")
     placed = timed.join(F.broadcast(cells), list(_SEGMENT)).select(*_SEGMENT, "_offset", "event_time", cell)
     positions = rows.join(F.broadcast(cells), list(_SEGMENT), "left").select(*_SEGMENT, "_offset", cell, "_row")

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
+from wmlab.core.spark.schemas import choose, refuse, require
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
 from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark
 from wmlab.streams.bounds.replay import replay as replay_of
-from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario.scenario import StreamScenario
 
 
@@ -36,6 +36,7 @@ def time_bounds(
     column `visible` says which. These rows also have the column `incidents` of `with_incidents`. The positions of
     events have hindsight only, since no reader was there; raises `ModelError` for anything else.
     """
+    choose("of", of, ("readers", "events", None))
     names = ("watermarks", "segments", "events", "incidents")
     watermarks, segments, events, incidents = (recording.spark(spark, name) for name in names)
     if of == "events" or (of is None and not recording.counts["positions"]):
@@ -70,23 +71,22 @@ def replay(
         delay_ms = controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms
         given = asdict(part.rules) | {"period_ms": controllers.period_ms, "start_delay_ms": delay_ms}
         given["note_rule"] = part.note_rule
-    fields = asdict(Configuration())
-    if unknown := sorted({name for changes in configs.values() for name in changes} - fields.keys()):
-        raise ModelError(
-            f"A configuration has no field {unknown[0]!r}.", remedy=f"Give some of {', '.join(sorted(fields))}."
-        )
     names = ("writer_marks", "segments", "writer_shutdowns")
     marks, segments, shutdowns = (recording.spark(spark, name).where(F.col("stream") == stream) for name in names)
-    made = {label: Configuration(**{**given, **changes}) for label, changes in configs.items()}
-    return replay_of(marks, segments, made, shutdowns=shutdowns, until_ms=until_ms)
+    whole = {label: given | dict(changes) for label, changes in configs.items()}
+    return replay_of(marks, segments, whole, shutdowns=shutdowns, until_ms=until_ms)
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
     """Add `incidents` to `bounds`: an array of (at_ms, kind, what) since the row before, null when there were none.
 
     `bounds` needs stream, group, version and at_ms (ms of simulated time) and keeps all its columns and rows;
-    `incidents` is the recording's table: scales, crashes, silences. The last row has those after it, too.
+    `incidents` is the recording's table: scales, crashes, silences. The last row has those after it, too. Raises
+    `ModelError` for a missing column, and for a column `incidents` that is there already.
     """
+    require(bounds, "bounds", (*GROUP_COLUMNS,))
+    require(incidents, "incidents", ("stream", "at_ms", "kind", "detail"))
+    refuse(bounds, "bounds", ("incidents",))
     version = ["stream", "group", "version"]
     by_time = Window.partitionBy("stream", "group").orderBy("version")
     spans = bounds.select(

@@ -18,11 +18,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
+from wmlab.core.values import Problems, problems_of
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, column
 from wmlab.streams.model.cut import CutError, stream_cut
 from wmlab.streams.model.cycle import MIN_TIME
@@ -39,6 +41,9 @@ _HEARD: Final = ("stream", "writer", "time", "position", "received_ms")
 _ROWS: Final = (
     "stream string, config string, seq long, lower long, upper long, cut map<long, long>, writers map<string, long>, "
     "emitted_ms long"
+)
+_CONFIGURATIONS: Final = TypeAdapter(
+    dict[str, Configuration], config=ConfigDict(extra="forbid", revalidate_instances="always")
 )
 _OFFSETS: Final = pa.map_(pa.int64(), pa.int64())
 _ANSWER: Final = pa.schema(
@@ -57,7 +62,7 @@ _JUDGED: Final = [NoteOutcome.SUCCESS.value, NoteOutcome.INVALID_TIME.value, Not
 def replay(
     marks: DataFrame,
     segments: DataFrame,
-    configs: Mapping[str, Configuration],
+    configs: Mapping[str, Configuration | Mapping[str, Any]],
     *,
     shutdowns: DataFrame | None = None,
     until_ms: int | None = None,
@@ -76,7 +81,8 @@ def replay(
 
     A task runs one stream, and holds all its marks.
 
-    Nothing is executed here. Raises `ModelError` for a missing column, or when there is no configuration.
+    `configs` are configurations, or what differs from the default one by field, by label. Nothing is executed here.
+    Raises `ModelError` for a missing column, or when there is no configuration, and `Problems` for one that is none.
     """
     if not configs:
         raise ModelError("There is no configuration to replay.", remedy='Give one or more, as in {"10 s": {...}}.')
@@ -84,7 +90,15 @@ def replay(
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
     ranges = segments.select("stream", "segment_id", "keys", "created_ms").groupBy("stream")
     received = heard(marks, shutdowns).groupBy("stream")
-    return received.cogroup(ranges).applyInArrow(_runner(dict(configs), until_ms), _ROWS)
+    return received.cogroup(ranges).applyInArrow(_runner(configurations(configs), until_ms), _ROWS)
+
+
+def configurations(offered: Mapping[str, Configuration | Mapping[str, Any]]) -> dict[str, Configuration]:
+    """The configurations by label, all their fields checked. Raises `Problems`."""
+    try:
+        return _CONFIGURATIONS.validate_python(offered)
+    except ValidationError as wrong:
+        raise Problems("The replay", problems_of(wrong, offered)) from None
 
 
 def heard(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
