@@ -14,11 +14,11 @@ CODE_LINES: Final = {
     "streams": 12_591,
     "dataflow": 7_167,
     "progress": 2_624,
-    "strategies": 2_764,
+    "strategies": 2_773,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_544
+LINES: Final = 43_553
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -33,8 +33,21 @@ def test_the_frontier_of_spark_is_that_of_the_trace(spark: SparkSession, by: str
     log = dataframe(spark, rows).repartition(3, "event_time")
     found = spark_frontier(log, by, order=("arrival_ms", "row"), parts=parts)
     assert found.to_dict() == frontier(trace, by).to_dict()
+    assert type(found.base_lag_ms) is int
 
 
 def test_a_log_without_rows_has_no_frontier(spark: SparkSession) -> None:
     with pytest.raises(TraceError, match="no rows"):
         spark_frontier(dataframe(spark, SCHEMA.empty_table()))
+
+
+def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession) -> None:
+    log = spark.createDataFrame(
+        [(1, 1, "a"), (None, 2, "a"), (3, None, "a"), (4, 4, None)], "event_time long, arrival_ms long, writer string"
+    )
+    with pytest.raises(TraceError, match="2 rows of the log lack one of event_time, arrival_ms"):
+        spark_frontier(log)
+    with pytest.raises(TraceError, match="3 rows of the log lack one of event_time, arrival_ms, writer"):
+        spark_frontier(log, "writer")
+    with pytest.raises(TraceError, match="no column 'key'"):
+        spark_frontier(log, "key")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,10 +23,17 @@ def frontier(
     The log is in the order of the columns `order`; the first is a number, and those after it decide between equal
     values. The log is cut into `parts` stretches of the first: one pass finds the largest event time of each, a second
     the lateness of each row from what came before, in its stretch and in those before. The driver holds the different
-    latenesses only. Raises `TraceError` for a log without rows.
+    latenesses only. Raises `TraceError` for a log without rows, or without one of these columns or a value of it.
     """
-    first = F.col(order[0])
-    low, high = log.agg(F.min(first), F.max(first)).first() or (None, None)
+    needed, first = dict.fromkeys(["event_time", "arrival_ms", *order, by or "event_time"]), F.col(order[0])
+    if missing := [name for name in needed if name not in log.columns]:
+        problem = f"The log has no column {missing[0]!r}; it has {', '.join(log.columns)}."
+        raise TraceError(problem, remedy="Give a log with the columns of a trace.")
+    without = F.count_if(reduce(or_, (F.col(name).isNull() for name in needed)))
+    low, high, unknown = log.agg(F.min(first), F.max(first), without).first() or (None, None, 0)
+    if unknown:
+        problem = f"{unknown} rows of the log lack one of {', '.join(needed)}."
+        raise TraceError(problem, remedy='Leave them out: of a log of read_log, keep where("reason is null").')
     if low is None or high is None:
         raise TraceError("The log has no rows.", remedy="Give a log with at least one event.")
     part = F.width_bucket(first, F.lit(low), F.lit(high + 1), F.lit(parts))
@@ -38,7 +47,7 @@ def frontier(
         "_group", (top - F.col("event_time")).alias("_late"), (F.col("arrival_ms") - top).alias("_lag")
     )
     counts = late.where("_late > 0").groupBy("_group", "_late").count().toArrow()
-    middle = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY _lag)").alias("lag")
+    middle = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY _lag)").cast("long").alias("lag")
     sizes = late.rollup("_group").agg(F.count("*").alias("rows"), middle).collect()
     found = {
         group: _frontier(group or name, size["rows"], size["lag"], mine)
