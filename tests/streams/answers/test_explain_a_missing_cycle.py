@@ -47,6 +47,12 @@ def test_a_crashed_leader_is_the_cause(stalled: Recording, at_ms: int) -> None:
     )
 
 
+def test_the_only_controller_pauses_before_1970() -> None:
+    script_ = [script.PauseController(at_ms=10_000, for_ms=8_000)]
+    recording = crash(start_ms=-100_000, controllers=Controllers(period_ms=1_000), script=script_, duration_ms=30_000)
+    assert at(recording, -85_000).sentence.endswith("controller-0, owner of the bucket, paused at -90 000 ms")
+
+
 def test_the_new_owner_and_its_first_cycle_are_told(stalled: Recording) -> None:
     first = next(row["at_ms"] for row in stalled.table("cycles").to_pylist() if row["at_ms"] > 10_000)
     found = at(stalled, 20_500)

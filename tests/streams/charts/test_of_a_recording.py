@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from typing import Any
@@ -52,8 +53,18 @@ def test_a_stream_is_chosen_by_name_and_a_wrong_one_is_named(draw: Callable[...,
     assert draw(recording(), stream="orders").sentence == draw(recording()).sentence
     with pytest.raises(ChartError, match=r"no rows of stream 'sales' .* it has orders"):
         draw(recording(), stream="sales")
+    with pytest.raises(ChartError, match=r"it has no stream\.(?s:.*)Record a scenario"):
+        draw(StreamRecording.from_tables({}, name="empty"), stream="sales")
     with pytest.raises(ChartError, match="no stream"):
         draw(StreamRecording.from_tables({}, name="empty"))
+
+
+@pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
+def test_of_a_stream_there_may_be_one_thing_only(draw: Callable[..., Chart]) -> None:
+    whole = recording()
+    one = {name: whole.table(name).slice(0, 1) for name in whole.counts}
+    sentence = draw(StreamRecording.from_tables(one, name="one")).sentence
+    assert not re.search(r"\b1 \w+s\b(?! of)", sentence), sentence
 
 
 @pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
@@ -61,6 +72,12 @@ def test_a_title_replaces_the_question(draw: Callable[..., Chart]) -> None:
     chart = draw(recording(), title="A <title>")
     assert "A &lt;title&gt;" in chart.svg
     assert chart.figure().layout.title.text == "<b>A &lt;title&gt;</b>"
+
+
+@pytest.mark.parametrize("draw", [view.time_bounds, view.holder_costs])
+def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
+    with pytest.raises(ChartError, match=r"cannot be drawn from a StreamRecording(?s:.*)Pass a table"):
+        draw(recording())
 
 
 def test_the_key_space_has_a_block_per_segment_and_a_line_per_cut() -> None:
@@ -224,7 +241,7 @@ def test_topology_names_every_party_once(tmp_path: Any) -> None:
     assert [drawn.mermaid.count(f'["{name}"]') for name in ("w1", "w2", "r0")] == [1, 1, 1]
     assert drawn._repr_mimebundle_()["text/vnd.mermaid"] == drawn.mermaid
     assert drawn.save(tmp_path / "a.mmd").read_text() == drawn.mermaid
-    with pytest.raises(ChartError, match=r"suffix \.mmd"):
+    with pytest.raises(ChartError, match=r"its suffix is '\.png'(?s:.*)Choose one of \.mmd"):
         drawn.save(tmp_path / "a.png")
     with pytest.raises(ChartError, match="no stream to draw"):
         view.topology(StreamRecording.from_tables({}, name="empty"))

@@ -108,7 +108,7 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
 
 
 def save_as(path: str | Path, noun: str, value: T, writers: Mapping[str, Callable[[T], bytes]]) -> Path:
-    """Write what the writer of the path's suffix makes of the value; raises `ChartError` if there is none."""
+    """Write what the writer of the path's suffix makes of the value; raises `ChartError` without, or if it cannot."""
     target = Path(path)
     write = writers.get(target.suffix.lower())
     if write is None:
@@ -116,5 +116,10 @@ def save_as(path: str | Path, noun: str, value: T, writers: Mapping[str, Callabl
             f"A {noun} cannot be saved as {target.name!r}: its suffix is {target.suffix!r}.",
             remedy=f"Choose one of {', '.join(writers)}.",
         )
-    target.write_bytes(write(value))
+    content = write(value)
+    try:
+        target.write_bytes(content)
+    except OSError as wrong:
+        problem = f"A {noun} cannot be saved as {str(target)!r}: {wrong.strerror}."
+        raise ChartError(problem, remedy="Choose a file that you may write to.") from None
     return target

@@ -40,17 +40,15 @@ def one_stream(recording: Recording, stream: str | None, table: str) -> str:
     names = sorted(found - {None})
     if stream in names or (stream is None and len(names) == 1):
         return stream or str(names[0])
+    remedy = "Choose one with stream=..." if names else "Record a scenario whose run fills this table."
     if stream is not None:
         raise ChartError(
             f"Recording {recording.name!r} has no rows of stream {stream!r} in its table {table!r}; "
             f"it has {', '.join(names) or 'no stream'}.",
-            remedy="Choose one of them.",
+            remedy=remedy,
         )
     known = f"{len(names)} streams: {', '.join(names[:6])}" if names else "no stream"
-    raise ChartError(
-        f"Recording {recording.name!r} has {known} in its table {table!r}.",
-        remedy="Choose one with stream=..." if names else "Record a scenario whose run fills this table.",
-    )
+    raise ChartError(f"Recording {recording.name!r} has {known} in its table {table!r}.", remedy=remedy)
 
 
 def stream_rows(
@@ -106,7 +104,7 @@ def plain_columns(
     with unknowns, or a value with `to_pandas`. `chart` names the picture and `example` a table that fits, for the
     error. Raises `ChartError` for anything else, and for a missing column.
     """
-    frame = table.to_pandas() if hasattr(table, "to_pandas") else table
+    frame = table.to_pandas() if hasattr(table, "to_pandas") and not isinstance(table, Recording) else table
     columns = getattr(frame, "columns", None)
     if columns is None or not hasattr(frame, "__getitem__"):
         raise ChartError(

@@ -344,13 +344,12 @@ def _no_cycle(case: _Case) -> str:
 
 def _leader(history: RunHistory, in_words: Callable[[int], str]) -> str:
     """What is known of the controller that ought to run the cycles."""
-    name, (_, owned_ms) = history.leader, history.owner or (None, 0)
-    if name is None:
-        return f"nobody owns the bucket{f' since {in_words(owned_ms)}' if history.owner else ''}"
-    kind, at_ms = history.incidents.get(name, ("", 0))
-    if kind in CONTROLLERS and at_ms >= owned_ms:
+    name = history.leader
+    since = f" since {in_words(history.owner[1])}" if history.owner else ""
+    kind, at_ms = history.incidents.get(name or "", ("", 0))
+    if kind in CONTROLLERS and (history.owner is None or at_ms >= history.owner[1]):
         return f"{name}, owner of the bucket, {CONTROLLERS[kind]} at {in_words(at_ms)}"
-    return f"{name} owns the bucket since {in_words(owned_ms)}"
+    return f"{name or 'nobody'} owns the bucket{since}"
 
 
 _IN_WORDS: Final[Mapping[CauseKind, Callable[[_Case], str]]] = {

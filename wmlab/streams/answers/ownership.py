@@ -32,7 +32,8 @@ class Ownership(Answer):
     def sentence(self) -> str:
         """The answer in one sentence."""
         shares = ", ".join(f"{controller} {share:.0%}" for controller, share in self.share.items())
-        text = f"{self.buckets} buckets were owned by {shares} (fairness {self.fairness:.2f})"
+        were = "was" if self.buckets == 1 else "were"
+        text = f"{counted(self.buckets, 'bucket')} {were} owned by {shares} (fairness {self.fairness:.2f})"
         if not self.gaps:
             return f"{text}; no bucket was without an owner once it had one."
         bucket, begin, end = max(self.gaps, key=lambda gap: gap[2] - gap[1])

@@ -12,7 +12,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, moment
+from wmlab.core.words import counted, grouped, moment
 from wmlab.streams.answers.explain import longest_stall, recorded_causes
 from wmlab.streams.answers.history import Row
 from wmlab.streams.answers.ownership import last_ms, owner_rows, ownership
@@ -76,8 +76,8 @@ def _cycle_in_words(row: Row) -> str:
 
 def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
     held = [row for row in cycles if row["outcome"] != "emitted"]
-    ran, emitted = grouped(len(cycles)), grouped(len(cycles) - len(held))
-    text = f"{ran} cycles ran for {name}, {emitted} of them emitted a watermark"
+    emitted = grouped(len(cycles) - len(held))
+    text = f"{counted(len(cycles), 'cycle')} ran for {name}, {emitted} of them emitted a watermark"
     if not held:
         return f"{text}; none was held"
     waited = Counter(writer for row in held for writer in row["lagging"])

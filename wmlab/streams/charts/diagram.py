@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wmlab.core.charts.chart import save_as
 from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -36,11 +37,7 @@ class Diagram:
 
     def save(self, path: str | Path) -> Path:
         """Write the Mermaid text to `path`, a `.mmd` file, and return it; raises `ChartError` for another suffix."""
-        target = Path(path)
-        if target.suffix != ".mmd":
-            raise ChartError(f"A diagram cannot be saved as {target.name!r}.", remedy="Choose the suffix .mmd.")
-        target.write_text(self.mermaid, encoding="utf-8")
-        return target
+        return save_as(path, "diagram", self, {".mmd": lambda diagram: diagram.mermaid.encode()})
 
 
 def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
@@ -56,7 +53,9 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
         lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
     lines += [f"  s{old} --> s{new}" for old, new in _successions(recording, name, {r["segment_id"]: r for r in rows})]
     sealed = sum(row["sealed_ms"] is not None for row in rows)
-    return Diagram(f"Stream {name}: {len(rows)} segments, {sealed} of them sealed and succeeded.", "\n".join(lines))
+    return Diagram(
+        f"Stream {name}: {counted(len(rows), 'segment')}, {sealed} of them sealed and succeeded.", "\n".join(lines)
+    )
 
 
 def _successions(recording: Recording, name: str, rows: Mapping[int, Mapping[str, Any]]) -> list[tuple[int, int]]:

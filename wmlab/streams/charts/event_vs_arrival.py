@@ -16,7 +16,7 @@ from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, str
 from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import counted, grouped, rounded
 from wmlab.streams.answers.history import Row, events_of, late_events
 
 Longs = npt.NDArray[np.int64]
@@ -121,6 +121,6 @@ def _sentence(name: str, delays: Longs, delayed: Longs, late: int) -> str:
     half, most = int(delays[delayed.cumsum().searchsorted(count // 2, side="right")]), int(delays[-1])
     kept = "none arrived below a lower bound" if not late else f"{grouped(late)} arrived below the lower bound"
     return (
-        f"Half of the {grouped(count)} events of {name} arrived within {rounded(half)} of their time, "
+        f"Half of the {counted(count, 'event')} of {name} arrived within {rounded(half)} of their time, "
         f"the slowest after {rounded(most)}; {kept} that a watermark had given before."
     )

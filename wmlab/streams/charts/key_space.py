@@ -19,7 +19,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, listed, moment, rounded, segment_name
+from wmlab.core.words import counted, grouped, listed, moment, rounded, segment_name
 from wmlab.streams.answers.history import Row, events_of, group_positions
 
 _MOST_CUTS: Final = 8
@@ -174,9 +174,9 @@ def _middles(fronts: Sequence[Front], segments: Sequence[Row]) -> Dots:
 
 def _sentence(name: str, segments: Sequence[Row], emitted: int, cuts: Sequence[Front], end_ms: int) -> str:
     still_open = sum(row["sealed_ms"] is None for row in segments)
-    text = f"Stream {name} had {len(segments)} segments, {still_open} of them open at the end"
+    text = f"Stream {name} had {counted(len(segments), 'segment')}, {still_open} of them open at the end"
     if not cuts:
         return f"{text}; no watermark was emitted, so there is no cut."
     behind = end_ms - min(cuts[-1][1].values(), default=end_ms)
-    cuts_of = f"{grouped(emitted)} cuts were emitted"
+    cuts_of = f"{counted(emitted, 'cut')} {'was' if emitted == 1 else 'were'} emitted"
     return f"{text}; {cuts_of}, and the last one stood {rounded(behind)} of writing behind the end."

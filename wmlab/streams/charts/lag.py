@@ -14,7 +14,7 @@ from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, joined
 from wmlab.core.charts.steps import Value, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, rounded
+from wmlab.core.words import counted, rounded
 from wmlab.streams.answers.explain import longest_stall, recorded_causes
 
 _MOST: Final = 500
@@ -116,7 +116,7 @@ def _histogram(what: str, role: str, values: Sequence[int], step: int) -> Panel:
     counts = Counter(value // step * step for value in values)
     boxes = []
     for low, count in sorted(counts.items()):
-        words = f"{what} from {rounded(low)} to {rounded(low + step)}: {grouped(count)} windows"
+        words = f"{what} from {rounded(low)} to {rounded(low + step)}: {counted(count, 'window')}"
         boxes.append(Box(low, low + step, 0, count, "", words))
     blocks = Blocks(name=what, role=role, boxes=boxes, opacity=0.6)
     return Panel(up=Numbers(f"windows by {what}", 0, max(counts.values())), layers=[blocks], height=140.0)

@@ -12,7 +12,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows, when
 from wmlab.core.charts.scene import Blocks, Box, Dots, Scene, lanes
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, grouped, moment, rounded
+from wmlab.core.words import bare, counted, grouped, moment, rounded
 from wmlab.streams.answers.explain import CauseKind, Held, longest_stall, recorded_causes
 from wmlab.streams.answers.history import Row
 
@@ -123,7 +123,8 @@ def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) ->
 
 
 def _sentence(name: str, marks: Sequence[Row], refused: Sequence[Row], held: Sequence[Stretch]) -> str:
-    text = f"{grouped(len(marks))} marks were noted in {name}, {grouped(len(refused))} of them refused"
+    were = "was" if len(marks) == 1 else "were"
+    text = f"{counted(len(marks), 'mark')} {were} noted in {name}, {grouped(len(refused))} of them refused"
     longest = max(held, key=lambda stretch: stretch[2] - stretch[1], default=None)
     if longest is None:
         return f"{text}; no writer held the lower bound"
