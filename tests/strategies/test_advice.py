@@ -124,12 +124,14 @@ def test_skewed_clocks_are_named() -> None:
 
 def test_engines_write_a_constant_bound_in_their_words() -> None:
     assert settings(90_061_500) == {
-        "Flink SQL": "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.500' DAY TO SECOND(3)",
+        "Flink SQL": "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)",
         "Spark": '.withWatermark("event_time", "90061500 milliseconds")',
         "Kafka Streams": "TimeWindows.ofSizeAndGrace(size, Duration.ofMillis(90061500L))",
         "Beam": "new CustomTimestampPolicyWithLimitedDelay<>(timestamp, Duration.millis(90061500L), previous)",
     }
-    assert "INTERVAL '175 00:00:00.000' DAY(3) TO SECOND(3)" in settings(175 * 86_400_000)["Flink SQL"]
+    # As Flink documents it, rows in order, also with equal times, ask for INTERVAL '0.001' SECOND.
+    assert "INTERVAL '0 00:00:00.001' DAY" in settings(0)["Flink SQL"]
+    assert "INTERVAL '175 00:00:00.001' DAY(3) TO SECOND(3)" in settings(175 * 86_400_000)["Flink SQL"]
 
 
 @pytest.mark.parametrize("target", [0, 1, -0.1])

@@ -152,10 +152,13 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
 def settings(bound_ms: int) -> dict[str, str]:
     """How engines write a constant bound: Flink SQL, Spark, Kafka Streams, Beam.
 
+    A row at the watermark of Flink is late, so its statement has one millisecond more; `BoundedOutOfOrderness` of Flink
+    does the same by itself.
+
     >>> settings(90_061_500)["Flink SQL"]
-    "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.500' DAY TO SECOND(3)"
+    "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"
     """
-    days, rest = divmod(bound_ms, DAY_MS)
+    days, rest = divmod(bound_ms + 1, DAY_MS)
     seconds, ms = divmod(rest, 1_000)
     clock = f"{days} {seconds // 3_600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{ms:03}"
     precision = f"({len(str(days))})" if days > 99 else ""
