@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -77,15 +78,16 @@ def test_a_sweep_that_was_stopped_goes_on_where_it_was(
         SCENARIO.sweep(spark, seeds=range(5), to=to, progress=stop)
     assert told == [40, 80]
     assert len(list(to.glob("*.json"))) == 4
-    stored = next(iter(sorted(to.glob("*.json"))))
+    stored, damaged, *_ = sorted(to.glob("*.json"))
     stored.write_text(json.dumps(json.loads(stored.read_text()) | {"events": -1}))
+    damaged.write_text(damaged.read_text()[:20])
     waves: list[int] = []
     run = sweeping._wave
     monkeypatch.setattr(
         sweeping, "_wave", lambda spark, cases, asked: waves.append(len(cases)) or run(spark, cases, asked)
     )
-    found = rows(SCENARIO.sweep(spark, seeds=range(5), to=to, progress=False))
-    assert waves == [1]
+    found = rows(SCENARIO.sweep(spark, seeds=np.arange(5), to=to, progress=False))
+    assert waves == [2]
     assert sorted(row["events"] == -1 for row in found) == [False] * 4 + [True]
 
 
@@ -133,3 +135,7 @@ def test_a_name_that_means_no_field_or_several_is_refused() -> None:
         sweeping.field_named(SCENARIO, "pace")
     with pytest.raises(Problems, match="period_ms"):
         SCENARIO.sweep(object(), period_ms=[0])
+    with pytest.raises(ScenarioError, match="give its values as seeds="):
+        SCENARIO.sweep(object(), seed=[1, 2])
+    with pytest.raises(ScenarioError, match="timeout_ms is 5"):
+        SCENARIO.sweep(object(), timeout_ms=5)

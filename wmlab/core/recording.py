@@ -327,6 +327,13 @@ def the_one(recording: Recording, asked: str | None, names: Sequence[str], noun:
     )
 
 
+def the_moment(at_ms: object, error: type[WmlabError] = RecordingError) -> int:
+    """A moment of the clock, which may be a number of numpy; raises `error` if it is no whole number."""
+    if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral):
+        raise error(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    return int(at_ms)
+
+
 def recorded(
     kind: type[R],
     scenario: ScenarioFile,

@@ -1,7 +1,7 @@
 """What every part of a scenario is: a frozen, validated value that prints as the code that makes it.
 
-Values are pydantic dataclasses, so that a YAML file and a Python call pass the same checks. Every mistake
-becomes a `ScenarioError` that lists all problems together, each with its location.
+Values are pydantic dataclasses, so that a YAML file and a Python call pass the same checks; numbers may be those of
+numpy. Every mistake becomes a `ScenarioError` that lists all problems together, each with its location.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform
 
+import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
@@ -162,6 +163,7 @@ def action(cls: type[T]) -> type[T]:
 def _gathering(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def gathering(self: Any, *args: Any, **fields: Any) -> None:
+        fields = {name: given.item() if isinstance(given, np.generic) else given for name, given in fields.items()}
         try:
             init(self, *args, **fields)
         except ValidationError as error:

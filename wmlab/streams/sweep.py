@@ -12,9 +12,11 @@ import itertools
 import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm.auto import tqdm
@@ -90,11 +92,12 @@ def sweep(
 
     With `to` the rows are kept in that directory, a file a run; what is there already is not run again, unless it had
     failed. `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
-    field does not take, and `ScenarioError` for a name that means no field or several.
+    field does not take, and `ScenarioError` for a name that means no field or several, or values that are no list.
     """
     paths = {name: field_named(scenario, name) for name in fields}
-    values = {name: tuple(entries) for name, entries in fields.items()}
-    grid = list(itertools.product(itertools.product(*values.values()), (scenario.seed,) if seeds is None else seeds))
+    values = {name: _values(name, entries) for name, entries in fields.items()}
+    drawn = (scenario.seed,) if seeds is None else _values("seeds", seeds)
+    grid = list(itertools.product(itertools.product(*values.values()), drawn))
     cases = [_case(scenario, paths.values(), chosen).replace(seed=seed) for chosen, seed in grid]
     spark = spark or _session()
     figures = _run_all(spark, cases, Question(stream, check), None if to is None else Path(to), progress)
@@ -104,6 +107,14 @@ def sweep(
     for field in FIGURES:
         table = table.append_column(field, [pa.array([row[field.name] for row in figures], field.type)])
     return spark.createDataFrame(table)
+
+
+def _values(name: str, offered: Iterable[Any]) -> tuple[Any, ...]:
+    if name == "seed":
+        raise ScenarioError("The seed is swept as no other field.", remedy="give its values as seeds=...")
+    if isinstance(offered, str) or not isinstance(offered, Iterable):
+        raise ScenarioError(f"{name} is {shown(offered)}.", remedy="give its values as a list.")
+    return tuple(entry.item() if isinstance(entry, np.generic) else entry for entry in offered)
 
 
 def field_named(scenario: StreamScenario, name: str) -> FormField:
@@ -282,9 +293,12 @@ def _key(case: StreamScenario, question: Question) -> str:
 
 
 def _stored(to: Path, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The rows in the directory, without those of runs that failed."""
+    """The rows in the directory, without those of runs that failed or whose file is damaged."""
     to.mkdir(parents=True, exist_ok=True)
-    rows = {key: json.loads(path.read_text("utf-8")) for key in keys if (path := to / f"{key}.json").exists()}
+    rows = {}
+    for key in keys:
+        with suppress(FileNotFoundError, ValueError):
+            rows[key] = json.loads((to / f"{key}.json").read_text("utf-8"))
     return {key: row for key, row in rows.items() if row["error"] is None}
 
 

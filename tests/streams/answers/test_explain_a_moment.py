@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.streams.answers.runs import RULES, crash, cycle, fault, mark, segment, until, watermark, written
@@ -188,6 +189,10 @@ def test_a_stream_must_be_clear() -> None:
     with pytest.raises(RecordingError, match="no stream 'c'"):
         explain(two, at_ms=0, stream="c")
     assert explain(two, at_ms=0, stream="b").stream == "b"
+
+
+def test_a_moment_may_come_from_a_table(run: Recording) -> None:
+    assert at(run, np.int64(36_000)) == at(run, 36_000)
 
 
 @pytest.mark.parametrize("at_ms", [1.5, "now", True])

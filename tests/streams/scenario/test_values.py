@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from wmlab.core.errors import WmlabError
@@ -96,6 +97,12 @@ def test_a_writer_has_any_name_even_that_of_a_path():
     assert [writer.name for writer in run.writers] == names
     with pytest.raises(Problems, match="starts at 2000"):
         run.replace(script=[*run.script, script.SilenceWriter(at_ms=1_000, writer="src/main/2", for_ms=100)])
+
+
+def test_numbers_may_be_those_of_numpy():
+    writer = EventWriter("w", rate_per_s=np.float64(5), batch_ms=np.int64(50))
+    assert writer == EventWriter("w", rate_per_s=5.0, batch_ms=50)
+    assert type(writer.batch_ms) is int
 
 
 def test_a_writer_is_not_called_like_a_process_of_another():

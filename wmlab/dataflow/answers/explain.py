@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import counted, moment, span
 from wmlab.dataflow.answers.explanation import Drops, Explanation, Holder, StateForecast, waiting
 from wmlab.dataflow.answers.row import dropped_rows, explain_row
@@ -62,8 +62,7 @@ def explain(
         if option is not None:
             raise RecordingError(f"a {name} is named; dataflows have none.", remedy=f"leave the {name} out.")
     run = Run(recording)
-    if at_ms is not None and (isinstance(at_ms, bool) or not isinstance(at_ms, int)):
-        raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    at_ms = None if at_ms is None else the_moment(at_ms)
     if window is not None and row is not None:
         raise RecordingError("a window and a row are asked for at once.", remedy="ask for one of them.")
     until_ms = run.end_ms if at_ms is None else at_ms

@@ -19,7 +19,7 @@ import pyarrow as pa
 from wmlab.core.answers.answer import Answer
 from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording, the_one
+from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, step
@@ -121,8 +121,7 @@ def explain_plan(
     """
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
-    if at_ms is not None and (isinstance(at_ms, bool) or not isinstance(at_ms, int)):
-        raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    at_ms = None if at_ms is None else the_moment(at_ms)
     query = _the_query(recording, stream)
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
     operator = BUILD if any(row["operator"] == BUILD for row in rows) else SINK

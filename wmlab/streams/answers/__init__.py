@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import moment
 from wmlab.streams.answers.explain import Explanation, explain_log, scenario_span, stragglers_of
 from wmlab.streams.answers.history import Rules
@@ -31,8 +31,7 @@ def explain(
                 f"Reader {reader!r} is named, but no moment.", remedy="give at_ms=..., or leave the reader out."
             )
         return stragglers_of(recording, stream=stream, rules=rules)
-    if isinstance(at_ms, bool) or not isinstance(at_ms, int):
-        raise RecordingError(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+    at_ms = the_moment(at_ms)
     planned = scenario_span(recording)
     if planned is not None and not planned[0] <= at_ms <= planned[1]:
         raise RecordingError(

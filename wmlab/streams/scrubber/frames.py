@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from wmlab.core.errors import ChartError
+from wmlab.core.recording import the_moment
 from wmlab.core.words import moment
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -282,15 +283,12 @@ class Frames:
     changes: tuple[int, ...]
     sentences: tuple[tuple[int, str], ...] = ()
 
-    def clamp(self, at_ms: object) -> tuple[int, str]:
+    def clamp(self, offered: object) -> tuple[int, str]:
         """The moment, and "" or, if it lies outside, the nearest one and what to say about it.
 
         Raises `ChartError` if it is no whole number.
         """
-        if isinstance(at_ms, bool) or not isinstance(at_ms, int):
-            raise ChartError(
-                f"at_ms is {at_ms!r}, which is no moment.", remedy="Give whole milliseconds of the recording's clock."
-            )
+        at_ms = the_moment(offered, ChartError)
         kept = min(max(at_ms, self.low_ms), self.high_ms)
         if kept == at_ms:
             return at_ms, ""
