@@ -48,6 +48,12 @@ def test_a_silent_origin_is_named_although_it_never_sent() -> None:
     assert holder.held_ms == run.explain().run_ms
 
 
+def test_nothing_that_came_to_windows_is_asked_of_them_and_not_of_a_sink() -> None:
+    silent = scenario(queries=[query(source("a"))], script=[SilenceSource("a")]).record()
+    with pytest.raises(RecordingError, match="no buffer of query 'q' had come to 'build'"):
+        silent.explain(at_ms=9_000)
+
+
 def test_the_literal_rule_is_explained() -> None:
     told = scenario(complete="literal").record().explain(at_ms=5_000).sentence
     assert "a (origin 1) has all chunks of sequence 1, but not by the rule" in told

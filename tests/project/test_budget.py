@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 301,
-    "core": 3_918,
+    "core": 3_932,
     "streams": 12_600,
-    "dataflow": 7_166,
-    "progress": 2_623,
+    "dataflow": 7_167,
+    "progress": 2_625,
     "strategies": 2_773,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_577
+LINES: Final = 43_598
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -63,6 +63,8 @@ def test_a_gap_that_stays_is_named() -> None:
     assert sequence_prefix(cut, emitter="a").sentence == (
         "The prefix of a stood at 1 for want of sequence 2 from 1.0 s to the end; 2 later numbers wait behind it."
     )
+    assert "; 1 later number waits behind it" in sequence_prefix(cut.iloc[:3], emitter="a").sentence
+    assert sequence_prefix(cut.iloc[:2], emitter="a").sentence.startswith("The only buffer of a came in order")
 
 
 def test_a_watermark_that_is_never_known_is_told() -> None:

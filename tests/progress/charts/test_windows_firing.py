@@ -52,6 +52,21 @@ def test_windows_stand_at_their_end_when_they_fired() -> None:
     assert chart.data["end"] == [20, 40, 50]
 
 
+@pytest.mark.parametrize(
+    ("windows", "sentence"),
+    [
+        ([fired(1, 20, 200)], "1 window of q fired, all by the watermark."),
+        ([fired(1, 20, 200, "end of stream")], "1 window of q fired, only at the end of the stream."),
+        (
+            [fired(n, 20, 200, "end of stream") for n in (1, 2)],
+            "2 windows of q fired, only at the end of the stream.",
+        ),
+    ],
+)
+def test_windows_that_fire_at_one_moment_have_no_time_without_one(windows: list[Any], sentence: str) -> None:
+    assert windows_firing(recording(*windows)).sentence == sentence
+
+
 def test_a_double_fire_is_an_alarm() -> None:
     chart = windows_firing(recording(fired(1, 20, 200), fired(2, 20, 300, again=True)))
     assert "1 fired again, which breaks the promise" in chart.sentence

@@ -134,12 +134,28 @@ def test_the_plans_hold_what_they_are_to_test() -> None:
     assert len(set(keys)) < len(keys)
 
 
-def test_all_columns_and_rows_are_kept(spark) -> None:
-    given = frame(spark, PLANS[:5]).selectExpr("*", "arrival * 7 as mine")
-    answer = progress(given)
+@pytest.mark.parametrize("local", ["running_max", "head"])
+def test_all_columns_and_rows_are_kept(spark, local) -> None:
+    mine = [f"arrival * 7 as {name}" for name in ("before", "after", "next", "begins", "start", "end", "heard")]
+    given = frame(spark, PLANS[:5]).selectExpr("*", *mine)
+    answer = progress(given, local=local)
     assert answer.columns == [*given.columns, *PROGRESS_COLUMNS]
     kept = sorted(tuple(map(str, row))[:-4] for row in answer.collect())
     assert kept == sorted(tuple(map(str, row)) for row in given.collect())
+
+
+@pytest.mark.parametrize("local", ["running_max", "head"])
+def test_arrivals_may_begin_anywhere_and_numbers_be_short(spark, local) -> None:
+    """The largest arrivals are nanoseconds since 1970."""
+    given, began = frame(spark, PLANS[:5]), 1_700_000_000_000_000_000
+    short = dict.fromkeys(("origins", "origin", "sequence", "chunk", "chunk_base", "watermark"), "int")
+    other = given.withColumn("arrival", given.arrival + began)
+    other = other.withColumns({name: other[name].cast(kind) for name, kind in short.items()})
+    found = [
+        sorted((row["stream"], row["arrival"] % began, *(row[name] for name in PROGRESS_COLUMNS)) for row in rows)
+        for rows in (progress(one, local=local).collect() for one in (given, other))
+    ]
+    assert found[0] == found[1]
 
 
 RECORDED = {
@@ -203,10 +219,12 @@ def test_what_the_watermark_had_reached_is_told(spark) -> None:
     [
         (lambda frame: progress(frame.drop("origins")), "no column 'origins'"),
         (lambda frame: progress(frame.withColumnRenamed("slices", "prefix")), "already has a column 'prefix'"),
-        (lambda frame: progress(frame, local="middle"), "no local watermark 'middle'"),
-        (lambda frame: progress(frame, complete="all"), "no rule 'all' for a complete sequence"),
+        (lambda frame: progress(frame.withColumn("watermark", frame.watermark.cast("string"))), "has string as 'water"),
+        (lambda frame: progress(frame, local="middle"), "local is 'middle'"),
+        (lambda frame: progress(frame, complete="all"), "complete is 'all'"),
         (lambda frame: fired_windows(progress(frame), size=0), "No window has size 0"),
-        (lambda frame: fired_windows(progress(frame), size=5, trigger="soon"), "no trigger 'soon'"),
+        (lambda frame: fired_windows(progress(frame), size=2.5), "No window has size 2.5"),
+        (lambda frame: fired_windows(progress(frame), size=5, trigger="soon"), "trigger is 'soon'"),
         (lambda frame: fired_windows(frame, size=5), "no column 'global_watermark'"),
     ],
 )

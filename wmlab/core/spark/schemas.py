@@ -10,8 +10,9 @@ from collections.abc import Container, Iterable
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import IntegralType, LongType, StructField, StructType
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
@@ -63,6 +64,25 @@ def choose(name: str, offered: object, choices: Container[object]) -> None:
     """Refuse what is none of the choices; `name` is that of the argument. Raises `ModelError`."""
     if offered not in choices:
         raise ModelError(f"{name} is {shown(offered)}.", remedy=f"Give one of {choices}.")
+
+
+def typed(frame: DataFrame, name: str, columns: Iterable[str], schema: pa.Schema) -> DataFrame:
+    """A DataFrame with these columns in the types of a table of a recording; short whole numbers become long.
+
+    Raises `ModelError` as `require`, and for a column of any other type: Spark would compare texts letter by letter.
+    """
+    require(frame, name, columns)
+    given = {field.name.lower(): field.dataType for field in frame.schema}
+    wanted = {column: from_arrow_type(schema.field(column).type) for column in columns}
+    differ = [column for column, kind in wanted.items() if given[column] != kind]
+    for column in differ:
+        kind = wanted[column].simpleString()
+        if not (isinstance(given[column], IntegralType) and isinstance(wanted[column], LongType)):
+            raise ModelError(
+                f"{name} has {given[column].simpleString()} as {column!r}, which is a {kind}.",
+                remedy=f"Convert it to {kind} first; times are whole milliseconds.",
+            )
+    return frame.withColumns({column: F.col(column).cast("long") for column in differ})
 
 
 def refuse(frame: DataFrame, name: str, columns: Container[str]) -> None:

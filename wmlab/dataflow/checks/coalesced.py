@@ -19,10 +19,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.schemas import require
+from wmlab.core.spark.schemas import typed
 from wmlab.core.spark.verdict import BEFORE, SO_FAR
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.processor import DESIGN, Deviations
+from wmlab.dataflow.tables import DATAFLOW_TABLES
 
 ITEM_COLUMNS: Final = ("stream", "execution", "queue", "taken_ms", "taken", "kind", "key", "value")
 QUEUE_COLUMNS: Final = ("stream", "queue", "target", "target_instance", "edge", "input")
@@ -54,12 +55,12 @@ def coalesced(
     the merged watermark of every key that has one, by key; emitted: those that this step let through; and emitted_idle:
     whether it let an idle message through.
 
-    Nothing is executed here. Raises `ModelError` for a missing column.
+    Nothing is executed here. Raises `ModelError` for a column that is missing or of another type.
     Source: "Keyed watermark support", Coalescing of WMs with different keys; upstream class `KeyedWatermarkCoalescer`.
     """
-    require(items, "items", ITEM_COLUMNS)
-    require(queues, "queues", QUEUE_COLUMNS)
-    require(coalescing, "coalescing", STEP_COLUMNS)
+    items = typed(items, "items", ITEM_COLUMNS, DATAFLOW_TABLES["items"])
+    queues = typed(queues, "queues", QUEUE_COLUMNS, DATAFLOW_TABLES["queues"])
+    coalescing = typed(coalescing, "coalescing", STEP_COLUMNS, DATAFLOW_TABLES["coalescing"])
     named = queues.withColumnsRenamed({"target": "vertex", "target_instance": "instance"})
     instance = ["stream", "vertex", "instance"]
     edges = named.groupBy(*instance).agg(F.collect_set("edge").alias("inputs"))

@@ -124,9 +124,9 @@ def explain_plan(
     at_ms = None if at_ms is None else the_moment(at_ms)
     query = _the_query(recording, stream)
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
-    operator = BUILD if any(row["operator"] == BUILD for row in rows) else SINK
-    emitters = {row["origin"]: row["emitter"] for row in rows}
-    emitters |= {} if (planned := _planned(recording, query)) is None else planned.emitters
+    planned = _planned(recording, query)
+    operator = BUILD if BUILD in ({row["operator"] for row in rows} if planned is None else planned.inputs) else SINK
+    emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
         found = causes(recording, query=query, at_ms=at_ms, operator=operator)
         named = {cause.origin: emitters.get(cause.origin, "unheard of") for cause in found}

@@ -12,7 +12,7 @@ from wmlab.core.charts.rows import faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Shape, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, grouped, rounded
+from wmlab.core.words import bare, counted, grouped, rounded
 
 _MOST: Final = 400
 _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
@@ -77,7 +77,7 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
         xs=[row["fired_ms"] for row in shown],
         ys=[row["end"] for row in shown],
         hover=[
-            f"window {bare(row['start'])} to {bare(row['end'])}: {grouped(row['records'])} records" for row in shown
+            f"window {bare(row['start'])} to {bare(row['end'])}: {counted(row['records'], 'record')}" for row in shown
         ],
         size=3.5,
     )
@@ -86,10 +86,11 @@ def _dots(kind: str, fired: Sequence[dict[str, Any]]) -> Dots:
 def _sentence(name: str, fired: Sequence[Mapping[str, Any]]) -> str:
     kinds = [_kind(row) for row in fired]
     flushed, again = kinds.count("fired at the end of the stream"), kinds.count("fired again")
-    text = f"{grouped(len(fired))} windows of {name} fired"
-    text += f", {grouped(flushed)} of them only at the end of the stream" if flushed else ", all by the watermark"
+    text = f"{counted(len(fired), 'window')} of {name} fired"
+    some = "" if flushed == len(fired) else f"{grouped(flushed)} of them "
+    text += f", {some}only at the end of the stream" if flushed else ", all by the watermark"
     if again:
         return f"{text}; {grouped(again)} fired again, which breaks the promise of the watermark before."
     moments = sorted({row["fired_ms"] for row in fired})
-    longest = max((after - before for before, after in pairwise(moments)), default=0)
-    return f"{text}; the longest time without one was {rounded(longest)}."
+    longest = max((after - before for before, after in pairwise(moments)), default=None)
+    return f"{text}." if longest is None else f"{text}; the longest time without one was {rounded(longest)}."

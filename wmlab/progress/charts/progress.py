@@ -211,7 +211,8 @@ def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], st
     waiting = _waiting(mine.sequence, prefix)
     most = max(waiting)
     if not most:
-        return f"All {len(prefix)} buffers of {emitter} came in order; its prefix never waited."
+        every = f"All {len(prefix)} buffers" if len(prefix) > 1 else "The only buffer"
+        return f"{every} of {emitter} came in order; its prefix never waited."
     # A gap is a stretch in which the prefix stands while something waits behind it.
     gapped: list[Value] = [p if w else None for p, w in zip(prefix, waiting, strict=True)]
     at_most = waiting.index(most)
@@ -220,7 +221,7 @@ def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], st
     lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
     later = counted(most, "later number")
     if end is None:
-        return f"{lacking} from {when(at_ms[begin])} to the end; {later} wait behind it."
+        return f"{lacking} from {when(at_ms[begin])} to the end; {later} {'waits' if most == 1 else 'wait'} behind it."
     jump = f"then the prefix jumped to {prefix[end]}"
     lasted = rounded(at_ms[end] - at_ms[begin])
     return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {later} behind it; {jump}."

@@ -14,8 +14,7 @@ from typing import Final, get_args
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.errors import ModelError
-from wmlab.core.spark.schemas import require
+from wmlab.core.spark.schemas import choose, require
 from wmlab.core.spark.verdict import BEFORE, SO_FAR
 from wmlab.progress.model.windows import Trigger, Windows
 
@@ -45,8 +44,7 @@ def fired_windows(
     """
     require(progressed, "progressed", (*_OPERATOR, "arrival", "global_watermark", "slices", "slice_records"))
     windows = Windows(size, size if slide is None else slide)
-    if trigger not in get_args(Trigger):
-        raise ModelError(f"There is no trigger {trigger!r}.", remedy="Ask for 'strict' or 'exact'.")
+    choose("trigger", trigger, get_args(Trigger))
     reached = _reached(progressed, windows, exact=trigger == "exact")
     held = _held(progressed, windows)
     fired = _first_fires(held, reached, windows, exact=trigger == "exact")

@@ -85,9 +85,9 @@ def _stood_at() -> Column:
 def smallest_of_the_origins(tracked: DataFrame) -> DataFrame:
     """N6: the global watermark is the smallest of the recorded local ones, unknown while a declared origin has none."""
     recorded = tracked.drop("local_watermark", "global_watermark").withColumns(
-        {"local_watermark": F.col("reached_local"), "next": F.lead("arrival").over(_arrivals())}
+        {"local_watermark": F.col("reached_local"), "_next": F.lead("arrival").over(_arrivals())}
     )
-    operators = tracked.groupBy("stream", "operator").agg(F.max("arrival").alias("end"))
+    operators = tracked.groupBy("stream", "operator").agg(F.max("arrival").alias("_end"))
     found = falling_minimum(recorded, operators, bits=_BLOCK_BITS)
     what = "the global watermark is {reached:ms}; the smallest local one is {global_watermark:ms}"
     return _found(found, F.expr("reached <=> global_watermark"), what, "reached_local", "reached")

@@ -27,11 +27,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from wmlab.core.errors import ModelError
-from wmlab.core.spark.schemas import refuse, require
+from wmlab.core.spark.schemas import choose, refuse, typed
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, phrase
 from wmlab.progress.model.chunks import CompletenessRule
 from wmlab.progress.model.tracker import LocalRule
+from wmlab.progress.tables import PROGRESS_TABLES
 
 BUFFER_COLUMNS: Final = (
     "stream", "operator", "arrival", "origins", "origin", "sequence", "chunk", "last", "chunk_base", "watermark",
@@ -58,17 +58,14 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
 
     Under the set rule repeated buffers change nothing, and a sequence with two different last chunks breaks the
     protocol and is outside of this; the other rules count what they are given. Nothing is executed here. Raises
-    `ModelError` for a missing column, for one that is there already under an added name, and for an unknown rule; a
-    chunk below the base and an operator with two chunk bases fail when the answer is asked for.
+    `ModelError` for a column that is missing, of another type, or there already under an added name, and for an unknown
+    rule; a chunk below the base and an operator with two chunk bases fail when the answer is asked for.
     Source: "Watermarking and Progress", Reasoning about progress.
     """
-    require(buffers, "buffers", BUFFER_COLUMNS)
+    buffers = typed(buffers, "buffers", BUFFER_COLUMNS, PROGRESS_TABLES["buffers"])
     refuse(buffers, "buffers", PROGRESS_COLUMNS)
-    if local not in get_args(LocalRule):
-        raise ModelError(f"There is no local watermark {local!r}.", remedy=f"Ask for one of {_listed(LocalRule)}.")
-    if complete not in get_args(CompletenessRule):
-        remedy = f"Ask for one of {_listed(CompletenessRule)}."
-        raise ModelError(f"There is no rule {complete!r} for a complete sequence.", remedy=remedy)
+    choose("local", local, get_args(LocalRule))
+    choose("complete", complete, get_args(CompletenessRule))
     based = buffers.withColumn("chunk", _from_the_base())
     done = _by_set(based) if complete == "set" else _by_count(based, complete)
     followed = _along_arrivals(_along_sequences(done, buffers.columns, local))
@@ -78,12 +75,8 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
     if local == "running_max":
         found = _over_all_origins(followed, operators)
     else:
-        found = falling_minimum(followed.drop("before", "after"), operators, bits=_BLOCK_BITS)
+        found = falling_minimum(followed.drop("_from", "_to"), operators, bits=_BLOCK_BITS)
     return found.select(*buffers.columns, *PROGRESS_COLUMNS)
-
-
-def _listed(rules: object) -> str:
-    return ", ".join(map(repr, get_args(rules)))
 
 
 def _from_the_base() -> Column:
@@ -137,7 +130,7 @@ def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
 
 
 def _along_sequences(done: DataFrame, columns: Sequence[str], local: LocalRule) -> DataFrame:
-    """Adds `before`, what stands until this buffer completes its sequence, and `after`, what that brings.
+    """Adds `_from`, what stands until this buffer completes its sequence, and `_to`, what that brings.
 
     Both are (prefix, watermark), null where a gap that never closes comes first, and for all other buffers.
     """
@@ -155,8 +148,8 @@ def _along_sequences(done: DataFrame, columns: Sequence[str], local: LocalRule) 
         *columns,
         "completes",
         "_counted",
-        F.when(F.col("_counts"), _state(F.col("sequence") - 1, F.col("_before"))).alias("before"),
-        F.when(F.col("_counts"), _state(F.col("sequence"), own)).alias("after"),
+        F.when(F.col("_counts"), _state(F.col("sequence") - 1, F.col("_before"))).alias("_from"),
+        F.when(F.col("_counts"), _state(F.col("sequence"), own)).alias("_to"),
     )
 
 
@@ -165,23 +158,23 @@ def _state(prefix: Column, watermark: Column) -> Column:
 
 
 def _along_arrivals(rows: DataFrame) -> DataFrame:
-    """Adds `prefix` and `local_watermark`, and `next`, the origin's next arrival (null after its last one)."""
+    """Adds `prefix` and `local_watermark`, and `_next`, the origin's next arrival (null after its last one)."""
     back = Window.partitionBy(*_LANE).orderBy(F.desc("arrival"))
     later = back.rowsBetween(*BEFORE)
     whole = back.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     seen = rows.withColumns(
         {
-            "_ahead": F.min("before").over(later),
-            "_final": F.max("after").over(whole),
-            "next": F.lag("arrival").over(back),
-            "begins": F.lead("arrival").over(back).isNull(),
+            "_ahead": F.min("_from").over(later),
+            "_final": F.max("_to").over(whole),
+            "_next": F.lag("arrival").over(back),
+            "_begins": F.lead("arrival").over(back).isNull(),
         }
     )
     state = F.coalesce("_ahead", "_final")
     return seen.select(
         *rows.columns,
-        "next",
-        "begins",
+        "_next",
+        "_begins",
         F.coalesce(state["prefix"], F.lit(0)).alias("prefix"),
         state["watermark"].alias("local_watermark"),
     )
@@ -213,15 +206,15 @@ def _over_all_origins(rows: DataFrame, operators: DataFrame) -> DataFrame:
     origin's last row up to there, and an origin that has not sent yet carries the unknown.
     """
     size = F.lit(1 << _BLOCK_BITS)
-    block, until = _block("arrival"), F.coalesce(_block("next") - 1, _block("end"))
+    block, until = _block("arrival"), F.coalesce(_block("_next") - 1, _block("_end"))
     after = F.when(until >= block, F.sequence(block, until))
-    before = F.when(F.col("begins") & (block > 0), F.sequence(F.lit(0), block - 1))
+    before = F.when(F.col("_begins") & (block > _block("_start")), F.sequence(_block("_start"), block - 1))
     itself = F.array(F.struct(F.lit(None).cast("long").alias("block"), F.lit(None).cast("long").alias("low")))
     placed = rows.join(F.broadcast(operators), list(_OPERATOR)).withColumn(
         "_for", F.explode(F.concat(itself, _carried(after, _low("local_watermark")), _carried(before, F.lit(_UNKNOWN))))
     )
     is_row = F.col("_for.block").isNull()
-    own = F.when(F.col("before").isNotNull(), _low("before.watermark"))
+    own = F.when(F.col("_from").isNotNull(), _low("_from.watermark"))
     blocked = placed.withColumns(
         {
             "_block": F.coalesce("_for.block", block),
@@ -231,18 +224,21 @@ def _over_all_origins(rows: DataFrame, operators: DataFrame) -> DataFrame:
     )
     back = Window.partitionBy("_block", *_OPERATOR).orderBy(F.desc("_place"))
     smallest = F.min("_low").over(back.rowsBetween(*BEFORE))
-    known = (F.col("heard") == F.col("origins")) & (F.col("_smallest") > _UNKNOWN)
+    known = (F.col("_heard") == F.col("origins")) & (F.col("_smallest") > _UNKNOWN)
     seen = blocked.withColumn("_smallest", smallest).where(F.col("_for.block").isNull())
     return seen.withColumn("global_watermark", F.when(known, F.col("_smallest")))
 
 
 def _operators(buffers: DataFrame) -> DataFrame:
-    """Per operator the last arrival (`end`) and how many origins have sent anything (`heard`).
+    """Per operator the first and last arrival (`_start`, `_end`) and how many origins have sent anything (`_heard`).
 
     Two chunk bases in one operator fail here.
     """
     lanes = buffers.groupBy(*_LANE).agg(
-        F.max("arrival").alias("end"), F.min("chunk_base").alias("low"), F.max("chunk_base").alias("high")
+        F.min("arrival").alias("_start"),
+        F.max("arrival").alias("_end"),
+        F.min("chunk_base").alias("low"),
+        F.max("chunk_base").alias("high"),
     )
     text = phrase(
         "The trace has no single chunk base: operator {operator} of {stream} has {low} and {high}; "
@@ -250,8 +246,9 @@ def _operators(buffers: DataFrame) -> DataFrame:
         low=F.min("low"),
         high=F.max("high"),
     )
-    end = F.when(F.min("low") < F.max("high"), F.raise_error(text)).otherwise(F.max("end"))
-    return lanes.groupBy(*_OPERATOR).agg(end.alias("end"), F.count("*").alias("heard"))
+    end = F.when(F.min("low") < F.max("high"), F.raise_error(text)).otherwise(F.max("_end"))
+    start = F.min("_start").alias("_start")
+    return lanes.groupBy(*_OPERATOR).agg(start, end.alias("_end"), F.count("*").alias("_heard"))
 
 
 def _carried(blocks: Column, low: Column) -> Column:
@@ -275,12 +272,12 @@ def falling_minimum(rows: DataFrame, operators: DataFrame, *, bits: int) -> Data
     are cut into blocks; into each block every origin brings the value it has at its start, and the block is answered on
     its own: one pass over its arrivals per origin.
 
-    `rows` needs stream, operator, arrival, origins, origin, local_watermark and `next`, the origin's next arrival;
-    `operators` has `end`, the last arrival of each. A block has 2^`bits` arrivals.
+    `rows` needs stream, operator, arrival, origins, origin, local_watermark and `_next`, the origin's next arrival;
+    `operators` has `_end`, the last arrival of each. A block has 2^`bits` arrivals.
     """
-    block, until = F.shiftright("arrival", bits), F.shiftright(F.coalesce("next", "end"), bits)
-    placed = rows.join(F.broadcast(operators.select("stream", "operator", "end")), ["stream", "operator"])
-    blocked = placed.withColumn("_block", F.explode(F.sequence(block, F.greatest(block, until)))).drop("end")
+    block, until = F.shiftright("arrival", bits), F.shiftright(F.coalesce("_next", "_end"), bits)
+    placed = rows.join(F.broadcast(operators.select("stream", "operator", "_end")), ["stream", "operator"])
+    blocked = placed.withColumn("_block", F.explode(F.sequence(block, F.greatest(block, until)))).drop("_end")
     schema = T.StructType([*blocked.schema.fields, T.StructField("global_watermark", T.LongType())])
 
     def answer(table: pa.Table) -> pa.Table:

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Literal
 
 from wmlab.core.errors import ModelError
@@ -45,15 +46,17 @@ from wmlab.progress.model.number_map import NumberMap
 class Windows:
     """Windows of one size and slide, in the unit of the event times; tumbling if both are equal.
 
-    Raises `ModelError` unless both are at least 1.
+    Raises `ModelError` unless both are whole numbers of at least 1.
     """
 
     size: int
     slide: int
 
     def __post_init__(self) -> None:
-        if self.size < 1 or self.slide < 1:
-            raise ModelError(f"No window has size {self.size} and slide {self.slide}.", remedy="Give both at least 1.")
+        if not all(isinstance(length, Integral) and length >= 1 for length in (self.size, self.slide)):
+            raise ModelError(
+                f"No window has size {self.size!r} and slide {self.slide!r}.", remedy="Give whole numbers from 1 on."
+            )
 
     def slice_of(self, time: int) -> tuple[int, int]:
         """The slice [start, end) of a time. Raises `ModelError` for a negative time."""
