@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 301,
     "core": 3_932,
-    "streams": 12_600,
+    "streams": 12_605,
     "dataflow": 7_167,
     "progress": 2_625,
     "strategies": 2_773,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_598
+LINES: Final = 43_606
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.streams.answers.runs import crash, cycle, mark, row, segment, written
+from tests.streams.answers.runs import crash, cycle, mark, row, segment, watermark, written
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.timeline import Timeline, timeline
 from wmlab.streams.api import Scenario
@@ -80,6 +80,17 @@ def test_cycles_that_fail_alike_are_one_row() -> None:
         (1_000, 3_000, "cut failed: no positions, 3 cycles", "no lower bound yet"),
         (4_000, 4_000, "no active writer, 1 cycle", "no lower bound yet"),
     ]
+
+
+def test_after_an_end_of_known_time_there_is_no_bound() -> None:
+    none = watermark(1, 5_000, w1=800) | {"writers": {}}
+    held = [cycle(at_ms, 800, reason=reason) for at_ms, reason in ((5_000, "no active writer"), (6_000, "cut failed"))]
+    recording = written(
+        cycles=[cycle(2_000, None, outcome="emitted"), cycle(3_000, 800, lagging=["w1"]), *held],
+        watermarks=[watermark(0, 2_000, w1=800), none],
+    )
+    effects = [moment.effect for moment in timeline(recording) if moment.who == "c1"]
+    assert effects == ["lower bound 800 ms", "lower bound stays at 800 ms", *["no lower bound since 5 000 ms"] * 2]
 
 
 def test_a_cycle_that_lost_its_place_in_the_log_appended_nothing() -> None:

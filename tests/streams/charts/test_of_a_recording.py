@@ -124,6 +124,15 @@ def test_an_event_below_a_bound_given_before_is_marked() -> None:
     assert (list(lower.x), list(lower.y)) == ([2.5, 5, 6], [0.8, 2.8, 2.8])
 
 
+def test_from_an_end_of_known_time_on_no_bound_is_drawn() -> None:
+    first, *ends = recording().table("watermarks").to_pylist(maps_as_pydicts="strict")
+    chart = view.event_vs_arrival(recording(watermarks=[first, *(row | {"writers": {}} for row in ends)]))
+    (lower,) = (layer for layer in chart.scene.layers if layer.name == "lower bound")
+    assert list(lower.ys) == [800, None, None]
+    ended = recording(watermarks=[row | {"writers": {}} for row in (first, *ends)])
+    assert "none arrived below" in view.event_vs_arrival(ended).sentence
+
+
 def test_marks_stand_in_the_lane_of_their_writer() -> None:
     chart = view.writer_marks(recording())
     assert chart.sentence == (

@@ -265,9 +265,13 @@ def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]
 
 
 def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
-    """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock."""
+    """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock.
+
+    One that counts no writers is an end of known time, and no event is below it; without that column there is none.
+    """
     emitted = np.array([row["emitted_ms"] for row in watermarks], np.int64)
-    lowers = np.array([_NO_BOUND, *(row["lower"] for row in watermarks)], np.int64)
+    given_by = (row["lower"] if row.get("writers", True) else _NO_BOUND for row in watermarks)
+    lowers = np.array([_NO_BOUND, *given_by], np.int64)
     given = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
     return events.filter(pa.array(given > events["event_time"].to_numpy()))
 

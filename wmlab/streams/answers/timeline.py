@@ -116,7 +116,7 @@ def _of_cycles(rows: Sequence[Row], watermarks: Sequence[Row]) -> Iterator[Momen
             yield _moment(row["at_ms"], row["controller"], what, effect, name)
     runs = [list(run) for _, run in groupby(ordered, key=_reason)]
     for run in runs:
-        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run)
+        yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run, watermarks)
 
 
 def _of_positions(rows: Sequence[Row]) -> Iterator[Moment]:
@@ -173,13 +173,16 @@ def _reason(cycle: Row) -> tuple[object, ...]:
     return cycle["controller"], cycle["outcome"], waits, "" if waits else cycle["reason"]
 
 
-def _held(run: Sequence[Row]) -> Moment:
+def _held(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
     first, last = run[0], run[-1]
     waits = sorted(first["lagging"])
     cycles = counted(len(run), "cycle")
     what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
     lower = first["previous_lower"]
     bound = "no lower bound yet" if lower is None else f"lower bound stays at {moment(lower)}"
+    before = [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]]
+    if before and not before[-1]["writers"]:
+        bound = f"no lower bound since {moment(before[-1]['emitted_ms'])}"
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
 
 

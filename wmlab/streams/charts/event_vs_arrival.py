@@ -81,11 +81,12 @@ def _dots(name: str, role: str, events: Sequence[Row], size: float) -> Dots:
 
 
 def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
-    """Both steps; the last ones hold to the end of the run."""
+    """Both steps, unknown from an end of known time on; the last ones hold to the end of the run."""
     if not marks:
         return []
     xs = [*(mark["emitted_ms"] for mark in marks), max(end_ms, marks[-1]["emitted_ms"])]
-    curves = {side: [*(mark[side] for mark in marks), marks[-1][side]] for side in _SIDES}
+    given = [*marks, marks[-1]]
+    curves = {side: [mark[side] if mark["writers"] else None for mark in given] for side in _SIDES}
     rows = thin([curves["upper"], curves["lower"]], _MOST_STEPS)
     return [
         Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
