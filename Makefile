@@ -18,11 +18,11 @@ export PYTHON WMLAB_ENV
 check test cluster: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m \
 	-XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote
 
-# On so few rows Spark spends more on generating and compiling code for a query, and on planning it again after each
-# of its stages, than on running it.
+# On so few rows Spark spends more on generating and compiling code for a query, on planning it again after each of its
+# stages, and on every partition, than on running it.
 check test: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=false \
 	--conf spark.sql.codegen.factoryMode=NO_CODEGEN --conf spark.sql.adaptive.enabled=false \
-	--driver-memory 1500m pyspark-shell
+	--conf spark.sql.shuffle.partitions=2 --driver-memory 1500m pyspark-shell
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check lint test cluster bench notebooks oracles lock clean

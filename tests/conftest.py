@@ -74,7 +74,4 @@ def spark() -> SparkSession:
     """The one Spark of a test process, started by the first test that needs it."""
     from wmlab.core.spark.session import spark_session
 
-    session = spark_session("local[2]")
-    # On so few rows a partition costs more than what is in it, above all one with state and a process of Python.
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    return session
+    return spark_session("local[2]")

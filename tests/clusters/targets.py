@@ -55,10 +55,6 @@ def connect() -> Iterator[str]:
         "spark.driver.bindAddress": LOOPBACK,
         "spark.driver.host": LOOPBACK,
         "spark.ui.enabled": "false",
-        # What `make test` sets for Spark embedded.
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     given = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     server = "org.apache.spark.sql.connect.service.SparkConnectServer"

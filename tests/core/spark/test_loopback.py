@@ -1,10 +1,16 @@
-"""A local cluster has servers of its own: master, worker, executor. None of them listens beyond this machine."""
+"""A session in a process of its own: what `PYSPARK_SUBMIT_ARGS` sets stands, and nothing listens beyond this machine.
+
+A local cluster has servers of its own: master, worker, executor.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -15,6 +21,7 @@ from wmlab.core.spark.session import spark_session
 
 spark = spark_session("local-cluster[1,1,1024]")
 assert spark.range(10).repartition(2).count() == 10
+print(spark.conf.get("spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.session.timeZone"))
 parents = {}
 for stat in Path("/proc").glob("[0-9]*/stat"):
     try:
@@ -44,10 +51,22 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 """127.0.0.1, the same as an IPv6 address, and ::1, as the kernel writes them."""
 
 
-def test_every_server_of_a_local_cluster_listens_on_loopback_only() -> None:
-    run = subprocess.run([sys.executable, "-c", PROBE], cwd=ROOT, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    """The lines of the probe: two settings, then an address and a server in each line."""
+    given = {"PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=3 pyspark-shell"}
+    command = [sys.executable, "-c", PROBE]
+    run = subprocess.run(command, cwd=ROOT, env=os.environ | given, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    listening = [line.split(" ", 1) for line in run.stdout.splitlines()]
+    return run.stdout.splitlines()
+
+
+def test_what_the_user_sets_stands_beside_the_settings_of_wmlab(told: list[str]) -> None:
+    assert told[0] == "3 UTC"
+
+
+def test_every_server_of_a_local_cluster_listens_on_loopback_only(told: list[str]) -> None:
+    listening = [line.split(" ", 1) for line in told[1:]]
     assert any("Executor" in who for _, who in listening)
     assert any("SparkSubmit" in who for _, who in listening)
     assert [(address, who) for address, who in listening if address not in LOOPBACK] == []

@@ -60,8 +60,10 @@ _DRIVER: Final = _ANYWHERE | {
 _ON_LOOPBACK: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # The tables that are shuffled are small; 200 partitions, Spark's default, would be 200 tiny tasks.
+    # Most tables that are shuffled are small; 200 partitions, Spark's default, would be 200 tiny tasks. A query of much
+    # data begins with more, so that they are sorted in memory; adaptive planning joins those that turn out small.
     "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
 }
 """What a driver has besides if its executors run on this machine; from another one they could not reach it."""
 
@@ -204,11 +206,15 @@ def _embedded(master: str) -> SparkSession:
     if CLASSES.is_file():
         settings |= WITH_CLASSES
     settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
-    conf = SparkConf().setMaster(master).setAppName("wmlab").setAll(list(settings.items()))
+    conf = SparkConf().setAll(list(settings.items()))
     _log_file = home / "spark.log"
     with _log_file.open("wb") as log:
         output = {"stdout": log, "stderr": log}
         gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
+    # What the JVM was started with, by PYSPARK_SUBMIT_ARGS for one, stands.
+    conf = SparkConf(_jvm=gateway.jvm).setMaster(master).setAppName("wmlab")
+    for name, setting in settings.items():
+        conf.setIfMissing(name, setting)
     context = SparkContext(gateway=gateway, conf=conf)
     for name in _LOOKED_UP:
         setattr(context._jvm, name, getattr(context._jvm, name))

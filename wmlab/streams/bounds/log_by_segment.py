@@ -194,8 +194,8 @@ def bounds_of(log: Marks, lower: Longs, upper: Longs) -> dict[str, pa.Array]:
     below, above = (pa.array(place, mask=is_none[place]) for place in (lower, upper))
     seq = pa.array(log.seq)
     return {
-        "lower": log.lower.take(below),
-        "upper": log.upper.take(above),
-        "lower_seq": seq.take(below),
-        "upper_seq": seq.take(above),
+        "lower": pc.array_take(log.lower, below),
+        "upper": pc.array_take(log.upper, above),
+        "lower_seq": pc.array_take(seq, below),
+        "upper_seq": pc.array_take(seq, above),
     }
