@@ -13,12 +13,12 @@ CODE_LINES: Final = {
     "core": 3_936,
     "streams": 12_605,
     "dataflow": 7_167,
-    "progress": 2_625,
+    "progress": 2_637,
     "strategies": 2_773,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_612
+LINES: Final = 43_627
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -517,6 +517,11 @@ def _cross_problems(scenario: ProgressScenario) -> Iterator[Problem]:
             if sources[source.name] > 1:
                 message = f"another source is called {source.name!r} too"
                 yield Problem(("queries", number, "sources", place, "name"), message)
+    yield from _script_problems(scenario, set(sources))
+
+
+def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[Problem]:
+    """Faults that happen to what is not there."""
     for number, action in enumerate(scenario.script):
         if isinstance(action, StallWorker):
             if action.worker > scenario.workers.count:
@@ -528,6 +533,9 @@ def _cross_problems(scenario: ProgressScenario) -> Iterator[Problem]:
         elif getattr(action, "chunk", None) is not None and not _emits(scenario, action.source):
             message = f"nothing makes chunks of what {action.source!r} sends; give it or its query an Emit()"
             yield Problem(("script", number, "chunk"), message)
+        elif isinstance(action, SilenceSource) and action.at_ms >= scenario.duration_ms:
+            message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
+            yield Problem(("script", number, "at_ms"), message)
 
 
 def _emits(scenario: ProgressScenario, name: str) -> bool:

@@ -116,7 +116,8 @@ def test_mistakes_across_parts_are_gathered() -> None:
     with pytest.raises(Problems) as raised:
         scenario(
             queries=[query(source("a"), source("a")), query(source("b"), window=Aggregate(5))],
-            script=[LoseBuffer("x", 1), StallWorker(9, at_ms=0, for_ms=1)],
+            script=[LoseBuffer("x", 1), StallWorker(9, at_ms=0, for_ms=1), SilenceSource("a", at_ms=10_000)],
+            duration_ms=10_000,
         )
     assert [problem.path for problem in raised.value.problems] == [
         "queries[0].name",
@@ -125,6 +126,7 @@ def test_mistakes_across_parts_are_gathered() -> None:
         "queries[1].name",
         "script[0].source",
         "script[1].worker",
+        "script[2].at_ms",
     ]
 
 

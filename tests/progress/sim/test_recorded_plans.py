@@ -81,6 +81,12 @@ def test_a_source_that_is_no_writer_of_its_trace_is_refused() -> None:
     assert [problem.path for problem in raised.value.problems] == ["queries[0].sources[0].name"]
 
 
+def test_a_trace_of_another_time_is_refused_with_its_first_arrival() -> None:
+    scenario = PlanScenario("s", queries=[Query("q", sources=[Source("UA", trace="flights")])], duration_ms=1_000)
+    with pytest.raises(Problems, match="start_ms: nothing of its traces arrives from 0 to 1000 ms; the first row does"):
+        scenario.record()
+
+
 def test_the_buffers_carry_the_identifiers_of_the_diagram() -> None:
     world = PlanWorld(PlanScenario.load(SCENARIOS / "progress_diagram.yaml"))
     world.run()

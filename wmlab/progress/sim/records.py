@@ -15,6 +15,7 @@ import numpy as np
 
 from wmlab.core import traces
 from wmlab.core.clock import generator
+from wmlab.core.values import Problem, Problems
 from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL, by_event_time, by_ingestion_time
 from wmlab.progress.scenario import Source
 
@@ -71,7 +72,7 @@ class CutBuffer:
 def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
     """The records of every source that replays a trace, in the order of their arrival.
 
-    Raises `Problems` for a source whose name is no writer of its trace.
+    Raises `Problems` for a source whose name is no writer of its trace, and if nothing of all arrives in the time.
     """
     logs = traces.logs_of_writers(
         scenario.name,
@@ -81,6 +82,12 @@ def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
             for index, source in enumerate(query.sources)
         ),
     )
+    start, end = scenario.start_ms, scenario.start_ms + scenario.duration_ms
+    arrivals = [log["arrival_ms"] for log in logs.values()]
+    if arrivals and not any(((start <= times) & (times < end)).any() for times in arrivals):
+        first = min(times.min() for times in arrivals)
+        message = f"nothing of its traces arrives from {start} to {end} ms; the first row does at {first}"
+        raise Problems(f"the scenario {scenario.name!r}", [Problem(("start_ms",), message)])
     keys = np.unique(np.concatenate([log["key"].astype(str) for log in logs.values()] or [[]]))
     return {
         name: Records(log["event_time"], log["arrival_ms"], np.searchsorted(keys, log["key"].astype(str)))
