@@ -208,6 +208,17 @@ def test_a_group_that_never_looked_at_a_window_has_no_flags() -> None:
     assert not styles & {"passed", "ahead"}
 
 
+def test_after_an_end_of_known_time_there_are_no_bounds() -> None:
+    recording = everything()
+    tables = {name: recording.table(name) for name in recording.counts}
+    *before, last = tables["watermarks"].to_pylist(maps_as_pydicts="strict")
+    ended = Recording.from_tables(tables | {"watermarks": [*before, last | {"writers": {}}]}, name="ended")
+    times = frames_of(ended, stream="orders").panels[2]
+    styles = {item.style for item in times.there(last["emitted_ms"]) if item.lane in (None, 3)}
+    assert not styles & {"lower", "upper", "window", "lower line", "upper line"}
+    assert {"lower", "upper", "window"} <= {i.style for i in times.there(last["emitted_ms"] - 1) if i.lane == 3}
+
+
 def boxes(frames: Frames) -> Iterator[tuple[float, float, float, float]]:
     for panel in frames.panels:
         yield panel.left, panel.top, panel.left + panel.width, panel.bottom + 40

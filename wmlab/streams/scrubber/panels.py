@@ -160,7 +160,7 @@ def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int
 
 def _windows(run: Run) -> list[tuple[int, dict[str, Row | None]]]:
     """The watermarks behind each window that was seen, found by their bounds: the newest passed, the first ahead."""
-    log = run.rows["watermarks"]
+    log = [mark for mark in run.rows["watermarks"] if mark["writers"]]
     by_lower = {mark["lower"]: mark for mark in log}
     by_upper: dict[int, list[Row]] = {}
     for mark in log:
@@ -271,8 +271,11 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark | None, words: W
     for row in run.rows["watermarks"]:
         _interval(builder, row["emitted_ms"], lane, row, words)
         for bound, flag in (("lower", "passed"), ("upper", "ahead")):
-            builder.put((lane, bound, "line"), row["emitted_ms"], None, f"{bound} line", row[bound])
-            builder.put((lane, bound, "flag"), row["emitted_ms"], lane, flag, row[bound], label=bound)
+            if row[bound] is None:
+                builder.take_all((lane, bound), row["emitted_ms"])
+                continue
+            builder.put(((lane, bound), "line"), row["emitted_ms"], None, f"{bound} line", row[bound])
+            builder.put(((lane, bound), "flag"), row["emitted_ms"], lane, flag, row[bound], label=bound)
     for reader in run.readers:
         lane = lanes[f"{reader} sees"]
         builder.put((lane, "value"), low_ms, lane, "value", label="nothing yet")

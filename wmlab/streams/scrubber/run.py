@@ -31,6 +31,8 @@ _CLOCK: Final = {
 class Run:
     """The rows of one stream by table, ascending by the clock of the table; of readers only those of `group`.
 
+    A watermark that is an end of known time has no bounds.
+
     `planned` are beginning and end by the scenario, empty if there is none. `group` is None if nobody read. `ranges`
     has the key range of each segment in millionths of the key space, `writers` are all who noted a time or wrote an
     event, `readers` all who looked at a window. `written` has, for each segment, the moments at which it grew and its
@@ -71,6 +73,8 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     for table, clock in _CLOCK.items():
         listed = of_stream(recording.table(table), stream, clock).to_pylist(maps_as_pydicts="strict")
         rows[table] = sorted(listed, key=lambda row: int(row[clock]))
+    ends = {"lower": None, "upper": None}
+    rows["watermarks"] = [row if row["writers"] else {**row, **ends} for row in rows["watermarks"]]
     groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
     if group is not None and group not in groups:
         raise ChartError(
