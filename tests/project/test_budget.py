@@ -14,11 +14,11 @@ CODE_LINES: Final = {
     "streams": 12_610,
     "dataflow": 7_167,
     "progress": 2_637,
-    "strategies": 2_773,
+    "strategies": 2_780,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_634
+LINES: Final = 43_641
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -16,6 +16,7 @@ from wmlab.strategies import comparison, replay
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.conformal import ConformalWatermark
+from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.perfect import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -188,7 +189,14 @@ def test_what_has_no_watermark_does_not_lose_the_least_and_many_writers_are_shor
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"strategies": []}, {"strategies": [StreamTime(2.5)]}, {"window_ms": 0}, {"tick_ms": -1}],
+    [
+        {"strategies": []},
+        {"strategies": [StreamTime(2.5)]},
+        {"strategies": [Flink(5, rule="2.3.0")]},
+        {"strategies": [PerWriterMinimum(writers="w1")]},
+        {"window_ms": 0},
+        {"tick_ms": -1},
+    ],
 )
 def test_what_cannot_be_compared_is_refused(wrong):
     with pytest.raises(ModelError):

@@ -180,7 +180,7 @@ def compare(
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
     every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
-    Raises `ModelError` for no strategies, a parameter that is not whole, or a length or period below its least.
+    Raises `ModelError` for no strategies, a parameter of a wrong type, or a length or period below its least.
     """
     chosen = list(strategies)
     if not chosen:
