@@ -30,6 +30,15 @@ def restarted(guarantee: str, *, seed: int = 1, after_snapshot: bool = False, **
     return recorded(vertices, ["s -> count -> out"], seed=seed, **(given | fields))
 
 
+@pytest.mark.parametrize("at_ms", [21, 22, 23, 24])
+def test_a_job_that_ends_with_the_snapshot_of_its_restart_is_complete(at_ms: int) -> None:
+    """The source has ended at 20 ms, and the barrier and the end come to the sink together."""
+    restart = flow.Restart(at_ms=at_ms, after_snapshot=True)
+    vertices = [source(rows=DATA[:3]), flow.Map("m", select={"t": "t"})]
+    run = recorded(vertices, ["s -> m -> out"], guarantee="exactly_once", faults=[restart])
+    assert (outcome(run), len(rows(run, "sunk", committed=True))) == ("completed", 3)
+
+
 def test_a_snapshot_is_complete_when_every_instance_has_saved() -> None:
     run = restarted("exactly_once", faults=[])
     first = rows(run, "snapshots", snapshot=1)

@@ -307,7 +307,7 @@ class DataflowWorld(Simulation):
             party.ready = False
             if not self._stalled(party):
                 party.turn()
-            if self._restart_due:
+            if self._restart_due and not self._stopped:
                 self._restart()
         self._dispatching = False
 
