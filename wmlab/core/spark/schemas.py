@@ -82,7 +82,8 @@ def typed(frame: DataFrame, name: str, columns: Iterable[str], schema: pa.Schema
                 f"{name} has {given[column].simpleString()} as {column!r}, which is a {kind}.",
                 remedy=f"Convert it to {kind} first; times are whole milliseconds.",
             )
-    return frame.withColumns({column: F.col(column).cast("long") for column in differ})
+    # Spark Connect takes no empty dict.
+    return frame.withColumns({column: F.col(column).cast("long") for column in differ}) if differ else frame
 
 
 def refuse(frame: DataFrame, name: str, columns: Container[str]) -> None:
