@@ -10,7 +10,7 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 301,
-    "core": 3_936,
+    "core": 3_938,
     "streams": 12_610,
     "dataflow": 7_167,
     "progress": 2_637,
@@ -18,7 +18,7 @@ CODE_LINES: Final = {
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_642
+LINES: Final = 43_644
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

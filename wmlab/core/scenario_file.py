@@ -139,7 +139,8 @@ def parse_fragment(text: str) -> Any:
 
 def dump_fragment(data: object, *, one_line: bool) -> str:
     """Plain data as a piece of YAML, on one line or as a block."""
-    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=one_line, width=10_000)
+    style: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "default_flow_style": one_line, "width": 10_000}
+    text = str(yaml.dump(data, Dumper=yaml.CSafeDumper, **style))
     return text.strip().removesuffix("...").strip()
 
 
@@ -188,7 +189,8 @@ def read_text(path: str | Path) -> str:
 
 def dump(data: object) -> str:
     """Plain data as YAML, in the order given."""
-    return yaml.safe_dump({"wmlab": FORMAT, **cast("dict[str, object]", data)}, sort_keys=False, allow_unicode=True)
+    named = {"wmlab": FORMAT, **cast("dict[str, object]", data)}
+    return str(yaml.dump(named, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True))
 
 
 _KINDS: Final[dict[str, str]] = {}
