@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 301,
-    "core": 3_938,
-    "streams": 12_610,
+    "core": 3_943,
+    "streams": 12_631,
     "dataflow": 7_167,
     "progress": 2_637,
-    "strategies": 2_780,
+    "strategies": 2_785,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_644
+LINES: Final = 43_680
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -113,6 +113,13 @@ def test_a_share_that_varies_too_much_is_unsteady(monkeypatch: pytest.MonkeyPatc
     assert "its late share is unsteady, up to 1." in doubt
 
 
+def test_a_watermark_that_keeps_its_target_by_standing_still_is_not_advised() -> None:
+    """A burst in seven comes a minute late: conformal inference stops, while a bound of that minute loses nothing."""
+    bursts = np.where((np.arange(ROWS) // 2_000) % 7 == 3, 60_000, 0)
+    (doubt,) = advise(made(lambda random, _: random.exponential(5_000, ROWS) + bursts), TARGET).doubts
+    assert doubt.startswith("ConformalWatermark(target=0.01) stalls: its median lag is")
+
+
 def test_skewed_clocks_are_named() -> None:
     log = LOGS["stationary"]()
     columns = dict(zip(log.table.column_names, log.table.columns, strict=True))

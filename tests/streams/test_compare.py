@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import xml.etree.ElementTree as ET
 
@@ -11,8 +12,11 @@ from pydantic import TypeAdapter
 from tests.streams.charts.recordings import recording
 from wmlab.core.errors import ChartError, RecordingError, ScenarioError
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.api import Scenario
 from wmlab.streams.compare import compare, differences, run_of
+from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
+from wmlab.streams.scenario.script import SilenceWriter
 
 WRITER = {"name": "w1", "rate_per_s": 10}
 
@@ -54,6 +58,33 @@ def test_equal_names_are_numbered_and_equal_runs_differ_in_nothing(runs: tuple[R
     assert (found.differs, found.results) == ((), ())
     assert "Nothing differs in the scenario" in found._repr_html_()
     assert "lag equally" in found.sentence
+
+
+def test_the_time_after_an_end_of_known_time_has_no_lag() -> None:
+    """Between the runs only the lower bound of the silent time differs: one keeps it, the other knows none."""
+    stream = Stream(timestamp_aggregation_timeout_ms=2_000)
+    kept = Scenario(
+        "kept",
+        stream=stream,
+        writers=[EventWriter("w1", rate_per_s=10, note_every_ms=500)],
+        controllers=Controllers(period_ms=500),
+        script=[SilenceWriter(at_ms=5_000, writer="w1", for_ms=15_000)],
+        duration_ms=30_000,
+    )
+    unknown = kept.replace(name="unknown", stream=dataclasses.replace(stream, null_without_writers=True))
+    found = compare(kept.record(), unknown.record())
+    results = dict(found.results)
+    assert results["worst lag of the lower bound (ms)"][0] > 10_000 > results["worst lag of the lower bound (ms)"][1]
+    assert found.sentence.startswith("The lower bound of kept lags most")
+    slack = dict(zip(("kept", "unknown"), (slack_of(run) for run in (kept, unknown)), strict=True))
+    assert slack["kept"] > slack["unknown"] >= 0
+
+
+def slack_of(scenario: Scenario) -> float:
+    run = scenario.record()
+    slack = slack_ms(run_of(run, None)[0], run.table("events"))
+    assert slack is not None
+    return slack
 
 
 def test_many_runs_are_compared_and_four_are_drawn(runs: tuple[Recording, Recording]) -> None:

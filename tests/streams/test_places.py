@@ -52,6 +52,8 @@ def test_bytes_between_two_cuts_add_up(run):
 def test_cuts_in_the_wrong_order_are_refused(run):
     with pytest.raises(ModelError, match="lies before the first"):
         run.bytes_between(run.stream_cut_at(12_000), run.stream_cut_at(4_000))
+    with pytest.raises(ModelError, match=r"0@0 would end at \d+ and begin at 1000000000"):
+        run.bytes_between({0: 10**9, 1: 0}, {})
 
 
 def test_the_positions_of_each_group_are_those_that_it_published():

@@ -137,5 +137,7 @@ def test_a_name_that_means_no_field_or_several_is_refused() -> None:
         SCENARIO.sweep(object(), period_ms=[0])
     with pytest.raises(ScenarioError, match="give its values as seeds="):
         SCENARIO.sweep(object(), seed=[1, 2])
+    with pytest.raises(ScenarioError, match="timeout_ms and timestamp_aggregation_timeout_ms name the same field"):
+        SCENARIO.sweep(object(), timeout_ms=[5], timestamp_aggregation_timeout_ms=[6])
     with pytest.raises(ScenarioError, match="timeout_ms is 5"):
         SCENARIO.sweep(object(), timeout_ms=5)

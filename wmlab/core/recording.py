@@ -171,14 +171,17 @@ class Recording:
 
     def table(self, name: str) -> pa.Table:
         """The table `name` in its schema; raises `RecordingError` for an unknown name."""
-        if name not in self.schemas:
-            wrong = _unknown_table(name, self.schemas)
-            raise RecordingError(f"{wrong}.", remedy=f"ask for one of: {', '.join(self.schemas)}.")
-        return self.tables[name]
+        return self.tables[self._known(name)]
 
     def chunks(self, name: str, *columns: str) -> Iterable[pa.Table]:
         """Some columns of the table `name`, part by part; a table on disk is read anew each time, and not kept."""
-        return self.tables.chunks(name, columns)
+        return self.tables.chunks(self._known(name), columns)
+
+    def _known(self, name: str) -> str:
+        if name not in self.schemas:
+            wrong = _unknown_table(name, self.schemas)
+            raise RecordingError(f"{wrong}.", remedy=f"ask for one of: {', '.join(self.schemas)}.")
+        return name
 
     def to_pandas(self, name: str) -> Any:
         """The table `name` as a pandas DataFrame: offset maps as dicts, nullable integers as `Int64`."""

@@ -362,7 +362,10 @@ class Trace:
             yield from map(TraceEvent, *(column.to_pylist() for column in batch.columns))
 
     def __repr__(self) -> str:
-        return f"Trace {self.name!r}: " + ", ".join(f"{value} {label}" for label, value in self._facts().items())
+        facts = self._facts().items()
+        return f"Trace {self.name!r}: " + ", ".join(
+            f"{value} {label.removesuffix('s') if value == '1' else label}" for label, value in facts
+        )
 
     def _repr_html_(self) -> str:
         facts = "".join(

@@ -109,8 +109,8 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     A constant bound and a least over writers get their bound from the first half; conformal inference steers itself.
     All run over the whole log and are judged on the second half. Of those that keep the target there, the constant
     bound is taken unless another has a median lag that is clearly less. What is advised has its bound from the whole
-    log. Where the log is too short, drifts, or has skewed clocks, `doubts` says so. Raises `ModelError` for a target
-    that is not between 0 and 1, or a window below 1 ms.
+    log. Where the log is too short, drifts, or has skewed clocks, or the best watermark stalls, `doubts` says so.
+    Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
     if not 0 < late_share < 1:
         raise ModelError(f"The late share {late_share!r} is no target.", remedy="Give a number between 0 and 1.")
@@ -130,7 +130,12 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     best, (_, x) = judged[place], steps[place]
     known = x[middle:] != UNKNOWN
     least, most = _range((half.arrival - x[middle:])[known], np.median) if known.any() else (0, 0)
-    bound = frontier(trace).bound_ms(late_share)
+    whole = frontier(trace)
+    bound, lossless = whole.bound_ms(late_share), whole.bound_ms(0)
+    doubts = _doubts(trace, late_share, best, ranges[place][1])
+    if (best.lag_p50_ms or 0) > (judged[0].lag_p50_ms or 0) + lossless - frontier(first).bound_ms(late_share):
+        stalls = f"{named(best.strategy)} stalls: its median lag is {rounded(best.lag_p50_ms or 0)}"
+        doubts += (f"{stalls}, where a constant bound of {rounded(lossless)} leaves no record late",)
     return Advice(
         name=trace.name,
         target=late_share,
@@ -144,7 +149,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         settings=settings(bound),
         reason=_reason(judged, place),
         assumed=_assumed(best.strategy),
-        doubts=_doubts(trace, late_share, best, ranges[place][1]),
+        doubts=doubts,
         judged=tuple(judged),
     )
 

@@ -34,7 +34,7 @@ MEASURES: Final = {
     "below": "events below a lower bound given before",
 }
 """The measures of a run and how they are written. Lag is clock minus lower bound, averaged over the time from the first
-watermark to the last thing recorded; upper minus lower is averaged over the same time."""
+watermark to the last thing recorded in which a bound is known; upper minus lower is averaged over the same time."""
 _IN_MS: Final = " (ms)"
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
@@ -136,7 +136,9 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
         events += part.num_rows
         below += late_events(part, marks).num_rows
         ends += part["append_ms"].to_pylist()[-1:]
-    bounds = [(mark["emitted_ms"], mark["lower"], mark["upper"]) for mark in marks]
+    bounds: list[tuple[int, int | None, int | None]] = [
+        (mark["emitted_ms"], *((mark["lower"], mark["upper"]) if mark["writers"] else (None, None))) for mark in marks
+    ]
     if bounds:
         bounds.append((max(ends), *bounds[-1][1:]))
     counts: Measures = {
@@ -208,7 +210,10 @@ def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | 
         subtitle=sentence + left_out,
         across=time_axis("clock", [at for label in shown for at, _, _ in bounds[label]]),
         panels=[
-            Panel(up=time_axis("lower bound", [y for c in lower for y in c.ys], pad_percent=4), layers=lower),
+            Panel(
+                up=time_axis("lower bound", [y for c in lower for y in c.ys if y is not None], pad_percent=4),
+                layers=lower,
+            ),
             Panel(up=time_axis("clock − lower", [0, *lags], pad_percent=4), layers=behind, height=130.0),
         ],
     )
@@ -221,7 +226,11 @@ def _behind(label: str, role: str, rows: Bounds) -> Path:
     moved = [row for n, row in enumerate(rows) if n == 0 or row[1] != rows[n - 1][1]]
     kept = moved[:: -(-len(moved) // _MOST_ROWS)]
     ends = [*(at_ms for at_ms, _, _ in kept[1:]), rows[-1][0]]
-    points = [(x, x - lower) for (at_ms, lower, _), end_ms in zip(kept, ends, strict=True) for x in (at_ms, end_ms)]
+    points = [
+        (x, None if lower is None else x - lower)
+        for (at_ms, lower, _), end_ms in zip(kept, ends, strict=True)
+        for x in (at_ms, end_ms)
+    ]
     return Path(name=label, role=role, xs=[x for x, _ in points], ys=[y for _, y in points])
 
 

@@ -92,9 +92,12 @@ def sweep(
 
     With `to` the rows are kept in that directory, a file a run; what is there already is not run again, unless it had
     failed. `progress` is that of `record`; a function that raises stops the sweep. Raises `Problems` for a value that a
-    field does not take, and `ScenarioError` for a name that means no field or several, or values that are no list.
+    field does not take, and `ScenarioError` for a name that means no field or several, two names of one field, or
+    values that are no list.
     """
     paths = {name: field_named(scenario, name) for name in fields}
+    if twice := [name for name, field in paths.items() if list(paths.values()).count(field) > 1]:
+        raise ScenarioError(f"{listed(twice)} name the same field.", remedy="give its values once.")
     values = {name: _values(name, entries) for name, entries in fields.items()}
     drawn = (scenario.seed,) if seeds is None else _values("seeds", seeds)
     grid = list(itertools.product(itertools.product(*values.values()), drawn))

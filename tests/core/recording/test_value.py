@@ -70,9 +70,10 @@ def test_pandas_gets_maps_as_dicts_and_keeps_nulls_and_large_integers():
     assert str(recording().to_pandas("events")["offset"].dtype) == "int64"
 
 
-def test_an_unknown_table_is_refused_with_a_suggestion():
+@pytest.mark.parametrize("ask", [Recording.table, Recording.chunks, Recording.to_pandas])
+def test_an_unknown_table_is_refused_with_a_suggestion(ask):
     with pytest.raises(RecordingError, match="there is no table 'watermark', did you mean 'watermarks'"):
-        recording().table("watermark")
+        ask(recording(), "watermark")
 
 
 def test_tables_behave_as_a_mapping(tmp_path):

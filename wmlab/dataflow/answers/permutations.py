@@ -167,7 +167,7 @@ def permutations(
     if found is None:
         found = permute.sample(merge, items, samples=samples, draw=random.Random(seed).randrange)
     return Permutations(
-        of=f"merging {len(items)} inputs ({words})",
+        of=f"merging {counted(len(items), 'input')} ({words})",
         outcomes=tuple(_permuted(outcome, tuple(named)) for outcome in found),
         tried=total if exact else samples,
         total=total,

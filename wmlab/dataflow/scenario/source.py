@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.expression import columns_of
 from wmlab.core.values import MAX_MS, Ms, Period, Problem, tagged, value
-from wmlab.core.words import grouped
+from wmlab.core.words import counted
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
 from wmlab.dataflow.scenario.vertices import Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -132,11 +132,11 @@ class Source(Vertex):
             return f"trace {self.trace}"
         if self.stream is not None:
             return f"stream {self.stream if isinstance(self.stream, str) else self.stream.name}"
-        return f"{grouped(len(self.rows or ()))} rows"
+        return counted(len(self.rows or ()), "row")
 
     def __repr__(self) -> str:
         times = ", ".join(f"{time.column} (key {time.key})" for time in self.times) or "no event time"
-        return f"Source({self.name!r}: {self.detail}, {times}, {self.partitions} partitions)"
+        return f"Source({self.name!r}: {self.detail}, {times}, {counted(self.partitions, 'partition')})"
 
     def _problems(self) -> Iterator[Problem]:
         given = [name for name in ("rows", "trace", "stream") if getattr(self, name) is not None]

@@ -11,28 +11,35 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-Bounds = Sequence[tuple[int, int, int]]
-"""Clock, lower and upper bound by row; the last row is the end of the run."""
+Bounds = Sequence[tuple[int, int | None, int | None]]
+"""Clock, lower and upper bound by row, None from an end of known time on; the last row is the end of the run."""
 Measures = dict[str, int | float | None]
 
 
 def lags(bounds: Bounds) -> Measures:
-    """The mean and the worst lag of the lower bound behind the clock, and the mean of upper minus lower, in ms."""
-    run_ms = bounds[-1][0] - bounds[0][0] if bounds else 0
-    if not run_ms:
+    """The mean and the worst lag of the lower bound behind the clock, and the mean of upper minus lower, in ms.
+
+    They are about the time in which the bounds are known, and None if they never are.
+    """
+    steps = [
+        (until_ms - at_ms, at_ms, until_ms, lower, upper)
+        for (at_ms, lower, upper), (until_ms, _, _) in pairwise(bounds)
+        if lower is not None and upper is not None
+    ]
+    known_ms = sum(length for length, *_ in steps)
+    if not known_ms:
         return {"mean_lag_ms": None, "worst_lag_ms": None, "mean_width_ms": None}
-    steps = [(until_ms - at_ms, at_ms, until_ms, *rest) for (at_ms, *rest), (until_ms, _, _) in pairwise(bounds)]
     area = sum(length * ((at_ms + until_ms) / 2 - lower) for length, at_ms, until_ms, lower, _ in steps)
     width = sum(length * (upper - lower) for length, _, _, lower, upper in steps)
     return {
-        "mean_lag_ms": round(area / run_ms, 1),
+        "mean_lag_ms": round(area / known_ms, 1),
         "worst_lag_ms": max(until_ms - lower for _, _, until_ms, lower, _ in steps),
-        "mean_width_ms": round(width / run_ms, 1),
+        "mean_width_ms": round(width / known_ms, 1),
     }
 
 
 def slack_ms(bounds: Bounds, events: pa.Table) -> float | None:
-    """By how much the lower bound was below the perfect watermark on average, from its first row to the last event.
+    """By how much the lower bound was below the perfect watermark on average, while it was known, up to the last event.
 
     The perfect watermark of a stream is the smallest time of the events that are still to be appended. Negative where
     events came below the bound. `events` has append_ms (ascending) and event_time; None without rows of both.
@@ -43,7 +50,9 @@ def slack_ms(bounds: Bounds, events: pa.Table) -> float | None:
         return None
     perfect = np.minimum.accumulate(event_time[::-1])[::-1]
     moments = np.union1d(append_ms[append_ms > at_ms[0]], at_ms[at_ms < append_ms[-1]])
-    lower = np.array([lower for _, lower, _ in bounds[:-1]], np.int64)
-    held = lower[np.searchsorted(at_ms, moments[:-1], side="right") - 1]
-    ahead = perfect[np.searchsorted(append_ms, moments[:-1], side="right")] - held
-    return round(float(np.average(ahead, weights=np.diff(moments))), 1)
+    lower = np.array([lower or 0 for _, lower, _ in bounds[:-1]], np.int64)
+    known = np.array([lower is not None for _, lower, _ in bounds[:-1]])
+    place = np.searchsorted(at_ms, moments[:-1], side="right") - 1
+    ahead = perfect[np.searchsorted(append_ms, moments[:-1], side="right")] - lower[place]
+    weights = np.diff(moments) * known[place]
+    return round(float(np.average(ahead, weights=weights)), 1) if weights.any() else None

@@ -218,14 +218,17 @@ def bytes_between(
 ) -> Mapping[int, int]:
     """Bytes of each segment from one stream cut to another; `sealed_bytes` has the lengths of those that `to` lacks.
 
-    Raises `ModelError` as `segments_between`, or when a length is missing.
+    Raises `ModelError` as `segments_between`, when a length is missing, or where `to` lies before `frm`.
     """
     found = {}
     for segment in segments_between(frm, to, history):
         if segment.id not in to and segment.id not in sealed_bytes:
             raise ModelError(f"The length of {segment.name} is missing.", remedy="Give the length of every segment.")
+        start = frm.get(segment.id) or 0
         stop = (to[segment.id] or 0) if segment.id in to else sealed_bytes[segment.id]
-        found[segment.id] = stop - (frm.get(segment.id) or 0)
+        if stop < start:
+            raise ModelError(f"{segment.name} would end at {stop} and begin at {start}.", remedy="Give a later cut.")
+        found[segment.id] = stop - start
     return found
 
 

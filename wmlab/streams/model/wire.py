@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from wmlab.core.words import counted
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import segment_name
 
@@ -43,7 +44,7 @@ class Append(NamedTuple):
 
     def __str__(self) -> str:
         within = "" if self.txn is None else f"{self.txn}: "
-        return f"{within}{self.events} events for {segment_name(self.segment)}"
+        return f"{within}{counted(self.events, 'event')} for {segment_name(self.segment)}"
 
 
 class DataAppended(NamedTuple):

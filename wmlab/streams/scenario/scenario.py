@@ -13,7 +13,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.rules import Rules
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problems, SignedMs, value
-from wmlab.core.words import span
+from wmlab.core.words import counted, span
 from wmlab.streams.scenario.checks import problems_across
 from wmlab.streams.scenario.costs import costs
 from wmlab.streams.scenario.network import Network
@@ -103,7 +103,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
 
     def _repr_html_(self) -> str:
         rows = [
-            ("stream", "; ".join(f"{stream.name}, {stream.segments} segments" for stream in self.all_streams)),
+            ("stream", "; ".join(f"{one.name}, {counted(one.segments, 'segment')}" for one in self.all_streams)),
             ("writers", ", ".join(writer.name for writer in self.writers)),
             ("readers", "; ".join(f"{group.readers} in group {group.name}" for group in self.groups) or "none"),
             ("script", "; ".join(repr(action) for action in self.script) or "nothing"),
