@@ -14,11 +14,11 @@ CODE_LINES: Final = {
     "streams": 12_631,
     "dataflow": 7_167,
     "progress": 2_637,
-    "strategies": 2_785,
+    "strategies": 2_786,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_680
+LINES: Final = 43_681
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

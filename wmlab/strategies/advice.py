@@ -133,9 +133,10 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     whole = frontier(trace)
     bound, lossless = whole.bound_ms(late_share), whole.bound_ms(0)
     doubts = _doubts(trace, late_share, best, ranges[place][1])
-    if (best.lag_p50_ms or 0) > (judged[0].lag_p50_ms or 0) + lossless - frontier(first).bound_ms(late_share):
+    lossless_lag_ms = (judged[0].lag_p50_ms or 0) + lossless - frontier(first).bound_ms(late_share)
+    if not doubts and (best.lag_p50_ms or 0) > lossless_lag_ms:
         stalls = f"{named(best.strategy)} stalls: its median lag is {rounded(best.lag_p50_ms or 0)}"
-        doubts += (f"{stalls}, where a constant bound of {rounded(lossless)} leaves no record late",)
+        doubts = (f"{stalls}, where a constant bound of {rounded(lossless)} leaves no record late",)
     return Advice(
         name=trace.name,
         target=late_share,
