@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 301,
     "core": 3_943,
-    "streams": 12_631,
+    "streams": 12_630,
     "dataflow": 7_167,
     "progress": 2_637,
     "strategies": 2_786,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_681
+LINES: Final = 43_684
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

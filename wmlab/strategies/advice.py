@@ -116,7 +116,8 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         raise ModelError(f"The late share {late_share!r} is no target.", remedy="Give a number between 0 and 1.")
     middle = trace.rows // 2
     first = Trace(trace.name, trace.table.slice(0, max(1, middle)))
-    candidates = _candidates(first, late_share)
+    first_bound = frontier(first).bound_ms(late_share)
+    candidates = _candidates(first, first_bound, late_share)
     log = Log.of(trace)
     half = log.of_rows(slice(middle, None))
     windows = None if window_ms is None else Windows.of(half, window_ms)
@@ -130,17 +131,16 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     best, (_, x) = judged[place], steps[place]
     known = x[middle:] != UNKNOWN
     least, most = _range((half.arrival - x[middle:])[known], np.median) if known.any() else (0, 0)
-    whole = frontier(trace)
-    bound, lossless = whole.bound_ms(late_share), whole.bound_ms(0)
+    bound, lossless = map(frontier(trace).bound_ms, (late_share, 0))
     doubts = _doubts(trace, late_share, best, ranges[place][1])
-    lossless_lag_ms = (judged[0].lag_p50_ms or 0) + lossless - frontier(first).bound_ms(late_share)
+    lossless_lag_ms = (judged[0].lag_p50_ms or 0) + lossless - first_bound
     if not doubts and (best.lag_p50_ms or 0) > lossless_lag_ms:
         stalls = f"{named(best.strategy)} stalls: its median lag is {rounded(best.lag_p50_ms or 0)}"
         doubts = (f"{stalls}, where a constant bound of {rounded(lossless)} leaves no record late",)
     return Advice(
         name=trace.name,
         target=late_share,
-        strategy=_candidates(trace, late_share)[place],
+        strategy=_candidates(trace, bound, late_share)[place],
         late_share=best.late_share,
         late_range=(max(0.0, ranges[place][0]), ranges[place][1]),
         lag_ms=best.lag_p50_ms or 0,
@@ -176,10 +176,11 @@ def settings(bound_ms: int) -> dict[str, str]:
     }
 
 
-def _candidates(trace: Trace, target: float) -> list[Strategy[Any]]:
+def _candidates(trace: Trace, bound_ms: int, target: float) -> list[Strategy[Any]]:
+    """A constant bound first, and what may keep the target for less lag."""
     hold = min(1_000, max(1, trace.rows // 10))
     found: list[Strategy[Any]] = [
-        BoundedOutOfOrderness(frontier(trace).bound_ms(target)),
+        BoundedOutOfOrderness(bound_ms),
         ConformalWatermark(target, hold=hold),
     ]
     if len(trace.writer_names) > 1:

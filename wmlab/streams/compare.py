@@ -17,7 +17,7 @@ from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, is_short, span
-from wmlab.streams.answers.history import events_of, late_events, of_stream, the_stream
+from wmlab.streams.answers.history import events_of, late_events, of_stream, the_stream, without_ends
 from wmlab.streams.answers.measures import Bounds, Measures, lags
 
 Row = tuple[str, tuple[Any, ...]]
@@ -127,7 +127,7 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
     Raises `RecordingError` if the stream is unknown, or there are several and none is named.
     """
     name = the_stream(recording, stream)
-    marks = of_stream(recording.table("watermarks"), name, "emitted_ms").to_pylist()
+    marks = without_ends(of_stream(recording.table("watermarks"), name, "emitted_ms").to_pylist())
     cycles = of_stream(recording.table("cycles"), name, "at_ms").to_pylist()
     outcomes = of_stream(recording.table("writer_marks"), name, "received_ms")["outcome"].to_pylist()
     ends = [mark["emitted_ms"] for mark in marks] + [row["at_ms"] for row in cycles[-1:]]
@@ -136,9 +136,7 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
         events += part.num_rows
         below += late_events(part, marks).num_rows
         ends += part["append_ms"].to_pylist()[-1:]
-    bounds: list[tuple[int, int | None, int | None]] = [
-        (mark["emitted_ms"], *((mark["lower"], mark["upper"]) if mark["writers"] else (None, None))) for mark in marks
-    ]
+    bounds = [(mark["emitted_ms"], mark["lower"], mark["upper"]) for mark in marks]
     if bounds:
         bounds.append((max(ends), *bounds[-1][1:]))
     counts: Measures = {

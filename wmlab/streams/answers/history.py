@@ -264,6 +264,11 @@ def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]
         yield row["at_ms"], dict(state)
 
 
+def without_ends(watermarks: Iterable[Row]) -> list[Row]:
+    """The watermarks, without bounds (None) where one is an end of known time, which counts no writers."""
+    return [row if row["writers"] else {**row, "lower": None, "upper": None} for row in watermarks]
+
+
 def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
     """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock.
 

@@ -17,7 +17,7 @@ from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, rounded
-from wmlab.streams.answers.history import Row, events_of, late_events
+from wmlab.streams.answers.history import Row, events_of, late_events, without_ends
 
 Longs = npt.NDArray[np.int64]
 
@@ -85,8 +85,8 @@ def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
     if not marks:
         return []
     xs = [*(mark["emitted_ms"] for mark in marks), max(end_ms, marks[-1]["emitted_ms"])]
-    given = [*marks, marks[-1]]
-    curves = {side: [mark[side] if mark["writers"] else None for mark in given] for side in _SIDES}
+    given = without_ends([*marks, marks[-1]])
+    curves = {side: [mark[side] for mark in given] for side in _SIDES}
     rows = thin([curves["upper"], curves["lower"]], _MOST_STEPS)
     return [
         Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])

@@ -9,7 +9,7 @@ from typing import Final
 
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import Row, furthest, of_stream
+from wmlab.streams.answers.history import Row, furthest, of_stream, without_ends
 
 KEYS: Final = 1_000_000
 """The key space in the unit of `Run.keys`."""
@@ -73,8 +73,7 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     for table, clock in _CLOCK.items():
         listed = of_stream(recording.table(table), stream, clock).to_pylist(maps_as_pydicts="strict")
         rows[table] = sorted(listed, key=lambda row: int(row[clock]))
-    ends = {"lower": None, "upper": None}
-    rows["watermarks"] = [row if row["writers"] else {**row, **ends} for row in rows["watermarks"]]
+    rows["watermarks"] = without_ends(rows["watermarks"])
     groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
     if group is not None and group not in groups:
         raise ChartError(
