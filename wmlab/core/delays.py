@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from pydantic import Field
 
-from wmlab.core.values import MAX_MS, MeanMs, Ms, Problem, Problems, tagged
+from wmlab.core.values import MAX_MS, MeanMs, Ms, Problem, tagged
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,10 +32,9 @@ class Uniform:
     low_ms: Ms
     high_ms: Ms
 
-    def __post_init__(self) -> None:
+    def _problems(self) -> Iterator[Problem]:
         if self.low_ms > self.high_ms:
-            message = f"lies below low_ms, {self.low_ms} (got {self.high_ms})"
-            raise Problems("Uniform", [Problem(("high_ms",), message)])
+            yield Problem(("high_ms",), f"lies below low_ms, {self.low_ms} (got {self.high_ms})")
 
 
 @tagged

@@ -206,6 +206,7 @@ class ScenarioFile:
 
     name: str
     seed: int
+    noun: ClassVar[str] = "the scenario"
     rule_table: ClassVar[RuleTable] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:

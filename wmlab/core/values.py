@@ -136,7 +136,12 @@ def _sentence(line: dict[str, Any]) -> str:
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
 def value(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen validated value with a repr that leaves defaults out."""
+    """Make `cls` a frozen validated value with a repr that leaves defaults out.
+
+    What its method `_problems`, if it has one, says of all fields together is raised as `Problems`.
+    """
+    if hasattr(cls, "_problems"):
+        setattr(cls, "__post_init__", _refuse_problems)  # noqa: B010 - as below
     made = pydantic_dataclass(frozen=True, repr=False, config=_CONFIG)(cls)
     if cls.__repr__ is object.__repr__:
         setattr(made, "__repr__", _repr)  # noqa: B010 - a plain assignment to a method does not type-check
@@ -158,6 +163,13 @@ def action(cls: type[T]) -> type[T]:
     """Make `cls`, a `Timed`, an action of a script: a value of a union whose fields are all given by name."""
     cls.__annotations__ = {"_": dataclasses.KW_ONLY, **cls.__annotations__}
     return tagged(cls)
+
+
+def _refuse_problems(self: Any) -> None:
+    problems = tuple(self._problems())
+    if problems:
+        name = f" {self.name!r}" if hasattr(self, "name") else ""
+        raise Problems(f"{getattr(self, 'noun', type(self).__name__)}{name}", problems)
 
 
 def _gathering(init: Callable[..., None]) -> Callable[..., None]:

@@ -28,7 +28,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MAX_MS, MeanMs, Ms, Name, Period, Problem, Problems, tagged, value
+from wmlab.core.values import MAX_MS, MeanMs, Ms, Name, Period, Problem, tagged, value
 from wmlab.core.words import span
 from wmlab.progress.model.identifiers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
@@ -144,19 +144,17 @@ class Source:
     keys: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] = 1
     operators: tuple[Operator, ...] = ()
 
-    def __post_init__(self) -> None:
+    def _problems(self) -> Iterator[Problem]:
         given = [name for name in ("rate_per_s", "trace", "times_ms", "rows") if getattr(self, name) is not None]
         if len(given) != 1:
             message = f"give one of rate_per_s, trace, times_ms and rows (got {' and '.join(given) or 'none'})"
-            raise Problems(f"Source {self.name!r}", [Problem(("rate_per_s",), message)])
+            yield Problem(("rate_per_s",), message)
+            return
         if self.trace is not None and (self.delay_mean_ms or self.disorder_ms):
-            message = "a trace has its own times; leave delay_mean_ms and disorder_ms out"
-            raise Problems(f"Source {self.name!r}", [Problem(("trace",), message)])
+            yield Problem(("trace",), "a trace has its own times; leave delay_mean_ms and disorder_ms out")
         if self.trace is not None and self.keys > 1:
-            raise Problems(f"Source {self.name!r}", [Problem(("keys",), "a trace has its own keys; leave keys out")])
-        problems = tuple(self._schema_problems())
-        if problems:
-            raise Problems(f"Source {self.name!r}", problems)
+            yield Problem(("keys",), "a trace has its own keys; leave keys out")
+        yield from self._schema_problems()
 
     def _schema_problems(self) -> Iterator[Problem]:
         """Rows that do not fit the schema, and fields that are not in it."""
@@ -237,12 +235,11 @@ class Query:
     window: Windowed | None = None
     output: tuple[OutputOperator, ...] = ()
 
-    def __post_init__(self) -> None:
-        problems = (*_name_problems(self), *_join_problems(self))
+    def _problems(self) -> Iterator[Problem]:
+        yield from _name_problems(self)
+        yield from _join_problems(self)
         if self.output and self.window is None:
-            problems = (*problems, Problem(("output",), "there is no window; give these operators as operators"))
-        if problems:
-            raise Problems(f"Query {self.name!r}", problems)
+            yield Problem(("output",), "there is no window; give these operators as operators")
 
 
 def _name_problems(query: Query) -> Iterator[Problem]:
@@ -447,10 +444,17 @@ class ProgressScenario(ScenarioFile, only_field="queries", users_call_it="wm.pro
     local: Option[Literal["running_max", "head", "literal"]] = UNSET
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
 
-    def __post_init__(self) -> None:
-        problems = tuple(_cross_problems(self))
-        if problems:
-            raise Problems(f"the scenario {self.name!r}", problems)
+    def _problems(self) -> Iterator[Problem]:
+        queries = Counter(query.name for query in self.queries)
+        sources = Counter(source.name for query in self.queries for source in query.sources)
+        for number, query in enumerate(self.queries):
+            if queries[query.name] > 1:
+                yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
+            for place, source in enumerate(query.sources):
+                if sources[source.name] > 1:
+                    message = f"another source is called {source.name!r} too"
+                    yield Problem(("queries", number, "sources", place, "name"), message)
+        yield from _script_problems(self, set(sources))
 
     def _costs(self) -> Iterator[Cost]:
         """Records, buffers at all operators, and the windows that records belong to."""
@@ -504,20 +508,6 @@ def _summary(query: Query) -> str:
     sources = ", ".join(" → ".join([source.name, *map(repr, source.operators)]) for source in query.sources)
     last = "Emit()" if query.window is None else repr(query.window)
     return " → ".join([sources, *map(repr, query.operators), last, *map(repr, query.output)])
-
-
-def _cross_problems(scenario: ProgressScenario) -> Iterator[Problem]:
-    """Mistakes that no single field shows."""
-    queries = Counter(query.name for query in scenario.queries)
-    sources = Counter(source.name for query in scenario.queries for source in query.sources)
-    for number, query in enumerate(scenario.queries):
-        if queries[query.name] > 1:
-            yield Problem(("queries", number, "name"), f"another query is called {query.name!r} too")
-        for place, source in enumerate(query.sources):
-            if sources[source.name] > 1:
-                message = f"another source is called {source.name!r} too"
-                yield Problem(("queries", number, "sources", place, "name"), message)
-    yield from _script_problems(scenario, set(sources))
 
 
 def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[Problem]:

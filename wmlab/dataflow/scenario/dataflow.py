@@ -13,7 +13,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MeanMs, Ms, Period, Problem, Problems, is_function, plain, value, without_functions
+from wmlab.core.values import MeanMs, Ms, Period, Problem, is_function, plain, value, without_functions
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.costs import costs
@@ -21,39 +21,9 @@ from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
 from wmlab.dataflow.scenario.parts import Size
 from wmlab.dataflow.scenario.plan import Plan, plan
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import (
-    AsyncMap,
-    Custom,
-    Edge,
-    Edges,
-    Filter,
-    FlatMap,
-    Join,
-    LateDrop,
-    Map,
-    Merge,
-    SessionWindow,
-    Sink,
-    StatefulMap,
-    Window,
-)
+from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink
 
-Vertex = Annotated[
-    Source
-    | Map
-    | Filter
-    | FlatMap
-    | Merge
-    | AsyncMap
-    | Custom
-    | LateDrop
-    | StatefulMap
-    | Window
-    | SessionWindow
-    | Join
-    | Sink,
-    Field(discriminator="kind"),
-]
+Vertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 """Any vertex of a dataflow."""
 
 OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
@@ -107,15 +77,13 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
     queue_size: Size = 1_024
     jitter_ms: MeanMs = 2.0
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = 0
+    noun = "the dataflow"
 
-    def __post_init__(self) -> None:
-        problems = list(self.plan.problems)
+    def _problems(self) -> Iterator[Problem]:
+        yield from self.plan.problems
         if self.guarantee == "none" and self.snapshot_every_ms is not None:
-            message = "without a guarantee there are no snapshots; choose a guarantee"
-            problems.append(Problem(("snapshot_every_ms",), message))
-        problems += problems_of_faults(self)
-        if problems:
-            raise Problems(f"the dataflow {self.name!r}", problems)
+            yield Problem(("snapshot_every_ms",), "without a guarantee there are no snapshots; choose a guarantee")
+        yield from problems_of_faults(self)
 
     @property
     def plan(self) -> Plan:

@@ -19,22 +19,10 @@ from typing import Any, Final
 from wmlab.core.expression import columns_of, required_comparisons, time_bounds
 from wmlab.core.values import Problem
 from wmlab.dataflow.model.keys import Keys, joined, key_of, merged, of_source, selected, windowed
+from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import (
-    AsyncMap,
-    Custom,
-    Edge,
-    Filter,
-    FlatMap,
-    Join,
-    LateDrop,
-    Map,
-    SessionWindow,
-    Sink,
-    StatefulMap,
-    Window,
-)
+from wmlab.dataflow.scenario.vertices import Edge, Join, Sink
 
 Location = tuple[str | int, ...]
 RESULT_TIMES: Final = ("start", "end")
@@ -192,25 +180,25 @@ class _Planning:
     def _made_of(self, vertex: Any, given: Output) -> Output:
         """What leaves a vertex whose inputs together bring `given`."""
         match vertex:
-            case Map() | FlatMap() | AsyncMap():
+            case step.Map() | step.FlatMap() | step.AsyncMap():
                 return self._selected(vertex, given)
-            case Custom():
+            case step.Custom():
                 columns = vertex.columns or given.columns
                 if vertex.keys is None:
                     return Output(columns, selected(given.keys, [{column: column for column in columns}]))
                 for key, column in vertex.keys.items():
                     self.problems += _unknown((*self.location, "keys", key), column, columns)
                 return Output(columns, of_source(vertex.keys))
-            case Filter(where=str(where)):
+            case step.Filter(where=str(where)):
                 self._require(("where",), columns_of(where), given)
-            case LateDrop():
+            case step.LateDrop():
                 self._require_key(vertex.column, given)
-            case Window() | SessionWindow():
+            case step.Window() | step.SessionWindow():
                 self._require_groups(vertex, given)
                 columns = (*RESULT_TIMES, *vertex.by, *vertex.aggregates)
-                kept = vertex.by if isinstance(vertex, Window) and vertex.grouped_times else ()
+                kept = vertex.by if isinstance(vertex, step.Window) and vertex.grouped_times else ()
                 return Output(columns, windowed(given.keys, vertex.column, RESULT_TIMES[1], kept))
-            case StatefulMap():
+            case step.StatefulMap():
                 self._require_groups(vertex, given)
                 for name in (name for name in vertex.aggregates if name in given.columns):
                     self._note(("aggregates", name), f"a column of the input is called {name!r} too")
@@ -238,7 +226,7 @@ class _Planning:
 
     def _keys_of_inputs(self, columns: tuple[str, ...]) -> Iterator[Keys]:
         """The keys of each input; a window reads the time of each input as that of the first."""
-        times = self.vertex.columns if isinstance(self.vertex, Window) else ()
+        times = self.vertex.columns if isinstance(self.vertex, step.Window) else ()
         if times and len(times) != len(self.inputs):
             self._note(("columns",), f"needs one column for each of {len(self.inputs)} inputs (got {len(times)})")
         for number, (_, output) in enumerate(self.inputs):
@@ -249,7 +237,7 @@ class _Planning:
                 (key, times[0] if mine is not None and column == mine else column) for key, column in output.keys
             )
 
-    def _selected(self, vertex: Map | FlatMap | AsyncMap, given: Output) -> Output:
+    def _selected(self, vertex: step.Selecting, given: Output) -> Output:
         if vertex.select is None:
             columns = vertex.columns or given.columns
             return Output(columns, selected(given.keys, [{column: column for column in columns}]))
@@ -260,7 +248,7 @@ class _Planning:
                 self._require(("select", number, name) if several else ("select", name), columns_of(text), given)
         return Output(tuple(selects[0]), selected(given.keys, selects))
 
-    def _require_groups(self, vertex: Window | SessionWindow | StatefulMap, given: Output) -> None:
+    def _require_groups(self, vertex: step.Windowed | step.StatefulMap, given: Output) -> None:
         self._require_key(vertex.column, given)
         for number, column in enumerate(vertex.by):
             self._require(("by", number), [column], given)

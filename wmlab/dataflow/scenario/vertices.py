@@ -71,15 +71,6 @@ class Vertex:
                 return f"{'inner' if self.outer is None else f'{self.outer} outer'}, {self.condition}"
         return "all inputs" if isinstance(self, Merge) else "results"
 
-    def __post_init__(self) -> None:
-        problems = tuple(self._problems())
-        if problems:
-            raise Problems(f"{type(self).__name__} {self.name!r}", problems)
-
-    def _problems(self) -> Iterator[Problem]:
-        """The mistakes that no single field shows."""
-        yield from ()
-
 
 @value
 class Step(Vertex):
@@ -285,6 +276,12 @@ class Join(Step):
     limit: Size | None = None
 
 
+Selecting = Map | FlatMap | AsyncMap
+Windowed = Window | SessionWindow
+AnyStep = Map | Filter | FlatMap | Merge | AsyncMap | Custom | LateDrop | StatefulMap | Windowed | Join | Sink
+"""Any vertex behind the sources."""
+
+
 def _selected(part: Map | FlatMap) -> str:
     if part.function is not None:
         return function_name(part.function)
@@ -294,7 +291,7 @@ def _selected(part: Map | FlatMap) -> str:
     return ", ".join(name if text == name else f"{name} = {text}" for name, text in columns.items())
 
 
-def _select_problems(part: Map | FlatMap | AsyncMap) -> Iterator[Problem]:
+def _select_problems(part: Selecting) -> Iterator[Problem]:
     given = [name for name in ("select", "function") if getattr(part, name) is not None]
     if len(given) != 1:
         yield Problem(("select",), f"give one of select and function (got {' and '.join(given) or 'none'})")

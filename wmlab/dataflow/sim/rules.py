@@ -17,7 +17,7 @@ from typing import Any
 from wmlab.core.errors import ScenarioError
 from wmlab.core.expression import compiled
 from wmlab.core.values import function_name, is_function
-from wmlab.dataflow.model import aggregate as model
+from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import Event, Frames, Watermark, require_watermark
 from wmlab.dataflow.model.join import StreamJoin, minimum_spread
@@ -31,29 +31,11 @@ from wmlab.dataflow.model.source import (
     pipeline_frame_ms,
     sql_frame_ms,
 )
-from wmlab.dataflow.model.transform import Custom as CustomRule
-from wmlab.dataflow.model.transform import LateDrop as LateDropRule
-from wmlab.dataflow.model.transform import StatefulMap as StatefulRule
-from wmlab.dataflow.model.transform import Transform
-from wmlab.dataflow.model.window import SessionWindow as SessionRule
-from wmlab.dataflow.model.window import Window as WindowRule
-from wmlab.dataflow.model.window import WindowShape, in_two_stages
+from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.parts import aggregate_of, plain_value
 from wmlab.dataflow.scenario.plan import JoinRule, Output, Plan
 from wmlab.dataflow.scenario.source import EventTime, Source
-from wmlab.dataflow.scenario.vertices import (
-    AsyncMap,
-    Custom,
-    Filter,
-    FlatMap,
-    Join,
-    LateDrop,
-    Map,
-    SessionWindow,
-    StatefulMap,
-    Window,
-)
 from wmlab.dataflow.sim.layout import FRAMES, Node
 
 
@@ -97,9 +79,9 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
     """The frame that the watermarks of a source are throttled to; 0: none is sent."""
     if isinstance(source.frame_ms, int):
         return source.frame_ms
-    slides = [vertex.step_ms for vertex in dataflow.vertices if isinstance(vertex, Window)]
+    slides = [vertex.step_ms for vertex in dataflow.vertices if isinstance(vertex, step.Window)]
     if source.frame_ms == "pipeline":
-        timeouts = [vertex.timeout_ms for vertex in dataflow.vertices if isinstance(vertex, SessionWindow)]
+        timeouts = [vertex.timeout_ms for vertex in dataflow.vertices if isinstance(vertex, step.SessionWindow)]
         return pipeline_frame_ms(slides, timeouts)
     plan = dataflow.plan
     joins = [(rule, plan.given(name)[0]) for name, rule in plan.joins.items()]
@@ -140,48 +122,48 @@ def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate)
     inputs = plan.given(vertex.name)
     given = inputs[0]
     match vertex:
-        case Map() | FlatMap():
-            return Transform(rows_of(vertex, given, node.output), node.kind)
-        case Filter():
+        case step.Map() | step.FlatMap():
+            return transform.Transform(rows_of(vertex, given, node.output), node.kind)
+        case step.Filter():
             keeps = condition_of(vertex.where, given.columns)
-            return Transform.filter(lambda values: gate() and bool(keeps(values)))
-        case AsyncMap():
+            return transform.Transform.filter(lambda values: gate() and bool(keeps(values)))
+        case step.AsyncMap():
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
             return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
-        case Custom():
-            return CustomRule(_items_of(vertex, given, node.output), vertex.initial)
-        case LateDrop():
+        case step.Custom():
+            return transform.Custom(_items_of(vertex, given, node.output), vertex.initial)
+        case step.LateDrop():
             key = _key(given, vertex.column)
-            return LateDropRule(given.columns.index(vertex.column), key, vertex.ignores_key)
-        case StatefulMap():
+            return transform.LateDrop(given.columns.index(vertex.column), key, vertex.ignores_key)
+        case step.StatefulMap():
             return _stateful(vertex, given, rules)
-        case Window():
+        case step.Window():
             return _window(node, given, rules)
-        case SessionWindow():
-            return SessionRule(timeout=vertex.timeout_ms, **_grouping(vertex, given))
-        case Join():
+        case step.SessionWindow():
+            return window.SessionWindow(timeout=vertex.timeout_ms, **_grouping(vertex, given))
+        case step.Join():
             return _join(dataflow, vertex, plan.joins[vertex.name], inputs)
-    return Transform.merge()
+    return transform.Transform.merge()
 
 
-def _stateful(vertex: StatefulMap, given: Output, rules: Deviations) -> StatefulRule:
+def _stateful(vertex: step.StatefulMap, given: Output, rules: Deviations) -> transform.StatefulMap:
     grouping = _grouping(vertex, given)
     aggregates = grouping.pop("aggregates")
 
     def on_row(memory: Any, values: Values) -> tuple[Any, tuple[Values, ...]]:
-        after = model.accumulated(aggregates, memory, values)
-        return after, ((*values, *model.finished(aggregates, after)),)
+        after = aggregate.accumulated(aggregates, memory, values)
+        return after, ((*values, *aggregate.finished(aggregates, after)),)
 
-    initial = model.created(aggregates)
-    return StatefulRule(on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping)
+    initial = aggregate.created(aggregates)
+    return transform.StatefulMap(on_row=on_row, initial=initial, ttl=vertex.ttl_ms, deviations=rules, **grouping)
 
 
 def _window(node: Node, given: Output, rules: Deviations) -> Processor[Any]:
     """The window of a node, or the stage of one."""
     vertex = node.vertex
     grouped = tuple((key, vertex.by.index(column)) for key, column in node.output.keys if column in vertex.by)
-    rule = WindowRule(
-        shape=WindowShape(vertex.size_ms, vertex.step_ms),
+    rule = window.Window(
+        shape=window.WindowShape(vertex.size_ms, vertex.step_ms),
         limit=vertex.limit,
         deviations=rules,
         ignores_key=vertex.ignores_key,
@@ -189,10 +171,10 @@ def _window(node: Node, given: Output, rules: Deviations) -> Processor[Any]:
         grouped=grouped,
         **_grouping(vertex, given),
     )
-    return rule if node.stage is None else in_two_stages(rule)[node.stage - 1]
+    return rule if node.stage is None else window.in_two_stages(rule)[node.stage - 1]
 
 
-def _grouping(vertex: StatefulMap | Window | SessionWindow, given: Output) -> dict[str, Any]:
+def _grouping(vertex: step.StatefulMap | step.Windowed, given: Output) -> dict[str, Any]:
     """What the rules of all vertices with groups need: indices of columns, the aggregates, and the key."""
     calls = [aggregate_of(text) for text in vertex.aggregates.values()]
     index = given.columns.index
@@ -201,7 +183,7 @@ def _grouping(vertex: StatefulMap | Window | SessionWindow, given: Output) -> di
         "key": _key(given, vertex.column),
         "group": tuple(map(index, vertex.by)),
         "aggregates": tuple(
-            model.Aggregate(function, None if column is None else index(column))  # type: ignore[arg-type]
+            aggregate.Aggregate(function, None if column is None else index(column))  # type: ignore[arg-type]
             for function, column in calls
         ),
     }
@@ -213,7 +195,7 @@ def _key(given: Output, column: str) -> int:
     return key
 
 
-def _join(dataflow: DataflowScenario, vertex: Join, rule: JoinRule, inputs: Sequence[Output]) -> Processor[Any]:
+def _join(dataflow: DataflowScenario, vertex: step.Join, rule: JoinRule, inputs: Sequence[Output]) -> Processor[Any]:
     condition = compiled(vertex.condition, rule.indices)
 
     def meets(values: Values) -> bool | None:
@@ -244,7 +226,7 @@ def condition_of(where: Any, columns: Sequence[str]) -> Callable[[Values], Any]:
     return compiled(where, {name: index for index, name in enumerate(columns)})
 
 
-def rows_of(vertex: Map | FlatMap | AsyncMap, given: Output, made: Output) -> Callable[[Values], tuple[Values, ...]]:
+def rows_of(vertex: step.Selecting, given: Output, made: Output) -> Callable[[Values], tuple[Values, ...]]:
     """What a vertex makes of a row: a function from a row to rows."""
     if vertex.function is not None:
         return _called(vertex.function, given.columns, made.columns)
@@ -279,7 +261,7 @@ def _row_of(row: Any, function: Callable[..., Any], made: Sequence[str]) -> Valu
 
 
 def _items_of(
-    vertex: Custom, given: Output, made: Output
+    vertex: step.Custom, given: Output, made: Output
 ) -> Callable[[object, Event | Watermark], tuple[object, list[Event | Watermark]]]:
     """The function of a custom processor over items of the model."""
 
@@ -312,7 +294,7 @@ class RecordedRule:
 
     vertex: str
     entry: str
-    rule: WindowRule | SessionRule | StreamJoin
+    rule: window.Window | window.SessionWindow | StreamJoin
     inputs: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
 
@@ -329,7 +311,7 @@ class RecordedRule:
     @property
     def limit(self) -> int | None:
         """How many rows or accumulators an instance may hold; None: any number."""
-        return None if isinstance(self.rule, SessionRule) else self.rule.limit
+        return None if isinstance(self.rule, window.SessionWindow) else self.rule.limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,18 +360,18 @@ def rules_of(dataflow: DataflowScenario) -> DataflowRules:
             for source in vertices
             if isinstance(source, Source)
         },
-        results={v.name: _result(dataflow, v) for v in vertices if isinstance(v, Window | SessionWindow | Join)},
-        capacities={vertex.name: vertex.capacity for vertex in vertices if isinstance(vertex, AsyncMap)},
+        results={v.name: _result(dataflow, v) for v in vertices if isinstance(v, step.Windowed | step.Join)},
+        capacities={vertex.name: vertex.capacity for vertex in vertices if isinstance(vertex, step.AsyncMap)},
         end_ms=dataflow.start_ms + dataflow.duration_ms,
     )
 
 
-def _result(dataflow: DataflowScenario, vertex: Window | SessionWindow | Join) -> RecordedRule:
+def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Join) -> RecordedRule:
     plan = dataflow.plan
     node = Node(vertex.name, vertex, plan.outputs[vertex.name])
     return RecordedRule(
         vertex=vertex.name,
-        entry=vertex.name + FRAMES if isinstance(vertex, Window) and vertex.stages == 2 else vertex.name,
+        entry=vertex.name + FRAMES if isinstance(vertex, step.Window) and vertex.stages == 2 else vertex.name,
         rule=processor_of(dataflow, plan, node, lambda: True),  # type: ignore[arg-type]
         inputs=tuple(given.columns for given in plan.given(vertex.name)),
         columns=node.output.columns,

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from wmlab.core.expression import rule_over
 from wmlab.core.rules import UNSET, Option
-from wmlab.core.values import AnyName, MeanMs, Ms, Name, Offset, Period, Problem, Problems, SignedMs, Time, value
+from wmlab.core.values import AnyName, MeanMs, Ms, Name, Offset, Period, Problem, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
@@ -130,18 +130,12 @@ class WriterPart:
     event_bytes: Annotated[int, Field(ge=0, le=8_388_600, strict=True)] = 100
     stream: Name | None = None
 
-    def __post_init__(self) -> None:
-        problems = tuple(self._load_problems())
-        if problems:
-            raise Problems(f"{type(self).__name__} {self.name!r}", problems)
-
     @property
     def id(self) -> str | None:
         """The id under which its marks are kept; None: it has none."""
         return None if self.writer_id is None else self.writer_id.replace("{name}", self.name)
 
-    def _load_problems(self) -> Iterator[Problem]:
-        """Mistakes in what a writer has to write."""
+    def _problems(self) -> Iterator[Problem]:
         if (self.rate_per_s is None) == (self.trace is None):
             given = "both" if self.trace is not None else "neither"
             yield Problem(("rate_per_s",), f"give either rate_per_s or trace (got {given})")
@@ -292,17 +286,14 @@ class ReaderGroup:
     stream: Name | None = None
     streams: tuple[Name, ...] = ()
 
-    def __post_init__(self) -> None:
+    def _problems(self) -> Iterator[Problem]:
         for field in ("stream", "starting_cut", "ending_cut") if self.streams else ():
             if getattr(self, field) is not None:
-                message = f"does not go with several streams (got {getattr(self, field)!r})"
-                raise Problems(f"ReaderGroup {self.name!r}", [Problem((field,), message)])
-
+                yield Problem((field,), f"does not go with several streams (got {getattr(self, field)!r})")
         starts = {name: getattr(self, name) for name in ("starting_cut", "starting_time", "starting_checkpoint")}
         given = [name for name, start in starts.items() if start is not None]
         if len(given) > 1:
-            message = f"does not go with {given[0]} (got {starts[given[1]]!r})"
-            raise Problems(f"ReaderGroup {self.name!r}", [Problem((given[1],), message)])
+            yield Problem((given[1],), f"does not go with {given[0]} (got {starts[given[1]]!r})")
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""
@@ -352,7 +343,6 @@ class Controllers:
         """How long after a stream has come to its owner the first cycle runs."""
         return self.period_ms if self.start_delay_ms is None else self.start_delay_ms
 
-    def __post_init__(self) -> None:
+    def _problems(self) -> Iterator[Problem]:
         if len(self.clocks) > self.count:
-            message = f"has {len(self.clocks)} clocks for {self.count} controllers"
-            raise Problems("Controllers", [Problem(("clocks",), message)])
+            yield Problem(("clocks",), f"has {len(self.clocks)} clocks for {self.count} controllers")

@@ -12,7 +12,7 @@ from pydantic import Discriminator, Field, Tag
 from wmlab.core.estimate import Cost
 from wmlab.core.rules import Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problems, SignedMs, value
+from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problem, SignedMs, value
 from wmlab.core.words import counted, span
 from wmlab.streams.scenario.checks import problems_across
 from wmlab.streams.scenario.costs import costs
@@ -72,10 +72,8 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
     rules: Rules = "sound"
     rule_table = RULE_TABLE
 
-    def __post_init__(self) -> None:
-        problems = tuple(problems_across(self))
-        if problems:
-            raise Problems(f"the scenario {self.name!r}", problems)
+    def _problems(self) -> Iterator[Problem]:
+        return problems_across(self)
 
     @property
     def all_streams(self) -> tuple[Stream, ...]:

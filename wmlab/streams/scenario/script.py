@@ -7,12 +7,12 @@ notes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from wmlab.core.values import Ms, Name, Offset, Period, Problem, Problems, SignedMs, Time, Timed, action
+from wmlab.core.values import Ms, Name, Offset, Period, Problem, SignedMs, Time, Timed, action
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
 from wmlab.streams.scenario import network as network
@@ -296,9 +296,9 @@ class Partition(Timed):
     for_ms: Period | None = None
     calls: Literal["lost", "held"] = "lost"
 
-    def __post_init__(self) -> None:
+    def _problems(self) -> Iterator[Problem]:
         if self.a == self.b:
-            raise Problems("Partition", [Problem(("b",), f"is the same side as a (got {self.b!r})")])
+            yield Problem(("b",), f"is the same side as a (got {self.b!r})")
 
 
 @action
