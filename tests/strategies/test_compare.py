@@ -16,7 +16,6 @@ from wmlab.strategies import comparison, replay
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.perfect import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
 from wmlab.strategies.model.writers import PerWriterMinimum
@@ -191,9 +190,6 @@ def test_what_has_no_watermark_does_not_lose_the_least_and_many_writers_are_shor
     "wrong",
     [
         {"strategies": []},
-        {"strategies": [StreamTime(2.5)]},
-        {"strategies": [Flink(5, rule="2.3.0")]},
-        {"strategies": [PerWriterMinimum(writers="w1")]},
         {"window_ms": 0},
         {"tick_ms": -1},
     ],

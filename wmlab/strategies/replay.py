@@ -12,11 +12,11 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from subprocess import DEVNULL, PIPE, Popen
 from threading import Thread
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -135,12 +135,7 @@ def aligned(trace: Trace, alignment: Alignment) -> Trace:
 
 
 def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int | None = None) -> list[Steps]:
-    """The steps of each strategy over the log; many are shared with a second process, which takes the next one too.
-
-    Raises `ModelError` for a strategy with a parameter that is no whole number, choice or tuple where it must be.
-    """
-    for chosen in strategies:
-        _require_sound(chosen)
+    """The steps of each strategy over the log; many are shared with a second process, which takes the next one too."""
     found: dict[int, Steps] = {}
     left = enumerate(strategies)
     local = [strategy for strategy in strategies if type(strategy).__module__ == "__main__"]
@@ -158,21 +153,6 @@ def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int 
             helper.join()
     # What the other process could not do is done here, or raises here.
     return [found.get(place) or _steps(strategy, given) for place, strategy in enumerate(strategies)]
-
-
-def _require_sound(strategy: Any) -> None:
-    hints = get_type_hints(type(strategy))
-    for name in (field.name for field in fields(strategy)):
-        value, hint = getattr(strategy, name), hints[name]
-        expected = None
-        if hint in (int, int | None) and not isinstance(value, int | np.integer | None):
-            expected = "a whole number"
-        elif get_origin(hint) is Literal and value not in get_args(hint):
-            expected = f"one of {', '.join(map(repr, get_args(hint)))}"
-        elif get_origin(hint) is tuple and isinstance(value, str):
-            expected = "a tuple, ('w1',) for one name"
-        if expected:
-            raise ModelError(f"{name} of {type(strategy).__name__} is {value!r}.", remedy=f"Give {expected}.")
 
 
 def _ask(trace: Trace, tick_ms: int | None, left: Iterable[tuple[int, Strategy[Any]]], found: dict[int, Steps]) -> None:

@@ -103,6 +103,11 @@ def test_a_window_waits_for_a_bucket_to_come_and_for_none_beyond_the_horizon() -
     assert xs(strategy, on_time) == [UNKNOWN] * 4 + [140, 160, 160]
 
 
+def test_windows_that_the_clock_passed_in_one_step_are_complete() -> None:
+    log = [Record(time, time) for time in [*range(0, 60, 10), 10**15, 10**15 + 10]]
+    assert xs(CompletenessWatermark(window=10, bucket=10, horizon=30), log)[-2:] == [10**15, 10**15 + 10]
+
+
 def test_a_delay_of_the_whole_horizon_counts() -> None:
     log = [Record(time - delay, time) for time in range(30, 110, 10) for delay in (0, 30)]
     assert [xs(CompletenessWatermark(10, 10, 30, share, z=0), log)[-1] for share in (0.5, 0.51)] == [100, 70]

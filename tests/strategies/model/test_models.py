@@ -169,5 +169,5 @@ def test_what_was_not_declared_is_refused() -> None:
         list(run(JetWatermark(WRITERS), [Record(1, 0, "d")]))
     with pytest.raises(ModelError, match="No buffer is ever full"):
         NebulaWatermark(WRITERS, rows=None)
-    with pytest.raises(ModelError, match="lag -1 is negative"):
+    with pytest.raises(ModelError, match="lag is -1"):
         JetWatermark(WRITERS, lag=-1)

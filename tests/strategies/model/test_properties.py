@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import logs, xs
+from wmlab.core.errors import ModelError
 from wmlab.strategies.model.adwin import AdwinWatermark
-from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.beam import LimitedDelay
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.budgeted import BudgetedMinimum
-from wmlab.strategies.model.clocks import Bytewax, Feldera
+from wmlab.strategies.model.clocks import Bytewax, Feldera, RisingWave
 from wmlab.strategies.model.completeness import CompletenessWatermark
 from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.flink import Flink
+from wmlab.strategies.model.joins import JoinSlack
+from wmlab.strategies.model.kafka import Quix
 from wmlab.strategies.model.kslack import AQKSlack, MPKSlack
 from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
 from wmlab.strategies.model.percentiles import (
     ConfluentWatermark,
     DelayPercentile,
+    SampledPercentile,
     SketchedPercentile,
     WindowedPercentile,
 )
 from wmlab.strategies.model.pravega import PravegaWatermark
+from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, run
 from wmlab.strategies.model.writers import PerWriterMinimum
 
@@ -53,6 +61,17 @@ DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
     SketchedPercentile(0.9): {"accuracy": 0.01, "every": 100},
     WindowedPercentile(0.9): {"size": 2_000, "hold": 1},
 }
+OTHERS: list[Strategy[Any]] = [
+    JoinSlack(0.9, 1, 1, 1),
+    LimitedDelay(1),
+    MPKSlack(),
+    PerWriterMinimum(),
+    Quix(1),
+    RisingWave(1, 1),
+    SampledPercentile(0.9, 1, 1),
+    SparkBatches(1, rows=1),
+    StreamTime(1),
+]
 RENAMED = {"a": "z", "b": "y", "c": "x"}
 
 
@@ -98,3 +117,21 @@ def test_the_order_between_writers_does_not_change_the_last_minimum(log: list[Re
     random.shuffle(turns)
     other = [queues[writer].pop(0) for writer in turns]
     assert xs(declared, other)[-1:] == xs(declared, log)[-1:]
+
+
+@pytest.mark.parametrize("strategy", [*DEFAULTS, *OTHERS], ids=name)
+def test_every_number_has_limits(strategy: Strategy[Any]) -> None:
+    """Except `manual`, which is a time."""
+    parameters = [f.name for f in fields(strategy) if f.name not in ("manual", "margins", "writers", "streams")]
+    for parameter in parameters:
+        for wrong in (-1, float("nan"), "1", 2**63):
+            with pytest.raises(ModelError, match=f"{parameter} is "):
+                replace(strategy, **{parameter: wrong})
+
+
+def test_a_number_of_numpy_is_one_of_python_and_a_list_a_tuple() -> None:
+    strategy = PerWriterMinimum(np.int64(5), writers=["a"])  # type: ignore[arg-type]
+    assert strategy == PerWriterMinimum(5, writers=("a",))
+    assert type(strategy.bound) is int
+    with pytest.raises(ModelError, match="writers is 'w1'"):
+        PerWriterMinimum(writers="w1")  # type: ignore[arg-type]

@@ -16,10 +16,11 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    Positive,
+    PositiveReal,
     Record,
+    Share,
     Strategy,
-    require_positive,
-    require_shares,
 )
 
 _PER_ROW: Final = 5
@@ -127,14 +128,10 @@ class AdwinWatermark(Strategy[Chunk]):
     `late_share` and X lies before low - (high - low) of the chunk. Native is X. Event and arrival times have one unit.
     """
 
-    late_share: float
-    factor: float = 0.5
-    delta: float = 1.0
-    warm_up: int = 1_000
-
-    def __post_init__(self) -> None:
-        require_shares(late_share=self.late_share)
-        require_positive(factor=self.factor, delta=self.delta, warm_up=self.warm_up)
+    late_share: Share
+    factor: PositiveReal = 0.5
+    delta: PositiveReal = 1.0
+    warm_up: Positive = 1_000
 
     def start(self) -> Chunk:
         return Chunk(self.delta)

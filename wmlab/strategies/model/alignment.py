@@ -16,11 +16,12 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegative,
+    Positive,
     Record,
     Tick,
     minus,
-    require_not_negative,
-    require_positive,
+    require_parameters,
 )
 
 AlignmentRule = Literal[
@@ -159,17 +160,16 @@ class Alignment:
     at once, not at the speed of a source, so with a buffer a source runs further ahead here than in Flink.
     """
 
-    drift: int
-    update_ms: int = 1_000
-    bound: int = 0
-    idle_ms: int | None = None
-    buffer: int = 0
+    drift: NotNegative
+    update_ms: Positive = 1_000
+    bound: NotNegative = 0
+    idle_ms: Positive | None = None
+    buffer: NotNegative = 0
     writers: tuple[str, ...] = ()
     rule: AlignmentRule = "fixed"
 
     def __post_init__(self) -> None:
-        require_not_negative(drift=self.drift, bound=self.bound, buffer=self.buffer)
-        require_positive(update_ms=self.update_ms, idle_ms=self.idle_ms)
+        require_parameters(self)
 
     def start(self) -> AlignmentState:
         """The state before the first input."""

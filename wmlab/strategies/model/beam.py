@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Status, Strategy, Tick, minus
+from wmlab.strategies.model.strategy import (
+    END,
+    UNKNOWN,
+    EndOfInput,
+    Input,
+    NotNegative,
+    Record,
+    Status,
+    Strategy,
+    Tick,
+    minus,
+)
 
 DelayRule = Literal["fixed", "beam_40176"]
 """`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
@@ -102,7 +113,7 @@ class LimitedDelay(Strategy[DelayState]):
     splittable DoFn keeps each from falling, as `aggregate` does, and so can be ahead.
     """
 
-    delay: int
+    delay: NotNegative
     writers: tuple[str, ...] = ()
     rule: DelayRule = "fixed"
 

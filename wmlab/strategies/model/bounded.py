@@ -9,16 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    Record,
-    Strategy,
-    minus,
-    require_not_negative,
-)
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, NotNegative, Record, Strategy, minus
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +20,7 @@ class BoundedOutOfOrderness(Strategy[int]):
     time and not negative.
     """
 
-    bound: int
-
-    def __post_init__(self) -> None:
-        require_not_negative(bound=self.bound)
+    bound: NotNegative
 
     def start(self) -> int:
         return UNKNOWN
@@ -52,10 +40,7 @@ class StreamTime(Strategy[int]):
     A window is closed when its end is at most X. Nothing but a record moves it, the end of the input neither.
     """
 
-    grace: int
-
-    def __post_init__(self) -> None:
-        require_not_negative(grace=self.grace)
+    grace: NotNegative
 
     def start(self) -> int:
         return UNKNOWN

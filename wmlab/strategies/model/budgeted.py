@@ -13,15 +13,7 @@ from dataclasses import dataclass
 from heapq import merge
 
 from wmlab.strategies.model.percentiles import Partition, lateness
-from wmlab.strategies.model.strategy import (
-    UNKNOWN,
-    Input,
-    Record,
-    Strategy,
-    minus,
-    require_positive,
-    require_shares,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, Positive, Record, Share, Strategy, minus
 from wmlab.strategies.model.writers import Minimum
 
 
@@ -79,14 +71,10 @@ class BudgetedMinimum(Strategy[Plan]):
     A writer is idle after `idle_ms` of arrival time (None: never). Native is X.
     """
 
-    share: float
-    size: int = 2_000
-    every: int = 1_000
-    idle_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        require_shares(share=self.share)
-        require_positive(size=self.size, every=self.every, idle_ms=self.idle_ms)
+    share: Share
+    size: Positive = 2_000
+    every: Positive = 1_000
+    idle_ms: Positive | None = None
 
     def start(self) -> Plan:
         return Plan(Minimum(self.idle_ms))

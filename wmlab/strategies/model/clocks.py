@@ -13,11 +13,12 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegative,
+    Positive,
     Record,
     Status,
     Strategy,
     minus,
-    require_positive,
 )
 from wmlab.strategies.model.writers import Minimum
 
@@ -46,7 +47,7 @@ class Bytewax(Strategy[Clocks]):
     """
 
     keyed: ClassVar[bool] = True
-    wait: int
+    wait: NotNegative
 
     def start(self) -> Clocks:
         return Clocks()
@@ -85,12 +86,9 @@ class Feldera(Strategy[Waterline]):
     later than it is known (feldera#2216). Native is X.
     """
 
-    lateness: int
-    rows: int = 1
+    lateness: NotNegative
+    rows: Positive = 1
     manual: int = UNKNOWN
-
-    def __post_init__(self) -> None:
-        require_positive(rows=self.rows)
 
     def start(self) -> Waterline:
         return Waterline(used=self.manual)
@@ -118,8 +116,8 @@ class RisingWave(Strategy[Minimum]):
     those that send otherwise. Native is X. Source: risingwave#11554.
     """
 
-    bound: int
-    idle_ms: int
+    bound: NotNegative
+    idle_ms: Positive
 
     def start(self) -> Minimum:
         return Minimum(self.idle_ms, flush=True)

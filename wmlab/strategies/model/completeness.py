@@ -21,12 +21,12 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegativeReal,
+    Positive,
     Record,
+    Share,
     Strategy,
     Tick,
-    require_not_negative,
-    require_positive,
-    require_shares,
 )
 
 
@@ -74,16 +74,14 @@ class CompletenessWatermark(Strategy[Cohorts]):
     horizon are not foreseen, and for a horizon after the first input there is no watermark. Native is X.
     """
 
-    window: int
-    bucket: int
-    horizon: int
-    share: float = 0.99
-    z: float = 1.645
+    window: Positive
+    bucket: Positive
+    horizon: Positive
+    share: Share = 0.99
+    z: NotNegativeReal = 1.645
 
     def __post_init__(self) -> None:
-        require_positive(window=self.window, bucket=self.bucket, horizon=self.horizon)
-        require_shares(share=self.share)
-        require_not_negative(z=self.z)
+        Strategy.__post_init__(self)
         for name, value in (("window", self.window), ("horizon", self.horizon)):
             if value % self.bucket:
                 raise ModelError(
@@ -120,7 +118,8 @@ class CompletenessWatermark(Strategy[Cohorts]):
             return
         none = [0] * (buckets + 1)
         shares = arrived([state.counts.get(state.now - 1 - age, none) for age in range(buckets + 1)], self.z)
-        window = oldest // per_window if state.x == UNKNOWN else state.x // self.window
+        # Windows before the horizon are complete, however many the clock has passed.
+        window = max(oldest // per_window, state.x // self.window)
         while self._complete(state, window * per_window, shares):
             window += 1
         state.x = max(state.x, window * self.window)

@@ -25,11 +25,12 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    Positive,
+    PositiveReal,
     Record,
+    Share,
     Strategy,
     minus,
-    require_positive,
-    require_shares,
 )
 from wmlab.strategies.model.window import SlidingWindow
 
@@ -51,14 +52,13 @@ class ConformalWatermark(Strategy[Steered]):
     leave alpha as it is. Native is X. See the module for rule and source.
     """
 
-    target: float
-    gamma: float = 0.005
-    size: int = 2_000
-    hold: int = 1_000
+    target: Share
+    gamma: PositiveReal = 0.005
+    size: Positive = 2_000
+    hold: Positive = 1_000
 
     def __post_init__(self) -> None:
-        require_shares(target=self.target)
-        require_positive(gamma=self.gamma, size=self.size, hold=self.hold)
+        Strategy.__post_init__(self)
         require_hold(self.hold, self.size)
 
     def start(self) -> Steered:

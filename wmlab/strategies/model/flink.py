@@ -18,13 +18,13 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegative,
+    Positive,
     Record,
     Status,
     Strategy,
     Tick,
     minus,
-    require_not_negative,
-    require_positive,
 )
 
 IDLE: Final = "IDLE"
@@ -201,16 +201,12 @@ class Flink(Strategy[FlinkState]):
     idleness does not stop while a source is paused or blocked.
     """
 
-    bound: int
-    idle_ms: int | None = None
-    interval_ms: int = 200
+    bound: NotNegative
+    idle_ms: Positive | None = None
+    interval_ms: Positive = 200
     inputs: Literal["splits", "channels"] = "splits"
     writers: tuple[str, ...] = ()
     rule: Literal["fixed", "flink_2_3_0"] = "fixed"
-
-    def __post_init__(self) -> None:
-        require_not_negative(bound=self.bound)
-        require_positive(idle_ms=self.idle_ms, interval_ms=self.interval_ms)
 
     def start(self) -> FlinkState:
         return FlinkState(combined(self.writers))

@@ -14,17 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    Record,
-    Strategy,
-    minus,
-    require_positive,
-    require_shares,
-)
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Positive, Record, Share, Strategy, minus
 
 RecallRule = Literal["paper", "pecj"]
 """`pecj`: the recall is cut to a whole number, and at least 1 is wanted, so that any target gets the longest delay."""
@@ -67,17 +57,13 @@ class JoinSlack(Strategy[Joined]):
     wanted by the results of the join, which a log does not have.
     """
 
-    recall: float
-    window: int
-    basic: int
-    grain: int
-    size: int = 2_000
-    every: int = 1_000
+    recall: Share
+    window: Positive
+    basic: Positive
+    grain: Positive
+    size: Positive = 2_000
+    every: Positive = 1_000
     rule: RecallRule = "paper"
-
-    def __post_init__(self) -> None:
-        require_shares(recall=self.recall)
-        require_positive(window=self.window, basic=self.basic, grain=self.grain, size=self.size, every=self.every)
 
     def start(self) -> Joined:
         return Joined()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import UNKNOWN, Input, Record, Strategy, minus
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Record, Strategy, minus
 
 
 class PartitionGroup(NamedTuple):
@@ -61,7 +61,7 @@ class Quix(Strategy[dict[str, int]]):
     """
 
     keyed: ClassVar[bool] = True
-    grace: int
+    grace: NotNegative
 
     def start(self) -> dict[str, int]:
         return {}

@@ -23,12 +23,13 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegativeReal,
+    Positive,
+    PositiveReal,
     Record,
+    Share,
     Strategy,
     minus,
-    require_not_negative,
-    require_positive,
-    require_shares,
 )
 
 
@@ -48,10 +49,7 @@ class MPKSlack(Strategy[Slack]):
     The delay is the new m less the event time. `max_k` limits K, in units of event time (None: no limit). Native is X.
     """
 
-    max_k: int | None = None
-
-    def __post_init__(self) -> None:
-        require_positive(max_k=self.max_k)
+    max_k: Positive | None = None
 
     def start(self) -> Slack:
         return Slack(UNKNOWN, UNKNOWN, 0, END)
@@ -119,19 +117,14 @@ class AQKSlack(Strategy[Steering]):
     are those of the aggregated values; 1 and 0 for a count. Native is X. `rule="siddhi"` takes Siddhi's coverage.
     """
 
-    window: int
-    error: float = 0.03
-    confidence: float = 0.95
-    batch: int = 1_000
-    mean: float = 1.0
-    variance: float = 0.0
-    max_k: int | None = None
+    window: Positive
+    error: Share = 0.03
+    confidence: Share = 0.95
+    batch: Positive = 1_000
+    mean: PositiveReal = 1.0
+    variance: NotNegativeReal = 0.0
+    max_k: Positive | None = None
     rule: CoverageRule = "derived"
-
-    def __post_init__(self) -> None:
-        require_shares(error=self.error, confidence=self.confidence)
-        require_positive(window=self.window, batch=self.batch, mean=self.mean, max_k=self.max_k)
-        require_not_negative(variance=self.variance)
 
     def start(self) -> Steering:
         return Steering(MPKSlack(self.max_k), _BATCHES * self.batch)

@@ -22,10 +22,11 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegative,
+    Positive,
     Record,
     Strategy,
     now_of,
-    require_positive,
 )
 
 
@@ -64,12 +65,9 @@ class JetWatermark(Strategy[Merging]):
     """
 
     writers: tuple[str, ...]
-    lag: int = 0
-    idle_ms: int | None = 60_000
-    frame: int = 1
-
-    def __post_init__(self) -> None:
-        self._mapper()
+    lag: NotNegative = 0
+    idle_ms: Positive | None = 60_000
+    frame: Positive = 1
 
     def _mapper(self) -> EventTimeMapper:
         return EventTimeMapper(policy=FixedLag(self.lag), frames=Frames(self.frame), idle_timeout_ms=self.idle_ms)
@@ -134,12 +132,12 @@ class NebulaWatermark(Strategy[Filling]):
     """
 
     writers: tuple[str, ...]
-    rows: int | None = 64
-    interval_ms: int | None = None
+    rows: Positive | None = 64
+    interval_ms: Positive | None = None
     local: LocalRule = "running_max"
 
     def __post_init__(self) -> None:
-        require_positive(rows=self.rows, interval_ms=self.interval_ms)
+        Strategy.__post_init__(self)
         if self.rows is None and self.interval_ms is None:
             raise ModelError("No buffer is ever full.", remedy="Give rows, interval_ms or both.")
 

@@ -16,12 +16,13 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegative,
+    Positive,
     Record,
+    Share,
     Strategy,
     Tick,
     minus,
-    require_positive,
-    require_shares,
 )
 from wmlab.strategies.model.window import QuantileSketch, SlidingWindow, rank
 from wmlab.strategies.model.writers import Minimum
@@ -42,13 +43,12 @@ class WindowedPercentile(Strategy[Lateness]):
     There is no watermark before `hold` records, at most `size`. Native is X.
     """
 
-    share: float
-    size: int = 2_000
-    hold: int = 1
+    share: Share
+    size: Positive = 2_000
+    hold: Positive = 1
 
     def __post_init__(self) -> None:
-        require_shares(share=self.share)
-        require_positive(size=self.size, hold=self.hold)
+        Strategy.__post_init__(self)
         require_hold(self.hold, self.size)
 
     def start(self) -> Lateness:
@@ -113,16 +113,12 @@ class ConfluentWatermark(Strategy[Partitions]):
     margins as in confluentinc/online-retailer-flink-demo#46.
     """
 
-    share: float = 0.95
-    size: int = 5_000
-    least_ms: int = 50
-    most_ms: int = 7 * DAY_MS
+    share: Share = 0.95
+    size: Positive = 5_000
+    least_ms: NotNegative = 50
+    most_ms: NotNegative = 7 * DAY_MS
     margins: tuple[tuple[int, int], ...] = ((250, 7 * DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000))
-    idle_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        require_shares(share=self.share)
-        require_positive(size=self.size, idle_ms=self.idle_ms)
+    idle_ms: Positive | None = None
 
     def start(self) -> Partitions:
         return Partitions({}, Minimum(self.idle_ms))
@@ -171,13 +167,9 @@ class SampledPercentile(Strategy[Sample]):
     native is X - 1. Source: FLINK-3429 (apache/flink#1819), which was not merged.
     """
 
-    share: float
-    sample_ms: int
-    gap_ms: int
-
-    def __post_init__(self) -> None:
-        require_shares(share=self.share)
-        require_positive(sample_ms=self.sample_ms, gap_ms=self.gap_ms)
+    share: Share
+    sample_ms: Positive
+    gap_ms: Positive
 
     def start(self) -> Sample:
         return Sample(UNKNOWN, UNKNOWN, None, None, {})
@@ -230,12 +222,8 @@ class DelayPercentile(Strategy[Delays]):
     (ICDE 2022).
     """
 
-    share: float = 0.99
-    size: int = 10_000
-
-    def __post_init__(self) -> None:
-        require_shares(share=self.share)
-        require_positive(size=self.size)
+    share: Share = 0.99
+    size: Positive = 10_000
 
     def start(self) -> Delays:
         return Delays(UNKNOWN, SlidingWindow(self.size), None)
@@ -273,13 +261,9 @@ class SketchedPercentile(Strategy[Sketched]):
     `QuantileSketch`; a percentile over the whole log in little memory is what sketches such as KLL and REQ give too.
     """
 
-    share: float
-    accuracy: float = 0.01
-    every: int = 100
-
-    def __post_init__(self) -> None:
-        require_shares(share=self.share, accuracy=self.accuracy)
-        require_positive(every=self.every)
+    share: Share
+    accuracy: Share = 0.01
+    every: Positive = 100
 
     def start(self) -> Sketched:
         return Sketched(UNKNOWN, UNKNOWN, QuantileSketch(self.accuracy), 0)

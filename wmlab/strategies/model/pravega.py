@@ -14,11 +14,11 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegative,
+    Positive,
     Record,
     Strategy,
     now_of,
-    require_not_negative,
-    require_positive,
 )
 from wmlab.streams.model.cycle import Append, CycleRules, CycleState, Decision, Observe, RemovalDone, RemoveWriter
 from wmlab.streams.model.cycle import step as cycle_step
@@ -55,13 +55,9 @@ class PravegaWatermark(Strategy[Noted]):
     bound. Arrival time is the clock. The stream is one segment, all notes are at its begin. See `streams.model.cycle`.
     """
 
-    period_ms: int = 10_000
-    timeout_ms: int = 60_000
-    note_every_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        require_positive(period_ms=self.period_ms, note_every_ms=self.note_every_ms)
-        require_not_negative(timeout_ms=self.timeout_ms)
+    period_ms: Positive = 10_000
+    timeout_ms: NotNegative = 60_000
+    note_every_ms: Positive | None = None
 
     def start(self) -> Noted:
         return Noted()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import Input, Record, Status, Strategy, Tick, require_positive
+from wmlab.strategies.model.strategy import Input, NotNegative, Positive, Record, Status, Strategy, Tick
 
 Policy = Literal["min", "max"]
 """`spark.sql.streaming.multipleWatermarkPolicy`."""
@@ -96,18 +96,17 @@ class SparkBatches(Strategy[SparkState]):
     rows of a window are late if its end is at most what they meet. Source: Spark 4.
     """
 
-    delay: int
-    trigger_ms: int | None = None
-    rows: int | None = None
+    delay: NotNegative
+    trigger_ms: Positive | None = None
+    rows: Positive | None = None
     streams: tuple[str, ...] = ()
     policy: Policy = "min"
     late: Literal["previous", "current"] = "previous"
 
     def __post_init__(self) -> None:
+        Strategy.__post_init__(self)
         if (self.trigger_ms is None) == (self.rows is None):
             raise ModelError(f"trigger_ms is {self.trigger_ms} and rows is {self.rows}.", remedy="Give one of the two.")
-        require_positive(trigger_ms=self.trigger_ms, rows=self.rows)
-        delay_ms(ms=self.delay)
 
     def start(self) -> SparkState:
         return SparkState(watermarks(self._delays()))

@@ -7,10 +7,27 @@ an event time before X. `native` is what the engine itself prints, which may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
 
 from wmlab.core.errors import ModelError
+from wmlab.core.words import shown
 
 UNKNOWN: Final = -(2**63)
 """X before anything is known: no record is late."""
@@ -18,6 +35,22 @@ END: Final = 2**63 - 1
 """X after the end of the input."""
 
 S = TypeVar("S")
+
+
+class Limits(NamedTuple):
+    """Which numbers a parameter may be, and the same in words."""
+
+    admit: Callable[[Any], bool]
+    words: str
+
+
+_POSITIVE: Final = Limits(lambda given: 0 < given <= 2**62, "a number above 0, at most 2**62")
+_NOT_NEGATIVE: Final = Limits(lambda given: 0 <= given <= 2**62, "a number of 0 or more, at most 2**62")
+Positive = Annotated[int, _POSITIVE]
+NotNegative = Annotated[int, _NOT_NEGATIVE]
+PositiveReal = Annotated[float, _POSITIVE]
+NotNegativeReal = Annotated[float, _NOT_NEGATIVE]
+Share = Annotated[float, Limits(lambda given: 0 < given < 1, "a share above 0 and below 1, 0.01 for 1 %")]
 
 
 class Record(NamedTuple):
@@ -53,6 +86,7 @@ Input = Record | Tick | Status | EndOfInput
 class Strategy(Generic[S]):
     """The base of all strategies, which are frozen dataclasses whose fields are their parameters.
 
+    Raises `ModelError` for a number, choice or tuple that the annotation of its field does not admit.
     `S` is the type of the state. A state belongs to one run: `step` may reuse what is inside the state that it is
     given, since a window over thousands of records cannot be copied for each record. What a state holds is bounded by
     the parameters, the writers and the keys, never by the length of the log.
@@ -60,6 +94,9 @@ class Strategy(Generic[S]):
 
     keyed: ClassVar[bool] = False
     """Whether it has a watermark for each key, so that X holds for records of that key only."""
+
+    def __post_init__(self) -> None:
+        require_parameters(self)
 
     def start(self) -> S:
         """The state before the first input."""
@@ -126,24 +163,37 @@ def now_of(given: Input) -> int | None:
     return given.arrival_ms if isinstance(given, Record) else given.now_ms if isinstance(given, Tick) else None
 
 
-def require_positive(**given: float | None) -> None:
-    """Raise `ModelError` unless each of the named parameters is above 0; None is an option that is not used."""
-    for name, value in given.items():
-        if value is not None and not value > 0:
-            raise ModelError(f"{name} is {value}, which is not positive.", remedy=f"Give a {name} above 0.")
+def require_parameters(owner: Any) -> None:
+    """Raise `ModelError` for a field of a frozen dataclass that is not what its annotation admits.
+
+    Numbers of numpy become those of Python first, and lists tuples.
+    """
+    hints = get_type_hints(type(owner), include_extras=True)
+    for name in (field.name for field in fields(owner)):
+        value = getattr(owner, name)
+        if isinstance(value, np.generic | list):
+            value = tuple(value) if isinstance(value, list) else value.item()
+            object.__setattr__(owner, name, value)
+        if wanted := _wanted(hints[name], value):
+            raise ModelError(f"{name} is {shown(value)} in {type(owner).__name__}.", remedy=f"Give {wanted}.")
 
 
-def require_not_negative(**given: float) -> None:
-    """Raise `ModelError` unless each of the named parameters is 0 or more."""
-    for name, value in given.items():
-        if not value >= 0:
-            raise ModelError(f"{name} is {value}, which is negative.", remedy=f"Give a {name} of 0 or more.")
+def _wanted(hint: Any, value: object) -> str | None:
+    """What a parameter is to be, in words, if it is not; only numbers, choices and tuples are looked at."""
+    parts = get_args(hint)
+    if get_origin(hint) is Union:
+        return None if value is None else _wanted(parts[0], value)
+    if get_origin(hint) is Annotated:
+        limits: Limits = parts[1]
+        return _wanted(parts[0], value) or (None if limits.admit(value) else limits.words)
+    if get_origin(hint) is Literal:
+        return None if value in parts else f"one of {', '.join(map(repr, parts))}"
+    if get_origin(hint) is tuple:
+        return None if isinstance(value, tuple) else "a tuple, ('w1',) for one name"
+    if hint in _NUMBERS:
+        kinds, words = _NUMBERS[hint]
+        return None if isinstance(value, kinds) else words
+    return None
 
 
-def require_shares(**given: float) -> None:
-    """Raise `ModelError` unless each of the named parameters is a share above 0 and below 1."""
-    for name, value in given.items():
-        if not 0 < value < 1:
-            raise ModelError(
-                f"{name} is {value}, which is no share.", remedy=f"Give a {name} above 0 and below 1, 0.01 for 1 %."
-            )
+_NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {int: (int, "a whole number"), float: (int | float, "a number")}

@@ -15,13 +15,13 @@ from wmlab.strategies.model.strategy import (
     UNKNOWN,
     EndOfInput,
     Input,
+    NotNegative,
+    Positive,
     Record,
     Status,
     Strategy,
     Tick,
     minus,
-    require_not_negative,
-    require_positive,
 )
 
 
@@ -106,13 +106,9 @@ class PerWriterMinimum(Strategy[Minimum]):
     silent ones as in Samza (SAMZA-2801).
     """
 
-    bound: int = 0
-    idle_ms: int | None = None
+    bound: NotNegative = 0
+    idle_ms: Positive | None = None
     writers: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        require_not_negative(bound=self.bound)
-        require_positive(idle_ms=self.idle_ms)
 
     def start(self) -> Minimum:
         return Minimum(self.idle_ms, self.writers)
