@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 301,
-    "core": 3_950,
+    "core": 3_951,
     "streams": 12_621,
     "dataflow": 7_102,
     "progress": 2_630,
-    "strategies": 2_786,
+    "strategies": 2_754,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_609
+LINES: Final = 43_569
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from wmlab.core.errors import TraceError
+from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.schemas import dataframe
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.strategies.lateness import frontier
@@ -49,5 +49,9 @@ def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession)
         spark_frontier(log)
     with pytest.raises(TraceError, match="3 rows of the log lack one of event_time, arrival_ms, writer"):
         spark_frontier(log, "writer")
-    with pytest.raises(TraceError, match="no column 'key'"):
+    with pytest.raises(ModelError, match="log has no column 'key'"):
         spark_frontier(log, "key")
+    with pytest.raises(ModelError, match="log has string as 'event_time', which is a bigint"):
+        spark_frontier(log.withColumn("event_time", log.event_time.cast("string")))
+    with pytest.raises(ModelError, match="order is 'arrival_ms'"):
+        spark_frontier(log, order="arrival_ms")

@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.errors import TraceError
+from wmlab.core.errors import ModelError, TraceError
+from wmlab.core.spark.schemas import require, typed
+from wmlab.core.traces import TRACE_SCHEMA
 from wmlab.strategies.lateness import Frontier, of_counts
 
 
@@ -23,12 +25,14 @@ def frontier(
     The log is in the order of the columns `order`; the first is a number, and those after it decide between equal
     values. The log is cut into `parts` stretches of the first: one pass finds the largest event time of each, a second
     the lateness of each row from what came before, in its stretch and in those before. The driver holds the different
-    latenesses only. Raises `TraceError` for a log without rows, or without one of these columns or a value of it.
+    latenesses only. Raises `ModelError` for a column that is not there or has another type, and `TraceError` for a log
+    without rows or with a row that lacks a value.
     """
+    if isinstance(order, str) or not order:
+        raise ModelError(f"order is {order!r}.", remedy="Give a list of columns, the first a number.")
     needed, first = dict.fromkeys(["event_time", "arrival_ms", *order, by or "event_time"]), F.col(order[0])
-    if missing := [name for name in needed if name not in log.columns]:
-        problem = f"The log has no column {missing[0]!r}; it has {', '.join(log.columns)}."
-        raise TraceError(problem, remedy="Give a log with the columns of a trace.")
+    require(log, "log", needed)
+    log = typed(log, "log", ["event_time", "arrival_ms"], TRACE_SCHEMA)
     without = F.count_if(reduce(or_, (F.col(name).isNull() for name in needed)))
     low, high, unknown = log.agg(F.min(first), F.max(first), without).first() or (None, None, 0)
     if unknown:

@@ -20,8 +20,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
 
 from wmlab.core.errors import TraceError
-from wmlab.core.spark.schemas import require
-from wmlab.core.traces import MS_PER_TICK, Columns, Unit, delimiter_of, form_of
+from wmlab.core.spark.schemas import require, typed
+from wmlab.core.traces import MS_PER_TICK, TRACE_SCHEMA, Columns, Unit, delimiter_of, form_of
 from wmlab.core.words import shown
 
 _CORRUPT: Final = "_corrupt_record"
@@ -95,7 +95,8 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     them), `straggler` (the writer that holds it, the first in the alphabet of several) and `ahead_ms` (by how much
     the newest event of all is newer). What arrives at a multiple counts for it.
     """
-    require(log, "log", ("event_time", "arrival_ms", "writer"))
+    require(log, "log", ("writer",))
+    log = typed(log, "log", ("event_time", "arrival_ms"), TRACE_SCHEMA)
     if type(every_ms) is not int or every_ms < 1:
         raise TraceError(f"every_ms is {shown(every_ms)}.", remedy="give a whole number of milliseconds, 1 or more.")
     at_ms = F.expr(f"arrival_ms + pmod(-arrival_ms, {every_ms})")

@@ -48,14 +48,14 @@ def require(frame: DataFrame, name: str, columns: Iterable[str]) -> None:
     """
     present = [column.lower() for column in frame.columns]
     for column in columns:
-        if present.count(column) == 0:
+        if present.count(column.lower()) == 0:
             raise ModelError(
                 f"{name} has no column {column!r}; it has {', '.join(frame.columns) or 'none'}.",
-                remedy=f"Give {name} with the columns of the table of that name in a recording.",
+                remedy="Give a table with it, or rename the column that it is.",
             )
-        if present.count(column) > 1:
+        if present.count(column.lower()) > 1:
             raise ModelError(
-                f"{name} has the column {column!r} {present.count(column)} times.",
+                f"{name} has the column {column!r} {present.count(column.lower())} times.",
                 remedy="Rename or drop one of the two before asking.",
             )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from numbers import Number
 from typing import (
     Annotated,
     Any,
@@ -23,8 +24,6 @@ from typing import (
     get_origin,
     get_type_hints,
 )
-
-import numpy as np
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
@@ -171,7 +170,7 @@ def require_parameters(owner: Any) -> None:
     hints = get_type_hints(type(owner), include_extras=True)
     for name in (field.name for field in fields(owner)):
         value = getattr(owner, name)
-        if isinstance(value, np.generic | list):
+        if isinstance(value, list) or (isinstance(value, Number) and hasattr(value, "item")):
             value = tuple(value) if isinstance(value, list) else value.item()
             object.__setattr__(owner, name, value)
         if wanted := _wanted(hints[name], value):
