@@ -6,22 +6,47 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from wmlab.core.errors import WmlabError
-
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line. Each command stores in `run` the function that carries it out."""
     top = argparse.ArgumentParser(prog="python -m wmlab", description="An experiment bench for stream watermarks.")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
-    _add_record(commands)
-    _add_bounds(commands)
-    _add_check(commands)
-    _add_explain(commands)
-    _add_notebooks(commands)
+
+    command = commands.add_parser("record", help="run a scenario file and keep the recording")
+    command.add_argument("scenario", metavar="FILE.yaml", help="the scenario")
+    command.add_argument("directory", metavar="DIR", help="where the recording goes; it must not exist")
+    command.set_defaults(run=_record)
+
+    command = commands.add_parser("bounds", help="compute the time bounds of a recording with Spark, as CSV")
+    command.add_argument("directory", metavar="DIR", help="the recording")
+    command.add_argument("--of", choices=["readers", "events"], help="whose positions (default: readers, if any)")
+    command.add_argument(
+        "--visible", choices=["all", "then"], help="which marks count (default: of readers, those emitted then)"
+    )
+    command.add_argument("--output", metavar="FILE.csv", help="write there instead of the standard output")
+    command.set_defaults(run=_bounds)
+
+    judges = "judge the invariants of a recording with Spark; fail if one is violated"
+    command = commands.add_parser("check", help=judges)
+    command.add_argument("directory", metavar="DIR", help="the recording")
+    command.add_argument("--only", nargs="+", default=(), metavar="NAME", help="judge these invariants (default: all)")
+    command.set_defaults(run=_check)
+
+    command = commands.add_parser("explain", help="say what held the bound, at a moment or over the whole run")
+    command.add_argument("directory", metavar="DIR", help="the recording")
+    command.add_argument("--at-ms", type=int, metavar="N", help="the moment, in ms of the simulated clock")
+    command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
+    command.add_argument("--stream", metavar="NAME", help="of this stream or query (default: the only one)")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_explain)
+
+    command = commands.add_parser("notebooks", help="execute notebooks again and store them")
+    command.add_argument("paths", nargs="*", metavar="PATH", help="notebooks or directories (default: notebooks/)")
+    command.add_argument("--check", action="store_true", help="store nothing; say which would change, and fail if any")
+    command.set_defaults(run=_notebooks)
     return top
 
 
@@ -48,29 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _add_record(commands: _Commands) -> None:
-    command = commands.add_parser("record", help="run a scenario file and keep the recording")
-    command.add_argument("scenario", metavar="FILE.yaml", help="the scenario")
-    command.add_argument("directory", metavar="DIR", help="where the recording goes; it must not exist")
-    command.set_defaults(run=_record)
-
-
 def _record(options: argparse.Namespace) -> int:
     from wmlab.open import load_scenario
 
     print(load_scenario(options.scenario).record(options.directory))
     return 0
-
-
-def _add_bounds(commands: _Commands) -> None:
-    command = commands.add_parser("bounds", help="compute the time bounds of a recording with Spark, as CSV")
-    command.add_argument("directory", metavar="DIR", help="the recording")
-    command.add_argument("--of", choices=["readers", "events"], help="whose positions (default: readers, if any)")
-    command.add_argument(
-        "--visible", choices=["all", "then"], help="which marks count (default: of readers, those emitted then)"
-    )
-    command.add_argument("--output", metavar="FILE.csv", help="write there instead of the standard output")
-    command.set_defaults(run=_bounds)
 
 
 def _bounds(options: argparse.Namespace) -> int:
@@ -85,15 +92,6 @@ def _bounds(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_check(commands: _Commands) -> None:
-    command = commands.add_parser(
-        "check", help="judge the invariants of a recording with Spark; fail if one is violated"
-    )
-    command.add_argument("directory", metavar="DIR", help="the recording")
-    command.add_argument("--only", nargs="+", default=(), metavar="NAME", help="judge these invariants (default: all)")
-    command.set_defaults(run=_check)
-
-
 def _check(options: argparse.Namespace) -> int:
     from wmlab.core.spark.session import spark_session
     from wmlab.open import read_recording
@@ -103,29 +101,12 @@ def _check(options: argparse.Namespace) -> int:
     return 1 if verdicts.violated else 0
 
 
-def _add_explain(commands: _Commands) -> None:
-    command = commands.add_parser("explain", help="say what held the bound, at a moment or over the whole run")
-    command.add_argument("directory", metavar="DIR", help="the recording")
-    command.add_argument("--at-ms", type=int, metavar="N", help="the moment, in ms of the simulated clock")
-    command.add_argument("--reader", metavar="NAME", help="as seen by this reader")
-    command.add_argument("--stream", metavar="NAME", help="of this stream or query (default: the only one)")
-    command.add_argument("--json", action="store_true", help="as JSON")
-    command.set_defaults(run=_explain)
-
-
 def _explain(options: argparse.Namespace) -> int:
     from wmlab.open import read_recording
 
     found = read_recording(options.directory).explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
     print(found.to_json() if options.json else found)
     return 0
-
-
-def _add_notebooks(commands: _Commands) -> None:
-    command = commands.add_parser("notebooks", help="execute notebooks again and store them")
-    command.add_argument("paths", nargs="*", metavar="PATH", help="notebooks or directories (default: notebooks/)")
-    command.add_argument("--check", action="store_true", help="store nothing; say which would change, and fail if any")
-    command.set_defaults(run=_notebooks)
 
 
 def _notebooks(options: argparse.Namespace) -> int:

@@ -9,8 +9,8 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 301,
-    "core": 3_951,
+    "top": 288,
+    "core": 3_914,
     "streams": 12_621,
     "dataflow": 7_102,
     "progress": 2_630,
@@ -18,7 +18,7 @@ CODE_LINES: Final = {
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_569
+LINES: Final = 43_513
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -32,15 +32,15 @@ Evaluate = Callable[[Row], Any]
 _LOST: Final = "function "
 """How a function is written where it cannot be kept."""
 _COLUMN: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
-_ARITHMETIC: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-}
-_COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Not: operator.not_,
+    ast.USub: operator.neg,
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -48,7 +48,6 @@ _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_SIGNS: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {ast.Not: operator.not_, ast.USub: operator.neg}
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "abs": abs,
     "float": float,
@@ -231,24 +230,22 @@ def _strict(apply: Callable[..., Any], parts: Iterable[ast.expr], places: Mappin
     return evaluate
 
 
-def _binary(node: Any, places: Mapping[str, int]) -> Evaluate:
-    return _strict(_operator(_ARITHMETIC, node.op, node), (node.left, node.right), places)
+def _operation(node: Any, places: Mapping[str, int]) -> Evaluate:
+    parts = (node.operand,) if isinstance(node, ast.UnaryOp) else (node.left, node.right)
+    return _strict(_operator(node.op, node), parts, places)
 
 
-def _unary(node: Any, places: Mapping[str, int]) -> Evaluate:
-    return _strict(_operator(_SIGNS, node.op, node), (node.operand,), places)
-
-
-def _operator(known: Mapping[Any, Callable[..., Any]], op: ast.AST, node: ast.expr, name: str = "operator") -> Any:
-    if type(op) not in known:
+def _operator(op: ast.AST, node: ast.expr) -> Callable[..., Any]:
+    if type(op) not in _OPERATORS:
+        name = "comparison" if isinstance(node, ast.Compare) else "operator"
         raise ValueError(f"may not use the {name} of {ast.unparse(node)!r}")
-    return known[type(op)]
+    return _OPERATORS[type(op)]
 
 
 def _comparison(node: Any, places: Mapping[str, int]) -> Evaluate:
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
         return _missing(node, places)
-    tests = [_operator(_COMPARISONS, op, node, "comparison") for op in node.ops]
+    tests = [_operator(op, node) for op in node.ops]
 
     def compare(*values: Any) -> bool:
         return all(test(a, b) for test, a, b in zip(tests, values, values[1:], strict=False))
@@ -295,12 +292,12 @@ def _call(node: Any, places: Mapping[str, int]) -> Evaluate:
 
 _BUILDERS: Final[dict[type[ast.expr], Callable[[Any, Mapping[str, int]], Evaluate]]] = {
     ast.Attribute: _column,
-    ast.BinOp: _binary,
+    ast.BinOp: _operation,
     ast.BoolOp: _boolean,
     ast.Call: _call,
     ast.Compare: _comparison,
     ast.Constant: _constant,
     ast.IfExp: _choice,
     ast.Name: _column,
-    ast.UnaryOp: _unary,
+    ast.UnaryOp: _operation,
 }

@@ -36,6 +36,8 @@ VERSION_1: Final = {
 """Tables and columns that schema version 1 called otherwise: what it called them."""
 
 _FORMAT: Final = "wmlab recording"
+_TOLD: Final = ("wmlab_version", "kind", "name", "source", "seed", "finished")
+"""The fields that the file has as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ class Manifest:
                 ("source", self.source, self.source in get_args(Source), "'simulation' or 'trace'"),
                 ("seed", self.seed, self.seed is None or type(self.seed) is int, "an integer or null"),
                 ("finished", self.finished, type(self.finished) is bool, "true or false"),
-                ("wmlab_version", self.wmlab_version, _text_or_none(self.wmlab_version), "a text or null"),
+                ("wmlab_version", self.wmlab_version, isinstance(self.wmlab_version, str | None), "a text or null"),
                 ("rows", dict(self.rows), _are_counts(dict(self.rows)), "a count for each table"),
             )
             if not admitted
@@ -81,18 +83,8 @@ class Manifest:
 
     def to_json(self) -> str:
         """The text of `recording.json`."""
-        content = {
-            "format": _FORMAT,
-            "schema_version": self.schema_version,
-            "wmlab_version": self.wmlab_version,
-            "kind": self.kind,
-            "name": self.name,
-            "source": self.source,
-            "seed": self.seed,
-            "finished": self.finished,
-            "rows": dict(self.rows),
-            "scenario": self.scenario,
-        }
+        told = {name: getattr(self, name) for name in ("schema_version", *_TOLD)}
+        content = {"format": _FORMAT, **told, "rows": dict(self.rows), "scenario": self.scenario}
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -107,29 +99,17 @@ class Manifest:
             content |= {"kind": _kind_in_version_1(content)}
         elif version != SCHEMA_VERSION:
             raise _other_version(version, where)
-        missing = [
-            key for key in ("wmlab_version", "kind", "name", "source", "seed", "finished", "rows") if key not in content
-        ]
+        missing = [key for key in (*_TOLD, "rows") if key not in content]
         if missing or not isinstance(content.get("scenario"), dict | None):
             wrong = f"it lacks {', '.join(missing)}" if missing else "its scenario is not an object"
-            raise RecordingError(f"{where} is damaged: {wrong}.", remedy="record or copy the whole directory again.")
+            raise damaged(f"{where} is damaged: {wrong}.")
         rows = content["rows"] if isinstance(content["rows"], dict) else {}
         try:
-            return cls(
-                name=content["name"],
-                kind=content["kind"],
-                source=content["source"],
-                scenario_json=scenario_text(content.get("scenario")),
-                seed=content["seed"],
-                finished=content["finished"],
-                rows=tuple(rows.items()),
-                wmlab_version=content["wmlab_version"],
-                schema_version=version,
-            )
+            told = {name: content[name] for name in _TOLD}
+            scenario_json = scenario_text(content.get("scenario"))
+            return cls(scenario_json=scenario_json, rows=tuple(rows.items()), schema_version=version, **told)
         except RecordingError as wrong:
-            raise RecordingError(
-                f"{where} is damaged: {wrong.problem}", remedy="record or copy the whole directory again."
-            ) from wrong
+            raise damaged(f"{where} is damaged: {wrong.problem}") from wrong
 
     def of_tables(self, names: Collection[str], *, where: str) -> Manifest:
         """The manifest with the counts of these tables, in this order; `where` names the file in errors.
@@ -143,10 +123,8 @@ class Manifest:
         found = tuple((name, counts.pop(name)) for name in names if name in counts)
         others = counts.values() if self.schema_version == 1 else counts
         if len(found) < len(names) or any(others):
-            raise RecordingError(
-                f"{where} is damaged: rows is {dict(self.rows)!r}, expected a count for each of {list(names)}.",
-                remedy="record or copy the whole directory again.",
-            )
+            wrong = f"rows is {dict(self.rows)!r}, expected a count for each of {list(names)}"
+            raise damaged(f"{where} is damaged: {wrong}.")
         return replace(self, rows=found, schema_version=SCHEMA_VERSION)
 
     @staticmethod
@@ -155,14 +133,17 @@ class Manifest:
         try:
             content = json.loads(text)
         except (ValueError, RecursionError) as broken:
-            raise RecordingError(
-                f"{where} is broken JSON: {broken}.", remedy="record or copy the whole directory again."
-            ) from broken
+            raise damaged(f"{where} is broken JSON: {broken}.") from broken
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise RecordingError(
                 f"{where} was not written by wmlab.", remedy="give a directory that Recording.save wrote."
             )
         return content
+
+
+def damaged(problem: str) -> RecordingError:
+    """The error of a recording that is not as it was written."""
+    return RecordingError(problem, remedy="record or copy the whole directory again.")
 
 
 def scenario_text(scenario: Mapping[str, Any] | None) -> str | None:
@@ -190,10 +171,7 @@ def installed_version() -> str | None:
 
 def _other_version(version: object, where: str) -> RecordingError:
     if type(version) is not int:
-        return RecordingError(
-            f"{where} is damaged: schema_version is {version!r}, expected an integer.",
-            remedy="record or copy the whole directory again.",
-        )
+        return damaged(f"{where} is damaged: schema_version is {version!r}, expected an integer.")
     if version > SCHEMA_VERSION:
         return RecordingError(
             f"{where} has schema version {version}, newer than {SCHEMA_VERSION}, the newest this wmlab reads.",
@@ -217,7 +195,3 @@ def _kind_in_version_1(content: Mapping[str, Any]) -> str:
 
 def _are_counts(rows: Mapping[str, Any]) -> bool:
     return bool(rows) and all(type(count) is int and count >= 0 for count in rows.values())
-
-
-def _text_or_none(value: object) -> bool:
-    return value is None or isinstance(value, str)

@@ -25,7 +25,7 @@ from wmlab.core import storage
 from wmlab.core.answers.answer import pandas_frame
 from wmlab.core.columns import without_added
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
-from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, installed_version, scenario_text
+from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, damaged, installed_version, scenario_text
 from wmlab.core.words import grouped
 
 if TYPE_CHECKING:
@@ -154,10 +154,7 @@ class Recording:
         try:
             return TypeAdapter(made).validate_python(data)
         except (ValidationError, WmlabError) as wrong:
-            raise RecordingError(
-                f"the recorded scenario of {self.name!r} is damaged: {wrong}.",
-                remedy="record or copy the whole directory again.",
-            ) from None
+            raise damaged(f"the recorded scenario of {self.name!r} is damaged: {wrong}.") from None
 
     @property
     def seed(self) -> int | None:

@@ -29,14 +29,13 @@ import pyarrow.parquet as pq
 from wmlab.core import columns, files
 from wmlab.core.columns import without_added
 from wmlab.core.errors import RecordingError
-from wmlab.core.manifest import MANIFEST_FILE, MOST_BYTES, VERSION_1, Manifest
+from wmlab.core.manifest import MANIFEST_FILE, MOST_BYTES, VERSION_1, Manifest, damaged
 
 PART_FILE: Final = "part-0.parquet"
 """The one file of a table's dataset."""
 
 _DAMAGE: Final = (OSError, pa.ArrowException, ValueError, LookupError, OverflowError, MemoryError)
 """What pyarrow raises for files that are damaged."""
-_RECORD_AGAIN: Final = "record or copy the whole directory again."
 
 
 _KEPT: Final[list[Scratch]] = []
@@ -94,9 +93,7 @@ class StoredTable:
                     rows = parquet.read_row_group(group, [former[name] for name in wanted.names])
                     yield rows.rename_columns(wanted.names).cast(wanted)
         except _DAMAGE as damage:
-            raise RecordingError(
-                f"table {self.name!r} cannot be read from {self.file}: {damage}.", remedy=_RECORD_AGAIN
-            ) from damage
+            raise damaged(f"table {self.name!r} cannot be read from {self.file}: {damage}.") from damage
 
 
 class Tables(Mapping[str, pa.Table]):
@@ -274,7 +271,7 @@ def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]
         else:
             stored[name] = StoredTable.at(name, dataset / PART_FILE, schemas[name], rows)
     if damage:
-        raise RecordingError(f"the recording at {target} is damaged: " + "; ".join(damage) + ".", remedy=_RECORD_AGAIN)
+        raise damaged(f"the recording at {target} is damaged: {'; '.join(damage)}.")
     return manifest, Tables(stored)
 
 
@@ -287,9 +284,7 @@ def _manifest_text(directory: Path) -> str:
             remedy="give the directory that Recording.save wrote, not one above or inside it.",
         ) from absent
     except (OSError, UnicodeDecodeError) as failure:
-        raise RecordingError(
-            f"{directory / MANIFEST_FILE} cannot be read: {failure}.", remedy=_RECORD_AGAIN
-        ) from failure
+        raise damaged(f"{directory / MANIFEST_FILE} cannot be read: {failure}.") from failure
 
 
 def _table_damage(dataset: Path, schema: pa.Schema, rows: int) -> str:
