@@ -85,6 +85,13 @@ def test_a_replay_names_the_configuration_with_the_least_lag_and_no_late_event()
         wm.chart.replay(table[:0], recording())
 
 
+def test_a_replay_knows_no_bound_from_an_end_of_known_time_on() -> None:
+    table = pd.DataFrame(marks("ended", (1_500, 900), (2_500, 900)) + marks("good", (1_500, 900), (2_500, 1_900)))
+    chart = wm.chart.replay(table.assign(writers=[{"w": 900}, {}, {"w": 900}, {"w": 1_900}]), recording())
+    assert chart.data["config"] == ["ended", "good"]
+    assert chart.data["lag_ms"] == [1_100, 1_250]
+
+
 def test_a_replay_of_one_stream_before_1970() -> None:
     early = [(bound[0] - 10**6, bound[1] - 10**6) for bound in ((1_500, 900), (2_500, 1_900), (3_500, 2_900))]
     table = pd.DataFrame(marks("good", *early))

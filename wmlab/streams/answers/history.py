@@ -265,18 +265,21 @@ def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]
 
 
 def without_ends(watermarks: Iterable[Row]) -> list[Row]:
-    """The watermarks, without bounds (None) where one is an end of known time, which counts no writers."""
-    return [row if row["writers"] else {**row, "lower": None, "upper": None} for row in watermarks]
+    """The watermarks, without bounds (None) where one is an end of known time, which counts no writers.
+
+    Without the column `writers` there is none.
+    """
+    return [row if row.get("writers", True) else {**row, "lower": None, "upper": None} for row in watermarks]
 
 
 def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
     """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock.
 
-    One that counts no writers is an end of known time, and no event is below it; without that column there is none.
+    No event is below an end of known time.
     """
     emitted = np.array([row["emitted_ms"] for row in watermarks], np.int64)
-    given_by = (row["lower"] if row.get("writers", True) else _NO_BOUND for row in watermarks)
-    lowers = np.array([_NO_BOUND, *given_by], np.int64)
+    given_by = (row["lower"] for row in without_ends(watermarks))
+    lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in given_by)], np.int64)
     given = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
     return events.filter(pa.array(given > events["event_time"].to_numpy()))
 

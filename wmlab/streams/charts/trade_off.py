@@ -14,7 +14,7 @@ from wmlab.core.charts.scene import Dots, Panel, Path, Scene
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
-from wmlab.streams.answers.history import events_of, late_events
+from wmlab.streams.answers.history import events_of, late_events, without_ends
 from wmlab.streams.answers.measures import lags
 
 Run = tuple[Any, int, float]
@@ -58,11 +58,14 @@ def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -
     """Draw for every configuration of a replay the mean lag of the lower bound and the events that it made late.
 
     `watermarks` is the answer of `recording.replay` or a DataFrame with its columns, of one stream; an event is late
-    if it was appended after a watermark with a lower bound above its time. Lags are averages until the last event.
+    if it was appended after a watermark with a lower bound above its time. Lags are averages until the last event, of
+    the time in which a bound is known; `writers` tells ends of known time from other watermarks.
     The configurations are in order of their lag. Raises `ChartError` for a missing column, no watermark, or no events.
     """
-    found = plain_columns(watermarks, _REPLAYED, chart="A chart of a replay", example="recording.replay(...)")
-    rows = [dict(zip(_REPLAYED, row, strict=True)) for row in zip(*found.values(), strict=True)]
+    found = plain_columns(
+        watermarks, _REPLAYED, ("writers",), chart="A chart of a replay", example="recording.replay(...)"
+    )
+    rows = without_ends(dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True))
     if not rows:
         raise ChartError("No configuration gave a watermark.", remedy="Ask recording.explain() what held them back.")
     one_value("stream", found["stream"])
