@@ -101,6 +101,12 @@ def test_a_repeated_chunk_completes_a_sequence_too_early_for_one_that_counts() -
         assert bool(rows(world, "incidents", kind="late")) == early, rule
 
 
+def test_a_fault_of_what_is_never_sent_says_so() -> None:
+    script = [LoseBuffer("a", 9_999), DelayBuffer("a", 20, 5, chunk=9), EmptyBuffer("b", 9_999), LoseBuffer("a", 3)]
+    found = [(row["kind"], row["target"]) for row in rows(run(queries=CHUNKED, script=script), "incidents")]
+    assert found == [("loss", "a 3"), ("unsent", "a 9999"), ("unsent", "a 20 chunk 9"), ("unsent", "b 9999")]
+
+
 def test_a_fault_of_a_chunk_needs_an_emission() -> None:
     for plan in (query(), query(growing("c", 3), source("a", operators=[Renumber("r")]))):
         with pytest.raises(Problems, match="nothing makes chunks of what 'a' sends"):

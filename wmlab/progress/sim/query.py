@@ -153,12 +153,10 @@ class QueryRun:
         self.on_its_way -= 1
 
     def _pass_on(self, buffer: Filled, go: Callable[[], None]) -> None:
-        """Hand a chunk on by `go`, with the faults that the script has for it; each happens once."""
+        """Hand a chunk on by `go`, with the faults that the script has for it."""
         stamp = buffer.stamp
         place = (self.emitters[stamp.origin], stamp.sequence, stamp.chunk)
-        faults = self.world.chunk_faults.pop(place, ())
-        after_ms = self.world.faulty(self.part.name, f"{place[0]} {place[1]} chunk {place[2]}", buffer.records, faults)
-        for delay_ms in after_ms:
+        for delay_ms in self.world.faulty(self.part.name, place, buffer.records, self.world.now_ms):
             if delay_ms:
                 self.on_its_way += 1
                 self.world.after(delay_ms, self._pass_late, go)

@@ -38,6 +38,15 @@ def simulate(scenario: ProgressScenario) -> dict[str, pa.Table]:
     return PlanWorld(scenario, trace_records(scenario)).run().tables(PROGRESS_TABLES)
 
 
+Place = tuple[str, int, int | None]
+"""A buffer by source and sequence, or one chunk of it."""
+
+
+def words(source: str, sequence: int, chunk: int | None) -> str:
+    """A place as incidents name it: "a 20", "a 20 chunk 1"."""
+    return f"{source} {sequence}" + ("" if chunk is None else f" chunk {chunk}")
+
+
 class PlanWorld(Simulation):
     """One run of one scenario; `traces` gives the records of every source that replays a real trace."""
 
@@ -48,11 +57,11 @@ class PlanWorld(Simulation):
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
-        self._faults: dict[tuple[str, int, int | None], list[BufferFault]] = {}
+        self.faults: dict[Place, list[BufferFault | EmptyBuffer]] = {}
         for action in scenario.script:
-            if isinstance(action, BufferFault):
-                self._faults.setdefault((action.source, action.sequence, action.chunk), []).append(action)
-        self.chunk_faults = {place: faults for place, faults in self._faults.items() if place[2] is not None}
+            if isinstance(action, BufferFault | EmptyBuffer):
+                place = action.source, action.sequence, getattr(action, "chunk", None)
+                self.faults.setdefault(place, []).append(action)
         self.queries = [QueryRun(self, query) for query in scenario.queries]
 
     def run(self) -> Journal:
@@ -67,6 +76,9 @@ class PlanWorld(Simulation):
         self.env.run()
         for query in self.queries:
             query.finish()
+            for place in self.faults:
+                if place[0] in (source.name for source in query.part.sources):
+                    self.note(query.part.name, "unsent", words(*place), "its fault never happened")
         return self.journal
 
     def ended(self, query: Query) -> bool:
@@ -81,28 +93,24 @@ class PlanWorld(Simulation):
     def _plan(self, query: QueryRun, index: int, source: Source) -> None:
         """Send all buffers of a source in their time, those with a fault as it has it."""
         name = query.part.name
-        mine = [action for action in self.scenario.script if getattr(action, "source", None) == source.name]
-        empty = frozenset(action.sequence for action in mine if isinstance(action, EmptyBuffer))
+        actions = (action for action in self.scenario.script if isinstance(action, EmptyBuffer))
+        empty = frozenset(action.sequence for action in actions if action.source == source.name)
         silent_ms = self._silent_ms(source.name)
         if silent_ms is not None:
             self.at(silent_ms, self.note, name, "silence", source.name, "until the end")
         records = received(source, self.scenario, self._traces.get(source.name))
         for buffer in cut(records, source, self.scenario, silent_ms=silent_ms, empty=empty):
-            number = f"{source.name} {buffer.sequence}"
-            if buffer.sequence in empty:
-                self.at(buffer.sent_ms, self.note, name, "empty", number, "no record is left")
-            faults = self._faults.get((source.name, buffer.sequence, None), ())
-            for delay_ms in self.faulty(name, number, len(buffer.rows), faults, at_ms=buffer.sent_ms):
+            for delay_ms in self.faulty(name, (source.name, buffer.sequence, None), len(buffer.rows), buffer.sent_ms):
                 query.on_its_way += 1
                 self.at(buffer.sent_ms + delay_ms, query.send, index, buffer)
 
-    def faulty(
-        self, query: str, number: str, records: int, faults: Sequence[BufferFault], *, at_ms: int | None = None
-    ) -> list[int]:
-        """After how many ms each copy of a buffer or chunk reaches the workers; its faults are noted at `at_ms`."""
-        at_ms = self.now_ms if at_ms is None else at_ms
-        copies = [0]
-        for fault in sorted(faults, key=lambda fault: type(fault).__name__):
+    def faulty(self, query: str, place: Place, records: int, at_ms: int) -> list[int]:
+        """After how many ms each copy of a buffer or chunk reaches the workers.
+
+        Its faults are noted at `at_ms`, and happen once.
+        """
+        copies, number = [0], words(*place)
+        for fault in sorted(self.faults.pop(place, ()), key=lambda fault: type(fault).__name__):
             match fault:
                 case DelayBuffer(by_ms=by_ms):
                     copies = [by_ms]
@@ -110,6 +118,8 @@ class PlanWorld(Simulation):
                 case DuplicateBuffer(after_ms=after_ms):
                     copies += [copies[0] + after_ms]
                     self.at(at_ms, self.note, query, "duplicate", number, f"{records} records")
+                case EmptyBuffer():
+                    self.at(at_ms, self.note, query, "empty", number, "no record is left")
                 case LoseBuffer():
                     copies = []
                     self.at(at_ms, self.note, query, "loss", number, f"{records} records")
