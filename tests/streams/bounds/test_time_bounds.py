@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.streams.bounds.cases import Row, Stream, streams
-from tests.streams.bounds.frames import POSITIONS, WATERMARKS, Logs, frame, rows_of
+from tests.streams.bounds.frames import CHANGES, POSITIONS, SEGMENTS, WATERMARKS, Logs, frame, rows_of
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.bounds import time_bounds
+from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 
@@ -26,7 +27,7 @@ def expected(stream: Stream, segment: int, offset: int) -> tuple[Any, ...]:
     return tracker.window.lower, tracker.window.upper, lower, upper
 
 
-def position(stream: str | None, segment: int | None, offset: int | None, tag: str = "") -> Row:
+def position(stream: str | int | None, segment: int | None, offset: int | None, tag: str = "") -> Row:
     return {"stream": stream, "segment_id": segment, "offset": offset, "tag": tag}
 
 
@@ -115,6 +116,32 @@ def test_a_watermark_may_have_one_bound_only(spark: SparkSession) -> None:
         (10, None, None, 1, 2),
         (20, 9, None, 2, None),
     ]
+
+
+def test_a_watermark_without_a_cut_is_left_out_and_a_negative_offset_in_a_cut_is_the_end(spark: SparkSession) -> None:
+    cuts: list[dict[int, int] | None] = [{0: 10}, None, {0: -1}]
+    marks = [
+        {"stream": "s", "seq": seq, "lower": seq, "upper": seq + 5, "emitted_ms": 0, "cut": cut}
+        for seq, cut in enumerate(cuts)
+    ]
+    found = time_bounds(
+        frame(spark, [position("s", 0, offset) for offset in (0, 10)], POSITIONS),
+        frame(spark, marks, WATERMARKS),
+        Logs.of(spark, []).segments,
+    )
+    assert sorted(rows_of(found, "offset", *BOUNDS)) == [(0, None, 5, None, 0), (10, 0, 7, 0, 2)]
+
+
+def test_streams_may_have_numbers_for_names(spark: SparkSession) -> None:
+    mark = {"seq": 0, "lower": 3, "upper": 5, "emitted_ms": 0, "cut": {0: 10}}
+    watermarks = frame(spark, [mark | {"stream": 7}], WATERMARKS.replace("stream string", "stream int"))
+    segments = frame(spark, [], SEGMENTS.replace("stream string", "stream int"))
+    positions = frame(spark, [position(7, 0, 10), position(8, 0, 10)], POSITIONS.replace("stream string", "stream int"))
+    found = rows_of(time_bounds(positions, watermarks, segments), "stream", "lower")
+    assert sorted(found) == [(7, 3), (8, None)]
+    change = {"group": "g", "version": 0, "at_ms": 0, "finished": False, "stream": 7, "segment_id": 0, "offset": 10}
+    changes = frame(spark, [change], CHANGES.replace("stream string", "stream int"))
+    assert rows_of(group_time_bounds(changes, watermarks, segments), "stream", "lower") == [("7", 3)]
 
 
 def test_the_rows_are_neither_sorted_nor_shuffled(spark: SparkSession) -> None:

@@ -44,6 +44,7 @@ from wmlab.streams.bounds.log_by_segment import (
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
 _OWN: Final = "_wmlab_"
+_STREAM: Final = "STRING({asked}.stream)"
 _LOOKUP: Final = pa.schema({"stream": pa.string(), "segment_id": pa.int64(), "numbers": pa.list_(pa.int64())})
 """One row for each segment that is known or named in a cut, and for each stream one for all others: segment_id null.
 
@@ -64,8 +65,8 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
 
     `positions` needs stream, segment_id and offset (bytes read); all its columns and rows are kept as they are, in
     any number and with duplicates. `watermarks` needs stream, seq (unique and increasing along a stream's log),
-    lower, upper (null: it gives no such bound) and cut; `segments` needs stream, segment_id, low and high. Added are,
-    all nullable longs:
+    lower, upper (null: it gives no such bound) and cut; one whose cut is null is left out. `segments` needs stream,
+    segment_id, low and high. Added are, all nullable longs:
 
     - lower, lower_seq: of the last watermark passed; null when none is;
     - upper, upper_seq: of the first watermark ahead, or of the last undecided one when no watermark is ahead.
@@ -81,12 +82,10 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     lookup = lookup.select(F.expr("XXHASH64(stream, segment_id) AS key"), "*")
     segment = "BIGINT({asked}.segment_id)"  # The hash of an int is not that of the same long.
     asked = positions.alias(_OWN + "asked")
-    known = _joined(
-        asked, lookup, "known", f"XXHASH64({{asked}}.stream, {segment})", f"{{known}}.segment_id = {segment}"
-    )
+    known = _joined(asked, lookup, "known", f"XXHASH64({_STREAM}, {segment})", f"{{known}}.segment_id = {segment}")
     # A key of null is not looked up. The condition names the position too: by one on the table alone Spark would filter
     # the table, and make it once more.
-    key = "IF({known}.key IS NULL, XXHASH64({asked}.stream), NULL)"
+    key = f"IF({{known}}.key IS NULL, XXHASH64({_STREAM}), NULL)"
     found = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
     for columns in _search(segment):
         found = found.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
@@ -100,7 +99,7 @@ def _joined(rows: DataFrame, lookup: DataFrame, name: str, key: str, is_row: str
     """`rows` with the row of the lookup table that has this key, the same stream and a segment as wanted."""
     # A table with one long key is looked up in an array; with several keys it would be a hash of rows, at thrice the
     # price. So what is compared has a form that Spark does not take for further keys: `numbers` is never null.
-    same = f"({{{name}}}.stream = {{asked}}.stream AND {is_row} OR {{{name}}}.numbers IS NULL)"
+    same = f"({{{name}}}.stream = {_STREAM} AND {is_row} OR {{{name}}}.numbers IS NULL)"
     return rows.join(F.broadcast(lookup.alias(_OWN + name)), _sql(f"{{{name}}}.key = {key} AND {same}"), "left")
 
 

@@ -29,7 +29,9 @@ from wmlab.core.spark.schemas import choose, require
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, Marks, Ranges, Runs, bounds_of, column, log_of, parts
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
-_CHANGES: Final = {"segment_id": "long", "offset": "long", "finished": "boolean", "version": "long", "at_ms": "long"}
+_CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
+    ("segment_id", "offset", "version", "at_ms"), "long"
+)
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, lower long, upper long, lower_seq long, upper_seq long"
 )
@@ -52,9 +54,8 @@ def group_time_bounds(
     column, or anything else as `visible`. Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
     """
     choose("visible", visible, ("all", "then"))
-    require(positions, "positions", ["stream", "group", *_CHANGES])
-    typed = (F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items())
-    changes = positions.select("stream", "group", *typed)
+    require(positions, "positions", _CHANGES)
+    changes = positions.select(*(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()))
     then = visible == "then"
     log = log_of(watermarks, segments, emitted=then)
     # Under another name: Spark cannot tell a column of `changes` from the same one come back by a join.

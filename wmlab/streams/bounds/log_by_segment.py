@@ -41,26 +41,26 @@ BELOW: Final = -(2**63)
 """Before every segment id."""
 UNKNOWN: Final = (np.nan, np.nan)
 """The key range of a segment that is not known: it overlaps every other."""
-_WATERMARKS: Final = {"seq": "long", "lower": "long", "upper": "long", "cut": "map<long, long>"}
-_SEGMENTS: Final = {"segment_id": "long", "low": "double", "high": "double"}
+_WATERMARKS: Final = {"stream": "string", "seq": "long", "lower": "long", "upper": "long", "cut": "map<long, long>"}
+_SEGMENTS: Final = {"stream": "string", "segment_id": "long", "low": "double", "high": "double"}
 
 
 def log_of(watermarks: DataFrame, segments: DataFrame, *, emitted: bool = False) -> DataFrame:
     """All watermarks and segments: stream, seq, lower, upper, cut, emitted_ms, is_end, segment_id, low, high.
 
-    A watermark that counts no writers is an end of known time; without a column `writers` there are none.
+    A watermark that counts no writers is an end of known time; without a column `writers` there are none. One without
+    a cut is left out: nobody can know whether it was passed.
     Key ranges are compared as doubles; rounding keeps order, so ranges that do not overlap still do not. Raises
     `ModelError` for a missing column. `emitted` says whether emitted_ms is needed; otherwise it is 0.
     """
-    require(watermarks, "watermarks", ["stream", *_WATERMARKS, *(["emitted_ms"] if emitted else [])])
-    require(segments, "segments", ["stream", *_SEGMENTS])
-    marks = watermarks.select(
-        "stream",
+    require(watermarks, "watermarks", [*_WATERMARKS, *(["emitted_ms"] if emitted else [])])
+    require(segments, "segments", _SEGMENTS)
+    marks = watermarks.where("cut is not null").select(
         *(F.col(name).cast(kind).alias(name) for name, kind in _WATERMARKS.items()),
         (F.col("emitted_ms") if emitted else F.lit(0)).cast("long").alias("emitted_ms"),
         is_end(watermarks).alias("is_end"),
     )
-    ranges = segments.select("stream", *(F.col(name).cast(kind).alias(name) for name, kind in _SEGMENTS.items()))
+    ranges = segments.select(*(F.col(name).cast(kind).alias(name) for name, kind in _SEGMENTS.items()))
     return marks.unionByName(ranges, allowMissingColumns=True)
 
 
@@ -96,7 +96,10 @@ class Marks:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Marks:
-        """From rows of seq, lower, upper, is_end, cut and emitted_ms, in any order; cuts without offset are ends."""
+        """From rows of seq, lower, upper, is_end, cut and emitted_ms, in any order.
+
+        An offset in a cut that is null, or negative as Pravega has it, is the end of the segment.
+        """
         seq = column(table, "seq")
         if np.any(seq[1:] < seq[:-1]):
             table = table.sort_by("seq")
@@ -106,6 +109,7 @@ class Marks:
         entries = slice(bounds[0], bounds[-1]) if len(bounds) else slice(0, 0)
         offset = cuts.items[entries].fill_null(NEVER).to_numpy(zero_copy_only=False)
         place = np.repeat(np.arange(len(cuts)), np.diff(bounds))
+        offset = np.where(offset < 0, NEVER, offset)
         segment = cuts.keys[entries].to_numpy(zero_copy_only=False)
         unsorted = np.any((place[1:] == place[:-1]) & (segment[1:] < segment[:-1]))
         by_place = np.lexsort((segment, place)) if unsorted else slice(None)
