@@ -159,23 +159,9 @@ def test_a_cut_is_unsound_only_as_implemented(name: str, unsound: Position, expe
     assert is_lineage_valid(expected, MERGED_AND_SPLIT)
 
 
-def test_the_order_of_the_visits_leaves_the_cut_behind_a_writer() -> None:
-    run = recording("reports/cut_order")
-    (mark,) = rows(run, "watermarks")
-    (middle,) = [Position(dict(row["position"])) for row in rows(run, "writer_marks", writer="middle")]
-    behind = MERGED_AND_SPLIT.ancestors(next(iter(middle)))
-    assert {segment.id for segment in behind} & set(dict(mark["cut"]))
-
-
 def test_the_second_cut_is_not_at_or_beyond_the_first() -> None:
     implemented = recording("reports/cut_backwards")
     sound = recording("reports/cut_backwards", stream={"cut_algorithm": "sound"})
     for run, order in ((implemented, False), (sound, True)):
         first, second = (Position(dict(row["cut"])) for row in rows(run, "watermarks"))
         assert (not behind_at_a_key(first, second, MERGED_AND_SPLIT.segments)) is order
-
-
-def test_the_cut_that_no_reader_is_at_is_complete_all_the_same() -> None:
-    (mark,) = rows(recording("reports/cut_lineage"), "watermarks")
-    assert is_valid_cut(dict(mark["cut"]), MERGED_AND_SPLIT)
-    assert not is_lineage_valid(dict(mark["cut"]), MERGED_AND_SPLIT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wmlab.core.recording import Recording
+from wmlab.open import Recording
 
 SCENARIO = {
     "name": "split under load",

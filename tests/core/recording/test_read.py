@@ -81,24 +81,6 @@ def test_a_directory_or_file_that_is_no_recording(tmp_path):
     assert "is not a recording" in problem_of(tmp_path / "file")
 
 
-def test_a_foreign_manifest(saved):
-    (saved / "recording.json").write_text('{"format": "something else"}')
-    assert "was not written by wmlab" in problem_of(saved)
-    (saved / "recording.json").write_text("[1]")
-    assert "was not written by wmlab" in problem_of(saved)
-
-
-def test_a_truncated_manifest(saved):
-    text = (saved / "recording.json").read_text()
-    (saved / "recording.json").write_text(text[: len(text) // 2])
-    assert "is broken JSON" in problem_of(saved)
-
-
-def test_a_manifest_that_is_no_text(saved):
-    (saved / "recording.json").write_bytes(b"\xff\xfe\x00")
-    assert "cannot be read" in problem_of(saved)
-
-
 def test_an_unfinished_recording_is_read_only_when_asked(tmp_path):
     partial = recording(finished=False).save(tmp_path / "r")
     assert "is unfinished" in problem_of(partial.path)
@@ -136,37 +118,39 @@ def test_a_manifest_with_a_wrong_field(saved, changes, said):
     assert said in problem
 
 
-def test_a_manifest_that_lacks_fields(saved):
-    (saved / "recording.json").write_text(
-        json.dumps({"format": "wmlab recording", "schema_version": SCHEMA_VERSION, "name": "r"})
-    )
-    assert "it lacks wmlab_version, kind, source, seed, finished, rows" in problem_of(saved)
+EVENTS = "events/part-0.parquet"
+BARE = {"format": "wmlab recording", "schema_version": SCHEMA_VERSION, "name": "r"}
 
 
-def test_a_missing_table(saved):
-    shutil.rmtree(saved / "writer_marks")
-    assert "table 'writer_marks' is missing" in problem_of(saved)
-
-
-def test_a_truncated_parquet_file(saved):
-    file = saved / "events" / "part-0.parquet"
-    file.write_bytes(file.read_bytes()[:-20])
-    assert "table 'events' is truncated or not Parquet" in problem_of(saved)
-
-
-def test_an_empty_file(saved):
-    (saved / "events" / "part-0.parquet").write_bytes(b"")
-    assert "table 'events' is truncated or not Parquet" in problem_of(saved)
+@pytest.mark.parametrize(
+    ("file", "damaged", "said"),
+    [
+        ("recording.json", lambda _: b'{"format": "something else"}', "was not written by wmlab"),
+        ("recording.json", lambda _: b"[1]", "was not written by wmlab"),
+        ("recording.json", lambda whole: whole[: len(whole) // 2], "is broken JSON"),
+        ("recording.json", lambda _: b"\xff\xfe\x00", "cannot be read"),
+        (
+            "recording.json",
+            lambda _: json.dumps(BARE).encode(),
+            "it lacks wmlab_version, kind, source, seed, finished, rows",
+        ),
+        (EVENTS, lambda whole: whole[:-20], "table 'events' is truncated or not Parquet"),
+        (EVENTS, lambda _: b"", "table 'events' is truncated or not Parquet"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_damage(saved, file, damaged, said):
+    (saved / file).write_bytes(damaged((saved / file).read_bytes()))
+    assert said in problem_of(saved)
 
 
 def test_a_wrong_row_count(saved):
     other = Recording.from_tables({"events": events(3)}, name="r").table("events")
-    pq.write_table(other, saved / "events" / "part-0.parquet")
+    pq.write_table(other, saved / EVENTS)
     assert "table 'events' has 3 rows where recording.json counts 4" in problem_of(saved)
 
 
 def test_wrong_columns(saved):
-    file = saved / "events" / "part-0.parquet"
+    file = saved / EVENTS
     table = pq.read_table(file)
     for wrong in (table.drop_columns("writer"), table.set_column(2, "offset", table["offset"].cast(pa.float64()))):
         pq.write_table(wrong, file)
@@ -174,7 +158,7 @@ def test_wrong_columns(saved):
 
 
 def test_a_second_part_that_spark_would_read_as_well(saved):
-    shutil.copy(saved / "events" / "part-0.parquet", saved / "events" / "part-1.parquet")
+    shutil.copy(saved / EVENTS, saved / "events" / "part-1.parquet")
     assert "table 'events' holds files beside part-0.parquet: part-1.parquet" in problem_of(saved)
     (saved / "events" / "part-1.parquet").rename(saved / "events" / ".part-1.parquet.crc")
     assert Recording.read(saved) == recording()
@@ -182,7 +166,7 @@ def test_a_second_part_that_spark_would_read_as_well(saved):
 
 def test_the_damage_of_all_tables_is_gathered(saved):
     shutil.rmtree(saved / "writer_marks")
-    (saved / "events" / "part-0.parquet").write_bytes(b"no")
+    (saved / EVENTS).write_bytes(b"no")
     problem = problem_of(saved)
     assert "'writer_marks' is missing" in problem
     assert "'events' is truncated" in problem

@@ -346,15 +346,6 @@ def test_s8_ranges_that_line_up_exactly_are_not():
     assert [row["keys"] for row in rows(world, "segments")] == ["0..1", "0..3/10", "3/10..1"]
 
 
-@pytest.mark.parametrize(("bug", "stuck"), [(False, False), (True, True)])
-def test_s13_keys_without_events_stay_at_the_start_and_hold_the_windows_only_with_the_bug(bug, stuck):
-    writer = EventWriter("w", rate_per_s=100, keys="0..1/2")
-    world = run(writers=[writer], stream=Stream(segments=2, bug_6510=bug))
-    assert {row["cut"][1] for row in rows(world, "watermarks")} == {None if bug else 0}
-    lowers = [row["lower"] for row in rows(world, "windows")]
-    assert (lowers[-1] is None) is stuck
-
-
 def test_a_load_from_outside_keeps_its_keys():
     load = Load.of(np.array([5]), np.array([5]), np.array([2**63], np.uint64))
     world = run({"w": load}, writers=[EventWriter("w", trace="log")], stream=Stream(segments=2))

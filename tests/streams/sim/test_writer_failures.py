@@ -171,15 +171,6 @@ def test_w13_an_unknown_segment_makes_every_cycle_fail_until_the_mark_is_replace
 
 
 HISTORY = (script.Scale(at_ms=100, seal=["0@0", "1@0"], into=1), script.Scale(at_ms=200, seal=["2@1"], into=2))
-MIXED = (noted(1_000, "a", 10, {"4@2": 5}), noted(1_000, "b", 10, {"2@1": 50}), noted(1_000, "c", 10, {"0@0": 10}))
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "expected"), [("sound", cut_of(_3_2=0, _4_2=5)), ("pravega", cut_of(_0_0=10, _4_2=5))]
-)
-def test_w14_partial_positions_of_several_epochs_give_a_cut_behind_a_writer_only_as_implemented(algorithm, expected):
-    world = scripted(*HISTORY, *MIXED, writers="abc", stream={"segments": 2, "cut_algorithm": algorithm})
-    assert rows(world, "watermarks")[0]["cut"] == expected
 
 
 @pytest.mark.parametrize("algorithm", ["sound", "pravega"])
