@@ -10,7 +10,7 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 288,
-    "core": 3_914,
+    "core": 3_919,
     "streams": 12_623,
     "dataflow": 7_102,
     "progress": 2_629,
@@ -18,7 +18,7 @@ CODE_LINES: Final = {
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_531
+LINES: Final = 43_537
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

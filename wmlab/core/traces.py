@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.values import Problem, Problems
-from wmlab.core.words import DAY_MS, grouped
+from wmlab.core.words import DAY_MS, grouped, shown
 
 Unit = Literal["d", "s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
@@ -60,6 +60,9 @@ class Columns:
     def __post_init__(self) -> None:
         if self.unit not in get_args(Unit):
             raise TraceError(f"unit is {self.unit!r}.", remedy="give one of 'd', 's', 'ms', 'us', 'ns'.")
+        for name, given in asdict(self).items():
+            if not isinstance(given, str) and (given is not None or name not in ("writer", "key")):
+                raise TraceError(f"{name} is {shown(given)}.", remedy="give one name as text.")
 
     @property
     def named(self) -> list[str]:
@@ -177,7 +180,7 @@ def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
     if wrong:
         what = "has no column" if wrong[0] not in found else "has more than one column"
         raise TraceError(
-            f"{path.name} {what} {wrong[0]!r}; it has {', '.join(map(repr, found))}.",
+            f"{path.name} {what} {wrong[0]!r}; it has {', '.join(map(repr, found)) or 'none'}.",
             remedy="name its columns: load(path, event_time=..., arrival=..., writer=..., key=...).",
         )
 

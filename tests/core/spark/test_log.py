@@ -119,6 +119,16 @@ def test_a_column_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path
     path = kept(tmp_path, "log.csv", log_of(lambda ms: ms))
     with pytest.raises(TraceError, match=r"has no column 'when'; it has .*'happened'"):
         read_log(spark, path, **(COLUMNS | {"event_time": "when"}))
+    path.write_text("")
+    with pytest.raises(TraceError, match=r"has no column 'happened'; it has none\."):
+        read_log(spark, path, **COLUMNS)
+
+
+@pytest.mark.parametrize("wrong", [{"path": 5}, {"event_time": None}, {"writer": ["who"]}, {"encoding": None}])
+def test_what_is_no_name_is_refused(spark: SparkSession, wrong: dict[str, Any]) -> None:
+    (given,) = wrong
+    with pytest.raises(TraceError, match="5 is no path" if given == "path" else f"{given} is "):
+        read_log(spark, **({"path": "log.csv"} | COLUMNS | wrong))
 
 
 def test_a_column_that_is_no_time_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, FractionalType, IntegralType, TimestampNTZType, TimestampType
 
 from wmlab.core.errors import TraceError
+from wmlab.core.files import as_path
 from wmlab.core.spark.schemas import require, typed
 from wmlab.core.traces import MS_PER_TICK, TRACE_SCHEMA, Columns, Unit, delimiter_of, form_of
 from wmlab.core.words import shown
@@ -46,13 +47,15 @@ def read_log(
     is the log, and grouping by `reason` counts what is left out. Rows are in no order. The path is one that the
     executors can read. Timestamps without a zone are in the time zone of the session, which is UTC in wmlab's own.
     A row of a text is one line, also within quotes. All files of a folder are of one form and have one header; Spark
-    refuses others when it reads them. Raises `TraceError` for a file or an encoding that Spark does not read, for a
-    column that is not there, or has a type that is no time; a column that no row of JSON lines has makes all rows bad.
+    refuses others when it reads them, as it does a file that is damaged or gone by then. Raises `TraceError` for a file
+    or an encoding that Spark does not read, for a column that is not there, or has a type that is no time; a column
+    that no row of JSON lines has makes all rows bad.
     """
     columns = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit, encoding=encoding)
+    local = as_path(path, TraceError)
     try:
         # Spark would look for a relative path where its process was started.
-        raw = _raw(spark, str(Path(path).resolve() if Path(path).exists() else path), columns)
+        raw = _raw(spark, str(local.resolve() if local.exists() else path), columns)
     except (PySparkException, Py4JJavaError) as refused:
         condition = re.search(r"\[[A-Z_.]+\][^\n]*", str(refused))
         raise TraceError(
@@ -60,10 +63,10 @@ def read_log(
             remedy="give the path of a whole file that Spark and its executors reach; Parquet with times in ms or us.",
         ) from None
     types = {field.name: field.dataType for field in raw.schema}
-    missing = [name for name in columns.named if name not in types]
-    if missing:
+    if missing := [name for name in columns.named if name not in types]:
+        has = ", ".join(repr(name) for name in types if name != _CORRUPT) or "none"
         raise TraceError(
-            f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, types.keys() - {_CORRUPT}))}.",
+            f"{path} has no column {missing[0]!r}; it has {has}.",
             remedy="name its columns: read_log(spark, path, event_time=..., arrival=..., writer=..., key=...).",
         )
     writers = F.lit(Path(path).stem) if writer is None else F.col(_quoted(writer)).cast("string")
