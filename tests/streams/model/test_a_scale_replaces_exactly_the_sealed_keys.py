@@ -66,49 +66,35 @@ def test_a_recreated_stream_continues_the_numbers() -> None:
     assert names(StreamHistory.create(2, first_number=2).active.segments) == "2@0 3@0"
 
 
-@pytest.mark.parametrize("epoch", [1, -1])
-def test_an_unknown_epoch_is_refused(epoch: int) -> None:
-    with pytest.raises(ModelError, match="no epoch"):
-        StreamHistory.create(1).epoch(epoch)
-    with pytest.raises(ModelError, match="no epoch"):
-        StreamHistory.create(1).roll(epoch)
-
-
-def test_an_unknown_segment_is_refused() -> None:
-    with pytest.raises(ModelError, match="never had a segment 7@0"):
-        StreamHistory.create(1).segment(7)
-
-
 WHOLE, HALF = KeyRange.of(0, 1), KeyRange.of(0, "1/2")
+ONE = StreamHistory.create(1)
+SCALED = StreamHistory.create(2).scale(["0@0"], into=2)
 
 
 @pytest.mark.parametrize(
-    ("epoch", "problem"),
+    ("asked", "problem"),
     [
-        (lambda: Epoch(2, "scale", (Segment(1, 1, WHOLE),)), "numbered"),
-        (lambda: Epoch(1, "scale", (Segment(1, 1, HALF),)), "do not cover"),
-        (lambda: Epoch(1, "scale", (Segment(0, 0, WHOLE), Segment(1, 1, HALF))), "do not cover"),
-        (lambda: Epoch(1, "scale", (Segment(1, 0, WHOLE),)), "first appears"),
-        (lambda: Epoch(1, "scale", (Segment(1, 2, WHOLE),)), "before its creation"),
-        (lambda: Epoch(1, "scale", ()), "no segments"),
+        (lambda: ONE.epoch(1), "no epoch"),
+        (lambda: ONE.epoch(-1), "no epoch"),
+        (lambda: ONE.roll(1), "no epoch"),
+        (lambda: ONE.roll(-1), "no epoch"),
+        (lambda: ONE.segment(7), "never had a segment 7@0"),
+        (lambda: ONE.append(Epoch(2, "scale", (Segment(1, 1, WHOLE),))), "numbered"),
+        (lambda: ONE.append(Epoch(1, "scale", (Segment(1, 1, HALF),))), "do not cover"),
+        (lambda: ONE.append(Epoch(1, "scale", (Segment(0, 0, WHOLE), Segment(1, 1, HALF)))), "do not cover"),
+        (lambda: ONE.append(Epoch(1, "scale", (Segment(1, 0, WHOLE),))), "first appears"),
+        (lambda: ONE.append(Epoch(1, "scale", (Segment(1, 2, WHOLE),))), "before its creation"),
+        (lambda: ONE.append(Epoch(1, "scale", ())), "no segments"),
+        (lambda: ONE.scale(["0@0"], into=1).append(Epoch(2, "scale", (Segment(0, 0, WHOLE),))), "sealed before"),
+        (lambda: StreamHistory.create([HALF]), r"covers only 0\.\.1/2"),
+        (lambda: StreamHistory(()), "numbered"),
+        (lambda: SCALED.roll(0).roll(1), "needs no rolling"),
+        (lambda: SCALED.roll(0).roll(3), "needs no rolling"),
     ],
 )
-def test_an_epoch_that_does_not_follow_is_refused(epoch, problem: str) -> None:
+def test_what_no_history_has_or_admits_is_refused(asked, problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
-        StreamHistory.create(1).append(epoch())
-
-
-def test_a_sealed_segment_does_not_come_back() -> None:
-    history = StreamHistory.create(1).scale(["0@0"], into=1)
-    with pytest.raises(ModelError, match="sealed before"):
-        history.append(Epoch(2, "scale", (Segment(0, 0, WHOLE),)))
-
-
-def test_a_stream_has_to_cover_the_key_space() -> None:
-    with pytest.raises(ModelError, match=r"covers only 0\.\.1/2"):
-        StreamHistory.create([HALF])
-    with pytest.raises(ModelError, match="numbered"):
-        StreamHistory(())
+        asked()
 
 
 @given(histories())
@@ -134,9 +120,6 @@ def test_a_history_can_be_stored_and_is_a_value(history: StreamHistory) -> None:
     assert "object at" not in repr(history)
 
 
-SCALED = StreamHistory.create(2).scale(["0@0"], into=2)
-
-
 def test_one_copies_the_epoch_of_the_transaction_and_one_the_active_epoch() -> None:
     rolled = SCALED.roll(0)
     copies = [[segment.name for segment in epoch.segments] for epoch in rolled.epochs[2:]]
@@ -158,12 +141,6 @@ def test_a_duplicate_of_a_duplicate_refers_to_the_original() -> None:
 
 def test_new_numbers_continue_after_those_of_the_active_epoch() -> None:
     assert [s.name for s in SCALED.roll(0).scale(["1@3"], into=1).active.segments] == ["2@3", "3@3", "4@4"]
-
-
-@pytest.mark.parametrize("epoch", [1, 3])
-def test_a_transaction_of_the_active_ranges_needs_no_rolling(epoch: int) -> None:
-    with pytest.raises(ModelError, match="needs no rolling"):
-        SCALED.roll(0).roll(epoch)
 
 
 @given(histories())
