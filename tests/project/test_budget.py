@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 288,
     "core": 3_919,
-    "streams": 12_623,
+    "streams": 12_630,
     "dataflow": 7_102,
     "progress": 2_629,
     "strategies": 2_754,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_537
+LINES: Final = 43_547
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -82,7 +82,7 @@ def _sound_cut(positions: Sequence[Position], previous: Position, history: Strea
 def _document_cut(positions: Sequence[Position], _: Position, history: StreamHistory, order: VisitOrder) -> _Offsets:
     """`computeGreatestUpperBound` with `addToUpperBound`, then `computeStreamCut`, which looks at one gap at a time."""
     cut = _upper_bound(positions, history, order)
-    while missing := gaps(_ranges(cut, history), within=history.space):
+    while missing := history.gaps(cut):
         _fill(cut, missing[:1], history)
     return cut
 
@@ -92,7 +92,7 @@ def _complete(cut: _Offsets, history: StreamHistory) -> None:
 
     That may evict older segments and open new gaps, at worst until the whole epoch is in.
     """
-    while missing := gaps(_ranges(cut, history), within=history.space):
+    while missing := history.gaps(cut):
         _fill(cut, missing, history)
 
 

@@ -26,6 +26,7 @@ from wmlab.streams.model.segment import (
     Segment,
     as_segment_id,
     even_ranges,
+    gaps,
     joined,
     same_space,
     segment_name,
@@ -76,13 +77,17 @@ class Epoch:
 class StreamHistory:
     """All epochs of a stream, from epoch 0 to the active one; `segments` has every segment by id.
 
+    `space` is the key space: [0, 1), or a little less for ranges made in doubles.
+
     Raises `ModelError` unless the epochs are numbered 0, 1, 2 ..., each covers the key space of the first one once,
     and each segment is new in the epoch of its id and, once gone, stays away.
     """
 
     epochs: tuple[Epoch, ...]
     segments: Mapping[int, Segment] = field(init=False, repr=False, compare=False)
+    space: KeyRange = field(init=False, repr=False, compare=False)
     _last_epoch: Mapping[int, int] = field(init=False, repr=False, compare=False)
+    _gaps: dict[frozenset[int], tuple[KeyRange, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         numbers = [epoch.number for epoch in self.epochs]
@@ -117,7 +122,9 @@ class StreamHistory:
                 segments[segment.id] = segment
                 last_epoch[segment.id] = epoch.number
         object.__setattr__(self, "segments", MappingProxyType(segments))
+        object.__setattr__(self, "space", space[0])
         object.__setattr__(self, "_last_epoch", MappingProxyType(last_epoch))
+        object.__setattr__(self, "_gaps", {})
 
     def __reduce__(self) -> tuple[type[StreamHistory], tuple[tuple[Epoch, ...]]]:
         return StreamHistory, (self.epochs,)
@@ -206,11 +213,6 @@ class StreamHistory:
         """The last epoch."""
         return self.epochs[-1]
 
-    @property
-    def space(self) -> KeyRange:
-        """The key space: [0, 1), or a little less for ranges made in doubles."""
-        return joined(segment.keys for segment in self.epochs[0].segments)[0]
-
     def epoch(self, number: int) -> Epoch:
         """The epoch of that number. Raises `ModelError` if there is none."""
         if not 0 <= number < len(self.epochs):
@@ -255,6 +257,14 @@ class StreamHistory:
                 found[segment.id] = segment
                 waiting += self.predecessors(segment.id)
         return tuple(found[ancestor] for ancestor in sorted(found))
+
+    def gaps(self, cut: Iterable[int]) -> tuple[KeyRange, ...]:
+        """The parts of the key space that no segment of a cut covers, ascending; all segments are known."""
+        members = frozenset(cut)
+        if (found := self._gaps.get(members)) is None:
+            # A log has thousands of cuts in few sets of segments.
+            found = self._gaps[members] = gaps((self.segments[member].keys for member in members), within=self.space)
+        return found
 
     def spans(self, cut: Mapping[int, int | None]) -> Mapping[int, int]:
         """Epoch of each segment of a cut: the last with the segment, not later than its newest segment's creation.
