@@ -1,4 +1,4 @@
-"""Asynchronous steps: order, capacity, watermarks that wait for rows in flight, and edge cases 14 and 32 to 36."""
+"""Asynchronous steps: order, capacity, watermarks that wait for rows in flight, and edge cases that no vector has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import RULES, Driven, rows
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered, UnorderedCalls
-from wmlab.dataflow.model.items import MIN, Event
+from wmlab.dataflow.model.items import Event
 from wmlab.dataflow.model.processor import Answer, Call, Deviations, JobFailedError, Mode, Reason
 
 A, B = Event(("a",)), Event(("b",))
@@ -24,11 +24,6 @@ def flying(processor: Any, *values: str) -> Driven:
     for value in values:
         driven.row(value)
     return driven
-
-
-@BOTH
-def test_idle_leaves_at_once_when_nothing_is_in_flight(step: type) -> None:
-    assert Driven(step()).idle() == ["idle"]
 
 
 @BOTH
@@ -79,13 +74,6 @@ def test_edge_case_33_unordered_only_watermarks_behind_the_slow_row_wait(mode: M
     assert driven.answer(1, "B") == [("B",), ("wm", 0, 30)]
 
 
-def test_edge_case_34_key_1_before_key_0_is_normal(mode: Mode) -> None:
-    driven = flying(AsyncUnordered(deviations=RULES[mode]), "a")
-    assert driven.wm(10, key=1) == []
-    assert driven.wm(5, key=0) == []
-    assert driven.answer(0, "A") == [("A",), ("wm", 0, 5), ("wm", 1, 10)]
-
-
 def test_edge_case_34_key_1_before_key_0_fails_the_job_with_the_option() -> None:
     step = AsyncUnordered(deviations=Deviations(keys_in_order_of_number=True))
     with pytest.raises(JobFailedError, match="key 1 comes when 0") as failure:
@@ -93,35 +81,6 @@ def test_edge_case_34_key_1_before_key_0_fails_the_job_with_the_option() -> None
     assert failure.value.reason == Reason.INDEX_ERROR
     in_order = Driven(step)
     assert in_order.wm(1, key=0) + in_order.wm(1, key=1) == [("wm", 0, 1), ("wm", 1, 1)]
-
-
-def test_edge_case_35_a_watermark_that_goes_back_is_ignored(mode: Mode) -> None:
-    driven = Driven(AsyncUnordered(deviations=RULES[mode]))
-    assert driven.wm(10) == [("wm", 0, 10)]
-    assert driven.wm(9) + driven.wm(10) == []
-    assert driven.wm(11) == [("wm", 0, 11)]
-
-
-def test_edge_case_35_the_same_row_twice_in_flight_counts_twice(mode: Mode) -> None:
-    driven = flying(AsyncUnordered(deviations=RULES[mode]), "same", "same")
-    driven.wm(10)
-    assert (driven.size, driven.state.keys[0].counts) == (2, {MIN: 2})
-    assert driven.answer(1, "x") == [("x",)]
-    assert driven.answer(0, "x") == [("x",), ("wm", 0, 10)]
-
-
-@BOTH
-def test_edge_case_36_a_full_step_accepts_in_the_call_that_makes_room_or_at_the_next_one(
-    mode: Mode, step: type
-) -> None:
-    calls = step(1, deviations=RULES[mode])
-    full = calls.take(calls.start(), A).state
-    assert not calls.take(full, B).accepted
-    reply = calls.take(calls.answered(full, 0, (("A",),)), B)
-    at_once = step is AsyncOrdered
-    assert (reply.accepted, reply.out) == (at_once, (Event(("A",)),))
-    accepted = reply if at_once else calls.take(reply.state, B)
-    assert (accepted.accepted, accepted.calls) == (True, (Call(1, B),))
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""The edge cases of sources that a researcher should be able to try, each in both modes, and what always holds."""
+"""Edge cases of sources that no vector of `tests/conformance` has, each in both modes, and what always holds."""
 
 from __future__ import annotations
 
@@ -59,33 +59,6 @@ def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a
     assert (shortest.tick(0), shortest.tick(1)) == ([], [IDLE])
 
 
-def test_edge_case_17_no_partitions_is_idle_once(mode: Mode) -> None:
-    source = Source(mode, 0, lag=3)
-    assert source.tick(0) == [IDLE]
-    assert source.tick(1) == []
-    source.state = source.mapper.add(source.state, now_ms=1)
-    assert source.event(10, now_ms=1) == [wm(7), Event((10,))]
-
-
-def test_edge_case_18_an_added_partition_holds_the_watermark_until_the_timeout(mode: Mode) -> None:
-    source = Source(mode, idle_timeout_ms=100)
-    assert source.event(10) == [wm(10), Event((10,))]
-    source.state = source.mapper.add(source.state, now_ms=50)
-    assert source.event(20, now_ms=60) == [Event((20,))]
-    assert source.state.marks() == (20, None)
-    assert source.event(30, now_ms=149) == [Event((30,))]
-    assert source.tick(150) == [wm(30)]
-
-
-def test_edge_case_18_a_removed_partition_lets_it_jump(mode: Mode) -> None:
-    source = Source(mode, 3)
-    for partition, time in ((0, 10), (1, 50), (2, 60)):
-        source.event(time, partition)
-    assert source.take(source.mapper.remove(source.state, 0, now_ms=0)) == [wm(50)]
-    # The others have moved down by one.
-    assert source.event(70, 0) == [wm(60), Event((70,))]
-
-
 def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(mode: Mode) -> None:
     source = Source(mode, policy=RealTimeLag(5))
     assert source.event(990, now_ms=1_000) == [wm(990), Event((990,))]
@@ -104,16 +77,6 @@ def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) ->
     assert sent(frames=None) == []
     silent = Source(mode, frames=None, idle_timeout_ms=5)
     assert silent.event(10) + silent.tick(5) == [Event((10,)), IDLE]
-
-
-def test_edge_case_20_the_accepted_lateness_is_the_lag_and_a_frame_less_one(mode: Mode) -> None:
-    lag, size = 3, 10
-    for newest in range(200, 240):
-        source = Source(mode, lag=lag, frames=Frames(size))
-        behind = newest - watermarks(source.event(newest), 0)[0]
-        assert lag <= behind <= lag + size - 1
-        if newest % size == lag - 1:
-            assert behind == lag + size - 1
 
 
 def test_edge_case_21_records_that_a_filter_rejects(mode: Mode) -> None:

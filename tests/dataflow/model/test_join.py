@@ -1,5 +1,5 @@
-"""The stream-to-stream join: edge cases 38 to 46, and equality with a batch join for every interleaving; and edge case
-15, the document's own: what idle inputs do to a merge and to a join behind a join."""
+"""The stream-to-stream join: edge cases that no vector has, and equality with a batch join for every interleaving; and
+edge case 15, the document's own: what idle inputs do to a merge and to a join behind a join."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.dataflow.model.driving import RULES, Driven, Instance, plain, rows
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
 from wmlab.dataflow.model.join import START, StreamJoin
-from wmlab.dataflow.model.processor import Deviations, Drop, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
 from wmlab.dataflow.model.window import Window, WindowShape
 
 
@@ -36,39 +36,6 @@ def kept(driven: Driven) -> list[list[tuple]]:
     return [[row.values for row in side] for side in driven.state.buffers]
 
 
-def test_edge_case_38_a_row_at_the_limit_stays_and_one_below_goes(mode: Mode) -> None:
-    driven = join(1, 4, mode)
-    driven.edge_wm(0, 5, 0)
-    driven.rows((5,), (6,))
-    assert driven.edge_wm(1, 10, 1) == [("wm", 0, 5), ("wm", 1, 4)]
-    assert kept(driven) == [[(6,)], []]
-
-
-def test_edge_case_38_a_row_below_the_limit_is_matched_but_not_kept(mode: Mode) -> None:
-    driven = join(1, 1, mode, kind="right outer")
-    driven.row(9)
-    driven.edge_wm(0, 11, 0)
-    assert driven.row(8, edge=1) == [(9, 8)]
-    assert driven.row(7, edge=1) == [(None, 7)]
-    assert kept(driven) == [[(9,)], []]
-    assert driven.drops == []
-
-
-def test_edge_case_39_a_row_late_by_one_of_two_columns_is_dropped(mode: Mode) -> None:
-    driven = join(
-        mode=mode,
-        keys=({0: 0, 1: 1}, {2: 0}),
-        widths=(2, 1),
-        bounds={0: {2: 1}, 1: {}, 2: {0: 1}},
-        condition=lambda row: True,
-    )
-    driven.edge_wm(0, 10, 1)
-    assert driven.row(20, 9) == []
-    assert driven.drops == [Drop(0, Event((20, 9)), "join", 1, 9, 10)]
-    driven.row(20, 10)
-    assert kept(driven) == [[(20, 10)], []]
-
-
 def two_keys(output: str, mode: Mode) -> Driven:
     """Columns i0, i1 left and i2 right: i2 between i1 - 1 and i1 + 4. Key 0 has no bound."""
     return join(
@@ -81,13 +48,6 @@ def two_keys(output: str, mode: Mode) -> Driven:
     )
 
 
-def test_edge_case_40_a_key_without_a_bound_is_forwarded_by_one_formula_only(mode: Mode) -> None:
-    for output, expected in (("state", []), ("buffer", [("wm", 0, 102)])):
-        driven = two_keys(output, mode)
-        driven.row(102, 101)
-        assert driven.edge_wm(0, 103, 0) == expected
-
-
 def test_edge_case_41_one_watermark_releases_several(mode: Mode) -> None:
     expected = {"state": [("wm", 1, 102), ("wm", 2, 101)], "buffer": [("wm", 0, 103), ("wm", 1, 102), ("wm", 2, 110)]}
     for output, released in expected.items():
@@ -96,34 +56,6 @@ def test_edge_case_41_one_watermark_releases_several(mode: Mode) -> None:
         driven.edge_wm(0, 103, 0)
         driven.edge_wm(0, 102, 1)
         assert driven.edge_wm(1, 110, 2) == released
-
-
-def test_edge_case_41_padded_rows_leave_before_the_watermarks(mode: Mode) -> None:
-    driven = join(1, 1, mode, kind="left outer")
-    driven.edge_wm(0, 6, 0)
-    driven.rows((7,), (8,))
-    assert driven.edge_wm(1, 10, 1) == [(7, None), (8, None), ("wm", 0, 6), ("wm", 1, 5)]
-
-
-def test_edge_case_42_a_stalled_side_lets_the_other_grow_until_the_limit(mode: Mode) -> None:
-    driven = join(1, 1, mode, kind="left outer", limit=20)
-    for time in range(20):
-        driven.row(time)
-        driven.edge_wm(0, time + 1, 0)
-        assert driven.idle() == ["idle"]
-        assert driven.size == time + 1
-    assert [item for item in driven.out if item != "idle"] == []
-    with pytest.raises(JobFailedError, match="keeps 20 rows at a limit of 20") as failure:
-        driven.row(30)
-    assert failure.value.reason == Reason.LIMIT_EXCEEDED
-
-
-def test_edge_case_43_at_the_limit_a_late_row_fails_the_job_too(mode: Mode) -> None:
-    driven = join(mode=mode, limit=1)
-    driven.row(30)
-    driven.edge_wm(0, 20, 0)
-    with pytest.raises(JobFailedError):
-        driven.row(1)
 
 
 def test_edge_case_43_with_the_option_only_a_row_that_is_kept_fails_it() -> None:
@@ -159,29 +91,6 @@ def test_a_row_offered_again_below_the_limit_does_nothing(mode: Mode) -> None:
     before = driven.state
     assert driven.row(5, retry=True) == []
     assert driven.state == before
-
-
-def before_the_restart(output: str, mode: Mode) -> Driven:
-    driven = join(0, 0, mode, kind="left outer", output=output)
-    driven.row(10)
-    assert driven.row(10, edge=1) == [(10, 10)]
-    driven.edge_wm(0, 15, 0)
-    assert kept(driven) == [[(10,)], []]
-    return driven
-
-
-def test_edge_case_44_without_the_watermark_a_late_row_comes_in_again(mode: Mode) -> None:
-    again = before_the_restart("buffer", mode).restarted()
-    assert again.row(10) == []
-    assert again.drops == []
-    assert again.edge_wm(1, 20, 1) == [(10, None), ("wm", 1, 20)]
-
-
-def test_edge_case_44_with_the_watermark_a_late_row_stays_late(mode: Mode) -> None:
-    again = before_the_restart("state", mode).restarted()
-    again.row(10)
-    assert [drop.limit for drop in again.drops] == [15]
-    assert again.edge_wm(1, 20, 1) == [("wm", 0, 15), ("wm", 1, 15)]
 
 
 def test_a_restart_takes_the_lowest_of_all_instances() -> None:
@@ -270,7 +179,6 @@ def batch(sides: Sides, kind: str, back: int, ahead: int) -> Counter:
 
 
 KINDS = st.sampled_from(["inner", "left outer", "right outer"])
-KINDS_AND_MODES = st.one_of(st.tuples(KINDS, st.just("design")), st.just(("inner", "hz")))
 AMOUNTS = st.integers(-3, 5)
 OUTPUTS = st.sampled_from(["state", "buffer"])
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from wmlab import dataflow as flow
 from wmlab.dataflow.model.keys import Merged, joined, merged, of_source, selected, windowed
 from wmlab.dataflow.model.source import pipeline_frame_ms, sql_frame_ms
 
@@ -46,23 +45,6 @@ def test_a_join_has_the_keys_of_both_sides() -> None:
 def test_a_window_has_the_key_of_its_time_on_its_end() -> None:
     assert windowed(((0, "t"), (1, "u")), "u", "end") == ((1, "end"),)
     assert windowed(((0, None),), "t", "end") == ()
-
-
-def test_a_dataflow_is_planned_by_this_rule_and_runs_by_it() -> None:
-    """A key that only one input of a merge has leaves the merge, once the others have ended, as the plan says."""
-    keyed = flow.Source("keyed", columns=["t"], times=[flow.EventTime("t")], rows=[(1,), (5,)], frame_ms=1)
-    plain = flow.Source("plain", columns=["t"], rows=[(2,), (3,)], every_ms=500, ends=True)
-    vertices = [keyed, plain, flow.Merge("both"), flow.Sink("out")]
-    dataflow = flow.Dataflow("d", vertices=vertices, edges=["keyed -> both -> out", "plain -> both"])
-    assert dataflow.plan.outputs["both"].keys == ((0, "t"),)
-    assert dataflow.plan.stuck == (("both", 0, ("plain",)),)
-    run = dataflow.record()
-    ended = {(item["queue"], item["kind"]): item["taken_ms"] for item in run.table("items").to_pylist()}
-    numbers = {queue["source"]: queue["queue"] for queue in run.table("queues").to_pylist()}
-    forwarded = [item for item in run.table("items").to_pylist() if item["queue"] == numbers["both"]]
-    (watermark,) = [item for item in forwarded if item["kind"] == "watermark"]
-    assert (watermark["key"], watermark["value"]) == (0, 5)
-    assert watermark["put_ms"] >= ended[numbers["plain"], "done"] >= 500
 
 
 @pytest.mark.parametrize(

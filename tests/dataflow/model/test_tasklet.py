@@ -255,21 +255,6 @@ def test_an_instance_without_inputs_takes_its_snapshot_by_itself() -> None:
         Instance(1).tasklet.snapshot(Instance(1).state, Barrier(7))
 
 
-def test_a_retried_row_is_offered_again_only_to_who_counts_it() -> None:
-    class Counting(Recorder):
-        counts_retries = True
-
-    out = (EVENT, EVENT, EVENT)
-    for processor, deviations, offers in (
-        (Counting, SHIPPED, 2),
-        (Counting, DESIGN, 1),
-        (Recorder, SHIPPED, 1),
-    ):
-        instance = Instance(1, processor=processor({Row(0, EVENT): [Reply((), out)]}), deviations=deviations)
-        assert instance.push(0, 0, EVENT).run(room=2) == list(out)
-        assert [row.retry for row in instance.state.processor] == [False, True][:offers]
-
-
 def test_edges_and_queues_have_to_exist() -> None:
     with pytest.raises(ModelError, match="input edge 0 has 0 queues"):
         Instance(0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.dataflow.model.driving import RULES, Driven
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import MAX, Event, FrozenMap
+from wmlab.dataflow.model.items import Event, FrozenMap
 from wmlab.dataflow.model.processor import SHIPPED, Drop, EdgeDone, JobFailedError, Mode, Reason
 from wmlab.dataflow.model.transform import LateDrop, StatefulMap, Transform
 
@@ -99,32 +99,12 @@ def test_edge_case_24_late_rows_are_dropped_only_with_a_time_to_live(mode: Mode)
     assert (immortal.drops, immortal.out) == ([], [("wm", 0, 10), ("a", 1), ("a", 2)])
 
 
-def test_a_group_lives_until_the_watermark_is_past_its_time_to_live() -> None:
-    driven = counting(5)
-    driven.row(10, "a")
-    assert driven.wm(15) == [("wm", 0, 15)]
-    assert driven.wm(16) == [("a", 1, 16), ("wm", 0, 16)]
-    assert driven.size == 0
-
-
 def test_removal_stops_at_the_first_group_that_stays() -> None:
     driven = counting(5)
     driven.rows((10, "a"), (1, "b"))
     assert driven.wm(12) == [("wm", 0, 12)]
     driven.row(12, "a")
     assert driven.wm(13) == [("b", 1, 13), ("wm", 0, 13)]
-
-
-def test_a_group_is_touched_at_its_highest_time() -> None:
-    driven = counting(5)
-    driven.rows((10, "a"), (1, "a"))
-    assert driven.wm(15) == [("wm", 0, 15)]
-
-
-def test_the_end_removes_all_groups() -> None:
-    driven = counting()
-    driven.rows((1, "a"), (1, "b"))
-    assert driven.complete() == [("a", 1, MAX), ("b", 1, MAX)]
 
 
 def test_without_a_callback_groups_go_silently() -> None:

@@ -1,5 +1,5 @@
-"""Tumbling, sliding and session windows: edge cases 24 to 31, and equality with a batch query; two stages give the
-results of one, however the first stage is emptied in between."""
+"""Tumbling, sliding and session windows: edge cases that no vector has, and equality with a batch query; two stages
+give the results of one, however the first stage is emptied in between."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.dataflow.model.driving import RULES, Driven, rows
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import Aggregate
-from wmlab.dataflow.model.items import MAX, MIN, Event
-from wmlab.dataflow.model.processor import Deviations, Drop, JobFailedError, Mode, Reason
+from wmlab.dataflow.model.items import MAX, MIN
+from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
 from wmlab.dataflow.model.window import CombineStage, FrameStage, SessionWindow, Window, WindowShape, in_two_stages
 
 COUNT = (Aggregate("count"),)
@@ -41,64 +41,12 @@ def sessions(timeout: int = 10, **options: object) -> Driven:
     return Driven(SessionWindow(timeout=timeout, time=0, **given_options))
 
 
-def test_edge_case_24_lateness_goes_by_frames(mode: Mode) -> None:
-    driven = window(4, 4, mode)
-    assert driven.wm(5) == [("wm", 0, 5)]
-    driven.rows((4, "a"), (3, "a"))
-    assert driven.drops == [Drop(0, Event((3, "a")), "window", 0, 3, 4)]
-    assert driven.wm(8) == [(4, 8, "a", 1), ("wm", 0, 8)]
-
-
-def test_edge_case_24_a_row_of_a_session_is_late_below_the_watermark_whatever_is_open() -> None:
-    driven = sessions()
-    driven.row(0, "a")
-    driven.wm(5)
-    driven.rows((4, "a"), (5, "a"))
-    assert driven.drops == [Drop(0, Event((4, "a")), "session", 0, 4, 5)]
-    assert driven.complete() == [(0, 15, "a", 2)]
-
-
-def test_edge_case_25_a_partly_late_row_is_dropped_for_all_windows(mode: Mode) -> None:
-    driven = window(4, 2, mode)
-    driven.row(3, "a")
-    driven.wm(4)
-    driven.rows((2, "a"), (1, "a"))
-    assert [(drop.time, drop.limit) for drop in driven.drops] == [(2, 4), (1, 4)]
-    assert driven.complete() == [(2, 6, "a", 1)]
-
-
-def test_edge_case_26_a_window_closes_exactly_at_its_end_and_a_session_behind_it(mode: Mode) -> None:
-    for driven, closes in ((window(10, 10, mode), 10), (sessions(), 11)):
-        driven.row(0, "a")
-        assert driven.wm(closes - 1) == [("wm", 0, closes - 1)]
-        assert driven.wm(closes) == [(0, 10, "a", 1), ("wm", 0, closes)]
-
-
-def test_edge_case_27_touching_sessions_stay_apart_and_one_row_joins_two() -> None:
-    driven = sessions(aggregates=(Aggregate("list", 0),))
-    driven.rows((0, "a"), (10, "a"))
-    assert driven.size == 2
-    assert driven.complete() == [(0, 10, "a", (0,)), (10, 20, "a", (10,))]
-    driven.rows((15, "a"), (0, "a"))
-    assert driven.size == 2
-    driven.row(8, "a")
-    assert driven.size == 1
-    assert driven.complete() == [(0, 25, "a", (0, 15, 8))]
-
-
-def test_edge_case_28_a_gap_changes_no_row(mode: Mode) -> None:
-    driven = window(4, 2, mode)
-    driven.rows((0, "a"), (100_000, "a"))
-    starts = (-2, 0, 99_998, 100_000)
-    assert rows(driven.wm(100_100)) == [(start, start + 4, "a", 1) for start in starts]
-
-
-def test_edge_case_28_a_gap_of_a_million_frames_is_skipped_or_visited() -> None:
+def test_edge_case_28_a_gap_of_a_thousand_frames_is_skipped_or_visited() -> None:
     driven = window(1, 1)
-    driven.rows((0, "a"), (1_000_000, "a"))
+    driven.rows((0, "a"), (1_000, "a"))
     state, shape = driven.state, driven.processor.shape
-    assert list(state.ends(shape, 1_000_001)) == [1, 1_000_001]
-    assert sum(1 for _ in state.ends(shape, 1_000_001, every=True)) == 1_000_001
+    assert list(state.ends(shape, 1_001)) == [1, 1_001]
+    assert sum(1 for _ in state.ends(shape, 1_001, every=True)) == 1_001
 
 
 def test_edge_case_29_only_one_key_drives_windows_and_sessions(mode: Mode) -> None:
@@ -144,14 +92,6 @@ def test_windows_after_a_watermark_that_goes_back_without_a_restart(mode: Mode) 
     assert driven.wm(4) == [(0, 4, "a", 1), ("wm", 0, 4)]
 
 
-def test_a_restart_with_another_slide_moves_frames_up_and_forgets_old_ones() -> None:
-    driven = window(4, 2)
-    driven.rows((0, "a"), (2, "a"), (4, "a"))
-    assert driven.restarted(rule(6, 3)).complete() == [(-3, 3, "a", 1), (0, 6, "a", 3), (3, 9, "a", 2)]
-    driven.wm(5)
-    assert driven.restarted(rule(2, 2)).complete() == [(4, 6, "a", 1)]
-
-
 def test_a_restart_of_sessions_takes_its_own_and_the_lowest_watermark() -> None:
     driven, other = sessions(), sessions()
     driven.row(20, "a")
@@ -162,13 +102,6 @@ def test_a_restart_of_sessions_takes_its_own_and_the_lowest_watermark() -> None:
     again.row(2, "a")
     assert again.drops == []
     assert again.complete() == [(2, 12, "a", 1), (20, 30, "a", 1)]
-
-
-def test_several_aggregations_without_a_group() -> None:
-    driven = window(2, 2, group=(), aggregates=(Aggregate("sum", 1), Aggregate("max", 1), Aggregate("list", 1)))
-    driven.rows((0, 3), (1, 4))
-    assert driven.complete() == [(0, 2, 7, 4, (3, 4))]
-    assert driven.size == 0
 
 
 @pytest.mark.parametrize(("size", "slide"), [(4, 0), (2, 4), (5, 2), (-4, -2)])
@@ -272,27 +205,6 @@ def test_the_order_of_rows_does_not_matter(taken: list, shape: WindowShape) -> N
 
 def send(second: Driven, items: list) -> list:
     return [out for item in items for out in (second.wm(item[2], item[1]) if item[0] == "wm" else second.row(*item))]
-
-
-def test_partial_results_travel_as_rows() -> None:
-    first, second = map(Driven, in_two_stages(rule(4, 2, aggregates=SEVERAL)))
-    first.rows((1, "a"), (2, "a"))
-    assert first.size == 2
-    assert first.wm(2, key=1) == []
-    assert first.wm(2) == [(2, "a", 1, (1, 1), 1, (1,)), ("wm", 0, 2)]
-    assert first.complete() == [(4, "a", 1, (2, 1), 2, (2,))]
-    assert (first.size, first.complete()) == (0, [])
-    assert send(second, first.out) == [(-2, 2, "a", 1, 1.0, 1, 1), ("wm", 0, 2)]
-    assert second.size == 2
-    assert second.wm(9, key=1) == []
-    assert second.complete() == [(0, 4, "a", 2, 1.5, 1, 2), (2, 6, "a", 1, 2.0, 2, 1)]
-    assert second.complete() == []
-
-
-def test_a_partial_result_belongs_to_the_frame_that_ends_at_or_after_it() -> None:
-    second = Driven(CombineStage(shape=WindowShape(8, 4), aggregates=(Aggregate("list", 0, distinct=True),), groups=1))
-    second.rows((2, "k", ("a",)), (4, "k", ("b",)), (6, "k", ("c",)))
-    assert second.complete() == [(-4, 4, "k", ("a", "b")), (0, 8, "k", ("a", "b", "c")), (4, 12, "k", ("c",))]
 
 
 def test_a_partial_result_for_a_closed_frame_is_dropped() -> None:
