@@ -1,4 +1,4 @@
-"""An experiment bench for stream watermarks, used from Jupyter.
+"""An analytical workbench for stream watermarks, used from Jupyter.
 
     import wmlab as wm
 

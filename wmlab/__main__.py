@@ -12,7 +12,7 @@ from wmlab.core.errors import WmlabError
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line. Each command stores in `run` the function that carries it out."""
-    top = argparse.ArgumentParser(prog="python -m wmlab", description="An experiment bench for stream watermarks.")
+    top = argparse.ArgumentParser(prog="python -m wmlab", description="An analytical workbench for stream watermarks.")
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
 
     command = commands.add_parser("record", help="run a scenario file and keep the recording")
