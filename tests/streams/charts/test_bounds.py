@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -293,21 +293,6 @@ def traces(chart: Chart, yaxis: str | None = None) -> dict[str, dict[str, Any]]:
     return {trace["name"]: trace for trace in drawn if yaxis in (None, trace["yaxis"])}
 
 
-def leaves(value: object) -> Iterator[object]:
-    if isinstance(value, dict | list | tuple):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from leaves(inner)
-    else:
-        yield value
-
-
-def test_a_notebook_gets_figure_svg_and_sentence(bounds: Bounds) -> None:
-    chart = time_bounds(bounds())
-    bundle = chart._repr_mimebundle_()
-    assert list(bundle) == ["application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"]
-    assert bundle["text/plain"] == chart.sentence == repr(chart)
-
-
 def test_the_bundle_is_the_same_in_every_process(bounds: Bounds, incidents: list[Any], tmp_path: Path) -> None:
     frame = bounds(incidents=incidents)
     frame.to_json(tmp_path / "bounds.json", orient="table", index=False)
@@ -330,13 +315,6 @@ def test_the_bundle_is_the_same_in_every_process(bounds: Bounds, incidents: list
     }
     here = json.dumps(time_bounds(frame)._repr_mimebundle_()).encode()
     assert runs == {hashlib.sha256(here).hexdigest()}
-
-
-def test_the_figure_holds_plain_lists_only(bounds: Bounds, incidents: list[Any]) -> None:
-    drawn = time_bounds(bounds(incidents=incidents)).figure().to_plotly_json()["data"]
-    assert {type(leaf) for leaf in leaves(drawn)} <= {int, float, str, bool, type(None)}
-    assert "bdata" not in json.dumps(drawn)
-    assert "uid" not in {key for trace in drawn for key in trace}
 
 
 def test_curves_are_steps_with_gaps_where_unknown(bounds: Bounds) -> None:
@@ -409,12 +387,6 @@ def test_the_svg_is_xml_and_says_question_and_answer(bounds: Bounds, incidents: 
     coordinates = [float(n) for path in root.iter(f"{space}path") for n in re.findall(r"-?[\d.]+", path.get("d", ""))]
     assert max(coordinates) <= float(root.get("height", "0")) + 300
     assert min(coordinates) >= 0
-
-
-def test_the_title_can_be_replaced(bounds: Bounds) -> None:
-    chart = time_bounds(bounds(), title="Why <so> late?")
-    assert chart.figure().layout.title.text == "<b>Why &lt;so&gt; late?</b>"
-    assert "Why &lt;so&gt; late?</text>" in chart.svg
 
 
 def test_a_long_run_is_thinned_in_the_picture_and_whole_in_the_data() -> None:

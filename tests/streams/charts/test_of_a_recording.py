@@ -6,17 +6,22 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.streams.charts.recordings import BORN_1, recording
+from tests.streams.charts.test_bounds import frame
+from tests.streams.charts.test_holder_costs import RUN
+from tests.streams.charts.test_message_diagram import TALK
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.streams import charts as view
 from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.api import Scenario
+from wmlab.streams.charts.messages import message_diagram
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario.parts import EventWriter
 
@@ -29,6 +34,12 @@ CHARTS: list[Callable[..., Chart]] = [
     view.watermark_cycles,
     view.writer_marks,
 ]
+DRAWN: dict[str, Callable[..., Chart]] = {
+    **{chart.__name__: partial(chart, recording()) for chart in CHARTS},
+    "time_bounds": partial(view.time_bounds, frame([0, 1_000, None])),
+    "message_diagram": partial(message_diagram, TALK, around_ms=30_000),
+    "holder_costs": partial(view.holder_costs, RUN),
+}
 OF_A_STREAM = [chart for chart in CHARTS if chart is not view.bucket_ownership]
 
 
@@ -38,14 +49,18 @@ def trace(chart: Chart, name: str) -> Any:
     return found[0]
 
 
-@pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
 def test_a_chart_is_a_sentence_a_still_picture_and_plain_json(draw: Callable[..., Chart]) -> None:
-    bundle = draw(recording())._repr_mimebundle_()
-    assert bundle["text/plain"].endswith(".")
+    chart = draw()
+    bundle = chart._repr_mimebundle_()
+    assert list(bundle) == ["application/vnd.plotly.v1+json", "image/svg+xml", "text/plain"]
+    assert bundle["text/plain"] == chart.sentence == repr(chart)
+    assert chart.sentence.endswith(".")
     words = ["".join(node.itertext()) for node in ET.fromstring(bundle["image/svg+xml"]).iter() if "text" in node.tag]
     assert any("?" in word for word in words), "a chart asks its question"
-    assert "bdata" not in json.dumps(bundle["application/vnd.plotly.v1+json"]), "arrays are stored readably"
-    assert draw(recording())._repr_mimebundle_() == bundle, "the same data give the same bytes"
+    figure = json.dumps(bundle["application/vnd.plotly.v1+json"])
+    assert not re.search(r"\b(bdata|uid)\b", figure), "arrays are stored readably, and nothing by chance"
+    assert draw()._repr_mimebundle_() == bundle, "the same data give the same bytes"
 
 
 @pytest.mark.parametrize("draw", OF_A_STREAM, ids=lambda draw: draw.__name__)
@@ -67,9 +82,9 @@ def test_of_a_stream_there_may_be_one_thing_only(draw: Callable[..., Chart]) -> 
     assert not re.search(r"\b1 \w+s\b(?! of)", sentence), sentence
 
 
-@pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
 def test_a_title_replaces_the_question(draw: Callable[..., Chart]) -> None:
-    chart = draw(recording(), title="A <title>")
+    chart = draw(title="A <title>")
     assert "A &lt;title&gt;" in chart.svg
     assert chart.figure().layout.title.text == "<b>A &lt;title&gt;</b>"
 

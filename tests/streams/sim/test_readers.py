@@ -17,12 +17,12 @@ from tests.streams.sim.worlds import (
     scenario,
     segment_owners,
 )
-from wmlab.core.delays import Fixed, Uniform
+from wmlab.core.delays import Uniform
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
 # R1
 
@@ -215,7 +215,7 @@ def test_r7_a_mixed_position_keeps_the_mark_in_flight_and_fetches_the_next():
     assert min(ahead) > seq[stuck["lower"]] + 10
 
 
-# R8 is the merge of test_runs; here its key range is not compared meanwhile
+# R8
 
 
 def test_r8_the_keys_of_a_finished_predecessor_are_not_compared_until_the_successor_opens():
@@ -266,18 +266,6 @@ def test_a_start_that_is_no_stream_cut_is_refused():
     for cut, starts_ms in (({"0@0": 5}, 9_000), ({"0@0": 5, "1@0": 5}, 0), ({"0@0": 0, "9@9": 0}, 9_000)):
         with pytest.raises(ScenarioError, match="cannot start"):
             run(readers=group(starting_cut=cut, starts_ms=starts_ms))
-
-
-def test_s9_a_group_at_the_head_of_a_truncated_stream_passes_all_marks_before_it():
-    mark = rows(run(), "watermarks")[5]
-    cut = {f"{segment}@0": offset for segment, offset in mark["cut"].items()}
-    truncate = script.TruncateStream(at_ms=9_000, cut=cut)
-    pause = [script.PauseReader(at_ms=11_001, reader=f"readers-{i}") for i in range(2)]
-    world = run(readers=group(starts_ms=11_000, rate_per_s=2), script=[truncate, *pause])
-    assert {row["segment_id"]: row["offset"] for row in rows(world, "positions", version=0)} == mark["cut"]
-    assert not rows(world, "reads")
-    late = run(readers=group(starts_ms=11_000, rate_per_s=2), script=[truncate])
-    assert rows(late, "windows")[0]["lower"] >= mark["lower"]
 
 
 # R10
@@ -409,30 +397,6 @@ def test_without_distance_nobody_loses():
     assert {row["outcome"] for row in rows(run(stream=FOUR), "group_updates")} == {"applied"}
 
 
-@pytest.mark.parametrize("latency", [0, 15])
-@pytest.mark.parametrize("timer", ["fixed", "pravega"])
-@pytest.mark.parametrize("read_side", ["implementation", "document"])
-def test_scaling_membership_and_distance_together_lose_no_event(latency, timer, read_side):
-    actions = [
-        script.Scale(at_ms=3_000, seal=["0@0"], into=3),
-        script.CrashReader(at_ms=5_300, reader="readers-0", offline_after_ms=700, restart_after_ms=2_000),
-        script.AddReader(at_ms=6_100, reader="late"),
-        script.Scale(at_ms=7_000, seal=["2@0", "3@0"], into=1),
-        script.Checkpoint(at_ms=8_000, name="c"),
-        script.RemoveReader(at_ms=9_000, reader="readers-1"),
-        script.ReleaseSegment(at_ms=10_000, reader="late", segment="1@0", keep_free_ms=1_000),
-        script.ResetToCheckpoint(at_ms=12_000, checkpoint="c"),
-    ]
-    part = group(publish_timer=timer, state_latency_ms=latency, read_side=read_side, group_refresh_ms=900)
-    world = run(stream=FOUR, readers=part, script=actions, duration_ms=25_000)
-    ends = first_reads_are_complete(world)
-    behind = [world.stream(None).store[s].length - offset for s, offset in ends.items()]
-    assert max(behind) < 4_000 * 15
-    assert set(segment_owners(world).values()) <= {"readers-0", "late"}
-    if read_side == "implementation":
-        assert late_first_reads(world) == 0
-
-
 # Rebalancing
 
 
@@ -496,29 +460,3 @@ def test_an_update_under_way_when_a_partition_begins_arrives_when_it_ends():
     assert min(at for at in mine if at > 6_050) == 10_250
     first_reads_are_complete(world)
     assert late_first_reads(world) == 0
-
-
-def test_readers_of_a_stream_with_transactions_get_every_event_once():
-    actions = [
-        script.Scale(at_ms=2_500, seal=["0@0"]),
-        script.CrashReader(at_ms=6_100, reader="readers-0", restart_after_ms=900),
-        script.Checkpoint(at_ms=5_000, name="c"),
-        script.CrashController(at_ms=8_000, controller="committer", point="after_merge", restart_after_ms=300),
-    ]
-    world = run(
-        stream=FOUR,
-        writers=[TransactionalWriter("t", rate_per_s=80, every_ms=900)],
-        readers=group(readers=3, state_latency_ms=7),
-        network=Network(inside=Fixed(2)),
-        script=actions,
-        duration_ms=30_000,
-    )
-    assert [row["kind"] for row in rows(world, "epochs")][:4] == ["create", "scale", "rolling", "rolling"]
-    ends = first_reads_are_complete(world)
-    finished = {row["segment_id"] for row in rows(world, "segments") if row["sealed_ms"] is not None}
-    written = {
-        row["segment_id"] for row in rows(world, "segments") if world.stream(None).store[row["segment_id"]].events
-    }
-    assert set(ends) == written
-    assert all(ends[s] == world.stream(None).store[s].length for s in finished & written)
-    assert sorted(only(world).shared.value.readers) == ["readers-0", "readers-1", "readers-2"]

@@ -6,7 +6,6 @@ import pytest
 
 from tests.machine.judge import windows_monotone
 from tests.streams.sim.worlds import rows, run, scenario
-from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import network, script
 from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
@@ -20,18 +19,6 @@ def test_when_all_writers_are_gone_the_stream_leaves_the_work_list_and_returns()
     assert len(gone) == 1
     assert not [row for row in rows(world, "cycles") if gone[0]["at_ms"] < row["at_ms"] < 13_000]
     assert [row for row in rows(world, "watermarks") if row["emitted_ms"] > 13_000]
-
-
-def test_readers_finish_a_sealed_segment_before_its_successors_open():
-    world = run(script=[script.Scale(at_ms=6_000, seal=["0@0", "1@0"], into=1)])
-    positions = rows(world, "positions")
-    finished = [index for index, row in enumerate(positions) if row["finished"]]
-    merged = parse_segment("2@1")
-    opened = next(index for index, row in enumerate(positions) if row["segment_id"] == merged)
-    assert len(finished) == 2
-    assert max(finished) < opened
-    assert positions[opened]["offset"] == 0
-    assert positions[opened]["version"] == positions[max(finished)]["version"]
 
 
 def test_a_slow_reader_keeps_to_its_rate():

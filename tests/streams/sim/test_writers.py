@@ -253,19 +253,6 @@ def test_a_writer_that_does_not_probe_stays_in_a_sealed_segment_until_it_writes_
     assert late_events(waiting) == 0
 
 
-def test_no_event_is_lost_or_written_twice_by_scaling():
-    actions = [
-        script.Scale(at_ms=4_000, seal=["0@0", "1@0"], into=1),
-        script.Scale(at_ms=4_003, seal=["2@1"], into=5),
-        script.Scale(at_ms=9_000, seal=["3@2", "4@2"], into=3),
-    ]
-    calm, scaled = run(), run(script=actions)
-    for writer in ("w1", "w2"):
-        before, after = events_of(calm, writer), events_of(scaled, writer)
-        settled = 19_000
-        assert sorted(t for t, at in before if at < settled) == sorted(t for t, at in after if at < settled)
-
-
 def test_a_crashed_writer_writes_and_notes_nothing_and_loses_its_backlog():
     crash = script.CrashWriter(at_ms=5_000, writer="w1", restart_after_ms=4_000)
     world = run(script=[crash])
