@@ -79,18 +79,6 @@ def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) ->
     assert silent.event(10) + silent.tick(5) == [Event((10,)), IDLE]
 
 
-def test_edge_case_21_records_that_a_filter_rejects(mode: Mode) -> None:
-    source = Source(mode, lag=3, idle_timeout_ms=10)
-    left = []
-    for now in range(0, 100, 5):
-        left += source.take(source.mapper.rejected(source.state, partition=0, time=now, now_ms=now))
-    silent = mode == "hz"
-    assert watermarks(left, 0) == ([] if silent else [now - 3 for now in range(0, 100, 5)])
-    assert IDLE not in left
-    # The design counts them against idleness, too.
-    assert source.tick(104) == ([IDLE] if silent else [])
-
-
 @pytest.mark.parametrize("time", [MIN, MIN + 1, -5, 0, MAX - 1, MAX])
 @pytest.mark.parametrize("lag", [0, 7, 2**62, 2**63])
 def test_edge_case_22_the_ends_of_time_do_not_wrap_around(mode: Mode, time: int, lag: int) -> None:

@@ -16,7 +16,6 @@ from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, 
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 
 IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE), (Watermark(0, 20), IDLE)]
-ONE_IDLE_ONE_DONE: list[Stream] = [(Watermark(0, 10), IDLE), (Watermark(0, 20), DONE)]
 INPUTS = st.lists(streams(length=3, ends=[()]), min_size=2, max_size=3)
 ENDED = st.lists(streams(length=3, ends=[(IDLE,), (DONE,)]), min_size=2, max_size=3)
 
@@ -49,24 +48,6 @@ def test_in_the_design_all_orders_end_alike_once_all_inputs_are_idle_or_have_end
     # Where all inputs have ended the end follows, so that it does not matter whether idleness was said before.
     if any(items[-1] == IDLE for items in offered):
         assert {one.idle for one in found} == {True}
-
-
-def test_the_order_of_idle_messages_decides_where_the_highest_is_not_let_through() -> None:
-    found = explore(unflushed(2), IDLE_IN_BOTH_ORDERS, limit=1_000)
-    assert found is not None
-    assert {one.final: [other.count for other in found if other.final == one.final] for one in found} == {
-        ((0, 10),): [3],
-        ((0, 20),): [2, 1],
-    }
-
-
-def test_the_shipped_rule_hides_idleness_behind_an_end() -> None:
-    found = explore(merging(2, SHIPPED), ONE_IDLE_ONE_DONE, limit=1_000)
-    assert found is not None
-    assert {one.idle for one in found} == {True, False}
-    designed = explore(merging(2), ONE_IDLE_ONE_DONE, limit=1_000)
-    assert designed is not None
-    assert {(one.final, one.idle) for one in designed} == {(((0, 20),), True)}
 
 
 def test_the_shipped_rule_fails_in_some_orders_only() -> None:

@@ -128,15 +128,6 @@ def test_a_dataflow_whose_sources_end_is_complete_and_lets_everything_out() -> N
     assert results(open_ended) == [{"start": 0, "end": 100, "n": 2}]
 
 
-def test_a_window_in_two_stages_is_two_vertices_with_the_results_of_one() -> None:
-    edges = ["a -> count -> out"]
-    one = recorded([source("a", range(0, 900, 30), ends=True), count(slide_ms=50)], edges)
-    two = recorded([source("a", range(0, 900, 30), ends=True), count(slide_ms=50, stages=2)], edges)
-    assert results(one) == results(two)
-    assert [v["vertex"] for v in rows(two, "vertices")] == ["a", "count.frames", "count", "out"]
-    assert len(kinds(two, "count.frames", "count")) > 0
-
-
 def test_the_size_of_a_join_is_told_by_side() -> None:
     join = flow.Join("join", "left.t - 100 <= right.t <= left.t + 100")
     sides = [source("a", [100, 200, 300]), source("b", [1_000], times=[flow.EventTime("t", key=1)])]

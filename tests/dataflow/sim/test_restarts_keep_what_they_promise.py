@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dataflow.sim.flows import count, kinds, marks, multiset, outcome, queue_between, recorded, results, rows
+from tests.dataflow.sim.flows import count, multiset, outcome, queue_between, recorded, results, rows
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
 
@@ -132,20 +132,3 @@ def test_an_ordered_map_stops_for_a_snapshot() -> None:
     assert {row["size"] for row in rows(run, "snapshots", vertex="call")} == {0}
     assert any(row["saved_ms"] - row["begun_ms"] > 50 for row in rows(run, "snapshots", vertex="call"))
     assert [(row["t"], row["k"]) for row in results(run)] == DATA
-
-
-@pytest.mark.parametrize(("guarantee", "overtakes"), [("at_least_once", True), ("exactly_once", False)])
-def test_edge_case_47_a_watermark_overtakes_the_barrier_only_at_least_once(guarantee: str, overtakes: bool) -> None:
-    slow = flow.Map("slow", select={"t": "t", "k": "k"}, turn_ms=40)
-    rest = [flow.Map("quick", select={"t": "t", "k": "k"}), flow.Merge("m")]
-    other = flow.Source("o", columns=["t", "k"], rows=DATA, every_ms=10, times="t", ends=True)
-    edges = ["s -> slow -> m -> out", "o -> quick -> m"]
-    run = recorded([source(), other, slow, *rest], edges, guarantee=guarantee, snapshot_every_ms=200)
-    begun = min(item["put_ms"] for item in queue_between(run, "quick", "m") if item["kind"] == "barrier")
-    (behind,) = [item["sequence"] for item in queue_between(run, "quick", "m") if item["kind"] == "barrier"][:1]
-    taken = next(i["taken_ms"] for i in queue_between(run, "quick", "m") if i["sequence"] > behind)
-    aligned = next(item["taken_ms"] for item in queue_between(run, "slow", "m") if item["kind"] == "barrier")
-    assert begun < aligned
-    assert (taken < aligned) is overtakes
-    assert "barrier" in kinds(run, "m", "out")
-    assert marks(run, "m", "out") == sorted(set(marks(run, "m", "out")))
