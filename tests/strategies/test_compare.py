@@ -190,13 +190,24 @@ def test_what_has_no_watermark_does_not_lose_the_least_and_many_writers_are_shor
     "wrong",
     [
         {"strategies": []},
+        {"strategies": [StreamTime]},
+        {"strategies": "flink"},
+        {"trace": "dengue"},
         {"window_ms": 0},
+        {"window_ms": "1 h"},
         {"tick_ms": -1},
+        {"tick_ms": 0.5},
     ],
 )
 def test_what_cannot_be_compared_is_refused(wrong):
-    with pytest.raises(ModelError):
-        compare(trace([Record(1, 1, "a")]), **({"strategies": [StreamTime(0)]} | wrong))
+    ((name, _),) = wrong.items()
+    with pytest.raises(ModelError, match="is no trace" if name == "trace" else f"{name} is "):
+        compare(**({"trace": trace([Record(1, 1, "a")]), "strategies": [StreamTime(0)]} | wrong))
+
+
+def test_one_strategy_needs_no_list():
+    log = trace([Record(1, 1, "a")])
+    assert compare(log, StreamTime(0)).to_dict() == compare(log, [StreamTime(0)]).to_dict()
 
 
 def test_a_second_process_finds_the_same(monkeypatch):

@@ -86,3 +86,5 @@ def test_what_is_no_bound_or_no_share_is_refused(ask):
 def test_there_are_groups_by_writer_and_key_only():
     with pytest.raises(ModelError, match="no groups by 'arrival_ms'"):
         frontier(trace([Record(1, 1, "a")]), by="arrival_ms")
+    with pytest.raises(ModelError, match="'dengue' is no trace"):
+        frontier("dengue")

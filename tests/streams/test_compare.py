@@ -98,6 +98,10 @@ def test_what_cannot_be_compared_is_refused(runs: tuple[Recording, Recording]) -
         compare(runs[0])
     with pytest.raises(RecordingError, match="do not name 2 recordings"):
         compare(*runs, labels=["a", "a"])
+    with pytest.raises(RecordingError, match="labels is 'ab'"):
+        compare(*runs, labels="ab")
+    with pytest.raises(RecordingError, match="5 is no recording"):
+        compare(runs[0], 5)  # type: ignore[arg-type]
     with pytest.raises((RecordingError, ScenarioError), match="sales"):
         compare(*runs, stream="sales")
     silent = Recording.from_tables(dict(recording(watermarks=[]).tables), name="s", scenario={"seed": 1})

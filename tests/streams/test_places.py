@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.streams.sim.worlds import scenario, txn_writer
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, RecordingError
 from wmlab.streams.answers.history import epochs_of
 from wmlab.streams.model.position import ReaderPosition, is_valid_cut
 from wmlab.streams.model.segment import segment_name
@@ -54,6 +54,15 @@ def test_cuts_in_the_wrong_order_are_refused(run):
         run.bytes_between(run.stream_cut_at(12_000), run.stream_cut_at(4_000))
     with pytest.raises(ModelError, match=r"0@0 would end at \d+ and begin at 1000000000"):
         run.bytes_between({0: 10**9, 1: 0}, {})
+
+
+def test_what_is_no_time_or_no_cut_is_refused(run):
+    with pytest.raises(RecordingError, match="time is '4 s'"):
+        run.stream_cut_at("4 s")
+    with pytest.raises(ModelError, match="5 is no position"):
+        run.time_at(5)
+    with pytest.raises(RecordingError, match="no stream 5"):
+        run.explain(stream=5)
 
 
 def test_the_positions_of_each_group_are_those_that_it_published():

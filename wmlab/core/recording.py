@@ -26,7 +26,7 @@ from wmlab.core.answers.answer import pandas_frame
 from wmlab.core.columns import without_added
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
 from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, damaged, installed_version, scenario_text
-from wmlab.core.words import grouped
+from wmlab.core.words import grouped, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,11 +171,17 @@ class Recording:
         return self.tables[self._known(name)]
 
     def chunks(self, name: str, *columns: str) -> Iterable[pa.Table]:
-        """Some columns of the table `name`, part by part; a table on disk is read anew each time, and not kept."""
-        return self.tables.chunks(self._known(name), columns)
+        """Some columns of the table `name`, part by part; a table on disk is read anew each time, and not kept.
+
+        Raises `RecordingError` for an unknown name.
+        """
+        known = self.schemas[self._known(name)].names
+        if wrong := [column for column in columns if column not in known]:
+            raise RecordingError(f"{name} has no column {wrong[0]!r}.", remedy=f"ask for some of: {', '.join(known)}.")
+        return self.tables.chunks(name, columns)
 
     def _known(self, name: str) -> str:
-        if name not in self.schemas:
+        if name not in [*self.schemas]:
             wrong = _unknown_table(name, self.schemas)
             raise RecordingError(f"{wrong}.", remedy=f"ask for one of: {', '.join(self.schemas)}.")
         return name
@@ -327,11 +333,18 @@ def the_one(recording: Recording, asked: str | None, names: Sequence[str], noun:
     )
 
 
-def the_moment(at_ms: object, error: type[WmlabError] = RecordingError) -> int:
-    """A moment of the clock, which may be a number of numpy; raises `error` if it is no whole number."""
+def the_moment(at_ms: object, error: type[WmlabError] = RecordingError, *, name: str = "at_ms") -> int:
+    """A moment, which may be a number of numpy; raises `error` if it is no whole number. `name` is the argument's."""
     if isinstance(at_ms, bool) or not isinstance(at_ms, numbers.Integral):
-        raise error(f"at_ms is {at_ms!r}, which is no moment.", remedy="give whole milliseconds of the clock.")
+        raise error(f"{name} is {shown(at_ms)}, which is no moment.", remedy="give whole milliseconds.")
     return int(at_ms)
+
+
+def the_names(offered: object, name: str, error: type[WmlabError] = RecordingError) -> tuple[str, ...]:
+    """Several names; raises `error` for what is no series, and for one text, which would be read letter by letter."""
+    if isinstance(offered, str) or not isinstance(offered, Iterable):
+        raise error(f"{name} is {shown(offered)}.", remedy=f"give a list of names, {name}=['w1'] for one.")
+    return tuple(map(str, offered))
 
 
 def recorded(

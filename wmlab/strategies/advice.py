@@ -10,16 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 from wmlab.core.answers.answer import Answer
-from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, grouped, rounded
 from wmlab.strategies.comparison import Outcome, Windows, named, outcome
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.strategy import UNKNOWN, Strategy
+from wmlab.strategies.model.strategy import UNKNOWN, Share, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, replayed
+from wmlab.strategies.replay import Log, replayed, require_trace
 
 _BLOCKS: Final = 8
 _STUDENT: Final = 2.365
@@ -112,8 +111,8 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     log. Where the log is too short, drifts, or has skewed clocks, or the best watermark stalls, `doubts` says so.
     Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
-    if not 0 < late_share < 1:
-        raise ModelError(f"The late share {late_share!r} is no target.", remedy="Give a number between 0 and 1.")
+    require_argument("late_share", late_share, Share)
+    require_trace(trace)
     middle = trace.rows // 2
     first = Trace(trace.name, trace.table.slice(0, max(1, middle)))
     first_bound = frontier(first).bound_ms(late_share)

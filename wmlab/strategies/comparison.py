@@ -20,7 +20,7 @@ from wmlab.core.answers.answer import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import exactly, grouped, rounded, shown
-from wmlab.strategies.model.strategy import END, UNKNOWN, Strategy
+from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
 from wmlab.strategies.replay import Log, Longs, before, replayed
 
 STRETCH: Final = 2_000
@@ -180,13 +180,14 @@ def compare(
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
     every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
-    Raises `ModelError` for no strategies, a parameter of a wrong type, or a length or period below its least.
+    Raises `ModelError` for no strategies, what is none or no trace, or a length or period below its least.
     """
-    chosen = list(strategies)
-    if not chosen:
-        raise ModelError("No strategy is given.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)].")
-    if tick_ms is not None and tick_ms < 0:
-        raise ModelError(f"tick_ms is {tick_ms}.", remedy="Give the period of the wall clock in ms; 0 gives no ticks.")
+    chosen = list(strategies) if isinstance(strategies, Iterable) else [strategies]
+    if not chosen or not all(isinstance(strategy, Strategy) for strategy in chosen):
+        raise ModelError(
+            f"strategies is {shown(strategies)}.", remedy="Give some, for example [BoundedOutOfOrderness(60_000)]."
+        )
+    require_argument("tick_ms", tick_ms, NotNegative | None)
     log = Log.of(trace)
     windows = None if window_ms is None else Windows.of(log, window_ms)
     steps = replayed(trace, chosen, tick_ms=tick_ms)
@@ -207,8 +208,7 @@ class Windows:
     @classmethod
     def of(cls, log: Log, window_ms: int) -> Windows:
         """Those of `window_ms`; raises `ModelError` if it is below 1."""
-        if window_ms < 1:
-            raise ModelError(f"window_ms is {window_ms}.", remedy="Give the length of a window in ms, 1 or more.")
+        require_argument("window_ms", window_ms, Positive)
         number = log.event // window_ms
         first, count = number.min(), number.max() - number.min() + 1
         names, of_record = np.unique(log.key * count + (number - first), return_inverse=True)

@@ -18,7 +18,7 @@ from wmlab.core.answers.answer import Answer, pandas_frame
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span
-from wmlab.strategies.replay import Longs, before, group
+from wmlab.strategies.replay import Longs, before, group, require_trace
 
 _DENSE: Final = 4
 """How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
@@ -100,6 +100,7 @@ class Frontier(Answer):
 
 def frontier(trace: Trace, by: str | None = None) -> Frontier:
     """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key"."""
+    require_trace(trace)
     event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     groups, names = (None, []) if by is None else group(trace, by)
     top = np.maximum(before(event, groups), event)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import TRACE_SCHEMA, Trace
+from wmlab.core.words import shown
 from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, steps
 
@@ -48,7 +49,8 @@ class Log:
 
     @classmethod
     def of(cls, trace: Trace) -> Log:
-        """The columns of `trace`."""
+        """The columns of `trace`; raises `ModelError` for what is none."""
+        require_trace(trace)
         return cls(
             *(trace.table[name].to_numpy() for name in ("event_time", "arrival_ms")),
             *(group(trace, name)[0] for name in ("writer", "key")),
@@ -72,6 +74,12 @@ class Log:
     def of_rows(self, rows: slice) -> Log:
         """Some rows of the log."""
         return Log(self.event[rows], self.arrival[rows], self.writer[rows], self.key[rows])
+
+
+def require_trace(trace: object) -> None:
+    """Raise `ModelError` for what is no trace."""
+    if not isinstance(trace, Trace):
+        raise ModelError(f"{shown(trace)} is no trace.", remedy="Give what wm.trace.load(...) returns.")
 
 
 def group(trace: Trace, column: str) -> tuple[NDArray[np.int32], list[str]]:

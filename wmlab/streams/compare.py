@@ -15,8 +15,8 @@ from wmlab.core.charts.rows import SERIES, columns
 from wmlab.core.charts.scene import Panel, Path, Scene, Steps, joined
 from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError
-from wmlab.core.recording import Recording
-from wmlab.core.words import grouped, is_short, span
+from wmlab.core.recording import Recording, the_names
+from wmlab.core.words import grouped, is_short, shown, span
 from wmlab.streams.answers.history import events_of, late_events, of_stream, the_stream, without_ends
 from wmlab.streams.answers.measures import Bounds, Measures, lags
 
@@ -95,6 +95,8 @@ def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream:
         raise RecordingError(
             f"{len(recordings)} recordings cannot be compared.", remedy="give two or more, as in compare(one, other)."
         )
+    if wrong := [offered for offered in recordings if not isinstance(offered, Recording)]:
+        raise RecordingError(f"{shown(wrong[0])} is no recording.", remedy="give what scenario.record() returns.")
     names = _labels(recordings, labels)
     runs = [run_of(recording, stream) for recording in recordings]
     results = [(words, tuple(measures[key] for _, measures in runs)) for key, words in MEASURES.items()]
@@ -113,6 +115,7 @@ def _labels(recordings: Sequence[Recording], labels: Sequence[str] | None) -> tu
     if labels is None:
         names = [recording.name for recording in recordings]
         return tuple(f"{name} ({n})" if names.count(name) > 1 else name for n, name in enumerate(names, start=1))
+    labels = the_names(labels, "labels")
     if len(labels) != len(recordings) or len(set(labels)) != len(labels):
         raise RecordingError(
             f"the labels {', '.join(map(repr, labels)) or 'given'} do not name {len(recordings)} recordings.",

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from wmlab.core.errors import ModelError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_moment
 from wmlab.streams.answers.history import epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
 from wmlab.streams.answers.history import group_positions as states
 from wmlab.streams.model import index as watermark_index
@@ -45,7 +45,7 @@ def stream_cut_at(recording: Recording, time: int, *, stream: str | None = None)
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
     index, log, _ = _watermarks(recording, stream)
-    return watermark_index.stream_cut_at(index, log, time)
+    return watermark_index.stream_cut_at(index, log, the_moment(time, name="time"))
 
 
 def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None = None) -> TimeWindow:

@@ -74,6 +74,13 @@ def test_pandas_gets_maps_as_dicts_and_keeps_nulls_and_large_integers():
 def test_an_unknown_table_is_refused_with_a_suggestion(ask):
     with pytest.raises(RecordingError, match="there is no table 'watermark', did you mean 'watermarks'"):
         ask(recording(), "watermark")
+    with pytest.raises(RecordingError, match=r"there is no table \['events'\]"):
+        ask(recording(), ["events"])
+
+
+def test_an_unknown_column_is_refused():
+    with pytest.raises(RecordingError, match=r"events has no column 'time'(?s:.*)event_time"):
+        recording().chunks("events", "stream", "time")
 
 
 def test_tables_behave_as_a_mapping(tmp_path):

@@ -342,7 +342,11 @@ def test_every_row_came_out_in_a_window_waits_or_was_dropped(times: list[int], l
         ({"window": 40, "vertex": "both"}, "is no window"),
         ({"window": 43}, "no window from"),
         ({"window": (0, 7)}, "no window from 0 ms to 7 ms"),
+        ({"window": (1, 2, 3)}, r"window is \(1, 2, 3\)"),
+        ({"window": ()}, r"window is \(\)"),
+        ({"window": "40"}, "window is '40'"),
         ({"row": {"id": 1_000}}, "no source"),
+        ({"row": 5}, "row is 5"),
     ],
 )
 def test_questions_that_have_no_answer_are_refused(run: Recording, question: dict[str, Any], words: str) -> None:

@@ -166,6 +166,9 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: charts.interleavings(run), "drawn of permutations"),
         (lambda run: charts.queue_diagram(run, from_ms=5_000, to_ms=6_000), "No item"),
         (lambda run: charts.queue_diagram(run, vertices=["nobody"]), "no vertex"),
+        (lambda run: charts.queue_diagram(run, vertices="both"), "vertices is 'both'"),
+        (lambda run: charts.queue_diagram(run, from_ms="5"), "from_ms is '5'"),
+        (lambda run: charts.state_size(run, run, labels="ab"), "labels is 'ab'"),
         (lambda _: charts.coalescing(Recording.from_tables({}, name="empty")), "'empty'"),
     ],
 )

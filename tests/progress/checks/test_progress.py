@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
@@ -226,6 +227,7 @@ def test_what_the_watermark_had_reached_is_told(spark) -> None:
         (lambda frame: fired_windows(progress(frame), size=2.5), "No window has size 2.5"),
         (lambda frame: fired_windows(progress(frame), size=5, trigger="soon"), "trigger is 'soon'"),
         (lambda frame: fired_windows(frame, size=5), "no column 'global_watermark'"),
+        (lambda frame: fired_windows(progress(frame).withColumn("slices", F.lit("0")), size=5), "string as 'slices'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(spark, ask, message) -> None:

@@ -89,6 +89,8 @@ def test_real_clocks_are_written_in_utc() -> None:
         (TALK.drop(columns="sender"), {"around_ms": 30_000}, "no column 'sender'"),
         (TALK, {"around_ms": 50_000}, "No message was on its way within 500 ms of 50 000 ms"),
         (TALK, {"around_ms": 30_000, "span_ms": 0}, "A span of 0 ms"),
+        (TALK, {"around_ms": "30"}, "around_ms is '30'"),
+        (TALK, {"around_ms": 30_000, "parties": "w1"}, "parties is 'w1'"),
         (
             pd.concat([TALK, table((30_000, 30_001, "a", "b", "note"), stream="b")]),
             {"around_ms": 30_000},
@@ -96,6 +98,6 @@ def test_real_clocks_are_written_in_utc() -> None:
         ),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused(given: Any, at: dict[str, int], message: str) -> None:
+def test_a_table_that_does_not_fit_is_refused(given: Any, at: dict[str, Any], message: str) -> None:
     with pytest.raises(ChartError, match=message):
         message_diagram(given, **at)

@@ -72,6 +72,8 @@ def test_a_stream_is_chosen_by_name_and_a_wrong_one_is_named(draw: Callable[...,
         draw(StreamRecording.from_tables({}, name="empty"), stream="sales")
     with pytest.raises(ChartError, match="no stream"):
         draw(StreamRecording.from_tables({}, name="empty"))
+    with pytest.raises(ChartError, match="'orders' is no recording"):
+        draw("orders")
 
 
 @pytest.mark.parametrize("draw", CHARTS, ids=lambda draw: draw.__name__)

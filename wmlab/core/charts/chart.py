@@ -14,6 +14,7 @@ from wmlab.core.charts.scene import Scene
 from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ChartError
+from wmlab.core.files import as_path
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
@@ -109,7 +110,7 @@ _WRITERS: dict[str, Callable[[Chart], bytes]] = {
 
 def save_as(path: str | Path, noun: str, value: T, writers: Mapping[str, Callable[[T], bytes]]) -> Path:
     """Write what the writer of the path's suffix makes of the value; raises `ChartError` without, or if it cannot."""
-    target = Path(path)
+    target = as_path(path, ChartError)
     write = writers.get(target.suffix.lower())
     if write is None:
         raise ChartError(

@@ -12,7 +12,7 @@ from wmlab.core.charts.axis import format_instant
 from wmlab.core.charts.scene import Rule, Shape
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import is_instant, listed, rounded
+from wmlab.core.words import is_instant, listed, rounded, shown
 
 _Entry = TypeVar("_Entry")
 
@@ -31,6 +31,8 @@ SERIES: Final = ("lower", "upper", "third", "fourth")
 
 def one_stream(recording: Recording, stream: str | None, table: str) -> str:
     """The chosen stream, or the only one that has rows in `table`; raises `ChartError` if there is no one answer."""
+    if not isinstance(recording, Recording):
+        raise ChartError(f"{shown(recording)} is no recording.", remedy="Draw what scenario.record() gives.")
     if table not in recording.schemas:
         raise ChartError(
             f"Recording {recording.name!r} is one of {recording.kind}, which has no table {table!r}.",

@@ -74,7 +74,8 @@ def typed(frame: DataFrame, name: str, columns: Iterable[str], schema: pa.Schema
     require(frame, name, columns)
     given = {field.name.lower(): field.dataType for field in frame.schema}
     wanted = {column: from_arrow_type(schema.field(column).type) for column in columns}
-    differ = [column for column, kind in wanted.items() if given[column] != kind]
+    # The names of types leave out whether there may be nulls in arrays.
+    differ = [column for column, kind in wanted.items() if given[column].simpleString() != kind.simpleString()]
     for column in differ:
         kind = wanted[column].simpleString()
         if not (isinstance(given[column], IntegralType) and isinstance(wanted[column], LongType)):

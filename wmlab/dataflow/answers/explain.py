@@ -67,9 +67,11 @@ def explain(
         raise RecordingError("a window and a row are asked for at once.", remedy="ask for one of them.")
     until_ms = run.end_ms if at_ms is None else at_ms
     if window is not None:
-        start, end = window if isinstance(window, tuple) else (None, window)
+        ends = [the_moment(at, name="window") for at in (window if isinstance(window, tuple) else [window])]
+        if len(ends) not in (1, 2):
+            raise RecordingError(f"window is {window}.", remedy="give its end, or (start, end).")
         name = the_window(run, vertex)
-        return Windows(Search(run, until_ms), name).explanation(start, end)
+        return Windows(Search(run, until_ms), name).explanation(ends[0] if len(ends) == 2 else None, ends[-1])
     if row is not None:
         return explain_row(run, row, at_ms=until_ms, vertex=vertex)
     last = [name for name, known in run.vertices.items() if known["kind"] in _WAITING]

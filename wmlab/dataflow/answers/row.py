@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import grouped, moment
+from wmlab.core.words import grouped, moment, shown
 from wmlab.dataflow.answers.explanation import DroppedRow, Explanation, waiting
 from wmlab.dataflow.answers.run import Row, Run, listing, read
 from wmlab.dataflow.answers.search import Search
@@ -67,7 +67,12 @@ def _passed_ms(run: Run, drop: Row) -> int | None:
 
 
 def _has(values: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a row has these columns; on the right side of a join some are called `right_NAME`."""
+    """Whether a row has these columns; on the right side of a join some are called `right_NAME`.
+
+    Raises `RecordingError` for what is no map of columns.
+    """
+    if not isinstance(row, Mapping):
+        raise RecordingError(f"row is {shown(row)}.", remedy="give some of its columns, as in row={'id': 7}.")
     plain = all(name in values and values[name] == value for name, value in row.items())
     return plain or all(values.get(f"right_{name}", values.get(name, ...)) == value for name, value in row.items())
 

@@ -11,7 +11,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import columns_of
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_moment, the_names
 from wmlab.core.words import grouped, moment, rounded, span
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
@@ -39,9 +39,11 @@ def queue_diagram(
     vertex that is not there, or when nothing was on a queue.
     """
     run = run_of(recording)
-    wanted = [chosen(run, name) for name in vertices] if vertices is not None else list(run.vertices)
+    asked = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
+    wanted = [chosen(run, name) for name in asked]
     begun, ended = clock_of(run)
-    low, high = begun if from_ms is None else from_ms, ended if to_ms is None else to_ms
+    low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms")
+    high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms")
     routes = {row["queue"]: row for row in run.queues if row["source"] in wanted and row["target"] in wanted}
     items = [
         row

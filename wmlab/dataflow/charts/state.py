@@ -11,7 +11,7 @@ from wmlab.core.charts.rows import SERIES, columns
 from wmlab.core.charts.scene import Layer, Panel, Path, Rule, Scene, Steps
 from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_names
 from wmlab.core.words import grouped
 from wmlab.dataflow.answers.explain import forecast, standing_of
 from wmlab.dataflow.answers.explanation import StateForecast
@@ -85,6 +85,7 @@ def _labels(runs: Sequence[Recording], labels: Sequence[str] | None) -> list[str
     if labels is None:
         known = [run.name for run in runs]
         return known if len(set(known)) == len(known) else [f"run {number}" for number in range(1, len(runs) + 1)]
+    labels = the_names(labels, "labels", ChartError)
     if len(labels) != len(runs):
         raise ChartError(f"There are {len(labels)} labels for {len(runs)} runs.", remedy="Give each run one label.")
     return list(labels)

@@ -165,6 +165,7 @@ def causes(
 
     `rules` are those of the recording's scenario by default. Raises `RecordingError` if nothing had come by then.
     """
+    at_ms = the_moment(at_ms)
     rules = rules or rules_of(recording)
     planned = _planned(recording, query)
     declared = None if planned is None else planned.inputs.get(operator)

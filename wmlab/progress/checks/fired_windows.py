@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.schemas import choose, require
+from wmlab.core.spark.schemas import choose, typed
 from wmlab.core.spark.verdict import BEFORE, SO_FAR
 from wmlab.progress.model.windows import Trigger, Windows
+from wmlab.progress.tables import PROGRESS_TABLES
 
 _OPERATOR: Final = ("stream", "operator")
+_NEEDED: Final = (*_OPERATOR, "arrival", "global_watermark", "slices", "slice_records")
+_SCHEMA: Final = PROGRESS_TABLES["buffers"].append(pa.field("global_watermark", pa.int64()))
 
 
 def fired_windows(
@@ -39,10 +43,10 @@ def fired_windows(
     window again. Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the
     end of the stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records
     came late are not there, unless fired windows are forgotten.
-    Raises `ModelError` for a missing column, an unknown trigger, and a size or slide below 1.
+    Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below 1.
     Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.windows`.
     """
-    require(progressed, "progressed", (*_OPERATOR, "arrival", "global_watermark", "slices", "slice_records"))
+    progressed = typed(progressed, "progressed", _NEEDED, _SCHEMA)
     windows = Windows(size, size if slide is None else slide)
     choose("trigger", trigger, get_args(Trigger))
     reached = _reached(progressed, windows, exact=trigger == "exact")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
-from numbers import Number
+from numbers import Integral, Number, Real
 from typing import (
     Annotated,
     Any,
@@ -177,6 +177,12 @@ def require_parameters(owner: Any) -> None:
             raise ModelError(f"{name} is {shown(value)} in {type(owner).__name__}.", remedy=f"Give {wanted}.")
 
 
+def require_argument(name: str, value: object, hint: Any) -> None:
+    """Raise `ModelError` for an argument of a function that is not what the annotation admits."""
+    if wanted := _wanted(hint, value):
+        raise ModelError(f"{name} is {shown(value)}.", remedy=f"Give {wanted}.")
+
+
 def _wanted(hint: Any, value: object) -> str | None:
     """What a parameter is to be, in words, if it is not; only numbers, choices and tuples are looked at."""
     parts = get_args(hint)
@@ -195,4 +201,4 @@ def _wanted(hint: Any, value: object) -> str | None:
     return None
 
 
-_NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {int: (int, "a whole number"), float: (int | float, "a number")}
+_NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {int: (Integral, "a whole number"), float: (Real, "a number")}

@@ -11,6 +11,7 @@ from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.rows import plain_columns
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
+from wmlab.core.recording import the_moment, the_names
 from wmlab.core.words import grouped, is_instant, moment, rounded
 
 _MOST: Final = 240
@@ -63,6 +64,9 @@ def message_diagram(
     chooses the lanes and their order. A message that did not arrive ends in a cross. Raises `ChartError` for a missing
     column, several streams, or when no message was on its way.
     """
+    around_ms = the_moment(around_ms, ChartError, name="around_ms")
+    span_ms = the_moment(span_ms, ChartError, name="span_ms")
+    parties = None if parties is None else the_names(parties, "parties", ChartError)
     if span_ms <= 0:
         raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")
     columns = plain_columns(

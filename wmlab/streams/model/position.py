@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from wmlab.core.errors import ModelError
+from wmlab.core.words import shown
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import Segment, as_segment_id, same_space, segment_name
 
@@ -31,7 +33,7 @@ class Position(Mapping[int, int | None]):
     __slots__ = ("_offsets",)
 
     def __init__(self, offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None) -> None:
-        given = {as_segment_id(segment): offset for segment, offset in (offsets or {}).items()}
+        given: dict[int, int | None] = _given(offsets)
         _refuse_negative(given)
         self._offsets = {segment: given[segment] for segment in sorted(given)}
 
@@ -90,7 +92,7 @@ class ReaderPosition:
         offsets: Mapping[int, int] | Mapping[str, int] | None = None,
         finished: Iterable[int] | Iterable[str] = (),
     ) -> None:
-        given = {as_segment_id(segment): offset for segment, offset in (offsets or {}).items()}
+        given = _given(offsets)
         ended = frozenset(as_segment_id(segment) for segment in finished)
         _refuse_negative(given)
         if both := sorted(ended & given.keys()):
@@ -240,6 +242,13 @@ def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
             remedy=f"Name segments that cover {history.space.text} once.",
         )
     return segments
+
+
+def _given(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
+    """Offsets by segment id; raises `ModelError` for what is no map."""
+    if not isinstance(offsets, Mapping | None):
+        raise ModelError(f"{shown(offsets)} is no position.", remedy='Give a map of offsets, as in {"0@0": 1_000}.')
+    return {as_segment_id(segment): offset for segment, offset in (offsets or {}).items()}
 
 
 def _refuse_negative(offsets: Mapping[int, int | None]) -> None:

@@ -82,7 +82,7 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
 
     def stream_titled(self, title: str | None) -> Stream:
         """The stream that the tables call `title`, its name or `name#2` and so on; the first one if there is none."""
-        name = None if title is None else title.partition("#")[0]
+        name = None if title is None else str(title).partition("#")[0]
         return next((stream for stream in self.all_streams if stream.name == name), self.all_streams[0])
 
     def groups_of(self, stream: Stream) -> tuple[ReaderGroup, ...]:
