@@ -65,12 +65,12 @@ def delays_ms(delay: Delay, draws: np.random.Generator) -> Iterator[int]:
     return _drawn(delay, draws)
 
 
-def _drawn(delay: Delay, draws: np.random.Generator) -> Iterator[int]:
+def _drawn(delay: Uniform | Exponential | LogNormal, draws: np.random.Generator) -> Iterator[int]:
     while True:
         yield from np.rint(_block(delay, draws).clip(max=MAX_MS)).astype(np.int64).tolist()
 
 
-def _block(delay: Delay, draws: np.random.Generator) -> NDArray[np.float64]:
+def _block(delay: Uniform | Exponential | LogNormal, draws: np.random.Generator) -> NDArray[np.float64]:
     match delay:
         case Uniform(low_ms=low, high_ms=high):
             return draws.integers(low, high + 1, _BLOCK).astype(np.float64)
@@ -78,8 +78,6 @@ def _block(delay: Delay, draws: np.random.Generator) -> NDArray[np.float64]:
             return least + draws.exponential(mean, _BLOCK)
         case LogNormal(median_ms=median, sigma=sigma):
             return draws.lognormal(np.log(median), sigma, _BLOCK)
-        case Fixed(ms=ms):
-            return np.full(_BLOCK, float(ms))
 
 
 def chances(draws: np.random.Generator) -> Iterator[float]:

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+from wmlab.core.answers.answer import html_table
 from wmlab.core.errors import ScenarioError
 from wmlab.core.words import counted, grouped, span
 
@@ -108,14 +109,9 @@ class Estimate:
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td style='text-align:left'>{html.escape(cost.field)}</td><td>{_about(cost.count)} {cost.what}</td>"
-            f"<td>{_bytes(cost.memory_bytes)}</td></tr>"
-            for cost in sorted(self.costs, key=lambda cost: (-cost.memory_bytes, cost.field))
-            if cost.count
-        )
-        head = "<tr><th>field</th><th>makes about</th><th>memory</th></tr>"
-        return f"<table><caption>{html.escape(repr(self))}</caption>{head}{rows}</table>"
+        costs = sorted((cost for cost in self.costs if cost.count), key=lambda cost: (-cost.memory_bytes, cost.field))
+        rows = [(cost.field, f"{_about(cost.count)} {cost.what}", _bytes(cost.memory_bytes)) for cost in costs]
+        return html_table(html.escape(repr(self)), ("field", "makes about", "memory"), rows)
 
 
 def _about(count: int) -> str:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
-from wmlab.core.answers.answer import pandas_frame
+from wmlab.core.answers.answer import html_table, pandas_frame
 from wmlab.core.columns import without_added
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
 from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, damaged, installed_version, scenario_text
@@ -218,13 +218,8 @@ class Recording:
         return f"Recording {self.name!r} ({self._origin()}): {filled or 'all tables empty'}"
 
     def _repr_html_(self) -> str:
-        filled = {name: count for name, count in self.counts.items() if count} or {"all tables empty": 0}
-        rows = "".join(
-            f"<tr><td style='text-align:left'>{name}</td><td>{grouped(count)}</td></tr>"
-            for name, count in filled.items()
-        )
-        title = f"<b>{html.escape(self.name)}</b> ({html.escape(self._origin())})"
-        return f"<table><caption>{title}</caption><tr><th>table</th><th>rows</th></tr>{rows}</table>"
+        filled = [(name, count) for name, count in self.counts.items() if count] or [("all tables empty", 0)]
+        return html_table(f"<b>{html.escape(self.name)}</b> ({html.escape(self._origin())})", ("table", "rows"), filled)
 
     def _origin(self) -> str:
         seed = "" if self.seed is None else f", seed {self.seed}"
@@ -237,7 +232,7 @@ def _conform(
     """The rows in the schema's columns and order, and what is wrong with them; empty table when anything is."""
     if isinstance(rows, storage.StoredTable):
         return rows, []
-    if not _is_rows(rows):
+    if not (isinstance(rows, pa.Table) or (isinstance(rows, Sequence) and all(isinstance(r, Mapping) for r in rows))):
         return schema.empty_table(), [f"{name} is a {type(rows).__name__}, expected a pyarrow.Table or a list of dicts"]
     given, mistakes = _columns_of(name, rows, schema)
     needed = without_added(schema, given).names
@@ -257,10 +252,6 @@ def _conform(
         mistakes += [f"{name}.{wanted.name} {wrong}" for wrong in _bad_values(column, wanted)]
         columns.append(column)
     return (schema.empty_table() if mistakes else pa.Table.from_arrays(columns, schema=schema)), mistakes
-
-
-def _is_rows(rows: object) -> bool:
-    return isinstance(rows, pa.Table) or (isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows))
 
 
 def _columns_of(name: str, rows: Rows, schema: pa.Schema) -> tuple[dict[str, Any], list[str]]:

@@ -22,6 +22,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from wmlab.core.answers.answer import html_table
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.values import Problem, Problems
@@ -371,11 +372,7 @@ class Trace:
         )
 
     def _repr_html_(self) -> str:
-        facts = "".join(
-            f"<tr><td style='text-align:left'>{label}</td><td>{value}</td></tr>"
-            for label, value in self._facts().items()
-        )
-        return f"<table><caption><b>{html.escape(self.name)}</b></caption>{facts}</table>"
+        return html_table(f"<b>{html.escape(self.name)}</b>", (), self._facts().items())
 
     def _facts(self) -> dict[str, str]:
         first, last = self.span_ms

@@ -82,8 +82,8 @@ def test_a_watermark_that_does_not_rise_says_where_it_came_and_which_two_values(
     ("item", "reason", "says"),
     [
         (Watermark(3, 11), Reason.NON_MONOTONIC, "input 0 brings watermark 11 of key 3 after its end"),
-        (IDLE, Reason.NON_MONOTONIC, "input 0 is idle after its end"),
-        (DONE, Reason.DUPLICATE_DONE, "input 0 ends again after its end"),
+        (IDLE, Reason.NON_MONOTONIC, "Idle(key=None) came on input 0 after its end"),
+        (DONE, Reason.DUPLICATE_DONE, "Done() came on input 0 after its end"),
     ],
 )
 def test_nothing_but_events_comes_after_the_end(item: Item, reason: Reason, says: str) -> None:

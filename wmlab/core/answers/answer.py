@@ -107,7 +107,7 @@ def html_table(
     """A table as HTML; the caption is HTML already. `left` and `left_heads` are as those of `TableAnswer`."""
     head = [_tag("th", escape(text), left=n in left_heads) for n, text in enumerate(heads)]
     body = [[_tag("td", _html(cell), left=n in left) for n, cell in enumerate(row)] for row in rows]
-    lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body])
+    lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
     return f"<table><caption>{caption}</caption>{lines}</table>"
 
 

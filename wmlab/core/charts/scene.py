@@ -114,11 +114,6 @@ class Panel:
     note: str = ""
 
     @property
-    def tick_count(self) -> int:
-        """About how many ticks its vertical axis has."""
-        return 8 if self.height > 200 else 4
-
-    @property
     def ends(self) -> list[tuple[Steps | Path, Number]]:
         """The curves whose name stands beside their end, with their last known values."""
         named = [layer for layer in self.layers if isinstance(layer, Steps | Path) and layer.labelled]

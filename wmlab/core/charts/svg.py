@@ -96,7 +96,7 @@ def _axes(scene: Scene, areas: list[PlotArea]) -> list[str]:
     parts = []
     for panel, area in zip(scene.panels, areas, strict=True):
         below = area.bottom if area is areas[-1] else None
-        rows = [] if panel.note else panel.up.ticks(panel.tick_count)
+        rows = [] if panel.note else panel.up.ticks(8 if panel.height > 200 else 4)
         parts += x_axis(area, columns, title=scene.across.title, below=below)
         parts += y_axis(area, rows, title=panel.up.title, offset=area.left - _MARGIN - 6)
     return parts

@@ -50,9 +50,7 @@ class Holder:
     @property
     def name(self) -> str:
         """Where it is, in words."""
-        if self.partition is not None:
-            return f"partition {self.partition} of {self.vertex}"
-        return self.vertex
+        return self.vertex if self.partition is None else f"partition {self.partition} of {self.vertex}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -227,17 +227,14 @@ def results(dataflow: DataflowScenario, runs: int = 100, *, exhaustive: bool = F
         seeds = range(seed, seed + runs)
         ran = [_result(simulate(dataflow.replace(seed=number)), (f"seed={number}",)) for number in seeds]
     tried = min(len(ran), runs)
-    same: dict[tuple[tuple[str, ...], str | None], list[Permuted]] = {}
-    for result in ran[:runs]:
-        same.setdefault((result.output, result.failure), []).append(result)
-    outcomes = sorted(same.values(), key=len, reverse=True)
-    finals = {equal[0].output: f"result {number}" for number, equal in enumerate(outcomes, start=1)}
+    first = {(result.output, result.failure): result for result in reversed(ran[:runs])}
+    counts = Counter((result.output, result.failure) for result in ran[:runs]).most_common()
+    finals = {output: f"result {number}" for number, ((output, _), _) in enumerate(counts, start=1)}
     return Permutations(
         of=f"{dataflow.name} ({'every order of turns' if exhaustive else f'seeds {seed} to {seed + tried - 1}'})",
         outcomes=tuple(
-            replace(first, count=len(equal), final=first.final if first.failure is not None else finals[first.output])
-            for equal in outcomes
-            for first in equal[:1]
+            replace(first[output, failure], count=count, final="fails" if failure is not None else finals[output])
+            for (output, failure), count in counts
         ),
         tried=tried,
         total=None,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
+from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 Row = Mapping[str, Any]
@@ -27,10 +27,7 @@ class Run:
         self._indexed: dict[str, dict[tuple[Any, ...], list[Row]]] = {}
         self.vertices: dict[str, Row] = {row["vertex"]: _keyed(row) for row in self.rows("vertices")}
         if not self.vertices:
-            raise RecordingError(
-                f"{recording.name!r} is no recording of a dataflow.",
-                remedy="ask a recording that Dataflow.record made.",
-            )
+            raise no_dataflow(recording)
         self.stream = str(next(iter(self.vertices.values()))["stream"])
         self.queues: list[Row] = [_keyed(row) for row in self.rows("queues")]
         self.executions = self.rows("executions")

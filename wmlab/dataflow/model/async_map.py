@@ -195,11 +195,9 @@ class KeyProgress:
     def left(self, seen: int) -> tuple[KeyProgress, int | None]:
         """With one row less that came behind `seen`, and the watermark that can leave now."""
         rest = self.counts[seen] - 1
-        if rest:
-            return replace(self, counts=self.counts.put(seen, rest)), None
-        counts = self.counts.without(seen)
+        counts = self.counts.put(seen, rest) if rest else self.counts.without(seen)
         candidate = min(counts, default=self.received)
-        if candidate <= self.emitted:
+        if rest or candidate <= self.emitted:
             return replace(self, counts=counts), None
         return replace(self, counts=counts, emitted=candidate), candidate
 

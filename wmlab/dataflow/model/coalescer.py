@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Done, Event, Idle, Item, Watermark
@@ -33,6 +33,7 @@ Update = tuple[int, Item]
 """An input, counted from 0, and what came on it: an event, a watermark, an idle message or the end."""
 Emitted = tuple[Watermark | Idle, ...]
 NOTHING: Emitted = ()
+_AFTER_END: Final = "Send the end once, and nothing behind it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,11 @@ class _KeyFold:
         before = self.marks[index]
         if value <= before:
             described = f"watermark {value} of key {watermark.key}"
+            problem = f"{described} on input {index} is not above {before}, which came before it on that input"
+            remedy = "Let whatever emits this key send each watermark above the one before."
             if before == MAX:
-                raise _after_end(index, f"brings {described}")
-            raise JobFailedError(
-                Reason.NON_MONOTONIC,
-                f"{described} on input {index} is not above {before}, which came before it on that input",
-                remedy="Let whatever emits this key send each watermark above the one before.",
-            )
+                problem, remedy = f"input {index} brings {described} after its end", _AFTER_END
+            raise JobFailedError(Reason.NON_MONOTONIC, problem, remedy=remedy)
         self.marks[index] = value
         if value > self.top:
             self.top = value
@@ -125,14 +124,11 @@ class _KeyFold:
 
     def other(self, index: int, item: Item) -> int | None:
         """An idle message or the end came; returns the new merged watermark, if it moves."""
-        ended = self.marks[index] == MAX
+        if self.marks[index] == MAX:
+            raise _after_end(index, item)
         if isinstance(item, Idle):
-            if ended:
-                raise _after_end(index, "is idle")
             self.idle.add(index)
         elif isinstance(item, Done):
-            if ended:
-                raise _after_end(index, "ends again", Reason.DUPLICATE_DONE)
             self.marks[index] = MAX
         else:
             raise ModelError(f"{item} takes no part in merging watermarks", remedy="Keep barriers out of coalescing.")
@@ -155,10 +151,9 @@ class _KeyFold:
         return merged
 
 
-def _after_end(index: int, what: str, reason: Reason = Reason.NON_MONOTONIC) -> JobFailedError:
-    return JobFailedError(
-        reason, f"input {index} {what} after its end", remedy="Send the end once, and nothing behind it."
-    )
+def _after_end(index: int, item: Item) -> JobFailedError:
+    reason = Reason.DUPLICATE_DONE if isinstance(item, Done) else Reason.NON_MONOTONIC
+    return JobFailedError(reason, f"{item} came on input {index} after its end", remedy=_AFTER_END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +227,7 @@ class _KeyedFold:
 
     def other(self, index: int, item: Item) -> Emitted:
         if index in self.done:
-            reason = Reason.DUPLICATE_DONE if isinstance(item, Done) else Reason.NON_MONOTONIC
-            raise JobFailedError(
-                reason,
-                f"{item} came on input {index} after its end",
-                remedy="Send the end once, and nothing behind it.",
-            )
+            raise _after_end(index, item)
         if isinstance(item, Idle) and item.key is not None:
             return self._idle_for_one_key(index, item, item.key)
         if isinstance(item, Done):
@@ -263,14 +253,11 @@ class _KeyedFold:
     def _announces(self, item: Item) -> bool:
         """Whether all inputs that have not ended are idle now, and an idle message is due."""
         left = self.inputs - len(self.done)
-        if not left or len(self.idle - self.done) < left:
-            return False
-        if isinstance(item, Done) and self.deviations.done_hides_idle:
-            return False
-        if self.announced and not (isinstance(item, Idle) and self.deviations.idle_repeated):
-            return False
-        self.announced = True
-        return True
+        hidden = isinstance(item, Done) and self.deviations.done_hides_idle
+        repeated = self.announced and not (isinstance(item, Idle) and self.deviations.idle_repeated)
+        due = 0 < left == len(self.idle - self.done) and not hidden and not repeated
+        self.announced = self.announced or due
+        return due
 
     def _wake(self, index: int, *, every_key: bool) -> None:
         if index in self.idle:

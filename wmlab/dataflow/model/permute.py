@@ -13,6 +13,7 @@ inputs become idle); upstream class `WatermarkCoalescer`, and as it was before i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -167,11 +168,7 @@ def _drawn(left: list[int], draw: Draw) -> Order:
     """An order, drawn by picking one of all items that are left, and taking the next of its input."""
     order = []
     for together in range(sum(left), 0, -1):
-        pick = draw(together)
-        index = 0
-        while pick >= left[index]:
-            pick -= left[index]
-            index += 1
+        index = bisect_right(list(accumulate(left)), draw(together))
         left[index] -= 1
         order.append(index)
     return tuple(order)

@@ -121,8 +121,8 @@ def sql_frame_ms(slides_ms: Iterable[int] = (), spreads_ms: Iterable[int] = ()) 
 
     Source: upstream class `WatermarkThrottlingFrameSizeCalculator`.
     """
-    joins = min((min(max(spread // SPREAD_PARTS, 1), SQL_MAX_FRAME_MS) for spread in spreads_ms), default=None)
-    most = SQL_MAX_FRAME_MS if joins is None else joins
+    most = min((max(spread // SPREAD_PARTS, 1) for spread in spreads_ms), default=SQL_MAX_FRAME_MS)
+    most = min(most, SQL_MAX_FRAME_MS)
     return min(gcd(*slides_ms) or most, most)
 
 

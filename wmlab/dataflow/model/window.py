@@ -43,16 +43,8 @@ from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.aggregate import (
-    Accumulators,
-    Aggregate,
-    accumulated,
-    combined,
-    created,
-    finished,
-    group_of,
-    group_order,
-)
+from wmlab.dataflow.model import aggregate
+from wmlab.dataflow.model.aggregate import Accumulators, Aggregate, group_of, group_order
 from wmlab.dataflow.model.items import MAX, MIN, Event, Frames, FrozenMap, Idle, Values, Watermark, time_of
 from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
@@ -168,11 +160,11 @@ class _Aggregation(Processor[S]):
 
     def _single(self, values: Values) -> Accumulators:
         """The accumulators of one row."""
-        return accumulated(self.aggregates, created(self.aggregates), values)
+        return aggregate.accumulated(self.aggregates, aggregate.created(self.aggregates), values)
 
     def combine(self, one: Accumulators, other: Accumulators) -> Accumulators:
         """The accumulators of two parts together."""
-        return combined(self.aggregates, one, other)
+        return aggregate.combined(self.aggregates, one, other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +188,7 @@ class _Windowing(_Aggregation[FrameStore]):
     def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
         """The rows of the windows that end up to a time: (start, end, group..., results...)."""
         return tuple(
-            Event((end - self.shape.size, end, *group, *finished(self.aggregates, accumulators)))
+            Event((end - self.shape.size, end, *group, *aggregate.finished(self.aggregates, accumulators)))
             for end in state.ends(self.shape, upto, every=self.deviations.every_boundary)
             for group, accumulators in state.content(self.shape, end, self.combine)
         )
@@ -400,7 +392,7 @@ class SessionWindow(_Aggregation[Sessions]):
                 kept[group] = stays
         ended.sort(key=lambda entry: (entry[0].end, entry[0].start, group_order(entry[1])))
         out = tuple(
-            Event((session.start, session.end, *group, *finished(self.aggregates, session.accumulators)))
+            Event((session.start, session.end, *group, *aggregate.finished(self.aggregates, session.accumulators)))
             for session, group in ended
         )
         return Sessions(FrozenMap(kept), state.watermark if watermark is None else watermark), out

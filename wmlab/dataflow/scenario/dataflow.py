@@ -13,7 +13,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MeanMs, Ms, Period, Problem, is_function, plain, value, without_functions
+from wmlab.core.values import MeanMs, Ms, Period, Problem, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.costs import costs
@@ -114,7 +114,7 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
 
     def to_dict(self) -> dict[str, Any]:
         """The dataflow as dicts, lists and scalars; defaults are left out, a Python function is its name."""
-        made: dict[str, Any] = dict(without_functions(plain(self)))  # type: ignore[call-overload]
+        made = super().to_dict()
         made["edges"] = [
             f"{edge['source']} -> {edge['target']}" if edge.keys() == {"source", "target"} else edge
             for edge in made["edges"]
@@ -170,10 +170,7 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
     """
     scenario = recording.scenario
     if scenario is None or "vertices" not in scenario:
-        raise RecordingError(
-            f"{recording.name!r} is no recording of a dataflow.",
-            remedy="ask a recording that Dataflow.record made.",
-        )
+        raise no_dataflow(recording)
     if stand_ins:
         scenario["vertices"] = _with_stand_ins(scenario["vertices"])
     try:
@@ -185,6 +182,12 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
             f"the dataflow of {recording.name!r} has Python functions, which a recording does not keep.",
             remedy="keep the dataflow itself, or write its functions as expressions.",
         ) from None
+
+
+def no_dataflow(recording: Recording) -> RecordingError:
+    """The error of a recording of anything else."""
+    remedy = "ask a recording that Dataflow.record made."
+    return RecordingError(f"{recording.name!r} is no recording of a dataflow.", remedy=remedy)
 
 
 def _with_stand_ins(given: Any) -> Any:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from wmlab.core.expression import parse
 from wmlab.core.values import is_function
+from wmlab.dataflow.model.aggregate import FUNCTIONS
 
 Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
 """A column of rows."""
@@ -96,14 +97,12 @@ Grouping = Annotated[Columns, BeforeValidator(_one_column)]
 def _aggregate(text: str) -> str:
     name, call, rest = text.strip().partition("(")
     column = rest.removesuffix(")")
-    if not call or not rest.endswith(")") or name not in AGGREGATES or (name == "count") is not (column == ""):
-        known = ", ".join(f"{known}({'' if known == 'count' else 'column'})" for known in AGGREGATES)
+    if not call or not rest.endswith(")") or name not in FUNCTIONS or (name == "count") is not (column == ""):
+        known = ", ".join(f"{known}({'' if known == 'count' else 'column'})" for known in FUNCTIONS)
         raise ValueError(f"is no aggregate; there are {known}")
     return f"{name}({column.strip()})"
 
 
-AGGREGATES = ("count", "sum", "min", "max", "avg", "list")
-"""The aggregate functions: `count()`, and the others of one column."""
 Aggregates = Annotated[dict[Column, Annotated[str, AfterValidator(_aggregate)]], Field(min_length=1)]
 """Result columns by name, each with its aggregate: `{"n": "count()", "total": "sum(amount)"}`."""
 

@@ -41,12 +41,12 @@ class Saved:
 
 
 class Running:
-    """The parties of one execution, begun from `snapshot` if there is one."""
+    """The parties of one execution, begun from `snapshot` if any; `barrier` is that of a snapshot under way."""
 
     def __init__(self, world: DataflowWorld, snapshot: Saved | None) -> None:
         self.world = world
         self.snapshot = snapshot
-        self._barrier: Barrier | None = None
+        self.barrier: Barrier | None = None
         self._states: dict[str, Any] = {}
         self._sunk: dict[str, int] = {}
         self._rows: dict[str, Row] = {}
@@ -86,24 +86,19 @@ class Running:
         """The execution is over."""
         self._row.update(ended_ms=self.world.now_ms, outcome=outcome, reason=reason)
 
-    @property
-    def in_snapshot(self) -> bool:
-        """Whether a snapshot is under way."""
-        return self._barrier is not None
-
     def begin_snapshot(self, number: int, *, terminal: bool = False) -> None:
         """Send barriers; the snapshot is complete when every party has saved its state."""
-        self._barrier = Barrier(number, terminal)
+        self.barrier = Barrier(number, terminal)
         self._states, self._sunk = {}, {}
         unknown = dict.fromkeys(("saved_ms", "completed_ms", "size"))
         for party in self.parties.values():
             self._rows[party.name] = party.write("snapshots", snapshot=number, begun_ms=self.world.now_ms, **unknown)
         for party in self.parties.values():
-            party.begin_snapshot(self._barrier)
+            party.begin_snapshot(self.barrier)
 
     def saved(self, party: Party, barrier: Barrier, state: Any, size: int) -> None:
         """The state of a party; with the last of them the snapshot is complete."""
-        if barrier != self._barrier:
+        if barrier != self.barrier:
             return
         self._states[party.name] = state
         if isinstance(party, Instance):
@@ -111,7 +106,7 @@ class Running:
         self._rows[party.name].update(saved_ms=self.world.now_ms, size=size)
         if len(self._states) < len(self.parties):
             return
-        self._barrier = None
+        self.barrier = None
         for row in self._rows.values():
             row["completed_ms"] = self.world.now_ms
         self.world.snapshot_complete(Saved(barrier.snapshot, self._states, self._sunk), terminal=barrier.terminal)
@@ -140,14 +135,14 @@ class Running:
             meets = None if where is None else condition_of(where, columns)
 
             def keep(values: tuple[Any, ...]) -> bool:
-                return meets is None or (not world.swallows(node.name) and bool(meets(values)))
+                return meets is None or (not world.is_hit(SwallowAll, node.name) and bool(meets(values)))
 
             feed = world.feeds[node.name][number]
             return Reader(self, node, number, feed, world.times[node.name], keep, snapshots[0] if snapshots else None)
         into = [q for q in self.queues if q.lane.link.target == node.name and q.lane.target_instance == number]
         links = [link for link in world.layout.links if link.target == node.name]
         runtime = Tasklet(
-            processor=processor_of(dataflow, world.plan, node, lambda: not world.swallows(node.name)),
+            processor=processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
             edges=tuple(InputEdge(sum(q.lane.link is link for q in into), link.priority) for link in links),
             guarantee=dataflow.guarantee,
             deviations=dataflow.deviations_on,
@@ -265,10 +260,10 @@ class DataflowWorld(Simulation):
         """Write down a fault, or what one has led to."""
         self.journal.write("incidents", at_ms=self.now_ms, kind=kind, target=target, detail=detail)
 
-    def swallows(self, vertex: str) -> bool:
-        """Whether a filter lets nothing pass now."""
-        faults = self.dataflow.faults
-        return any(isinstance(f, SwallowAll) and f.vertex == vertex and self.in_force(f) for f in faults)
+    def is_hit(self, kind: type[Stall | SwallowAll], vertex: str, instance: int | None = None) -> bool:
+        """Whether a fault of that kind happens to a vertex, or to this instance of it, now."""
+        mine = (fault for fault in self.dataflow.faults if isinstance(fault, kind) and fault.vertex == vertex)
+        return any(getattr(fault, "instance", None) in {None, instance} and self.in_force(fault) for fault in mine)
 
     def in_force(self, fault: Fault) -> bool:
         """Whether now is the time of a fault; without `for_ms` it lasts to the end."""
@@ -305,20 +300,11 @@ class DataflowWorld(Simulation):
         while self._due and not self._stopped:
             party = self._due.pop(self._choose([party.name for party in self._due]) if len(self._due) > 1 else 0)
             party.ready = False
-            if not self._stalled(party):
+            if not self.is_hit(Stall, party.node.vertex.name, party.number):
                 party.turn()
             if self._restart_due and not self._stopped:
                 self._restart()
         self._dispatching = False
-
-    def _stalled(self, party: Party) -> bool:
-        return any(
-            isinstance(fault, Stall)
-            and fault.vertex == party.node.vertex.name
-            and fault.instance in {None, party.number}
-            and self.in_force(fault)
-            for fault in self.dataflow.faults
-        )
 
     def _plan(self) -> None:
         """Everything that happens at a time that is known beforehand."""
@@ -348,13 +334,13 @@ class DataflowWorld(Simulation):
             self.wake(party)
 
     def _snapshot_regularly(self, every_ms: int) -> None:
-        if not self.execution.in_snapshot:
+        if self.execution.barrier is None:
             self._snapshots += 1
             self.execution.begin_snapshot(self._snapshots)
         self.after(every_ms, self._snapshot_regularly, every_ms)
 
     def _snapshot_and_restart(self) -> None:
-        self._terminal_due = self.execution.in_snapshot
+        self._terminal_due = self.execution.barrier is not None
         if self._terminal_due:
             return
         self._snapshots += 1

@@ -32,12 +32,8 @@ class NumberMap(Generic[V]):
 
     def get(self, key: int) -> V | None:
         """The value under `key`, None if there is none."""
-        node = self.root
-        while node is not None:
-            if len(node) == _LEAF:
-                return node[1] if node[_KEY] == key else None
-            node = node[_HIGH] if key & node[_BIT] else node[_LOW]
-        return None
+        leaf = self._leaf(key)
+        return None if leaf is None else leaf[1]
 
     def put(self, key: int, value: V) -> NumberMap[V]:
         """The map with `value` under `key`. Raises `ModelError` for a negative key."""
@@ -60,10 +56,7 @@ class NumberMap(Generic[V]):
         return self._end(_HIGH)
 
     def __contains__(self, key: int) -> bool:
-        node = self.root
-        while node is not None and len(node) != _LEAF:
-            node = node[_HIGH] if key & node[_BIT] else node[_LOW]
-        return node is not None and bool(node[_KEY] == key)
+        return self._leaf(key) is not None
 
     def __len__(self) -> int:
         return self.size
@@ -79,6 +72,12 @@ class NumberMap(Generic[V]):
 
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{key}: {value!r}" for key, value in self) + "}"
+
+    def _leaf(self, key: int) -> tuple[Any, ...] | None:
+        node = self.root
+        while node is not None and len(node) != _LEAF:
+            node = node[_HIGH] if key & node[_BIT] else node[_LOW]
+        return node if node is not None and node[_KEY] == key else None
 
     def _end(self, side: int) -> tuple[int, V] | None:
         node = self.root

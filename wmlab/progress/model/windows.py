@@ -60,8 +60,7 @@ class Windows:
 
     def slice_of(self, time: int) -> tuple[int, int]:
         """The slice [start, end) of a time. Raises `ModelError` for a negative time."""
-        if time < 0:
-            raise ModelError(f"The time {time} is before the first window.", remedy="Give times of at least 0.")
+        _require_time(time)
         begun = time - time % self.slide
         ended = (time - self.size) // self.slide * self.slide + self.size if time >= self.size else 0
         next_begin = begun + self.slide
@@ -70,8 +69,7 @@ class Windows:
 
     def windows_of(self, time: int) -> range:
         """The numbers k of all windows that hold a time, ascending. Raises as `slice_of`."""
-        if time < 0:
-            raise ModelError(f"The time {time} is before the first window.", remedy="Give times of at least 0.")
+        _require_time(time)
         first = max(0, (time - self.size) // self.slide + 1)
         return range(first, time // self.slide + 1)
 
@@ -82,6 +80,11 @@ class Windows:
     def ended_before(self, time: int) -> int:
         """How many windows end before a time, that is, end < time."""
         return max(0, (time - self.size - 1) // self.slide + 1)
+
+
+def _require_time(time: int) -> None:
+    if time < 0:
+        raise ModelError(f"The time {time} is before the first window.", remedy="Give times of at least 0.")
 
 
 Trigger = Literal["strict", "exact"]
@@ -220,8 +223,6 @@ class Firing:
         return records
 
 
-Side = Literal[0, 1]
-"""0: left, 1: right."""
 Tables = tuple[NumberMap[int], NumberMap[int]]
 """Of one slice, left and right: how many records each key has."""
 _EMPTY: Tables = (NumberMap(), NumberMap())

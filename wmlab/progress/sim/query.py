@@ -13,23 +13,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from wmlab.progress import scenario as plans
 from wmlab.progress.model.chunks import Completed, Finding
 from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
 from wmlab.progress.model.outputs import window_output
 from wmlab.progress.model.tracker import Progress, step
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, JoinTables, Late, Windows
-from wmlab.progress.scenario import (
-    BUILD,
-    PROBE,
-    SINK,
-    Aggregate,
-    Join,
-    Origins,
-    Query,
-    Source,
-    origins_of,
-    tracker_rules,
-)
+from wmlab.progress.scenario import BUILD, PROBE, SINK, Join, Query, Source, Windowed
 from wmlab.progress.sim.records import CutBuffer
 from wmlab.progress.sim.steps import Chain, End, Filled, Step, Task, restamped, steps_of
 
@@ -44,7 +34,7 @@ Output = tuple[Fired, list[tuple[TupleBuffer, int]]]
 class Windowing:
     """The windows of one query: `firing` says when, `tables` hold what a join matches."""
 
-    def __init__(self, query: Query, part: Aggregate | Join, origins: Origins, base: ChunkBase) -> None:
+    def __init__(self, query: Query, part: Windowed, origins: plans.Origins, base: ChunkBase) -> None:
         self.windows = Windows(part.size_ms, part.size_ms if part.slide_ms is None else part.slide_ms)
         self.firing = Firing(
             FiringRules(
@@ -122,8 +112,8 @@ class QueryRun:
         self.world = world
         self.part = part
         scenario = world.scenario
-        self.rules = tracker_rules(scenario)
-        self.origins = origins_of(part)
+        self.rules = plans.tracker_rules(scenario)
+        self.origins = plans.origins_of(part)
         self.emitters = self.origins.emitters
         self.progress = {name: Progress.start(inputs, self.rules) for name, inputs in self.origins.inputs.items()}
         self.arrivals = dict.fromkeys(self.progress, 0)
@@ -159,22 +149,18 @@ class QueryRun:
         for delay_ms in self.world.faulty(self.part.name, place, buffer.records, self.world.now_ms):
             if delay_ms:
                 self.on_its_way += 1
-                self.world.after(delay_ms, self._pass_late, go)
+                self.world.after(delay_ms, self._arrived, go)
             else:
                 go()
-
-    def _pass_late(self, go: Callable[[], None]) -> None:
-        go()
-        self.on_its_way -= 1
-        self.flush()
 
     def submit(self, task: Task) -> None:
         """Queue a task that the windows wait for."""
         self.on_its_way += 1
-        self.world.pool.submit(partial(self._executed, task))
+        self.world.pool.submit(partial(self._arrived, task))
 
-    def _executed(self, task: Task, worker: int) -> None:
-        task(worker)
+    def _arrived(self, go: Callable[..., None], *worker: int) -> None:
+        """Go on with what was on its way."""
+        go(*worker)
         self.on_its_way -= 1
         self.flush()
 

@@ -14,19 +14,8 @@ import simpy
 from wmlab.core.clock import Simulation, generator
 from wmlab.core.journal import Journal
 from wmlab.core.words import span
-from wmlab.progress.scenario import (
-    BufferFault,
-    DelayBuffer,
-    DuplicateBuffer,
-    EmptyBuffer,
-    LoseBuffer,
-    ProgressScenario,
-    Query,
-    SilenceSource,
-    Source,
-    StallWorker,
-    Workers,
-)
+from wmlab.progress import scenario as plans
+from wmlab.progress.scenario import BufferFault, ProgressScenario, Query, Source, StallWorker, Workers
 from wmlab.progress.sim.query import QueryRun
 from wmlab.progress.sim.records import Records, cut, received, trace_records
 from wmlab.progress.sim.steps import Task
@@ -57,9 +46,9 @@ class PlanWorld(Simulation):
         self._traces = traces or {}
         self._stalls = [action for action in scenario.script if isinstance(action, StallWorker)]
         self.pool = Pool(self.env, scenario.workers, self._stalls, scenario.seed)
-        self.faults: dict[Place, list[BufferFault | EmptyBuffer]] = {}
+        self.faults: dict[Place, list[BufferFault | plans.EmptyBuffer]] = {}
         for action in scenario.script:
-            if isinstance(action, BufferFault | EmptyBuffer):
+            if isinstance(action, BufferFault | plans.EmptyBuffer):
                 place = action.source, action.sequence, getattr(action, "chunk", None)
                 self.faults.setdefault(place, []).append(action)
         self.queries = [QueryRun(self, query) for query in scenario.queries]
@@ -93,7 +82,7 @@ class PlanWorld(Simulation):
     def _plan(self, query: QueryRun, index: int, source: Source) -> None:
         """Send all buffers of a source in their time, those with a fault as it has it."""
         name = query.part.name
-        actions = (action for action in self.scenario.script if isinstance(action, EmptyBuffer))
+        actions = (action for action in self.scenario.script if isinstance(action, plans.EmptyBuffer))
         empty = frozenset(action.sequence for action in actions if action.source == source.name)
         silent_ms = self._silent_ms(source.name)
         if silent_ms is not None:
@@ -112,22 +101,22 @@ class PlanWorld(Simulation):
         copies, number = [0], words(*place)
         for fault in sorted(self.faults.pop(place, ()), key=lambda fault: type(fault).__name__):
             match fault:
-                case DelayBuffer(by_ms=by_ms):
+                case plans.DelayBuffer(by_ms=by_ms):
                     copies = [by_ms]
                     self.at(at_ms, self.note, query, "delay", number, span(by_ms))
-                case DuplicateBuffer(after_ms=after_ms):
+                case plans.DuplicateBuffer(after_ms=after_ms):
                     copies += [copies[0] + after_ms]
                     self.at(at_ms, self.note, query, "duplicate", number, f"{records} records")
-                case EmptyBuffer():
+                case plans.EmptyBuffer():
                     self.at(at_ms, self.note, query, "empty", number, "no record is left")
-                case LoseBuffer():
+                case plans.LoseBuffer():
                     copies = []
                     self.at(at_ms, self.note, query, "loss", number, f"{records} records")
         return copies
 
     def _silent_ms(self, source: str) -> int | None:
         """The clock time from which a source is silent, None: never."""
-        silences = [a.at_ms for a in self.scenario.script if isinstance(a, SilenceSource) and a.source == source]
+        silences = [a.at_ms for a in self.scenario.script if isinstance(a, plans.SilenceSource) and a.source == source]
         return self.start_ms + min(silences) if silences else None
 
 
