@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 288,
-    "core": 3_929,
+    "core": 3_910,
     "streams": 12_643,
-    "dataflow": 7_109,
-    "progress": 2_634,
+    "dataflow": 7_023,
+    "progress": 2_607,
     "strategies": 2_762,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_609
+LINES: Final = 43_468
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -22,18 +22,8 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.coalescer import (
-    Alignment,
-    Drained,
-    EdgeStream,
-    Emitted,
-    Guarantee,
-    Keyed,
-    Merge,
-    Progress,
-    Taken,
-    drain,
-)
+from wmlab.dataflow.model import coalescer
+from wmlab.dataflow.model.coalescer import Alignment, EdgeStream, Emitted, Keyed, Merge, Taken
 from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
@@ -249,21 +239,21 @@ class _Round(Generic[S]):
             if state.alignment.blocks(edge):
                 continue
             try:
-                drained = drain(state.edges[edge], self.deviations)
+                drained = coalescer.drain(state.edges[edge], self.deviations)
             except ModelError as error:
                 raise at(f"queues of input edge {edge}", error) from None
-            if drained.progress is not Progress.NO_PROGRESS:
+            if drained.progress is not coalescer.Progress.NO_PROGRESS:
                 self._take(edge, drained)
                 return True
         return False
 
-    def _take(self, edge: int, drained: Drained) -> None:
+    def _take(self, edge: int, drained: coalescer.Drained) -> None:
         """What one drain brought becomes pending: rows, the end of the edge, its watermarks, and merged ones."""
         self.progress = True
         self.taken += drained.taken
         self.merges += drained.merges
         state, items = self.state, drained.out
-        ended = drained.progress is Progress.DONE
+        ended = drained.progress is coalescer.Progress.DONE
         alignment, keyed = state.alignment, state.keyed
         rows = [Row(edge, item) for item in items if isinstance(item, Event)]
         watermarks: list[Stimulus] = []
@@ -342,7 +332,7 @@ class Tasklet(Generic[S]):
 
     processor: Processor[S]
     edges: tuple[InputEdge, ...] = ()
-    guarantee: Guarantee = "at_least_once"
+    guarantee: coalescer.Guarantee = "at_least_once"
     deviations: Deviations = DESIGN
     name: str = "processor"
 

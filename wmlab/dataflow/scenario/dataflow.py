@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BeforeValidator, Field
 
+from wmlab.core import traces
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
@@ -16,12 +17,11 @@ from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import MeanMs, Ms, Period, Problem, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
-from wmlab.dataflow.scenario.costs import costs
 from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
 from wmlab.dataflow.scenario.parts import Size
 from wmlab.dataflow.scenario.plan import Plan, plan
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink
+from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink, Window
 
 Vertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 """Any vertex of a dataflow."""
@@ -30,6 +30,7 @@ OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(mo
 """The deviations of the implementation that can be switched on one by one."""
 
 
+_ROW_BYTES: Final = 500
 _FUNCTIONS: Final = ("function", "where", "policy")
 """The fields of vertices and their times that can hold Python functions."""
 
@@ -106,7 +107,34 @@ class DataflowScenario(ScenarioFile, only_field="vertices", users_call_it="wm.da
         raise ScenarioError(f"no vertex is called {name!r}.", remedy=f"name one of: {known}.")
 
     def _costs(self) -> Iterator[Cost]:
-        return costs(self)
+        """Rows at all vertices, windows, polls, queues and snapshots; a join is taken to have one partner for a row."""
+        copies = {vertex.name: vertex.parallelism for vertex in self.vertices}
+        queues = sum(copies.get(edge.source, 1) * copies.get(edge.target, 1) for edge in self.edges)
+        yield Cost("queues", "parallelism", queues, _ROW_BYTES)
+        total = 0
+        sources = [(index, vertex) for index, vertex in enumerate(self.vertices) if isinstance(vertex, Source)]
+        logs = traces.load_each(source.trace for _, source in sources)
+        for index, source in sources:
+            field = f"vertices[{index}]"
+            if source.stream is not None and not isinstance(source.stream, str):
+                rows, named = (read := source.stream.estimate()).events, "stream"
+                yield Cost("steps", f"{field}.stream", read.steps, _ROW_BYTES)
+            elif source.trace is not None:
+                rows, named = logs[source.trace].rows, "trace"
+            else:
+                rows, named = len(source.rows or ()), "rows"
+            total += rows
+            yield Cost("rows", f"{field}.{named}", rows * (len(self.vertices) + queues), _ROW_BYTES)
+            if any(time.policy == "real_time" for time in source.times):
+                polls = self.duration_ms // source.poll_ms * source.parallelism
+                yield Cost("polls", f"{field}.poll_ms", polls * (1 + queues), _ROW_BYTES)
+        for index, window in enumerate(self.vertices):
+            if isinstance(window, Window):
+                results = total * (window.size_ms // window.step_ms)
+                yield Cost("windows", f"vertices[{index}].slide_ms", results, _ROW_BYTES)
+        if self.snapshot_every_ms is not None:
+            snapshots = self.duration_ms // self.snapshot_every_ms
+            yield Cost("snapshots", "snapshot_every_ms", snapshots * sum(copies.values()), _ROW_BYTES)
 
     def mermaid(self) -> str:
         """The dataflow as the text of a Mermaid flowchart, with the watermark keys on its edges."""

@@ -180,7 +180,7 @@ class _Planning:
     def _made_of(self, vertex: Any, given: Output) -> Output:
         """What leaves a vertex whose inputs together bring `given`."""
         match vertex:
-            case step.Map() | step.FlatMap() | step.AsyncMap():
+            case step.Selecting():
                 return self._selected(vertex, given)
             case step.Custom():
                 columns = vertex.columns or given.columns

@@ -18,19 +18,7 @@ from wmlab.core.delays import Delay, Fixed
 from wmlab.core.rules import UNSET, Option
 from wmlab.core.values import Ms, Name, Period, Problem, Problems, function_name, is_function, tagged, value
 from wmlab.core.words import exactly
-from wmlab.dataflow.scenario.parts import (
-    Aggregates,
-    Column,
-    Columns,
-    Condition,
-    Copies,
-    Expression,
-    Function,
-    Grouping,
-    Key,
-    Select,
-    Size,
-)
+from wmlab.dataflow.scenario import parts
 
 
 @value
@@ -40,7 +28,7 @@ class Vertex:
     kind: ClassVar[str]
     name: Name
     _: KW_ONLY
-    parallelism: Copies = 1
+    parallelism: parts.Copies = 1
 
     @property
     def detail(self) -> str:
@@ -80,40 +68,50 @@ class Step(Vertex):
     turn_ms: Ms = 0
 
 
+@value
+class Selecting(Step):
+    """The base of those that make rows by `select` or by a `function`; `Map` says what the fields mean."""
+
+    _: KW_ONLY
+    select: Any = None
+    function: parts.Function | None = None
+    columns: parts.Columns = ()
+
+    def _problems(self) -> Iterator[Problem]:
+        given = [name for name in ("select", "function") if getattr(self, name) is not None]
+        if len(given) != 1:
+            yield Problem(("select",), f"give one of select and function (got {' and '.join(given) or 'none'})")
+        elif self.select is not None and self.columns:
+            yield Problem(("columns",), "select has the columns already; leave columns out")
+
+
 @tagged
-class Map(Step):
+class Map(Selecting):
     """Each row becomes one row: of the columns of `select`, or what `function` returns, a dict of `columns`.
 
     A column that `select` only renames keeps its watermark key; with a function, a column keeps it by its name.
     """
 
     _: KW_ONLY
-    select: Select | None = None
-    function: Function | None = None
-    columns: Columns = ()
-
-    def _problems(self) -> Iterator[Problem]:
-        return _select_problems(self)
+    select: parts.Select | None = None
 
 
 @tagged
 class Filter(Step):
     """Keeps the rows for which `where` holds: an expression, or a function of the row as a dict."""
 
-    where: Condition
+    where: parts.Condition
 
 
 @tagged
-class FlatMap(Step):
+class FlatMap(Selecting):
     """Each row becomes any number of rows: one per entry of `select`, or those that `function` returns as a list."""
 
     _: KW_ONLY
-    select: Annotated[tuple[Select, ...] | None, Field(min_length=1)] = None
-    function: Function | None = None
-    columns: Columns = ()
+    select: Annotated[tuple[parts.Select, ...] | None, Field(min_length=1)] = None
 
     def _problems(self) -> Iterator[Problem]:
-        yield from _select_problems(self)
+        yield from super()._problems()
         if self.select is not None and any(list(each) != list(self.select[0]) for each in self.select):
             yield Problem(("select",), "its entries must have the same columns")
 
@@ -124,7 +122,7 @@ class Merge(Step):
 
 
 @tagged
-class AsyncMap(Step):
+class AsyncMap(Selecting):
     """As `Map`, by a call that takes time: at most `capacity` at once, each as long as `latency` draws.
 
     `ordered` hands results on in the order of the rows, otherwise as they come. A `function` may return a dict, a list
@@ -135,17 +133,15 @@ class AsyncMap(Step):
     """
 
     _: KW_ONLY
-    select: Select | None = None
-    function: Function | None = None
-    columns: Columns = ()
+    select: parts.Select | None = None
     ordered: bool = True
     ignores_key: bool = False
-    capacity: Size = 4
+    capacity: parts.Size = 4
     latency: Delay = Fixed(10)
 
     def _problems(self) -> Iterator[Problem]:
         if self.select is not None or self.function is not None:
-            yield from _select_problems(self)
+            yield from super()._problems()
 
 
 @tagged
@@ -159,10 +155,10 @@ class Custom(Step):
     """
 
     _: KW_ONLY
-    function: Function
+    function: parts.Function
     initial: int | float | str | None = None
-    columns: Columns = ()
-    keys: dict[Key, Column] | None = None
+    columns: parts.Columns = ()
+    keys: dict[parts.Key, parts.Column] | None = None
 
 
 @tagged
@@ -172,7 +168,7 @@ class LateDrop(Step):
     With `ignores_key` it is a processor from before there were keys: every watermark counts as one of that key.
     """
 
-    column: Column
+    column: parts.Column
     _: KW_ONLY
     ignores_key: bool = False
 
@@ -185,10 +181,10 @@ class StatefulMap(Step):
     below that watermark are then dropped. Source: upstream class `TransformStatefulP`.
     """
 
-    column: Column
+    column: parts.Column
     _: KW_ONLY
-    by: Grouping = ()
-    aggregates: Aggregates
+    by: parts.Grouping = ()
+    aggregates: parts.Aggregates
     ttl_ms: Period | None = None
 
 
@@ -214,14 +210,14 @@ class Window(Step):
 
     size_ms: Period
     _: KW_ONLY
-    column: Column
+    column: parts.Column
     slide_ms: Period | None = None
-    by: Grouping = ()
-    aggregates: Aggregates
+    by: parts.Grouping = ()
+    aggregates: parts.Aggregates
     stages: Literal[1, 2] = 1
-    limit: Size | None = None
+    limit: parts.Size | None = None
     ignores_key: bool = False
-    columns: Columns = ()
+    columns: parts.Columns = ()
     grouped_times: bool = False
 
     @property
@@ -249,9 +245,9 @@ class SessionWindow(Step):
 
     timeout_ms: Period
     _: KW_ONLY
-    column: Column
-    by: Grouping = ()
-    aggregates: Aggregates
+    column: parts.Column
+    by: parts.Grouping = ()
+    aggregates: parts.Aggregates
 
     def _problems(self) -> Iterator[Problem]:
         return _result_problems(self.by, self.aggregates)
@@ -269,14 +265,13 @@ class Join(Step):
     called `right_NAME`. Source: "Stream-to-stream join"; upstream class `StreamToStreamJoinP`.
     """
 
-    condition: Expression
+    condition: parts.Expression
     _: KW_ONLY
     outer: Literal["left", "right"] | None = None
     emit: Option[Literal["state", "buffer"]] = UNSET
-    limit: Size | None = None
+    limit: parts.Size | None = None
 
 
-Selecting = Map | FlatMap | AsyncMap
 Windowed = Window | SessionWindow
 AnyStep = Map | Filter | FlatMap | Merge | AsyncMap | Custom | LateDrop | StatefulMap | Windowed | Join | Sink
 """Any vertex behind the sources."""
@@ -289,14 +284,6 @@ def _selected(part: Map | FlatMap) -> str:
         return f"{len(part.select)} rows a row"
     columns = part.select or {}
     return ", ".join(name if text == name else f"{name} = {text}" for name, text in columns.items())
-
-
-def _select_problems(part: Selecting) -> Iterator[Problem]:
-    given = [name for name in ("select", "function") if getattr(part, name) is not None]
-    if len(given) != 1:
-        yield Problem(("select",), f"give one of select and function (got {' and '.join(given) or 'none'})")
-    elif part.select is not None and part.columns:
-        yield Problem(("columns",), "select has the columns already; leave columns out")
 
 
 def _result_problems(by: tuple[str, ...], aggregates: dict[str, str]) -> Iterator[Problem]:
@@ -323,7 +310,7 @@ class Edge:
     target: str
     _: KW_ONLY
     routing: Literal["round_robin", "isolated", "broadcast", "partitioned"] | None = None
-    by: Grouping = ()
+    by: parts.Grouping = ()
     priority: Annotated[int, Field(ge=-1_000, le=1_000, strict=True)] = 0
 
     def __post_init__(self) -> None:

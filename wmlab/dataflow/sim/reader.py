@@ -133,12 +133,11 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a source saves: how far it has read, its partitions, and by key their watermarks and promised bounds."""
+    """What a source saves: how far it has read, its partitions, and by key their state."""
 
     read: int
     partitions: tuple[int, ...]
-    marks: tuple[tuple[int | None, ...], ...]
-    promised: tuple[tuple[Any, ...], ...]
+    states: tuple[SourceState, ...]
 
 
 Step = tuple[SourceState, Sequence[Item]]
@@ -211,21 +210,16 @@ class Reader(Party):
         self.send((barrier,))
 
     def _position(self) -> Position:
-        return Position(
-            self._read,
-            tuple(self.partitions),
-            tuple(state.marks() for state in self.states),
-            tuple(tuple(partition.policy for partition in state.partitions) for state in self.states),
-        )
+        return Position(self._read, tuple(self.partitions), tuple(self.states))
 
     def _restore(self, position: Position) -> None:
-        """Watermarks are saved; what a policy has seen is not, but a promised lower bound holds on."""
+        """Watermarks hold on, and so does a promised lower bound; what a policy has seen does not."""
         self._read = position.read
-        for number, time in enumerate(self.times):
-            state = time.mapper.restore(self.states[number], dict(enumerate(position.marks[number])))
+        for number, (time, saved) in enumerate(zip(self.times, position.states, strict=True)):
+            state = time.mapper.restore(self.states[number], dict(enumerate(saved.marks())))
             if time.promised:
-                policies = zip(state.partitions, position.promised[number], strict=True)
-                state = replace(state, partitions=tuple(replace(p, policy=policy) for p, policy in policies))
+                both = zip(state.partitions, saved.partitions, strict=True)
+                state = replace(state, partitions=tuple(replace(p, policy=old.policy) for p, old in both))
             self.states[number] = state
 
     def _read_row(self, row: Arrival, now_ms: int) -> None:
