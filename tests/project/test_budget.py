@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 288,
-    "core": 3_910,
-    "streams": 12_643,
-    "dataflow": 7_023,
-    "progress": 2_607,
+    "core": 3_911,
+    "streams": 12_640,
+    "dataflow": 7_014,
+    "progress": 2_584,
     "strategies": 2_762,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_468
+LINES: Final = 43_434
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

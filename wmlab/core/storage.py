@@ -122,14 +122,12 @@ class Tables(Mapping[str, pa.Table]):
 
     def saved(self, target: Path) -> Tables:
         """These tables once they are saved at `target`."""
-        moved = {name: stored for name in self if (stored := self.in_scratch(name)) is not None}
-        return Tables(
-            self._tables
-            | {
-                name: StoredTable.at(name, target / name / PART_FILE, stored.schema, stored.num_rows)
-                for name, stored in moved.items()
-            }
-        )
+        moved = {
+            name: StoredTable.at(name, target / name / PART_FILE, stored.schema, stored.num_rows)
+            for name in self
+            if (stored := self.in_scratch(name)) is not None
+        }
+        return Tables(self._tables | moved)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
@@ -179,9 +177,8 @@ class GrowingTable:
 
     def _write(self, rows: pa.Table) -> None:
         try:
-            if self._scratch is None:
+            if self._writer is None or self._scratch is None:
                 self._scratch = Scratch(self._place)
-            if self._writer is None:
                 options = _parquet_options(rows.schema)
                 self._writer = pq.ParquetWriter(self._scratch.path / PART_FILE, rows.schema, **options)
             self._writer.write_table(rows.combine_chunks(), columns.ROW_GROUP)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar, cast, dataclass_transform
 
 import numpy as np
@@ -89,6 +89,13 @@ class Problems(ScenarioError):
     def under(self, location: tuple[str | int, ...]) -> tuple[Problem, ...]:
         """The problems seen from an enclosing value."""
         return tuple(dataclasses.replace(p, location=(*location, *p.location)) for p in self.problems)
+
+
+def unknown(location: tuple[str | int, ...], what: str, named: str | None, names: Iterable[str]) -> Iterator[Problem]:
+    """The problem of a name that nothing has; None names nothing."""
+    known = list(names)
+    if named is not None and named not in known:
+        yield Problem(location, f"no {what} is called {named!r}; there are: {', '.join(known) or 'none'}")
 
 
 def problems_of(error: ValidationError, offered: object) -> tuple[Problem, ...]:

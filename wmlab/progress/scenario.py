@@ -28,7 +28,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MAX_MS, MeanMs, Ms, Name, Period, Problem, tagged, value
+from wmlab.core.values import MAX_MS, MeanMs, Ms, Name, Period, Problem, tagged, unknown, value
 from wmlab.core.words import span
 from wmlab.progress.model.identifiers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
@@ -166,10 +166,7 @@ class Source:
         if largest * self.unit_ms > MAX_MS:
             yield Problem(("unit_ms",), f"makes the time {largest} longer than {MAX_MS} ms (got {self.unit_ms})")
         for name in ("event_time", "arrival"):
-            field = getattr(self, name)
-            if field is not None and field not in self.columns:
-                known = ", ".join(self.columns) or "none"
-                yield Problem((name,), f"no column is called {field!r}; there are: {known}")
+            yield from unknown((name,), "column", getattr(self, name), self.columns)
         if self.rows is None and (self.columns or self.arrival or self.event_time):
             yield Problem(("arrival",), "a schema belongs to rows; leave columns, event_time and arrival out")
         elif self.rows is not None and self.event_time is None and self.arrival is None:
@@ -271,9 +268,7 @@ def _join_problems(query: Query) -> Iterator[Problem]:
     elif set(names) <= set(query.window.left):
         yield Problem(("window", "left"), "no source is left for the right side of the join")
     for place, name in enumerate(query.window.left):
-        if name not in names:
-            known = ", ".join(names)
-            yield Problem(("window", "left", place), f"no source is called {name!r}; there are: {known}")
+        yield from unknown(("window", "left", place), "source", name, names)
     for place, operator in enumerate(query.operators):
         if isinstance(operator, Renumber):
             yield Problem(("operators", place), "it makes one origin of both sides of the join")
@@ -518,8 +513,7 @@ def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[
                 message = f"there are workers 1 to {scenario.workers.count} (got {action.worker})"
                 yield Problem(("script", number, "worker"), message)
         elif action.source not in sources:
-            known = ", ".join(sorted(sources))
-            yield Problem(("script", number, "source"), f"no source is called {action.source!r}; there are: {known}")
+            yield from unknown(("script", number, "source"), "source", action.source, sorted(sources))
         elif getattr(action, "chunk", None) is not None and not _emits(scenario, action.source):
             message = f"nothing makes chunks of what {action.source!r} sends; give it or its query an Emit()"
             yield Problem(("script", number, "chunk"), message)

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import counted, moment
-from wmlab.dataflow.answers.explanation import Explanation, Holder, waiting
+from wmlab.dataflow.answers.explanation import Explanation, waiting
 from wmlab.dataflow.answers.run import Run, read
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.model.aggregate import Aggregate, finished, group_of
@@ -110,10 +110,8 @@ class Windows:
         return self._explanation("came out", start, end, text, instance=instance, watermark=mark, since_ms=at_ms)
 
     def _waits(self, window: Open) -> Explanation:
-        found: list[Holder] = []
-        for instance in window.instances:
-            found += self.search.holders(self.entry, instance, self.key, window.needed, at="inputs")
-        holders = tuple(dict.fromkeys(found))
+        asked = [(self.entry, instance, self.key, window.needed) for instance in window.instances]
+        holders = tuple(dict.fromkeys(held for one in asked for held in self.search.holders(*one, at="inputs")))
         text = f"holds {counted(window.rows, 'row')} and waits for watermark {moment(window.needed)} of key {self.key}"
         text, release_ms = waiting(self.run, text, holders, self.search.at_ms)
         instance = window.instances[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from wmlab.core.values import Ms, Period, Problem, tagged, value
+from wmlab.core.values import Ms, Period, Problem, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
 
@@ -167,8 +167,7 @@ def _target_problems(dataflow: DataflowScenario, location: tuple[str | int, ...]
     fitting = [vertex for vertex in dataflow.vertices if isinstance(vertex, kinds)]
     vertex = next((vertex for vertex in fitting if vertex.name == name), None)
     if vertex is None:
-        known = ", ".join(vertex.name for vertex in fitting) or "none"
-        yield Problem((*location, field), f"no {what} is called {name!r}; there are: {known}")
+        yield from unknown((*location, field), what, name, [vertex.name for vertex in fitting])
         return
     if isinstance(fault, SwallowAll) and isinstance(vertex, Source) and vertex.where is None:
         yield Problem((*location, field), f"source {name!r} has no filter; give it where=")

@@ -17,7 +17,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 from wmlab.core.expression import columns_of, required_comparisons, time_bounds
-from wmlab.core.values import Problem
+from wmlab.core.values import Problem, unknown
 from wmlab.dataflow.model.keys import Keys, joined, key_of, merged, of_source, selected, windowed
 from wmlab.dataflow.scenario import vertices as step
 from wmlab.dataflow.scenario.parts import aggregate_of
@@ -101,7 +101,7 @@ def plan(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
             outputs[name] = output
     for number, edge in enumerate(edges):
         for index, column in enumerate(edge.by if edge.source in outputs else ()):
-            problems += _unknown(("edges", number, "by", index), column, outputs[edge.source].columns)
+            problems += unknown(("edges", number, "by", index), "column", column, outputs[edge.source].columns)
     joins: dict[str, JoinRule] = {}
     for number, vertex in enumerate(vertices):
         if isinstance(vertex, Join) and vertex.name in outputs:
@@ -139,8 +139,7 @@ def _graph_problems(vertices: Sequence[Any], edges: Sequence[Edge]) -> Iterator[
 
 def _edge_problems(location: Location, edge: Edge, by_name: Mapping[str, Any]) -> Iterator[Problem]:
     for end, name in (("source", edge.source), ("target", edge.target)):
-        if name not in by_name:
-            yield Problem((*location, end), f"no vertex is called {name!r}; there are: {', '.join(by_name)}")
+        yield from unknown((*location, end), "vertex", name, by_name)
     source, target = by_name.get(edge.source), by_name.get(edge.target)
     if isinstance(target, Source):
         yield Problem((*location, "target"), f"{target.name!r} is a source; nothing flows into it")
@@ -150,11 +149,6 @@ def _edge_problems(location: Location, edge: Edge, by_name: Mapping[str, Any]) -
         return
     message = f"isolated needs equal parallelism, {source.name!r} has {source.parallelism}, {target.name!r} "
     yield Problem((*location, "routing"), message + str(target.parallelism))
-
-
-def _unknown(location: Location, column: str, known: Iterable[str]) -> Iterator[Problem]:
-    if column not in known:
-        yield Problem(location, f"no column is called {column!r}; there are: {', '.join(known)}")
 
 
 class _Planning:
@@ -187,7 +181,7 @@ class _Planning:
                 if vertex.keys is None:
                     return Output(columns, selected(given.keys, [{column: column for column in columns}]))
                 for key, column in vertex.keys.items():
-                    self.problems += _unknown((*self.location, "keys", key), column, columns)
+                    self.problems += unknown((*self.location, "keys", key), "column", column, columns)
                 return Output(columns, of_source(vertex.keys))
             case step.Filter(where=str(where)):
                 self._require(("where",), columns_of(where), given)
@@ -231,8 +225,7 @@ class _Planning:
             self._note(("columns",), f"needs one column for each of {len(self.inputs)} inputs (got {len(times)})")
         for number, (_, output) in enumerate(self.inputs):
             mine = times[number] if number < len(times) else None
-            if mine is not None:
-                self.problems += _unknown((*self.location, "columns", number), mine, columns)
+            self.problems += unknown((*self.location, "columns", number), "column", mine, columns)
             yield tuple(
                 (key, times[0] if mine is not None and column == mine else column) for key, column in output.keys
             )
@@ -266,7 +259,7 @@ class _Planning:
 
     def _require(self, where: Location, columns: Iterable[str], given: Output) -> None:
         for column in columns:
-            self.problems += _unknown((*self.location, *where), column, given.columns)
+            self.problems += unknown((*self.location, *where), "column", column, given.columns)
 
     def _join(self, vertex: Join) -> Output | None:
         if len(self.inputs) != 2:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Discriminator, Tag
 
 from wmlab.core.expression import columns_of
-from wmlab.core.values import MAX_MS, Ms, Period, Problem, tagged, value
+from wmlab.core.values import MAX_MS, Ms, Period, Problem, tagged, unknown, value
 from wmlab.core.words import counted
 from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
 from wmlab.dataflow.scenario.vertices import Vertex
@@ -168,8 +168,7 @@ class Source(Vertex):
             *((("where",), column) for column in (columns_of(self.where) if isinstance(self.where, str) else ())),
         ]
         for location, column in named:
-            if column is not None and column not in known:
-                yield Problem(location, f"no column is called {column!r}; there are: {', '.join(known) or 'none'}")
+            yield from unknown(location, "column", column, known)
         for number, time in enumerate(self.times):
             if any(time.key == other.key for other in self.times[:number]):
                 yield Problem(("times", number, "key"), f"another column has watermark key {time.key} too")

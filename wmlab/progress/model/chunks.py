@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Literal
 
 from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
@@ -110,13 +111,8 @@ class Chunks:
         end = self.last if self.last is not None else self.seen.largest
         if end is None:
             return ()
-        gap: list[int] = []
-        number = self.base + self.seen.run
-        while number <= end and len(gap) < 10:
-            if number not in self.seen:
-                gap.append(number)
-            number += 1
-        return tuple(gap)
+        gap = (number for number in range(self.base + self.seen.run, end + 1) if number not in self.seen)
+        return tuple(islice(gap, 10))
 
 
 class Breach(StrEnum):

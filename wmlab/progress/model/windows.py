@@ -33,8 +33,9 @@ Source: "Watermarking and Progress", Triggering windows; upstream classes `Slice
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from numbers import Integral
 from typing import Literal
 
@@ -66,6 +67,12 @@ class Windows:
         next_begin = begun + self.slide
         next_end = ended + self.slide if time >= self.size else self.size
         return max(begun, ended), min(next_begin, next_end)
+
+    def slices(self, start: int, end: int) -> Iterator[int]:
+        """The starts of the slices in [start, end), ascending; the first begins at `start`."""
+        while start < end:
+            yield start
+            start = self.slice_of(start)[1]
 
     def windows_of(self, time: int) -> range:
         """The numbers k of all windows that hold a time, ascending. Raises as `slice_of`."""
@@ -215,12 +222,8 @@ class Firing:
         return state, tuple(fired)
 
     def _content(self, number: int) -> int:
-        begin, end = self.rules.windows.span(number)
-        records = 0
-        while begin < end:
-            records += self.slices.get(begin) or 0
-            begin = self.rules.windows.slice_of(begin)[1]
-        return records
+        windows = self.rules.windows
+        return sum(self.slices.get(start) or 0 for start in windows.slices(*windows.span(number)))
 
 
 Tables = tuple[NumberMap[int], NumberMap[int]]
@@ -261,13 +264,8 @@ class JoinTables:
 
     def pairs(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices."""
-        left, right = [], []
-        while start < end:
-            tables = self.slices.get(start) or _EMPTY
-            left += [start] if tables[0] else []
-            right += [start] if tables[1] else []
-            start = self.windows.slice_of(start)[1]
-        return tuple((one, other) for one in left for other in right)
+        tables = [(begin, self.slices.get(begin) or _EMPTY) for begin in self.windows.slices(start, end)]
+        return tuple(product((n for n, (left, _) in tables if left), (n for n, (_, right) in tables if right)))
 
     def matches(self, left: int, right: int) -> int:
         """How many pairs of records of two slices have equal keys."""

@@ -122,7 +122,7 @@ class QueryRun:
         self.chains = [self._chain(source, shared) for source in part.sources]
         behind = steps_of(part.output, self.origins, self.rules, f"output of {part.name}")
         sink = partial(self._arrive, SINK)
-        self.output = Chain(behind, sink, arrive=self._arrive, submit=world.pool.submit, fused=False)
+        self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=world.pool.submit, fused=False)
         self.on_its_way = 0
 
     def _chain(self, source: Source, shared: Sequence[Step]) -> Chain:
@@ -132,7 +132,7 @@ class QueryRun:
             steps.insert(first, partial(restamped, source=source))
         fused = self.window is not None
         end = self._build if fused else partial(self._arrive, SINK)
-        return Chain(steps, end, arrive=self._arrive, submit=self.submit, fused=fused, pass_on=self._pass_on)
+        return Chain(steps=steps, end=end, arrive=self._arrive, submit=self.submit, fused=fused, pass_on=self._pass_on)
 
     def send(self, index: int, cut: CutBuffer) -> None:
         """A buffer of the source at `index` reaches the queue of the workers."""

@@ -172,6 +172,7 @@ Handler = Callable[[Filled, int], None]
 """What a buffer comes to, with the worker that executed it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
     """Operators one after another, and what stands at their end.
 
@@ -180,42 +181,32 @@ class Chain:
     chunk of an emission with what hands it on.
     """
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        end: Handler,
-        *,
-        arrive: Callable[[str, Filled, int], None],
-        submit: Callable[[Task], None],
-        fused: bool,
-        pass_on: Callable[[Filled, Callable[[], None]], None] = lambda _, go: go(),
-    ) -> None:
-        self._steps = tuple(steps)
-        self._end = end
-        self._arrive = arrive
-        self._submit = submit
-        self._fused = fused
-        self._pass_on = pass_on
+    steps: Sequence[Step]
+    end: Handler
+    arrive: Callable[[str, Filled, int], None]
+    submit: Callable[[Task], None]
+    fused: bool
+    pass_on: Callable[[Filled, Callable[[], None]], None] = lambda _, go: go()
 
     def run(self, buffer: Filled, worker: int, begin: int = 0) -> None:
         """Execute the pipeline that begins with step `begin`."""
-        for index, step in enumerate(self._steps[begin:], begin + 1):
+        for index, step in enumerate(self.steps[begin:], begin + 1):
             if not isinstance(step, End):
                 buffer = step(buffer)
                 continue
             if step.name is not None:
-                self._arrive(step.name, buffer, worker)
+                self.arrive(step.name, buffer, worker)
             self._hand_on(step, step.take(buffer), index, worker)
             return
-        self._end(buffer, worker)
+        self.end(buffer, worker)
 
     def _hand_on(self, step: End, buffers: Sequence[Filled], index: int, worker: int) -> None:
         for buffer in buffers:
-            go = partial(self._submit, partial(self._execute, step, buffer, index))
-            if index == len(self._steps) and not self._fused:
+            go = partial(self.submit, partial(self._execute, step, buffer, index))
+            if index == len(self.steps) and not self.fused:
                 go = partial(self._execute, step, buffer, index, worker)
             if isinstance(step, Emitting):
-                self._pass_on(buffer, go)
+                self.pass_on(buffer, go)
             else:
                 go()
 

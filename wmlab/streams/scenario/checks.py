@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from wmlab.core.errors import ModelError
-from wmlab.core.values import Problem
+from wmlab.core.values import Problem, unknown
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario.parts import (
@@ -128,7 +128,7 @@ def reader_problems(groups: Sequence[ReaderGroup], script: Sequence[Action]) -> 
 
     for group in groups:
         others = [name for of, name in taken if of != group.name]
-        yield from _unknown(("readers",), "checkpoint of another group", group.starting_checkpoint, others)
+        yield from unknown(("readers",), "checkpoint of another group", group.starting_checkpoint, others)
 
 
 def _group_name(groups: Sequence[ReaderGroup], action: ReaderAction) -> str | None:
@@ -142,7 +142,7 @@ def _group_problems(index: int, action: ReaderAction, groups: Sequence[ReaderGro
     named, reader = getattr(action, "group", None), getattr(action, "reader", None)
     if hasattr(action, "group") and named is None and len(groups) > 1:
         yield Problem(("script", index, "group"), f"must say which group; there are: {', '.join(names)}")
-    yield from _unknown(("script", index, "group"), "group", named, names)
+    yield from unknown(("script", index, "group"), "group", named, names)
     of = [g for g in groups if g.name == _group_name(groups, action) or reader in g.reader_names()]
     starts_ms = max((group.starts_ms for group in of), default=0)
     if action.at_ms <= starts_ms:
@@ -153,20 +153,14 @@ def _group_problems(index: int, action: ReaderAction, groups: Sequence[ReaderGro
 def _reference_problems(
     index: int, action: ReaderAction, readers: Sequence[str], checkpoints: Sequence[str]
 ) -> Iterator[Problem]:
-    yield from _unknown(("script", index, "reader"), "reader", getattr(action, "reader", None), readers)
+    yield from unknown(("script", index, "reader"), "reader", getattr(action, "reader", None), readers)
     if isinstance(action, ResetToCheckpoint):
-        yield from _unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, checkpoints)
+        yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, checkpoints)
     if isinstance(action, ReleaseSegment):
         try:
             parse_segment(action.segment)
         except ModelError as error:
             yield Problem(("script", index, "segment"), error.problem)
-
-
-def _unknown(where: tuple[str | int, ...], what: str, named: str | None, names: Sequence[str]) -> Iterator[Problem]:
-    """The problem of a name that nothing has."""
-    if named is not None and named not in names:
-        yield Problem(where, f"no {what} is called {named!r}; there are: {', '.join(names) or 'none'}")
 
 
 ROLES = ("leader", "committer", "distributor")
@@ -225,7 +219,7 @@ def _stream_problems(scenario: StreamScenario) -> Iterator[Problem]:
     for location, named in parts:
         if named is None and len(names) > 1:
             yield Problem(location, f"must say which stream; there are: {', '.join(names)}")
-        yield from _unknown(location, "stream", named, names)
+        yield from unknown(location, "stream", named, names)
     for index, writer in enumerate(scenario.writers):
         for problem in automatic_problems(writer, scenario.stream_titled(writer.stream)):
             yield Problem(("writers", index, *problem.location), problem.message)
@@ -245,7 +239,7 @@ def _name_problems(scenario: StreamScenario, index: int, action: Action) -> Iter
         known["a"] = known["b"] = [*EVERY, *SERVICES, *processes, *controllers, *readers_of(scenario)]
     for field, names in known.items():
         what = {"party": "writer or controller", "a": "party", "b": "party"}.get(field, field)
-        yield from _unknown(("script", index, field), what, getattr(action, field, None), names)
+        yield from unknown(("script", index, field), what, getattr(action, field, None), names)
 
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
