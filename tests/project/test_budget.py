@@ -12,13 +12,13 @@ CODE_LINES: Final = {
     "top": 288,
     "core": 3_911,
     "streams": 12_640,
-    "dataflow": 7_014,
+    "dataflow": 6_987,
     "progress": 2_584,
     "strategies": 2_762,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_434
+LINES: Final = 43_407
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -23,7 +23,8 @@ from wmlab.core.words import moment
 from wmlab.dataflow.answers.explanation import Asked, Explanation, Holder, Kind
 from wmlab.dataflow.answers.run import BEGINS, Row, Run
 from wmlab.dataflow.model.items import MIN
-from wmlab.dataflow.model.source import FixedLag
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
+from wmlab.dataflow.sim.rules import Clocked
 
 START = MIN + 1
 """Below every watermark: what is needed for any one at all."""
@@ -254,12 +255,11 @@ class Search:
     def _source(self, vertex: str, instance: int, want: Want) -> list[Found]:
         """The partitions of a source instance."""
         partitions = Partitions(self, vertex, instance, want.key)
-        if partitions.mapper is not None:
-            if partitions.mapper.frames is None:
-                return [self._found(vertex, instance, "no watermark", want)]
-            if want.value != START:
-                # What a source sends is throttled, so a partition has reached the value when it has reached its frame.
-                want = replace(want, value=partitions.mapper.frames.higher(want.value - 1))
+        if partitions.mapper.frames is None:
+            return [self._found(vertex, instance, "no watermark", want)]
+        if want.value != START:
+            # What a source sends is throttled, so a partition has reached the value when it has reached its frame.
+            want = replace(want, value=partitions.mapper.frames.higher(want.value - 1))
         put = self.put(vertex, instance)
         if any(item["kind"] == "done" for item in put):
             return [self._found(vertex, instance, "ended", want)]
@@ -297,10 +297,10 @@ class Partitions:
         self.vertex, self.instance, self.key, self.at_ms = vertex, instance, key, search.at_ms
         rule = search.run.rules.sources.get(vertex)
         time = None if rule is None else rule.times.get(key)
-        self.mapper = None if time is None else time.mapper
-        self.lag = 0 if time is None else time.lag
-        self.by_clock = time is not None and time.by_clock
-        self._silent = self.mapper is not None and self.mapper.deviations.rejected_rows_silent
+        self._known = time is not None
+        time = time or Clocked(0, EventTimeMapper(policy=LagPolicy(), idle_timeout_ms=None))
+        self.mapper, self.lag, self.by_clock = time.mapper, time.lag, time.by_clock
+        self._silent = self.mapper.deviations.rejected_rows_silent
         self._begun_ms: int = search.execution["started_ms"]
         self._level = search.level(vertex, instance, "partition")
         self._rows: dict[int, list[Row]] = {}
@@ -318,26 +318,22 @@ class Partitions:
 
     def mark(self, number: int) -> int | None:
         """The watermark of a partition; None: none yet."""
-        if self.mapper is not None and self.by_clock:
+        if self.by_clock:
             return self.mapper.policy.current(None, self.at_ms)
         return self._level.marks.get((number, self.key))
 
     def sent(self, number: int) -> int | None:
         """What the source may send for it."""
         mark = self.mark(number)
-        if self.mapper is None or mark is None:
-            return mark
-        return None if self.mapper.frames is None else self.mapper.frames.floor(mark)
+        return None if self.mapper.frames is None or mark is None else self.mapper.frames.floor(mark)
 
     def idle(self, number: int) -> bool:
         """Whether it is left out."""
         at_ms = self._idle_at_ms(number)
-        return number in self._level.idle if self.mapper is None else at_ms is not None and at_ms <= self.at_ms
+        return at_ms is not None and at_ms <= self.at_ms if self._known else number in self._level.idle
 
     def _idle_at_ms(self, number: int) -> int | None:
         """When it is left out if nothing comes; None: never, or unknown."""
-        if self.mapper is None:
-            return None
         counted = [int(row["at_ms"]) for row in self._rows.get(number, ()) if row["passed"] or not self._silent]
         return self.mapper.deadline_ms(max(counted, default=self._added.get(number, self._begun_ms)))
 
@@ -349,10 +345,10 @@ class Partitions:
         left_out_ms = self._idle_at_ms(number)
         idle_at_ms = left_out_ms if kind == "slow" and not (rejected and self._silent) else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
-        needs = None if self.mapper is None else want.value + self.lag
-        if self.by_clock and (left_out_ms is None or needs is None or needs < left_out_ms):
+        needs = want.value + self.lag
+        if self.by_clock and (left_out_ms is None or needs < left_out_ms):
             idle_at_ms = needs
-        by_events = self.mapper is not None and isinstance(self.mapper.policy, FixedLag)
+        by_events = isinstance(self.mapper.policy, FixedLag)
         holder = want.holder(
             self.vertex,
             self.instance,

@@ -42,9 +42,7 @@ class Calls:
     def make(self, instance: Instance, call: Call, row: str) -> None:
         """Begin a call; its answer comes later."""
         world = self._world
-        written = instance.write(
-            "calls", call=call.number, began_ms=world.now_ms, ended_ms=None, outcome="in flight", row=row
-        )
+        written = instance.write("calls", call=call.number, began_ms=world.now_ms, outcome="in flight", row=row)
         failing = [fault for fault in self._failing if world.in_force(fault)]
         for fault in failing:
             self._failing.remove(fault)

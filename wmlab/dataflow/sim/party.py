@@ -76,21 +76,9 @@ class Queue:
     def put(self, item: Item, row: str | None, now_ms: int) -> None:
         """Put an item at its end."""
         kind, key, value = described(item)
-        self._lying.append(
-            self.journal.write(
-                "items",
-                queue=self.lane.number,
-                sequence=self._sequence,
-                put_ms=now_ms,
-                taken_ms=None,
-                taken=None,
-                kind=kind,
-                key=key,
-                value=value,
-                time=self.written.time(item.values) if isinstance(item, Event) else None,
-                row=row,
-            )
-        )
+        time = self.written.time(item.values) if isinstance(item, Event) else None
+        known = {"put_ms": now_ms, "kind": kind, "key": key, "value": value, "time": time, "row": row}
+        self._lying.append(self.journal.write("items", queue=self.lane.number, sequence=self._sequence, **known))
         self._sequence += 1
         self.fresh.append(item)
 

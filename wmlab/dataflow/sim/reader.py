@@ -317,9 +317,7 @@ class Reader(Party):
         idle = sorted(number for number, state in known.items() if state.idle(now_ms))
         self.write_step(
             items,
-            taken=None,
             level="partition",
-            edge=None,
             input=partition,
             stimulus=stimulus,
             key=time.mapper.key,

@@ -50,14 +50,8 @@ class Running:
         self._states: dict[str, Any] = {}
         self._sunk: dict[str, int] = {}
         self._rows: dict[str, Row] = {}
-        self._row = world.journal.write(
-            "executions",
-            started_ms=world.now_ms,
-            snapshot=None if snapshot is None else snapshot.number,
-            ended_ms=None,
-            outcome="running",
-            reason="",
-        )
+        begun = {"started_ms": world.now_ms, "snapshot": None if snapshot is None else snapshot.number}
+        self._row = world.journal.write("executions", outcome="running", reason="", **begun)
         nodes = {node.name: node for node in world.layout.nodes}
         self.queues = [
             Queue(lane, world.dataflow.queue_size, world.journal, Written(nodes[lane.link.source].output))
@@ -90,9 +84,8 @@ class Running:
         """Send barriers; the snapshot is complete when every party has saved its state."""
         self.barrier = Barrier(number, terminal)
         self._states, self._sunk = {}, {}
-        unknown = dict.fromkeys(("saved_ms", "completed_ms", "size"))
         for party in self.parties.values():
-            self._rows[party.name] = party.write("snapshots", snapshot=number, begun_ms=self.world.now_ms, **unknown)
+            self._rows[party.name] = party.write("snapshots", snapshot=number, begun_ms=self.world.now_ms)
         for party in self.parties.values():
             party.begin_snapshot(self.barrier)
 
