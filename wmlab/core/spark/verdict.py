@@ -66,6 +66,11 @@ class Invariant:
         return self.findings(**{name: one() if callable(one) else one for name, one in given.items()})
 
 
+def invariant(statement: str, no_data: str) -> Callable[[Callable[..., DataFrame]], Invariant]:
+    """Makes the function that it stands above an invariant."""
+    return lambda findings: Invariant(statement, findings, no_data)
+
+
 def check(
     recording: str, invariants: Mapping[str, Invariant], inputs: Mapping[str, Any], only: Sequence[str] = ()
 ) -> Verdicts:

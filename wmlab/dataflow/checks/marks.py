@@ -10,10 +10,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.verdict import SO_FAR, findings, phrase, previous, row_of
+from wmlab.core.spark.verdict import SO_FAR, findings, invariant, phrase, previous, row_of
 from wmlab.dataflow.checks.coalesced import LANE
 from wmlab.dataflow.checks.items import INSTANCE, put_items
 
+_NO_STEP: Final = "nothing was merged"
 FORWARDING: Final = (
     "map", "filter", "flat map", "merge", "late drop", "stateful map", "window", "session window",
 )  # fmt: skip
@@ -21,6 +22,7 @@ FORWARDING: Final = (
 _MERGED: Final = ("vertex", "instance", "level", "edge", "step", "at_ms", "input", "stimulus", "key", "value")
 
 
+@invariant("the watermarks of a key strictly increase on every queue", "no queue had two watermarks of a key")
 def marks_increase(items: DataFrame, queues: DataFrame) -> DataFrame:
     """K1: on every queue each watermark of a key is above the one before; one finding per pair of neighbours."""
     mark = ("sequence", "put_ms", "value")
@@ -37,6 +39,7 @@ def marks_increase(items: DataFrame, queues: DataFrame) -> DataFrame:
     )
 
 
+@invariant("merging lets one idle message through until an input is active again", "no merging became idle")
 def idle_once(coalescing: DataFrame) -> DataFrame:
     """K2: merging lets one idle message through until an input is active again; one finding per idle message."""
     along = Window.partitionBy(*LANE).orderBy("step").rowsBetween(*SO_FAR)
@@ -55,6 +58,7 @@ def idle_once(coalescing: DataFrame) -> DataFrame:
     )
 
 
+@invariant("merging lets the lowest watermark of the active inputs through, and never goes back", _NO_STEP)
 def marks_merged(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     """K3: merging lets through the lowest watermark of the inputs that count, and never goes back.
 
@@ -70,6 +74,7 @@ def marks_merged(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     )
 
 
+@invariant("merging says idle when its last active input is idle or ends, and only then", _NO_STEP)
 def idle_when_all_are(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     """K4: merging says idle when the last input that counts is idle or ends, and only then; one finding per step."""
     wrong = F.when(F.col("emitted_idle"), "says that it is idle where it is not to").otherwise(
@@ -84,6 +89,9 @@ def idle_when_all_are(coalescing: DataFrame, merged: DataFrame) -> DataFrame:
     )
 
 
+@invariant(
+    "every watermark that an edge lets through reaches the merging of all edges", "no edge let a watermark through"
+)
 def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFrame:
     """K5: every watermark that an edge lets through reaches the merging of all edges.
 
@@ -95,6 +103,7 @@ def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFr
     return _lost(_let_through(coalescing, "edge"), heard, [*INSTANCE, "edge"], executions, what)
 
 
+@invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
 def leaves_the_instance(
     coalescing: DataFrame, items: DataFrame, queues: DataFrame, vertices: DataFrame, executions: DataFrame
 ) -> DataFrame:
@@ -110,6 +119,10 @@ def leaves_the_instance(
     return _lost(sent.where("array_contains(_keys, _key)"), heard, list(INSTANCE), executions, what)
 
 
+@invariant(
+    "a merged watermark leaves at once where no row is held back",
+    "no vertex that hands watermarks on at once merged one",
+)
 def leaves_at_once(
     coalescing: DataFrame, items: DataFrame, queues: DataFrame, vertices: DataFrame, executions: DataFrame
 ) -> DataFrame:

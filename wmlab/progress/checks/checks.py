@@ -24,51 +24,18 @@ from wmlab.progress.checks.progress import progress
 from wmlab.progress.model.tracker import LocalRule
 from wmlab.progress.scenario import rules_of
 
-_NO_BUFFER: Final = "no buffer came to an operator"
-_NO_WINDOW: Final = "no window fired"
-
 INVARIANTS: Final[Mapping[str, Invariant]] = {
-    "N1": Invariant(
-        "prefix and local watermark are those of the longest complete prefix", invariants.prefix_decides, _NO_BUFFER
-    ),
-    "N2": Invariant("a missing sequence blocks the prefix until it comes", invariants.gap_blocks, _NO_BUFFER),
-    "N3": Invariant(
-        "a sequence is complete exactly when all its chunks have come", invariants.complete_by_the_set, _NO_BUFFER
-    ),
-    "N4": Invariant(
-        "counting chunks finds the same as their set where none is repeated",
-        invariants.count_is_set,
-        "every sequence has a repeated chunk",
-    ),
-    "N5": Invariant(
-        "the watermark of a sequence is the largest of its chunks'",
-        invariants.largest_of_its_chunks,
-        "no prefix grew by one sequence",
-    ),
-    "N6": Invariant(
-        "the global watermark is the smallest local one, unknown while an origin has none",
-        invariants.smallest_of_the_origins,
-        _NO_BUFFER,
-    ),
-    "N7": Invariant(
-        "the local watermark is between that at the head of the prefix and its running maximum",
-        invariants.head_below_maximum,
-        "no origin has a local watermark",
-    ),
-    "N8": Invariant(
-        "windows fire once, in order of end, numbered without a gap, not before time has come to their end",
-        invariants.fires_once,
-        _NO_WINDOW,
-    ),
-    "N9": Invariant(
-        "outputs carry the start of their window, which never goes back", invariants.outputs_carry_the_start, _NO_WINDOW
-    ),
-    "N10": Invariant(
-        "no chunk comes twice, and only the one with the highest number is the last",
-        invariants.chunks_in_order,
-        _NO_BUFFER,
-    ),
-    "N11": Invariant("a window holds the records of its slices", invariants.windows_are_their_slices, _NO_WINDOW),
+    "N1": invariants.prefix_decides,
+    "N2": invariants.gap_blocks,
+    "N3": invariants.complete_by_the_set,
+    "N4": invariants.count_is_set,
+    "N5": invariants.largest_of_its_chunks,
+    "N6": invariants.smallest_of_the_origins,
+    "N7": invariants.head_below_maximum,
+    "N8": invariants.fires_once,
+    "N9": invariants.outputs_carry_the_start,
+    "N10": invariants.chunks_in_order,
+    "N11": invariants.windows_are_their_slices,
 }
 """What progress in a recording has to keep, by name."""
 TABLES: Final = ("buffers", "windows_fired")
