@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 288,
-    "core": 3_913,
+    "core": 3_910,
     "streams": 12_640,
-    "dataflow": 6_963,
+    "dataflow": 6_944,
     "progress": 2_570,
     "strategies": 2_762,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_372
+LINES: Final = 43_341
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 246

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from wmlab.core.values import MAX_MS, MeanMs, Ms, Problem, tagged
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _BLOCK = 256
 
@@ -67,17 +64,14 @@ def delays_ms(delay: Delay, draws: np.random.Generator) -> Iterator[int]:
 
 def _drawn(delay: Uniform | Exponential | LogNormal, draws: np.random.Generator) -> Iterator[int]:
     while True:
-        yield from np.rint(_block(delay, draws).clip(max=MAX_MS)).astype(np.int64).tolist()
-
-
-def _block(delay: Uniform | Exponential | LogNormal, draws: np.random.Generator) -> NDArray[np.float64]:
-    match delay:
-        case Uniform(low_ms=low, high_ms=high):
-            return draws.integers(low, high + 1, _BLOCK).astype(np.float64)
-        case Exponential(mean_ms=mean, least_ms=least):
-            return least + draws.exponential(mean, _BLOCK)
-        case LogNormal(median_ms=median, sigma=sigma):
-            return draws.lognormal(np.log(median), sigma, _BLOCK)
+        match delay:
+            case Uniform(low_ms=low, high_ms=high):
+                block = draws.integers(low, high + 1, _BLOCK).astype(np.float64)
+            case Exponential(mean_ms=mean, least_ms=least):
+                block = least + draws.exponential(mean, _BLOCK)
+            case LogNormal(median_ms=median, sigma=sigma):
+                block = draws.lognormal(np.log(median), sigma, _BLOCK)
+        yield from np.rint(block.clip(max=MAX_MS)).astype(np.int64).tolist()
 
 
 def chances(draws: np.random.Generator) -> Iterator[float]:

@@ -39,10 +39,14 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
         return check(self, spark or spark_session(), *only)
 
     def coalesced(self, spark: Any) -> Any:
-        """The merged watermarks after every step, as a Spark DataFrame; see `wmlab.dataflow.spark.coalesced`."""
-        from wmlab.dataflow.checks.checks import coalesced
+        """The merged watermarks after every step, as a Spark DataFrame; see `wmlab.dataflow.spark.coalesced`.
 
-        return coalesced(self, spark)
+        With the deviations of the dataflow, so that a recording of mode `hz` is followed as it was.
+        """
+        from wmlab.dataflow.checks.coalesced import coalesced
+
+        tables = [self.spark(spark, name) for name in ("items", "queues", "coalescing")]
+        return coalesced(*tables, deviations=dataflow_of(self, DataflowScenario, stand_ins=True).deviations_on)
 
 
 def record(

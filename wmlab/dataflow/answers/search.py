@@ -295,8 +295,8 @@ class Partitions:
 
     def __init__(self, search: Search, vertex: str, instance: int, key: int) -> None:
         self.vertex, self.instance, self.key, self.at_ms = vertex, instance, key, search.at_ms
-        rule = search.run.rules.sources.get(vertex)
-        time = None if rule is None else rule.times.get(key)
+        source = search.run.rules.sources.get(vertex)
+        time = search.run.rules.times.get((vertex, key))
         self._known = time is not None
         time = time or Clocked(0, EventTimeMapper(policy=LagPolicy(), idle_timeout_ms=None))
         self.mapper, self.lag, self.by_clock = time.mapper, time.lag, time.by_clock
@@ -313,8 +313,9 @@ class Partitions:
         self.numbers: Sequence[int] = sorted({*self._level.active, *self._level.idle})
         if not self._level.marks:
             self.numbers = sorted(self._level.active)
-            if rule is not None and rule.partitions is not None:
-                self.numbers = range(instance, rule.partitions, rule.parallelism)
+            # How many partitions a stream has is known only when it is read.
+            if source is not None and source.stream is None:
+                self.numbers = range(instance, source.partitions, source.parallelism)
 
     def mark(self, number: int) -> int | None:
         """The watermark of a partition; None: none yet."""

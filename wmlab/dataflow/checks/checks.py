@@ -1,4 +1,4 @@
-"""The check of a recorded dataflow: the invariants K1 to K15, from the tables of its recording; and merged watermarks.
+"""The check of a recorded dataflow: the invariants K1 to K15, from the tables of its recording.
 
 What merging let through, what was dropped and what came out is recorded, and compared with what stood on the queues:
 the merged watermarks are computed anew as the documents have them, windows and joins by batch queries over the on-time
@@ -21,9 +21,9 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import Invariant
-from wmlab.dataflow.checks import coalesced as merging
 from wmlab.dataflow.checks import marks, rows
 from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
+from wmlab.dataflow.checks.coalesced import coalesced
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -58,7 +58,7 @@ TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "dro
 
 def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
     """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
-    merged = cache(partial(merging.coalesced, tables["items"], tables["queues"], tables["coalescing"]))
+    merged = cache(partial(coalesced, tables["items"], tables["queues"], tables["coalescing"]))
     return {**tables, "merged": merged, "rules": rules or DataflowRules()}
 
 
@@ -73,14 +73,3 @@ def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
     except RecordingError:
         return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
     return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules), only)
-
-
-def coalesced(recording: Recording, spark: SparkSession) -> DataFrame:
-    """What merging had come to after every step of a recorded dataflow; see `wmlab.dataflow.spark.coalesced`.
-
-    With the deviations of the dataflow, so that a recording of mode `hz` is followed as it was. Raises `RecordingError`
-    if it was no dataflow.
-    """
-    dataflow = dataflow_of(recording, DataflowScenario, stand_ins=True)
-    tables = [recording.spark(spark, name) for name in ("items", "queues", "coalescing")]
-    return merging.coalesced(*tables, deviations=dataflow.deviations_on)

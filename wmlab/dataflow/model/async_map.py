@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import dropwhile
 from typing import ClassVar, TypeVar
 
 from wmlab.core.errors import ModelError
@@ -147,14 +148,11 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
     def flush(self, state: OrderedCalls) -> Reply[OrderedCalls]:
         """What lies before the first unfinished call leaves."""
         out: list[Item] = []
-        for number, entry in enumerate(state.queue):
-            if not isinstance(entry, Waiting):
-                out.append(entry)
-            elif entry.results is None:
-                return Reply(replace(state, queue=state.queue[number:]), tuple(out))
-            else:
-                out += map(Event, entry.results)
-        return Reply(replace(state, queue=()), tuple(out))
+        kept = dropwhile(lambda entry: not isinstance(entry, Waiting) or entry.results is not None, state.queue)
+        after = replace(state, queue=tuple(kept))
+        for entry in state.queue[: len(state.queue) - len(after.queue)]:
+            out += map(Event, entry.results or ()) if isinstance(entry, Waiting) else (entry,)
+        return Reply(after, tuple(out))
 
     def size(self, state: OrderedCalls) -> int:
         """The calls on the queue, answered or not."""

@@ -151,12 +151,8 @@ class _Round(Generic[S]):
                 phase=self.phase,
             ),
             progress=True,
-            out=tuple(self.out),
-            taken=tuple(self.taken),
-            drops=tuple(self.drops),
-            calls=tuple(self.calls),
-            merges=tuple(self.merges),
             snapshot=self.snapshot,
+            **{name: tuple(getattr(self, name)) for name in ("out", "taken", "drops", "calls", "merges")},
         )
 
     def run(self) -> None:

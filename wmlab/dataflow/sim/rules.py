@@ -315,22 +315,15 @@ class RecordedRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceRule:
-    """How a source makes watermarks: `times` by key. `partitions` None: known only when what it reads is read."""
-
-    times: Mapping[int, Clocked] = field(default_factory=dict)
-    partitions: int | None
-    parallelism: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DataflowRules:
-    """The rules of all vertices; `capacities`: how many calls an asynchronous vertex makes at once; `end_ms`: the end.
+    """The rules of all vertices, those of the times of `sources` by name and key.
 
-    Without a dataflow to take them from, all are empty.
+    `capacities`: how many calls an asynchronous vertex makes at once; `end_ms`: the end. Without a dataflow to take
+    them from, all are empty.
     """
 
-    sources: Mapping[str, SourceRule] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    times: Mapping[tuple[str, int], Clocked] = field(default_factory=dict)
     results: Mapping[str, RecordedRule] = field(default_factory=dict)
     capacities: Mapping[str, int] = field(default_factory=dict)
     end_ms: int | None = None
@@ -350,16 +343,10 @@ def rules_of(dataflow: DataflowScenario) -> DataflowRules:
     """The rules of a dataflow."""
     dataflow = dataflow.resolved
     vertices = dataflow.vertices
+    sources = {source.name: source for source in vertices if isinstance(source, Source)}
     return DataflowRules(
-        sources={
-            source.name: SourceRule(
-                times={time.mapper.key: time for time in clocked(dataflow, source)},
-                partitions=source.partitions if source.stream is None else None,
-                parallelism=source.parallelism,
-            )
-            for source in vertices
-            if isinstance(source, Source)
-        },
+        sources=sources,
+        times={(name, t.mapper.key): t for name, source in sources.items() for t in clocked(dataflow, source)},
         results={v.name: _result(dataflow, v) for v in vertices if isinstance(v, step.Windowed | step.Join)},
         capacities={vertex.name: vertex.capacity for vertex in vertices if isinstance(vertex, step.AsyncMap)},
         end_ms=dataflow.start_ms + dataflow.duration_ms,
