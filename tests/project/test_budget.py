@@ -13,12 +13,12 @@ CODE_LINES: Final = {
     "core": 3_910,
     "streams": 12_640,
     "dataflow": 6_944,
-    "progress": 2_570,
+    "progress": 2_563,
     "strategies": 2_762,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_341
+LINES: Final = 43_337
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

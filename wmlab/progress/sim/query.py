@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wmlab.progress import scenario as plans
 from wmlab.progress.model.chunks import Completed, Finding
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 Output = tuple[Fired, list[tuple[TupleBuffer, int]]]
 """A fired window as the probe is given it: one task per stamp, each with its number of results."""
+
+
+_OF_STAMPS: Final = ("origin", "sequence", "chunk", "last", "watermark")
+_OF_WINDOWS: Final = ("sequence", "start", "end", "records", "cause", "again")
+"""The fields of a stamp and of a fired window that are columns of their tables."""
 
 
 class Windowing:
@@ -211,13 +216,8 @@ class QueryRun:
             arrived_ms=now_ms,
             created_ms=buffer.created_ms,
             origins=len(state.origins),
-            origin=stamp.origin,
             emitter=self.emitters[stamp.origin],
-            sequence=stamp.sequence,
-            chunk=stamp.chunk,
-            last=stamp.last,
             chunk_base=self.rules.chunk_base,
-            watermark=stamp.watermark,
             records=buffer.records,
             slices=list(slices),
             slice_records=list(slices.values()),
@@ -226,6 +226,7 @@ class QueryRun:
             reached_prefix=origin.prefix,
             reached_local=origin.local,
             reached=state.watermark,
+            **{name: getattr(stamp, name) for name in _OF_STAMPS},
         )
         for effect in effects:
             if isinstance(effect, Finding):
@@ -237,17 +238,12 @@ class QueryRun:
             stream=self.part.name,
             operator=BUILD,
             origin=self.origins.ids[BUILD],
-            sequence=window.sequence,
-            start=window.start,
-            end=window.end,
-            records=window.records,
             results=sum(results for _, results in parts),
             chunks=len(parts),
             arrival=self.arrivals[BUILD] if window.cause == "watermark" else None,
             reached=self.progress[BUILD].watermark,
             fired_ms=self.world.now_ms,
-            cause=window.cause,
-            again=window.again,
+            **{name: getattr(window, name) for name in _OF_WINDOWS},
         )
         if window.again:
             detail = f"window {window.start} to {window.end} as output {window.sequence}"
