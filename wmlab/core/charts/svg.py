@@ -53,18 +53,10 @@ def draw_svg(scene: Scene) -> str:
 def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     areas = []
     for panel in scene.panels:
-        area = PlotArea(
-            left=scene.left,
-            top=top,
-            width=width,
-            height=panel.height,
-            x_low=scene.across.low,
-            x_high=scene.across.high,
-            y_low=panel.up.low,
-            y_high=panel.up.high,
-        )
-        areas.append(area)
-        top = area.bottom + _GAP
+        x, y = scene.across, panel.up
+        place = {"left": scene.left, "top": top, "width": width, "height": panel.height}
+        areas.append(PlotArea(**place, x_low=x.low, x_high=x.high, y_low=y.low, y_high=y.high))
+        top = areas[-1].bottom + _GAP
     return areas
 
 

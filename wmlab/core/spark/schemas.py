@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import IntegralType, LongType, StructField, StructType
+from pyspark.sql.types import IntegralType, LongType, StructType
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
@@ -20,17 +20,11 @@ from wmlab.core.words import shown
 
 def spark_schema(schema: Iterable[pa.Field]) -> StructType:
     """The Spark schema of a table of a recording, or of other fields."""
-    return StructType(
-        [
-            StructField(
-                field.name,
-                from_arrow_type(field.type),
-                field.nullable,
-                {key.decode(): text.decode() for key, text in (field.metadata or {}).items()},
-            )
-            for field in schema
-        ]
-    )
+    made = StructType()
+    for field in schema:
+        metadata = {key.decode(): text.decode() for key, text in (field.metadata or {}).items()}
+        made.add(field.name, from_arrow_type(field.type), field.nullable, metadata)
+    return made
 
 
 def dataframe(spark: SparkSession, table: pa.Table) -> DataFrame:
