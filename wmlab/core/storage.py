@@ -209,7 +209,9 @@ def write(path: str | Path, manifest: Manifest, tables: Tables, *, overwrite: bo
                 _write_table(partial / name / PART_FILE, tables[name])
             else:
                 _take_over(stored.file, partial / name / PART_FILE)
-        _write_text(partial / MANIFEST_FILE, manifest.to_json())
+        with (partial / MANIFEST_FILE).open("w", encoding="utf-8", newline="\n") as file:
+            file.write(manifest.to_json())
+            _flush(file)
         _put_in_place(partial, target)
     except OSError as failure:
         raise RecordingError(
@@ -336,12 +338,6 @@ def _parquet_options(schema: pa.Schema) -> dict[str, Any]:
         "column_encoding": dict.fromkeys(longs, "DELTA_BINARY_PACKED"),
         "write_page_checksum": True,
     }
-
-
-def _write_text(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        _flush(file)
 
 
 def _flush(file: Any) -> None:

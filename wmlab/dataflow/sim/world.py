@@ -184,7 +184,9 @@ class DataflowWorld(Simulation):
             try:
                 self.env.step()
             except WmlabError as problem:
-                self._fail(problem)
+                self.execution.end("failed", problem.problem)
+                self.note("failure", self.dataflow.name, problem.problem)
+                self._stopped = True
         return self.journal
 
     def _write_topology(self) -> None:
@@ -275,11 +277,6 @@ class DataflowWorld(Simulation):
     def completed(self) -> None:
         """All parties have sent their end."""
         self.execution.end("completed")
-        self._stopped = True
-
-    def _fail(self, problem: WmlabError) -> None:
-        self.execution.end("failed", problem.problem)
-        self.note("failure", self.dataflow.name, problem.problem)
         self._stopped = True
 
     def _is_due(self, party: Party) -> None:

@@ -47,28 +47,22 @@ class Sequencer:
             return replace(self, busy=(place, last)), place
         if self.busy is not None and self.busy[0] == place:
             return self, None
-        return replace(self, parked=self._park(place, last)), None
+        if self.policy == "drop":
+            newest = max((*self.parked, (place, last)), key=lambda entry: entry[0])
+            return replace(self, parked=(newest,)), None
+        return replace(self, parked=tuple(sorted({**dict(self.parked), place: last}.items()))), None
 
     def ack(self, place: Place) -> tuple[Sequencer, Place | None]:
         """The buffer in hand is done: the place that is released next, None if there is none.
 
         Raises `ModelError` if it was not in hand.
         """
-        last = self._in_hand(place)
-        following = (place[0] + 1, self.chunk_base) if last else (place[0], place[1] + 1)
+        if self.busy is None or self.busy[0] != place:
+            held = "nothing" if self.busy is None else f"{self.busy[0]}"
+            raise ModelError(f"{place} is not in hand, {held} is.", remedy="Acknowledge what was released.")
+        following = (place[0] + 1, self.chunk_base) if self.busy[1] else (place[0], place[1] + 1)
         waiting = tuple(entry for entry in self.parked if entry[0] >= following)
         free = replace(self, expected=following, busy=None, parked=waiting)
         if waiting and (self.policy == "drop" or waiting[0][0] == following):
             return replace(free, busy=waiting[0], parked=waiting[1:]), waiting[0][0]
         return free, None
-
-    def _in_hand(self, place: Place) -> bool:
-        if self.busy is None or self.busy[0] != place:
-            held = "nothing" if self.busy is None else f"{self.busy[0]}"
-            raise ModelError(f"{place} is not in hand, {held} is.", remedy="Acknowledge what was released.")
-        return self.busy[1]
-
-    def _park(self, place: Place, last: bool) -> tuple[tuple[Place, bool], ...]:
-        if self.policy == "drop":
-            return (max((*self.parked, (place, last)), key=lambda entry: entry[0]),)
-        return tuple(sorted({**dict(self.parked), place: last}.items()))
