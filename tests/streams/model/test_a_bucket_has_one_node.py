@@ -14,21 +14,6 @@ from wmlab.streams.model.coordination import Coordination, Session, bucket_of, d
 A, B = Session("a", 1), Session("b", 1)
 
 
-def test_the_oldest_session_distributes():
-    service = Coordination(4)
-    assert service.distributor is None
-    service = service.open(A).open(B)
-    assert service.distributor == A
-    assert service.close(A).distributor == B
-
-
-def test_buckets_without_a_node_are_free():
-    service = Coordination(3).open(A)
-    assert service.free == (0, 1, 2)
-    assert service.take(1, A)[0].free == (0, 2)
-    assert service.take(1, A)[0].close(A).free == (0, 1, 2)
-
-
 @pytest.mark.parametrize(("loads", "index"), [((4, 4, 4), 1), ((9, 0, 0), 1 / 3), ((2, 1), 0.9), ((0, 0), 1), ((), 1)])
 def test_fairness_is_one_for_equal_loads_and_one_nth_when_one_has_all(loads, index):
     assert fairness(loads) == pytest.approx(index)
@@ -99,10 +84,6 @@ def test_no_bucket_moves_between_controllers_that_stay_when_one_leaves(controlle
     staying = sorted(controllers)[1:]
     after = distribute(staying, count, before)
     assert all(before[name] <= after[name] for name in staying)
-
-
-def test_without_controllers_nobody_owns_anything() -> None:
-    assert distribute([], 10) == {}
 
 
 @pytest.mark.parametrize("ask", [lambda: bucket_of("s", 0), lambda: distribute("a", 0)])

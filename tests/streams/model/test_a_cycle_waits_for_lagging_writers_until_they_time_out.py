@@ -8,7 +8,6 @@ import pytest
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.cycle import (
-    MIN_TIME,
     Append,
     CycleRules,
     CycleState,
@@ -83,12 +82,6 @@ def test_the_timeout_runs_from_the_first_cycle_that_saw_the_writer_behind() -> N
     assert effects[1].watermark.writers == {"a": 40_000}
 
 
-def test_a_new_leader_gives_a_fresh_timeout() -> None:
-    marks = {"a": mark(40_000), "b": mark(30_000)}
-    run(marks, now_ms=1_000)
-    assert run(marks, now_ms=11_000)[1].lagging == ("b",)
-
-
 def test_as_designed_the_timeout_runs_from_the_last_note() -> None:
     rules = CycleRules(timeout_ms=10_000, timeout_from="last_note")
     marks = {"b": mark(30_000)}
@@ -110,46 +103,11 @@ def test_the_clock_is_forgotten_when_the_removal_succeeds_and_runs_on_when_not()
     assert step(state, RemovalDone("a", False), RULES) == (state, ())
 
 
-def test_a_shut_down_writer_is_used_once_and_then_removed_without_waiting() -> None:
-    gone = mark(31_000, alive=False)
-    assert run({"a": gone})[1].outcome == "emitted"
-    _, decision, effects = run({"a": gone, "b": mark(40_000)}, previous=Watermark(31_000, 31_000, PREVIOUS.cut))
-    assert (decision.shut_down, decision.outcome) == (("a",), "emitted")
-    assert effects[0] == RemoveWriter("a", gone)
-
-
 @pytest.mark.parametrize("marks", [{}, {"a": mark(30_000, alive=False)}])
 def test_without_an_active_writer_the_stream_leaves_its_bucket(marks) -> None:
     _, decision, effects = run(marks)
     assert effects[-1] == LeaveBucket()
     assert (decision.outcome, decision.reason) == ("held", "no active writer")
-
-
-def test_with_timeout_zero_nobody_is_waited_for() -> None:
-    _, decision, _ = run({"a": mark(30_000), "b": mark(40_000)}, rules=CycleRules(timeout_ms=0))
-    assert (decision.timed_out, decision.outcome) == (("a",), "emitted")
-
-
-def test_before_the_first_watermark_every_recorded_writer_counts() -> None:
-    _, decision, effects = run({"a": mark(-7, alive=False), "b": mark(0)}, previous=None)
-    assert (decision.previous_lower, effects[0].watermark.lower) == (None, -7)
-
-
-def test_the_smallest_time_blocks_the_first_watermark() -> None:
-    assert run({"a": mark(MIN_TIME), "b": mark(0)}, previous=None)[1].reason == "time not advanced"
-
-
-@pytest.mark.parametrize(
-    ("position", "reason"),
-    [(Position(), "cut failed: no positions"), (Position({"9@4": 1}), "cut failed: unknown segment 9@4")],
-)
-def test_a_cut_that_cannot_be_computed_is_a_reason(position: Position, reason: str) -> None:
-    assert run({"a": WriterMark(40_000, position)})[1].reason == reason
-
-
-def test_the_rules_reach_the_cut() -> None:
-    kept = run({"a": mark(40_000, None)}, previous=None, rules=CycleRules(bug_6510=True))
-    assert kept[2][0].watermark.cut == Position({"0@0": None})
 
 
 def test_a_negative_timeout_is_refused() -> None:

@@ -28,26 +28,8 @@ def test_a_successor_appears_at_its_start_when_no_predecessor_is_left() -> None:
     assert (dict(twice.offsets), twice.owners, twice.pending) == ({MERGED: 0}, {MERGED: None}, {})
 
 
-def test_a_split_makes_all_successors_appear() -> None:
-    left, right = parse_segment("2@1"), parse_segment("3@1")
-    state = group().complete("r", 0, {left: frozenset({0}), right: frozenset({0})})
-    assert dict(state.offsets) == {1: 20, left: 0, right: 0}
-    assert state.unassigned == (left, right)
-
-
-def test_a_release_overwrites_even_with_less() -> None:
-    state = group().publish("r", {0: 50}).release("r", 0, 3)
-    assert (state.offsets[0], state.owners[0]) == (3, None)
-
-
 def test_publishing_never_adds_a_segment() -> None:
     assert dict(group().publish("r", {0: 50, 9: 1}).offsets) == {0: 50, 1: 20}
-
-
-def test_a_reader_that_disappears_leaves_its_offsets() -> None:
-    state = group().publish("r", {0: 50}).finish("r", 1).remove_reader("r")
-    assert (dict(state.offsets), state.unassigned, state.readers) == ({0: 50, 1: 20}, (0, 1), frozenset())
-    assert state.finished == frozenset()
 
 
 def test_unassigned_segments_count_in_the_position() -> None:

@@ -128,12 +128,6 @@ def test_one_copies_the_epoch_of_the_transaction_and_one_the_active_epoch() -> N
     assert repr(rolled.epochs[2]) == "Epoch(2 rolling of 0: 0@2, 1@2)"
 
 
-def test_the_duplicates_follow_on_what_they_replace() -> None:
-    rolled = SCALED.roll(0)
-    assert [s.name for s in rolled.successors(parse_segment("2@1"))] == ["0@2"]
-    assert [s.name for s in rolled.successors(parse_segment("0@2"))] == ["2@3", "3@3"]
-
-
 def test_a_duplicate_of_a_duplicate_refers_to_the_original() -> None:
     again = SCALED.roll(0).scale(["1@3"], into=1).roll(2)
     assert [epoch.reference for epoch in again.epochs] == [None, None, 0, 1, None, 0, 4]

@@ -68,26 +68,6 @@ def test_a_cut_that_is_good_already_stays_as_it_is(given_writers: tuple[StreamHi
     assert stream_cut([cut], cut, history) == cut
 
 
-def test_it_takes_the_later_segment_and_the_larger_offset() -> None:
-    history = StreamHistory.create(2).scale(["0@0"], into=2)
-    noted = [Position({"0@0": 9, "1@0": 3}), Position({"2@1": 1, "1@0": 5})]
-    assert stream_cut(noted, None, history) == Position({"2@1": 1, "3@1": 0, "1@0": 5})
-
-
-@pytest.mark.parametrize("count", [49, 98, 103, 107, 161])
-@pytest.mark.parametrize("arithmetic", ["exact", "double"])
-def test_any_number_of_initial_segments_works(count: int, arithmetic) -> None:
-    history = StreamHistory.create(count, arithmetic=arithmetic)
-    assert len(stream_cut([Position({"0@0": 1})], None, history)) == count
-
-
-def test_a_segment_without_acknowledgement_counts_as_its_start() -> None:
-    history = StreamHistory.create(2)
-    noted = [Position({"0@0": None, "1@0": 4})]
-    assert stream_cut(noted, None, history) == Position({"0@0": 0, "1@0": 4})
-    assert stream_cut(noted, None, history, bug_6510=True) == Position({"0@0": None, "1@0": 4})
-
-
 @pytest.mark.parametrize("algorithm", ["sound", "pravega"])
 @pytest.mark.parametrize(
     ("noted", "reason"),

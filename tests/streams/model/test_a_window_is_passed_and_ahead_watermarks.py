@@ -14,23 +14,6 @@ HISTORY = StreamHistory.create(2).scale(["0@0"], into=2).scale(["2@1", "3@1", "1
 SEGMENTS = HISTORY.segments
 
 
-@pytest.mark.parametrize(
-    ("position", "cut", "result"),
-    [
-        ({"0@0": 5, "1@0": 5}, {"0@0": 5, "1@0": 5}, 1),
-        ({"0@0": 4, "1@0": 5}, {"0@0": 5, "1@0": 5}, -1),
-        ({"0@0": 4, "1@0": 6}, {"0@0": 5, "1@0": 5}, 0),
-        ({"0@0": 9, "1@0": 9}, {"2@1": 0, "3@1": 0, "1@0": 9}, -1),
-        ({"2@1": 0, "1@0": 9}, {"0@0": 9, "1@0": 9}, 1),
-        ({"1@0": 9}, {"0@0": 9, "1@0": 9}, 1),
-        ({}, {"0@0": 9, "1@0": 9}, 1),
-        ({"0@0": 99}, {"0@0": None, "1@0": 0}, -1),
-    ],
-)
-def test_a_position_lies_before_past_or_across_a_cut(position, cut, result: int) -> None:
-    assert compare(ReaderPosition(position), Position(cut), SEGMENTS) == result
-
-
 def test_a_finished_segment_is_past_every_offset_and_at_its_end() -> None:
     assert compare(ReaderPosition({}, ["0@0"]), Position({"0@0": 10**9, "1@0": 0}), SEGMENTS) == 1
     assert compare(ReaderPosition({}, ["0@0"]), Position({"0@0": None, "1@0": 0}), SEGMENTS) == 1
@@ -59,10 +42,6 @@ def advanced(tracker: Tracker, log=LOG, **offsets: int) -> Tracker:
     return tracker.advance(position, log, SEGMENTS)
 
 
-def test_nothing_is_known_before_the_first_read() -> None:
-    assert Tracker().window == TimeWindow(None, None)
-
-
 @pytest.mark.parametrize(
     ("left", "right", "window", "seqs"),
     [
@@ -87,12 +66,6 @@ def test_it_reads_no_further_than_it_needs_and_goes_on_from_there() -> None:
     rest = tracker.advance(ReaderPosition({"0@0": 12, "1@0": 12}), LOG.read_after(tracker.cursor), SEGMENTS)
     assert rest == advanced(tracker, s0=12, s1=12)
     assert rest.window == TimeWindow(30, None)
-
-
-def test_it_does_not_move_back_but_a_new_one_starts_again() -> None:
-    tracker = advanced(Tracker(), s0=9, s1=9)
-    assert advanced(tracker, s0=0, s1=0).window == tracker.window
-    assert advanced(Tracker(), s0=0, s1=0).window == TimeWindow(None, 19)
 
 
 def test_watermarks_in_flight_are_passed_in_their_order() -> None:

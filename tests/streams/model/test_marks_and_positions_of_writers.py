@@ -16,12 +16,10 @@ from wmlab.streams.model.marks import (
     acknowledge,
     add_segment,
     judge_note,
-    positions_ordered,
     refuse_explicit_note,
     remove_segment,
 )
 from wmlab.streams.model.position import Position, behind_at_a_key
-from wmlab.streams.model.window import LatestItem
 
 HISTORY = StreamHistory.create(2).scale(["0@0", "1@0"], into=1)
 SUCCESS, TIME, POSITION = NoteOutcome.SUCCESS, NoteOutcome.INVALID_TIME, NoteOutcome.INVALID_POSITION
@@ -72,13 +70,6 @@ def test_the_design_cannot_be_judged_without_key_ranges() -> None:
         judge_note(STORED, 11, Position({"0@0": 9}), rule="design")
 
 
-def test_positions_without_a_common_segment_are_ordered() -> None:
-    assert positions_ordered(Position({"2@1": 100}), Position({"0@0": 1}))
-    assert not positions_ordered(Position({"2@1": 100, "1@0": 1}), Position({"1@0": 0}))
-    assert positions_ordered(Position({"0@0": None}), Position({"0@0": 0}))
-    assert not positions_ordered(Position({"0@0": 0}), Position({"0@0": None}))
-
-
 def test_a_segment_just_opened_has_nothing_acknowledged() -> None:
     position = add_segment(Position({"0@0": 5}), 1)
     assert position == Position({"0@0": 5, "1@0": None})
@@ -116,13 +107,6 @@ def test_automatic_notes_come_every_five_seconds() -> None:
     assert refuse_explicit_note(None) is None
 
 
-def test_of_the_positions_that_wait_only_the_newest_is_looked_at() -> None:
-    worker = LatestItem[str]().offer("a").offer("b").offer("c")
-    assert (worker.working_on, worker.waiting) == (("a",), ("c",))
-    assert worker.done() == LatestItem(("c",))
-    assert worker.done().done() == LatestItem()
-
-
 AT_1, AT_2 = Position({"0@0": 1}), Position({"0@0": 2})
 NOTED, _ = MarkTable().note("w", 1, AT_1)
 
@@ -135,20 +119,6 @@ def test_an_accepted_note_replaces_the_whole_mark() -> None:
 
 def test_a_refused_note_changes_nothing() -> None:
     assert NOTED.note("w", 0, AT_2) == (NOTED, NoteOutcome.INVALID_TIME)
-
-
-def test_a_note_on_a_record_that_changed_meanwhile_is_a_conflict() -> None:
-    table, _ = NOTED.note("w", 2, AT_2)
-    assert table.note("w", 3, AT_2, read=NOTED.records["w"]) == (table, NoteOutcome.WRITE_CONFLICT)
-
-
-def test_a_note_that_missed_a_new_record_is_a_conflict() -> None:
-    assert NOTED.note("w", 3, AT_2, read=None) == (NOTED, NoteOutcome.WRITE_CONFLICT)
-
-
-def test_a_note_on_a_record_that_is_gone_finds_nothing() -> None:
-    table, _ = NOTED.remove("w", NOTED.marks["w"])
-    assert table.note("w", 3, AT_2, read=NOTED.records["w"]) == (table, NoteOutcome.DATA_NOT_FOUND)
 
 
 def test_shutdown_keeps_time_and_position_and_a_later_note_revives() -> None:
@@ -166,11 +136,6 @@ def test_shutdown_of_a_record_that_changed_is_a_conflict() -> None:
     assert table.shutdown("w", version=NOTED.records["w"].version) == (table, StoreOutcome.WRITE_CONFLICT)
 
 
-@pytest.mark.parametrize("mark", [WriterMark(2, AT_1), WriterMark(1, AT_2), WriterMark(1, AT_1, alive=False)])
-def test_removal_needs_the_whole_mark_as_it_was_read(mark: WriterMark) -> None:
-    assert NOTED.remove("w", mark) == (NOTED, StoreOutcome.WRITE_CONFLICT)
-
-
 def test_a_removed_writer_may_come_back_with_an_older_time() -> None:
     table, outcome = NOTED.remove("w", WriterMark(1, AT_1))
     assert (table.marks, outcome) == ({}, StoreOutcome.OK)
@@ -178,15 +143,6 @@ def test_a_removed_writer_may_come_back_with_an_older_time() -> None:
     back, outcome = table.note("w", 0, AT_1)
     assert outcome is NoteOutcome.SUCCESS
     assert back.records["w"].version not in (NOTED.records["w"].version, None)
-
-
-def test_create_and_update_say_why_they_failed() -> None:
-    mark = WriterMark(5, AT_2)
-    assert NOTED.create("w", mark) == (NOTED, StoreOutcome.DATA_EXISTS)
-    assert NOTED.update("x", mark, 0) == (NOTED, StoreOutcome.DATA_NOT_FOUND)
-    assert NOTED.update("w", mark, 99) == (NOTED, StoreOutcome.WRITE_CONFLICT)
-    table, outcome = NOTED.update("w", mark, NOTED.records["w"].version)
-    assert (table.marks["w"], outcome) == (mark, StoreOutcome.OK)
 
 
 def test_marks_are_listed_in_the_order_of_first_notes() -> None:

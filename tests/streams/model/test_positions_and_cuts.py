@@ -26,21 +26,6 @@ HISTORY = StreamHistory.create(2).scale(["1@0"], into=2).scale(["0@0", "2@1"], i
 HEAD, TAIL = Position(), Position()
 
 
-def names(segments) -> str:
-    return " ".join(segment.name for segment in segments)
-
-
-def test_both_ends_are_included() -> None:
-    found = segments_between(Position({"0@0": 3, "1@0": 1}), Position({"0@0": 5, "2@1": 1, "3@1": 0}), HISTORY)
-    assert names(found) == "0@0 1@0 2@1 3@1"
-
-
-def test_an_empty_cut_is_the_head_or_the_tail() -> None:
-    assert names(segments_between(HEAD, TAIL, HISTORY)) == "0@0 1@0 2@1 3@1 4@2"
-    assert names(segments_between(Position({"3@1": 1, "4@2": 9}), TAIL, HISTORY)) == "3@1 4@2"
-    assert names(segments_between(HEAD, Position({"0@0": None, "1@0": None}), HISTORY)) == "0@0 1@0"
-
-
 @pytest.mark.parametrize("end", [{"0@0": 5, "1@0": 5}, {"0@0": 3, "2@1": 0, "3@1": 0}])
 def test_the_second_cut_must_not_lie_before_the_first(end) -> None:
     with pytest.raises(ModelError, match="lies before the first"):
@@ -62,11 +47,6 @@ def test_bytes_are_counted_from_offset_to_offset() -> None:
     assert sum(rest.values()) == 7 + 3
     with pytest.raises(ModelError, match="length of 0@0 is missing"):
         bytes_between(start, end, HISTORY, {})
-
-
-def test_a_cut_spans_the_last_epochs_that_its_newest_segment_admits() -> None:
-    spans = HISTORY.spans(Position({"0@0": 0, "2@1": 0, "3@1": 0}))
-    assert {segment_name(segment): epoch for segment, epoch in spans.items()} == {"0@0": 1, "2@1": 1, "3@1": 1}
 
 
 @given(st.data())

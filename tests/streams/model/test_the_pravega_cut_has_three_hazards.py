@@ -75,12 +75,6 @@ def test_it_never_ends_for_ranges_that_stop_short_of_one(count: int) -> None:
     assert refused.value.reason == "did not terminate"
 
 
-@pytest.mark.parametrize("count", [3, 5, 48, 49])
-def test_it_ends_for_exact_ranges(count: int) -> None:
-    history = StreamHistory.create(count)
-    assert len(stream_cut([Position({"0@0": 1})], None, history, algorithm="pravega")) == count
-
-
 @given(writers(), st.sampled_from(ORDERS))
 def test_the_cut_of_the_document_covers_every_key_too(
     given_writers: tuple[StreamHistory, list[Position]], order

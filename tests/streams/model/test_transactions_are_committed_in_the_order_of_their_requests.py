@@ -73,15 +73,6 @@ def committed(*entries: tuple[str, int | None]) -> list[CommittedTxn]:
     return [CommittedTxn(writer, time, Position({0: place})) for place, (writer, time) in enumerate(entries)]
 
 
-def test_a_batch_notes_the_largest_time_of_each_writer_and_the_first_such() -> None:
-    batch = committed(("a", 5), ("b", -3), ("a", 9), ("a", 9), ("b", None), ("c", None))
-    assert [(index, mark.time) for index, mark in marks_of(batch)] == [(2, 9), (1, -3)]
-    assert {batch[index].writer: mark.position for index, mark in marks_of(batch)} == {
-        "a": Position({0: 2}),
-        "b": Position({0: 1}),
-    }
-
-
 def test_without_batching_every_transaction_with_a_time_notes_it() -> None:
     batch = committed(("a", 5), ("a", None), ("a", 3))
     assert [(index, mark.time) for index, mark in marks_of(batch, "per_transaction")] == [(0, 5), (2, 3)]
