@@ -64,7 +64,7 @@ class Journal:
     def _table(self, name: str, schema: pa.Schema) -> pa.Table:
         rows = self.rows.get(name, [])
         try:
-            columns = [pa.array([_entry(row.get(field.name)) for row in rows], field.type) for field in schema]
+            columns = [pa.array(_entries(rows, field), field.type) for field in schema]
             return pa.Table.from_arrays(columns, schema=schema)
         except OverflowError as error:
             raise ModelError(
@@ -98,6 +98,9 @@ class Journal:
         )
 
 
-def _entry(value: object) -> object:
-    """A value of a row as Arrow takes it: a map is the list of its pairs."""
-    return list(value.items()) if isinstance(value, Mapping) else value
+def _entries(rows: list[Row], field: pa.Field) -> list[Any]:
+    """A column of the rows as Arrow takes it: a map is the list of its pairs."""
+    entries = [row.get(field.name) for row in rows]
+    if pa.types.is_map(field.type):
+        return [list(entry.items()) if isinstance(entry, Mapping) else entry for entry in entries]
+    return entries

@@ -45,9 +45,8 @@ def tables_of(
     `events` has those that have left the journals.
     """
     schemas = {name: schema for name, schema in TABLES.items() if name != "events"}
-    parts = [journal.tables(schemas) for journal in journals.values()]
-    tables = {name: pa.concat_tables(part[name] for part in parts).combine_chunks() for name in schemas}
-    return {"events": (events or _Events(scenario, None)).table(journals), **tables}
+    rows = {name: [row for journal in journals.values() for row in journal.rows.get(name, ())] for name in schemas}
+    return {"events": (events or _Events(scenario, None)).table(journals), **Journal(rows).tables(schemas)}
 
 
 class _Events:
