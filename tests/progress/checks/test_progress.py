@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from wmlab.progress.model.chunks import Completed
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
 from wmlab.progress.scenario import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, Renumber, SilenceSource
+from wmlab.progress.sim.world import PlanWorld
 
 SCHEMA = (
     "stream string, operator string, arrival long, origins long, origin long, sequence long, chunk long,"
@@ -159,39 +161,46 @@ def test_arrivals_may_begin_anywhere_and_numbers_be_short(spark, local) -> None:
     assert found[0] == found[1]
 
 
-RECORDED = {
-    "plain": run(),
-    "delayed, joined": run(
-        queries=[query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500))],
-        script=[DelayBuffer("a", 20, 2_000)],
-    ),
-    "lost": run(script=[LoseBuffer("a", 100)]),
-    "silent": run(script=[SilenceSource("b", at_ms=3_000)]),
-    "disordered": run(queries=[query(source("a", disorder_ms=2_500), source("b"))]),
-    "exact": run(queries=[query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]),
-    "forgets": run(
-        queries=[query(source("a", disorder_ms=2_500), source("b"), window=Aggregate(1_000, forget_fired=True))]
-    ),
-    "forgets sliding ones": run(
-        queries=[query(source("a", disorder_ms=4_000), window=Aggregate(900, slide_ms=400, forget_fired=True))]
-    ),
-    "literal": run(queries=[query(growing("a", 3), source("b"))], complete="literal"),
-    "renumbered": run(queries=[query(growing("a", 3), source("b"), operators=[Renumber("r")])]),
-    "short slides": run(queries=[query(window=Aggregate(700, slide_ms=300))]),
-    "head": run(
-        queries=[query(source("a", stamped="filter"), source("b"))], script=[EmptyBuffer("a", 40)], local="head"
-    ),
+RUNS: dict[str, Any] = {
+    "plain": {},
+    "delayed, joined": {
+        "queries": [query(growing("a", 3), source("b"), window=Join(1_000, slide_ms=500))],
+        "script": [DelayBuffer("a", 20, 2_000)],
+    },
+    "lost": {"script": [LoseBuffer("a", 100)]},
+    "silent": {"script": [SilenceSource("b", at_ms=3_000)]},
+    "disordered": {"queries": [query(source("a", disorder_ms=2_500), source("b"))]},
+    "exact": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]},
+    "forgets": {
+        "queries": [query(source("a", disorder_ms=2_500), source("b"), window=Aggregate(1_000, forget_fired=True))]
+    },
+    "forgets sliding ones": {
+        "queries": [query(source("a", disorder_ms=4_000), window=Aggregate(900, slide_ms=400, forget_fired=True))]
+    },
+    "literal": {"queries": [query(growing("a", 3), source("b"))], "complete": "literal"},
+    "renumbered": {"queries": [query(growing("a", 3), source("b"), operators=[Renumber("r")])]},
+    "short slides": {"queries": [query(window=Aggregate(700, slide_ms=300))]},
+    "head": {
+        "queries": [query(source("a", stamped="filter"), source("b"))],
+        "script": [EmptyBuffer("a", 40)],
+        "local": "head",
+    },
 }
 
 
+@cache
+def world_of(name: str) -> PlanWorld:
+    return run(**RUNS[name])
+
+
 def recorded(spark, name: str) -> Any:
-    buffers = [tuple(row[column] for column in NAMES) for row in rows(RECORDED[name], "buffers", operator="build")]
+    buffers = [tuple(row[column] for column in NAMES) for row in rows(world_of(name), "buffers", operator="build")]
     return spark.createDataFrame(buffers, SCHEMA)
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", RUNS)
 def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
-    world = RECORDED[name]
+    world = world_of(name)
     window = world.scenario.queries[0].window
     found = fired_windows(
         progress(recorded(spark, name), local=world.scenario.local, complete=world.scenario.complete),
@@ -211,7 +220,7 @@ def test_the_fired_windows_are_those_of_the_run(spark, name) -> None:
 def test_what_the_watermark_had_reached_is_told(spark) -> None:
     found = fired_windows(progress(recorded(spark, "plain")), size=1_000)
     reached = {row["sequence"]: row["reached"] for row in found.collect() if row["arrival"] is not None}
-    wanted = {row["sequence"]: row["reached"] for row in rows(RECORDED["plain"], "windows_fired", cause="watermark")}
+    wanted = {row["sequence"]: row["reached"] for row in rows(world_of("plain"), "windows_fired", cause="watermark")}
     assert reached == wanted
 
 
