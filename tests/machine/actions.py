@@ -1,13 +1,14 @@
-"""What can be made to happen at one moment of a machine's run, as strategies; each is given the moment, `at_ms`."""
+"""What can be made to happen in a machine's run, as strategies of what makes the action at a moment, `at_ms`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from tests.machine.parts import built, one_of
+from tests.machine.parts import Makers, built, one_of
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.script import Action
@@ -18,24 +19,25 @@ BACKLOG = st.sampled_from(["lost", "kept"])
 CYCLE_POINTS: Final = ("after_marks", "after_log", "before_removal", "before_append", "after_append", "before_leave")
 COMMIT_POINTS: Final = ("before_merge", "after_merge", "after_noting")
 
-Actions = st.SearchStrategy[Action]
+Actions = Makers[Action]
 
 
-def action(kind: type[Action], at_ms: int, **fields: Any) -> Actions:
-    """An action of that kind at that moment, its fields strategies or values."""
+def action(kind: type[Action], **fields: Any) -> Actions:
+    """An action of that kind, its fields strategies or values."""
     drawn = {name: field for name, field in fields.items() if isinstance(field, st.SearchStrategy)}
     given = {name: field for name, field in fields.items() if name not in drawn}
-    return built(kind, {"at_ms": at_ms, **given}, **drawn)
+    return built(partial(kind, **given), **drawn)
 
 
-def on_writer(at_ms: int, process: str) -> Actions:
+@cache
+def on_writer(process: str) -> Actions:
     """What befalls any writer."""
     again = {"writer": process, "restart_after_ms": BRIEF_OR_NEVER, "backlog": BACKLOG}
     return st.one_of(
-        action(script.CrashWriter, at_ms, **again),
-        action(script.SilenceWriter, at_ms, writer=process, for_ms=BRIEF_OR_NEVER),
-        action(script.MarkIdle, at_ms, writer=process, for_ms=BRIEF_OR_NEVER),
-        action(script.ShutDownWriter, at_ms, tell_controller=st.booleans(), **again),
+        action(script.CrashWriter, **again),
+        action(script.SilenceWriter, writer=process, for_ms=BRIEF_OR_NEVER),
+        action(script.MarkIdle, writer=process, for_ms=BRIEF_OR_NEVER),
+        action(script.ShutDownWriter, tell_controller=st.booleans(), **again),
     )
 
 
@@ -46,7 +48,7 @@ def notes(at_ms: int, process: str, history: StreamHistory) -> Actions:
     known = st.dictionaries(one_of(*segments), st.none() | st.integers(0, 3_000), max_size=4)
     time = st.one_of(near, near, near, one_of(0, 2**63 - 1, -(2**63)))
     position = st.one_of(st.none(), known, known, known, st.just({"77@77": 5}))
-    return action(script.NoteTime, at_ms, writer=process, time=time, position=position)
+    return action(script.NoteTime, writer=process, time=time, position=position)
 
 
 def on_transactions(at_ms: int, writer: str, stream: str) -> Actions:
@@ -55,61 +57,63 @@ def on_transactions(at_ms: int, writer: str, stream: str) -> Actions:
     time = one_of("policy", None) | st.integers(at_ms - 800, at_ms + 300)
     point = one_of(*COMMIT_POINTS)
     return st.one_of(
-        action(script.CommitTransaction, at_ms, writer=writer, transaction=transaction, time=time),
-        action(script.WriteInTransaction, at_ms, writer=writer, transaction=transaction),
-        action(script.AbortTransaction, at_ms, writer=writer, backlog=BACKLOG),
-        action(script.SlowTransaction, at_ms, writer=writer, hold_ms=BRIEF),
-        action(script.LoseMergeReply, at_ms, count=one_of(1, 3), noticed_after_ms=250, stream=stream),
-        action(script.CrashCommitHandler, at_ms, point=point, restart_after_ms=250, stream=stream),
+        action(script.CommitTransaction, writer=writer, transaction=transaction, time=time),
+        action(script.WriteInTransaction, writer=writer, transaction=transaction),
+        action(script.AbortTransaction, writer=writer, backlog=BACKLOG),
+        action(script.SlowTransaction, writer=writer, hold_ms=BRIEF),
+        action(script.LoseMergeReply, count=one_of(1, 3), noticed_after_ms=250, stream=stream),
+        action(script.CrashCommitHandler, point=point, restart_after_ms=250, stream=stream),
     )
 
 
-def on_controllers(at_ms: int, stream: str, names: Sequence[str], *, inside_a_cycle: bool) -> Actions:
+@cache
+def on_controllers(stream: str, names: tuple[str, ...], *, inside_a_cycle: bool) -> Actions:
     """What befalls a controller by name or role; `inside_a_cycle` also between two steps of a cycle or commit."""
     who = {"controller": one_of("leader", "committer", "distributor", *names), "stream": stream}
     point = one_of(None, *COMMIT_POINTS, *(CYCLE_POINTS if inside_a_cycle else ()))
     return st.one_of(
-        action(script.CrashController, at_ms, **who, point=point, restart_after_ms=BRIEF_OR_NEVER),
-        action(script.PauseController, at_ms, for_ms=BRIEF, **who, point=point),
-        action(script.ExpireSession, at_ms, **who, notice_after_ms=one_of(0, 600)),
-        action(script.LoseBucketOwner, at_ms, for_ms=BRIEF, stream=stream),
-        action(script.AddController, at_ms),
-        action(script.RemoveController, at_ms, controller=one_of(*names)),
+        action(script.CrashController, **who, point=point, restart_after_ms=BRIEF_OR_NEVER),
+        action(script.PauseController, for_ms=BRIEF, **who, point=point),
+        action(script.ExpireSession, **who, notice_after_ms=one_of(0, 600)),
+        action(script.LoseBucketOwner, for_ms=BRIEF, stream=stream),
+        action(script.AddController),
+        action(script.RemoveController, controller=one_of(*names)),
     )
 
 
-def on_stores(at_ms: int, stream: str) -> Actions:
+@cache
+def on_stores(stream: str) -> Actions:
     """Stores that refuse, a marks segment that is missing or truncated."""
     store = one_of("writer_marks", "segment_metadata", "marks_segment")
     return st.one_of(
-        action(script.StoreUnavailable, at_ms, for_ms=BRIEF, store=store),
-        action(script.LoseMarksSegment, at_ms, for_ms=BRIEF, stream=stream),
-        action(script.TruncateMarks, at_ms, keep=one_of(1, 0), stream=stream),
+        action(script.StoreUnavailable, for_ms=BRIEF, store=store),
+        action(script.LoseMarksSegment, for_ms=BRIEF, stream=stream),
+        action(script.TruncateMarks, keep=one_of(1, 0), stream=stream),
     )
 
 
-def on_network(at_ms: int, parties: Sequence[str], clocks: Sequence[str]) -> Actions:
+def on_network(parties: Sequence[str], clocks: Sequence[str]) -> Actions:
     """Partitions between any two parties, and clocks that are set."""
     calls = one_of("lost", "held")
     sides = st.lists(one_of(*parties), min_size=2, max_size=2, unique=True)
     partition = sides.flatmap(
-        lambda both: action(script.Partition, at_ms, a=both[0], b=both[1], for_ms=BRIEF_OR_NEVER, calls=calls)
+        lambda both: action(script.Partition, a=both[0], b=both[1], for_ms=BRIEF_OR_NEVER, calls=calls)
     )
     steps = one_of(500, -500, 3_000, -3_000)
-    return partition | action(script.StepClock, at_ms, party=one_of(*clocks), by_ms=steps)
+    return partition | action(script.StepClock, party=one_of(*clocks), by_ms=steps)
 
 
-def on_readers(at_ms: int, group: str, readers: Sequence[str], new: str, segment: str, stream: str) -> Actions:
+def on_readers(group: str, readers: Sequence[str], new: str, segment: str, stream: str) -> Actions:
     """What befalls a reader or its group; `new` is what it may call what it makes."""
     who, place = one_of(*readers), {"segment": segment, "stream": stream}
     offline = one_of(0, None, 300)
     return st.one_of(
-        action(script.CrashReader, at_ms, reader=who, offline_after_ms=offline, restart_after_ms=BRIEF_OR_NEVER),
-        action(script.PauseReader, at_ms, reader=who, for_ms=BRIEF_OR_NEVER),
-        action(script.AddReader, at_ms, reader=new, group=group),
-        action(script.RemoveReader, at_ms, reader=who),
-        action(script.ReleaseSegment, at_ms, reader=who, **place, keep_free_ms=one_of(0, 500)),
-        action(script.Checkpoint, at_ms, name=new, group=group),
-        action(script.TakeStreamCut, at_ms, name=new, group=group),
-        action(script.ResetToCheckpoint, at_ms, ranges=st.booleans(), group=group),
+        action(script.CrashReader, reader=who, offline_after_ms=offline, restart_after_ms=BRIEF_OR_NEVER),
+        action(script.PauseReader, reader=who, for_ms=BRIEF_OR_NEVER),
+        action(script.AddReader, reader=new, group=group),
+        action(script.RemoveReader, reader=who),
+        action(script.ReleaseSegment, reader=who, **place, keep_free_ms=one_of(0, 500)),
+        action(script.Checkpoint, name=new, group=group),
+        action(script.TakeStreamCut, name=new, group=group),
+        action(script.ResetToCheckpoint, ranges=st.booleans(), group=group),
     )

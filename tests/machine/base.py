@@ -75,15 +75,15 @@ class Machine(RuleBasedStateMachine):
     def furnish(self, data: st.DataObject) -> None:
         """One stream or two, their controllers and their network, one writer and, as a rule, readers."""
         self.slow = data.draw(st.booleans())
-        timeouts = list(self.timeouts_when_slow_ms if self.slow else self.timeouts_ms)
+        timeouts = self.timeouts_when_slow_ms if self.slow else self.timeouts_ms
         names = data.draw(st.sampled_from([["orders"], ["orders", "trades"]]))
-        self.streams = [data.draw(parts.streams(name, dict(self.faults), timeouts_ms=timeouts)) for name in names]
-        self.controllers = data.draw(parts.controllers(slow=self.slow))
-        self.network = data.draw(parts.networks(slow=self.slow))
+        self.streams = [data.draw(parts.streams(*timeouts))(name=name, **self.faults) for name in names]
+        self.controllers = data.draw(parts.controllers(slow=self.slow))()
+        self.network = data.draw(parts.networks(slow=self.slow))()
         self.latency_ms = data.draw(st.sampled_from([5, 0, 30]))
         self.seed = data.draw(st.integers(0, 999))
         drawn = data.draw(st.sampled_from([parts.event_writers, parts.event_writers, parts.transactional_writers]))
-        self.writers.append(data.draw(drawn(self.name("w"), "orders", 0)))
+        self.writers.append(data.draw(drawn())(name=self.name("w"), stream="orders", starts_ms=0))
         if data.draw(st.sampled_from([True, True, True, False])):
             self.join_group(data)
 
@@ -114,7 +114,9 @@ class Machine(RuleBasedStateMachine):
         """A reader group begins to read a stream, or all of them."""
         names = [stream.name for stream in self.streams]
         which = data.draw(st.sampled_from([[name] for name in names] + ([names] if len(names) > 1 else [])))
-        self.groups.append(data.draw(parts.reader_groups(self.name("readers"), which, self.now_ms)))
+        read: dict[str, Any] = {"stream": which[0]} if len(which) == 1 else {"streams": tuple(which)}
+        name = self.name("readers")
+        self.groups.append(data.draw(parts.reader_groups())(name=name, starts_ms=self.now_ms, **read))
         self.now_ms += 1
 
     @property

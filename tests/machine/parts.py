@@ -6,8 +6,8 @@ rates are low, and periods are fractions of a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
 from typing import Any, Final, TypeVar
 
 from hypothesis import strategies as st
@@ -30,16 +30,18 @@ BYTES = st.sampled_from([100, 0, 8_000])
 
 
 Part = TypeVar("Part")
-Drawn = st.SearchStrategy[Any] | list[Any]
+Makers = st.SearchStrategy[Callable[..., Part]]
+"""What makes a part from the fields that only the caller knows."""
 
 
-def built(kind: type[Part], given: Mapping[str, Any], **drawn: Drawn) -> st.SearchStrategy[Part]:
-    """Values of that kind: some fields given, the others drawn, by a strategy or as one of a list.
+def built(kind: Callable[..., Part], **drawn: st.SearchStrategy[Any] | list[Any]) -> Makers[Part]:
+    """Makers of that kind: some fields drawn, by a strategy or as one of a list.
 
-    Strategies are made once, since hypothesis takes longer to make them than to draw from them.
+    What only one run knows, such as names and moments, is left to the caller of the maker, so that strategies are made
+    once: hypothesis takes longer to make and to validate them than to draw from them.
     """
     found = ((name, one_of(*draw) if isinstance(draw, list) else draw) for name, draw in drawn.items())
-    return _together(*found).map(lambda values: kind(**(values | given)))
+    return _together(*found).map(lambda values: partial(kind, **values))
 
 
 @cache
@@ -53,12 +55,11 @@ def one_of(*values: Any) -> st.SearchStrategy[Any]:
     return st.sampled_from(values)
 
 
-def event_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[EventWriter]:
+@cache
+def event_writers() -> Makers[EventWriter]:
     """Event writers: by a policy, or automatic."""
-    given = {"name": name, "starts_ms": starts_ms, "stream": stream}
     plain = built(
         EventWriter,
-        given,
         rate_per_s=RATES,
         delay_mean_ms=DELAYS,
         keys=KEYS,
@@ -71,8 +72,7 @@ def event_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[E
         event_bytes=BYTES,
     )
     automatic = built(
-        EventWriter,
-        given | {"automatically_note_time": True},
+        partial(EventWriter, automatically_note_time=True),
         rate_per_s=RATES,
         delay_mean_ms=DELAYS,
         automatic_note_period_ms=[300, 700],
@@ -82,11 +82,11 @@ def event_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[E
     return plain | automatic
 
 
-def transactional_writers(name: str, stream: str, starts_ms: int) -> st.SearchStrategy[TransactionalWriter]:
+@cache
+def transactional_writers() -> Makers[TransactionalWriter]:
     """Transactional writers, whose transactions overlap or not."""
     return built(
         TransactionalWriter,
-        {"name": name, "starts_ms": starts_ms, "stream": stream},
         rate_per_s=RATES,
         delay_mean_ms=DELAYS,
         keys=KEYS,
@@ -100,13 +100,13 @@ def transactional_writers(name: str, stream: str, starts_ms: int) -> st.SearchSt
     )
 
 
-def streams(name: str, options: dict[str, Any], *, timeouts_ms: list[int]) -> st.SearchStrategy[Stream]:
-    """Streams with the given faults as options; what is not a fault is drawn."""
+@cache
+def streams(*timeouts_ms: int) -> Makers[Stream]:
+    """Streams with one of these timeouts; the caller gives the faults as options, and these count."""
     return built(
         Stream,
-        {"name": name} | options,
         segments=[1, 2, 3, 4],
-        timestamp_aggregation_timeout_ms=timeouts_ms,
+        timestamp_aggregation_timeout_ms=[*timeouts_ms],
         timeout_from=["first_behind", "last_note"],
         cycles=["while_noted", "unconditional"],
         start_delay_ms=[None, 200],
@@ -118,11 +118,11 @@ def streams(name: str, options: dict[str, Any], *, timeouts_ms: list[int]) -> st
     )
 
 
-def controllers(*, slow: bool) -> st.SearchStrategy[Controllers]:
+@cache
+def controllers(*, slow: bool) -> Makers[Controllers]:
     """Controllers; `slow` ones read the marks one after the other, and their clocks may be wrong."""
     return built(
         Controllers,
-        {},
         count=[1, 2, 3],
         buckets=[1, 4],
         period_ms=[300, 500],
@@ -138,12 +138,12 @@ def controllers(*, slow: bool) -> st.SearchStrategy[Controllers]:
     )
 
 
-def networks(*, slow: bool) -> st.SearchStrategy[Network]:
+@cache
+def networks(*, slow: bool) -> Makers[Network]:
     """Networks with delay, loss, duplication and reordering; in `slow` ones the controllers wait for the stores."""
     inside = [network.Fixed(0), network.Fixed(3), network.Exponential(15.0)] if slow else [network.Fixed(0)]
     return built(
         Network,
-        {},
         delay=[None, network.Uniform(0, 60), network.Exponential(25.0, least_ms=2), network.LogNormal(20.0, 1.0)],
         inside=inside,
         loss=[0.0, 0.2],
@@ -155,12 +155,11 @@ def networks(*, slow: bool) -> st.SearchStrategy[Network]:
     )
 
 
-def reader_groups(name: str, named: list[str], starts_ms: int) -> st.SearchStrategy[ReaderGroup]:
-    """A group of readers over one stream or several, with either timer and any way to share the work."""
-    which: dict[str, Any] = {"stream": named[0]} if len(named) == 1 else {"streams": tuple(named)}
+@cache
+def reader_groups() -> Makers[ReaderGroup]:
+    """A group of readers with either timer and any way to share the work."""
     return built(
         ReaderGroup,
-        {"name": name, "starts_ms": starts_ms} | which,
         readers=[1, 2, 3],
         rate_per_s=[None, 15.0],
         publish_every_ms=[200, 350],

@@ -25,13 +25,13 @@ class Writers(Machine):
     @precondition(lambda self: len(self.writers) < MOST_WRITERS)
     @rule(gap_ms=GAPS_MS, data=st.data())
     def add_event_writer(self, gap_ms: int, data: st.DataObject) -> None:
-        drawn = parts.event_writers(self.name("w"), self.a_stream(data), self.after(gap_ms))
-        self.writers.append(data.draw(drawn))
+        given = {"name": self.name("w"), "stream": self.a_stream(data), "starts_ms": self.after(gap_ms)}
+        self.writers.append(data.draw(parts.event_writers())(**given))
 
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_writer(self, gap_ms: int, data: st.DataObject) -> None:
         process = self.a_process(data, EventWriter, TransactionalWriter)
-        self.script.append(data.draw(actions.on_writer(self.after(gap_ms), process)))
+        self.script.append(data.draw(actions.on_writer(process))(at_ms=self.after(gap_ms)))
 
     @precondition(lambda self: self.has(EventWriter))
     @rule(gap_ms=GAPS_MS, data=st.data(), load=st.sampled_from(["moves", "copied"]))
@@ -50,7 +50,8 @@ class Notes(Machine):
         process = self.a_process(data, EventWriter)
         stream = next(writer.stream for writer in self.writers if writer.name == process.split("/")[0])
         history = self.histories[stream or self.streams[0].name]
-        self.script.append(data.draw(actions.notes(self.after(gap_ms), process, history)))
+        at_ms = self.after(gap_ms)
+        self.script.append(data.draw(actions.notes(at_ms, process, history))(at_ms=at_ms))
 
 
 class Transactions(Machine):
@@ -59,15 +60,16 @@ class Transactions(Machine):
     @precondition(lambda self: len(self.writers) < MOST_WRITERS)
     @rule(gap_ms=GAPS_MS, data=st.data())
     def add_transactional_writer(self, gap_ms: int, data: st.DataObject) -> None:
-        drawn = parts.transactional_writers(self.name("t"), self.a_stream(data), self.after(gap_ms))
-        self.writers.append(data.draw(drawn))
+        given = {"name": self.name("t"), "stream": self.a_stream(data), "starts_ms": self.after(gap_ms)}
+        self.writers.append(data.draw(parts.transactional_writers())(**given))
 
     @precondition(lambda self: self.has(TransactionalWriter))
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_transactions(self, gap_ms: int, data: st.DataObject) -> None:
         writer = self.a_process(data, TransactionalWriter)
-        drawn = actions.on_transactions(self.after(gap_ms), writer, self.a_stream(data))
-        self.script.append(data.draw(drawn))
+        at_ms = self.after(gap_ms)
+        drawn = actions.on_transactions(at_ms, writer, self.a_stream(data))
+        self.script.append(data.draw(drawn)(at_ms=at_ms))
 
 
 class Scales(Machine):
@@ -124,21 +126,19 @@ class Troubles(Machine):
 
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_controller(self, gap_ms: int, data: st.DataObject) -> None:
-        names = self.controller_names
-        at_ms = self.after(gap_ms)
-        drawn = actions.on_controllers(at_ms, self.a_stream(data), names, inside_a_cycle=self.slow)
-        self.script.append(data.draw(drawn))
+        drawn = actions.on_controllers(self.a_stream(data), self.controller_names, inside_a_cycle=self.slow)
+        self.script.append(data.draw(drawn)(at_ms=self.after(gap_ms)))
 
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_stores(self, gap_ms: int, data: st.DataObject) -> None:
-        self.script.append(data.draw(actions.on_stores(self.after(gap_ms), self.a_stream(data))))
+        self.script.append(data.draw(actions.on_stores(self.a_stream(data)))(at_ms=self.after(gap_ms)))
 
     @rule(gap_ms=GAPS_MS, data=st.data())
     def befall_network(self, gap_ms: int, data: st.DataObject) -> None:
         controllers, processes = self.controller_names, self.all_processes
         clocks = [*(writer.name for writer in self.writers), *(controllers if self.slow else ())]
         parties = [*EVERY, *SERVICES, *processes, *controllers, *self.reader_names]
-        self.script.append(data.draw(actions.on_network(self.after(gap_ms), parties, clocks)))
+        self.script.append(data.draw(actions.on_network(parties, clocks))(at_ms=self.after(gap_ms)))
 
 
 class Readers(Machine):
@@ -155,9 +155,8 @@ class Readers(Machine):
         group = data.draw(st.sampled_from(self.groups))
         stream = data.draw(st.sampled_from(group.streams or (group.stream or self.streams[0].name,)))
         segment = data.draw(st.sampled_from([segment.name for segment in self.histories[stream].active.segments]))
-        new, at_ms = self.name("new-"), self.after(gap_ms)
-        drawn = actions.on_readers(at_ms, group.name, self.reader_names, new, segment, stream)
-        self.script.append(data.draw(drawn))
+        drawn = actions.on_readers(group.name, self.reader_names, self.name("new-"), segment, stream)
+        self.script.append(data.draw(drawn)(at_ms=self.after(gap_ms)))
 
 
 class Everything(Writers, Notes, Transactions, Scales, Endings, Troubles, Readers):
