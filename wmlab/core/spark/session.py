@@ -64,6 +64,9 @@ _ON_LOOPBACK: Final = {
     # data begins with more, so that they are sorted in memory; adaptive planning joins those that turn out small.
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "64",
+    # Every sort, aggregation and join of a task begins with one page, which Java fills with zeros; Spark would take
+    # 16 to 64 MB on a heap of this size, however few the rows. A task can have 8,192 pages.
+    "spark.buffer.pageSize": "2m",
 }
 """What a driver has besides if its executors run on this machine; from another one they could not reach it."""
 
