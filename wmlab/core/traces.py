@@ -366,10 +366,9 @@ class Trace:
             yield from map(TraceEvent, *(column.to_pylist() for column in batch.columns))
 
     def __repr__(self) -> str:
-        facts = self._facts().items()
-        return f"Trace {self.name!r}: " + ", ".join(
-            f"{value} {label.removesuffix('s') if value == '1' else label}" for label, value in facts
-        )
+        known = self._facts().items()
+        facts = (f"{value} {label.removesuffix('s') if value == '1' else label}" for label, value in known)
+        return f"Trace {self.name!r}: {', '.join(facts)}"
 
     def _repr_html_(self) -> str:
         return html_table(f"<b>{html.escape(self.name)}</b>", (), self._facts().items())

@@ -56,11 +56,8 @@ class Verdict:
     def _count(self) -> str:
         if self.verdict == "unknown":
             return "nothing to judge"
-        return (
-            f"{grouped(self.violations)} of {grouped(self.judged)}"
-            if self.violations
-            else f"{grouped(self.judged)} judged"
-        )
+        judged = grouped(self.judged)
+        return f"{grouped(self.violations)} of {judged}" if self.violations else f"{judged} judged"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

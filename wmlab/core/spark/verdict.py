@@ -153,9 +153,8 @@ def undecided(frame: DataFrame, why: Column) -> DataFrame:
 def row_of(table: str, *columns: Column | str) -> Column:
     """One row of evidence: columns of a row of `table`; a text is a column, or one "as" another."""
     chosen = (F.expr(column) if isinstance(column, str) and " as " in column else column for column in columns)
-    return F.struct(
-        F.lit(table).alias("table"), F.to_json(F.struct(*chosen), {"ignoreNullFields": "false"}).alias("row")
-    )
+    row = F.to_json(F.struct(*chosen), {"ignoreNullFields": "false"})
+    return F.struct(F.lit(table).alias("table"), row.alias("row"))
 
 
 def previous(columns: Sequence[str], *, by: Sequence[str], order: Sequence[str | Column]) -> Column:

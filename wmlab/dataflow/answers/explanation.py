@@ -165,9 +165,8 @@ class Drops(TableAnswer[DroppedRow]):
         return pa.table(columns).to_pandas(integer_object_nulls=True)
 
     def __repr__(self) -> str:
-        lines = (
-            [f"  row ({listing(drop.row)}) {drop.sentence}" for drop in self.rows[:_MOST_ROWS]] if len(self) > 1 else []
-        )
+        shown = self.rows[:_MOST_ROWS] if len(self) > 1 else ()
+        lines = [f"  row ({listing(drop.row)}) {drop.sentence}" for drop in shown]
         more = [f"  {grouped(len(self) - _MOST_ROWS)} more"] if len(self) > _MOST_ROWS else []
         return "\n".join([self.sentence, *lines, *more])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.errors import RecordingError
@@ -73,12 +74,8 @@ class Run:
 
     def into(self, vertex: str, instance: int, edge: int | None = None) -> list[Row]:
         """The queues into an instance, of one edge or of all, by edge and number."""
-        queues = [
-            row
-            for row in self.queues
-            if row["target"] == vertex and row["target_instance"] == instance and edge in {None, row["edge"]}
-        ]
-        return sorted(queues, key=lambda row: (row["edge"], row["input"]))
+        mine = [row for row in self.queues if row["target"] == vertex and row["target_instance"] == instance]
+        return sorted((row for row in mine if edge in {None, row["edge"]}), key=itemgetter("edge", "input"))
 
     def out_of(self, vertex: str, instance: int) -> list[Row]:
         """The queues out of an instance."""
@@ -86,10 +83,8 @@ class Run:
 
     def keys(self, vertex: str) -> tuple[int, ...]:
         """The keys whose watermarks leave a vertex; of a sink, those that come."""
-        own = self.vertices[vertex]["keys"]
-        return tuple(
-            sorted(own or {key for queue in self.queues if queue["target"] == vertex for key in queue["keys"]})
-        )
+        come = {key for queue in self.queues if queue["target"] == vertex for key in queue["keys"]}
+        return tuple(sorted(self.vertices[vertex]["keys"] or come))
 
 
 def read(row: str) -> dict[str, Any]:

@@ -101,9 +101,8 @@ class Windows:
         step, mark = next(closing, (None, None))
         let = "at the end of its inputs"
         if step is not None:
-            source = next(
-                (queue["source"] for queue in self.run.into(self.vertex, instance, step["input"])), self.vertex
-            )
+            sources = (queue["source"] for queue in self.run.into(self.vertex, instance, step["input"]))
+            source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
             let = f"the watermark reached {moment(mark)} when {source} {did}"
         text = f"came out at {moment(at_ms)} with {counted(results, 'result')}: {let}"

@@ -159,9 +159,8 @@ def _sentence(level: Level, key: int, late: int) -> str:
     most = max(held, key=lambda number: held[number])
     last = level.merged(key)[1][-1]
     where = "has no watermark" if last is None else f"ended at {moment(last)}"
-    dropped = (
-        f"; {late} rows that came below it were dropped" if late > 1 else "; a row below it was dropped" if late else ""
-    )
+    those = "a row below it was" if late == 1 else f"{late} rows that came below it were"
+    dropped = f"; {those} dropped" if late else ""
     if not held[most]:
         return f"No input of {level.vertex} held the others back; the merged watermark of key {key} {where}{dropped}."
     return (

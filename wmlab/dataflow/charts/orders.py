@@ -30,9 +30,8 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
         )
     outcomes = list(permutations)
     shown = outcomes[:_MOST]
-    left_out = (
-        f" Drawn are the {_MOST} most frequent of {grouped(len(outcomes))} outputs." if len(outcomes) > _MOST else ""
-    )
+    fewer = f" Drawn are the {_MOST} most frequent of {grouped(len(outcomes))} outputs."
+    left_out = fewer if len(outcomes) > _MOST else ""
     most = max(outcome.count for outcome in shown)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",

@@ -238,9 +238,8 @@ def _joined(
     side = LEFT if rule.rule.outer is None else rule.rule.outer
     far = progress_of(items, queues, executions, rule, min(rule.rule.keys[side]))
     rows = on_time_rows(items, queues, drops, rule.entry).join(F.broadcast(far), list(rule.place))
-    batch = join_of(rows.withColumn("sure", F.expr(_SURE)).select(*_ROW, "sure"), rule).join(
-        F.broadcast(far), list(rule.place)
-    )
+    sure = rows.withColumn("sure", F.expr(_SURE)).select(*_ROW, "sure")
+    batch = join_of(sure, rule).join(F.broadcast(far), list(rule.place))
     # A row without a partner leaves when the watermark of the output has passed it, at the latest.
     passed = F.col("completed") | F.coalesce(F.col("time") < F.col("released"), F.lit(False))
     due = F.col("sure") & (~F.col("padded") | passed)

@@ -123,9 +123,8 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
             case AddPartition():
                 rows = [replace(r, at_ms=max(r.at_ms, begin)) if r.partition == partition else r for r in rows]
             case Disorder(by_ms=by_ms):
-                draws = generator(dataflow.seed, f"disorder {number} of {source.name}").integers(
-                    0, by_ms + 1, len(rows)
-                )
+                chance = generator(dataflow.seed, f"disorder {number} of {source.name}")
+                draws = chance.integers(0, by_ms + 1, len(rows))
                 delays = [int(draw) * is_hit for draw, is_hit in zip(draws, hit, strict=True)]
                 rows = [replace(row, at_ms=row.at_ms + delay) for row, delay in zip(rows, delays, strict=True)]
     return rows
