@@ -74,9 +74,3 @@ def test_by_the_literal_sentence_the_sequence_behind_the_prefix_counts_from_its_
     opened = [buffer.watermark for buffer in taken if buffer.sequence == len(found) + 1]
     wanted = max(opened) if opened else found[-1] if found else None
     assert run_origin(taken, ProgressRules(local="literal")).local == wanted
-
-
-def test_an_empty_buffer_pulls_only_the_head_back() -> None:
-    buffers = [TupleBuffer(1, number, 0, True, mark) for number, mark in enumerate((100, 0, 110), 1)]
-    assert [state.watermark for state in run([1], buffers, HEAD)] == [None, 100, 0, 110]
-    assert [state.watermark for state in run([1], buffers)] == [None, 100, 100, 110]

@@ -438,18 +438,6 @@ def test_a_time_gives_the_cut_of_the_last_watermark_not_beyond_it(recording):
     assert dict(recording.stream_cut_at(10**15)) == dict(marks[-1]["cut"])
 
 
-def test_a_cut_gives_back_its_time(recording):
-    marks = recording.table("watermarks").to_pylist()
-    for place, mark in enumerate(marks):
-        window = recording.time_at(recording.stream_cut_at(mark["lower"]))
-        equal = [other["lower"] for other in marks if other["cut"] == mark["cut"]]
-        assert window.lower == max(equal)
-        ahead = [other for other in marks[place:] if other["cut"] != mark["cut"]]
-        assert window.upper == (ahead[0]["upper"] if ahead else None)
-    start = recording.time_at({"0@0": 0, "1@0": 0})
-    assert (start.lower, start.upper) == (None, marks[0]["upper"])
-
-
 def test_what_the_index_lacks_is_found_in_the_log():
     crash = script.CrashController(at_ms=7_000, point="after_append")
     recording = scenario(script=[crash]).record(progress=False)

@@ -481,11 +481,3 @@ def test_a_run_by_the_design_starts_at_barrier_zero():
         for rules in ("sound", "design")
     }
     assert lowers == {"sound": [-500, -100, 700], "design": [700, 700]}
-
-
-def test_time_advances_under_each_of_the_rules():
-    crash, split = script.CrashController(at_ms=6_000, controller="leader"), script.Scale(at_ms=4_000, seal=["0@0"])
-    for rules in ("design", "implementation", "sound"):
-        world = run(rules=rules, script=[split, crash], controllers=Controllers(count=2, period_ms=500))
-        assert rows(world, "watermarks")[-1]["lower"] > 15_000
-        assert rows(world, "windows")[-1]["lower"] > 10_000

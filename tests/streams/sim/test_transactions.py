@@ -23,7 +23,6 @@ from tests.streams.sim.worlds import (
 )
 from wmlab.core.delays import Fixed
 from wmlab.core.values import Problems
-from wmlab.streams.api import Scenario
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
@@ -276,13 +275,6 @@ def test_a_conflict_while_noting_fails_the_batch_which_is_tried_again(monkeypatc
 def test_what_a_writer_cannot_do_is_refused(action, message):
     with pytest.raises(Problems, match=message):
         scenario(writers=[txn_writer(), EventWriter("w", rate_per_s=1, processes=2)], script=[action])
-
-
-def test_yaml_tells_the_kinds_of_writers_apart():
-    with pytest.raises(Problems, match=r"writers\[0\]\.every_ms \(line 4\)"):
-        Scenario.from_yaml(
-            "wmlab: 1\nname: x\nwriters:\n- {kind: transactional, name: t, rate_per_s: 1, every_ms: 0}\nduration_ms: 9"
-        )
 
 
 def test_silent_transactional_writers_commit_without_a_time():
