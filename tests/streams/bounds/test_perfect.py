@@ -134,6 +134,16 @@ def _changes(told: Told, random: Random) -> list[Row]:
     return rows
 
 
+def test_streams_and_segments_may_be_ints(spark: SparkSession) -> None:
+    segments = spark.createDataFrame(
+        [(7, 0, 0.0, 1.0), (7, 1, 0.0, 1.0)], "stream int, segment_id int, low double, high double"
+    )
+    events = spark.createDataFrame([(7, 1, 5, 30)], "stream int, segment_id int, offset long, event_time long")
+    positions = spark.createDataFrame([(7, 0, 0), (7, 1, 5)], "stream int, segment_id int, offset long")
+    found = perfect_watermark(positions, events, segments)
+    assert sorted(map(tuple, found.collect())) == [(7, 0, 0, 30), (7, 1, 5, None)]
+
+
 def test_slack(spark: SparkSession) -> None:
     rows = [(10, 30, 20), (21, 30, 20), (None, 15, 20), (10, None, 20), (10, 30, None), (20, 20, 20)]
     bounds = spark.createDataFrame(rows, "lower long, upper long, perfect_watermark long")

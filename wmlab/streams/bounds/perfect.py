@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from wmlab.core.spark.schemas import refuse, require
 from wmlab.streams.bounds.groups import GROUP_COLUMNS
@@ -110,7 +111,8 @@ def _after_segments(events: DataFrame, segments: DataFrame) -> DataFrame:
     """For every segment, the smallest event time in its descendants."""
     minima = events.groupBy(*_SEGMENT).agg(F.min("event_time").alias("smallest"))
     lineage = segments.select(*_SEGMENT, "low", "high").join(minima, list(_SEGMENT), "left")
-    return lineage.groupBy("stream").applyInArrow(_descendants, "stream string, segment_id long, after_segment long")
+    after = StructType([lineage.schema[name] for name in _SEGMENT]).add("after_segment", "long")
+    return lineage.groupBy("stream").applyInArrow(_descendants, after)
 
 
 def _descendants(rows: pa.Table) -> pa.Table:
