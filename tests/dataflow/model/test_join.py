@@ -1,22 +1,18 @@
-"""The stream-to-stream join: edge cases that no vector has, and equality with a batch join for every interleaving; and
-edge case 15, the document's own: what idle inputs do to a merge and to a join behind a join."""
+"""The stream-to-stream join: edge cases that no vector has, and equality with a batch join for every interleaving."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dataflow.model.driving import RULES, Driven, Instance, plain, rows
-from wmlab.dataflow.model.aggregate import Aggregate
-from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
+from tests.dataflow.model.driving import RULES, Driven, Instance, rows
+from wmlab.dataflow.model.items import Event, Item
 from wmlab.dataflow.model.join import START, StreamJoin
 from wmlab.dataflow.model.processor import Deviations, JobFailedError, Mode, Reason
-from wmlab.dataflow.model.window import Window, WindowShape
 
 
 def join(back: int = 1, ahead: int = 1, mode: Mode = "design", **options: Any) -> Driven:
@@ -217,61 +213,3 @@ def test_final_watermarks_and_state_do_not_depend_on_the_interleaving(
     mixed, one_by_one = (play(numbered(back, ahead, kind=kind), sides, taken) for taken in (order, sorted(order)))
     assert mixed.state.emitted == one_by_one.state.emitted
     assert list(map(Counter, kept(mixed))) == list(map(Counter, kept(one_by_one)))
-
-
-class Tree:
-    """Instances of one queue an edge, each of which sends to an edge of the next one by `links`."""
-
-    def __init__(self, links: Mapping[str, tuple[str, int]], **instances: Instance) -> None:
-        self.instances, self.links = instances, links
-        self.out: dict[str, list[Any]] = {name: [] for name in instances}
-
-    def put(self, name: str, edge: int, *items: Item) -> None:
-        out = self.instances[name].push(edge, 0, *items).run()
-        self.out[name] += plain(out)
-        if name in self.links and out:
-            self.put(*self.links[name], *out)
-
-
-def equality(left: dict[int, int], right: dict[int, int], width: int) -> StreamJoin:
-    """Equality of the first key's columns of both sides."""
-    (one, at), (other, there) = next(iter(left.items())), next(iter(right.items()))
-    return StreamJoin(
-        kind="left outer",
-        keys=(left, right),
-        widths=(width, 1),
-        bounds={one: {other: 0}, other: {one: 0}},
-        condition=lambda row: row[at] == row[width + there],
-    )
-
-
-def test_edge_case_15_a_merge_goes_on_without_an_idle_join(mode: Mode) -> None:
-    window = Window(shape=WindowShape(10, 10), time=0, aggregates=(Aggregate("count"),))
-    tree = Tree(
-        {"join": ("merge", 0), "merge": ("aggregation", 0)},
-        join=Instance(1, 1, processor=equality({0: 0}, {1: 0}, 1), deviations=RULES[mode]),
-        merge=Instance(1, 1, deviations=RULES[mode]),
-        aggregation=Instance(1, processor=window, deviations=RULES[mode]),
-    )
-    tree.put("merge", 1, Event((3, 3)), Watermark(0, 15))
-    tree.put("join", 0, IDLE)
-    assert tree.out["aggregation"] == []
-    tree.put("join", 1, IDLE)
-    assert tree.out["join"] == ["idle"]
-    assert tree.out["aggregation"] == [(0, 10, 1), ("wm", 0, 15)]
-
-
-def test_edge_case_15_an_outer_join_stalls_behind_an_idle_one(mode: Mode) -> None:
-    inner = Instance(1, 1, processor=equality({0: 0}, {1: 0}, 1), deviations=RULES[mode])
-    outer = Instance(1, 1, processor=equality({0: 0, 1: 1}, {2: 0}, 2), deviations=RULES[mode])
-    tree = Tree({"inner": ("outer", 0)}, inner=inner, outer=outer)
-    tree.put("inner", 0, IDLE)
-    tree.put("inner", 1, IDLE)
-    for time in range(20):
-        tree.put("outer", 1, Event((time,)), Watermark(2, time + 1))
-        assert outer.tasklet.processor.size(outer.state.processor) == time + 1
-    assert tree.out == {"inner": ["idle"], "outer": []}
-    tree.put("inner", 0, Event((21,)), Watermark(0, 21))
-    tree.put("inner", 1, Watermark(1, 21))
-    assert outer.tasklet.processor.size(outer.state.processor) == 0
-    assert tree.out["outer"] == [("wm", 0, 20), ("wm", 2, 20)]

@@ -40,19 +40,6 @@ def _share(ages: tuple[list[int], ...], delay: int, z: float) -> float:
     return share * exp(-z * sqrt(variance))
 
 
-def test_shares_are_those_of_all_records_although_recent_ones_are_cut_off() -> None:
-    draw = random.Random(5)
-    delays = [min(int(draw.expovariate(1 / 3)), 20) for _ in range(60_000)]
-    ages = [[0] * 21 for _ in range(21)]
-    for index, delay in enumerate(delays):
-        if delay <= index % 21:
-            ages[index % 21][delay] += 1
-    shares = arrived(ages)
-    for delay in range(21):
-        assert shares[delay] == pytest.approx(sum(d <= delay for d in delays) / len(delays), abs=0.02)
-    assert arrived(ages, z=2)[3] < shares[3]
-
-
 @given(st.integers(0, 10**6), st.sampled_from([0.3, 0.5, 0.9, 0.99]), st.sampled_from([0.0, 1.645]))
 def test_a_window_is_passed_when_it_and_all_before_it_are_complete(seed: int, share: float, z: float) -> None:
     draw, gap, records, now = random.Random(seed), (60, 300, 1_000, 4_000)[seed % 4], [], 0
