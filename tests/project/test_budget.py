@@ -14,11 +14,11 @@ CODE_LINES: Final = {
     "streams": 12_641,
     "dataflow": 6_931,
     "progress": 2_559,
-    "strategies": 2_762,
+    "strategies": 2_772,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_301
+LINES: Final = 43_318
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

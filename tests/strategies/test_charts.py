@@ -124,3 +124,9 @@ def test_a_record_below_the_lower_bound_is_a_cross_at_its_delay():
 def test_more_strategies_than_have_room_are_refused():
     with pytest.raises(ChartError, match="7 strategies have no room"):
         charts.lag(compare(LOG, [BoundedOutOfOrderness(n) for n in range(7)]))
+
+
+@pytest.mark.parametrize("draw", [charts.frontier, charts.lag])
+def test_a_log_is_no_comparison(draw):
+    with pytest.raises(ChartError, match="is no comparison"):
+        draw(LOG)

@@ -205,6 +205,12 @@ def test_what_cannot_be_compared_is_refused(wrong):
         compare(**({"trace": trace([Record(1, 1, "a")]), "strategies": [StreamTime(0)]} | wrong))
 
 
+def test_more_ticks_than_memory_holds_are_refused():
+    log = trace([Record(1, 1, "a"), Record(2, 10**12, "a")])
+    with pytest.raises(ModelError, match=r"tick_ms is 5, for 199 999 999 999 ticks(?s:.*)Give 100000 or more"):
+        compare(log, [StreamTime(0)], tick_ms=5)
+
+
 def test_one_strategy_needs_no_list():
     log = trace([Record(1, 1, "a")])
     assert compare(log, StreamTime(0)).to_dict() == compare(log, [StreamTime(0)]).to_dict()

@@ -19,7 +19,7 @@ from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Pa
 from wmlab.core.charts.steps import Value, thin
 from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
-from wmlab.core.words import is_instant, listed, rounded
+from wmlab.core.words import is_instant, listed, rounded, shown
 from wmlab.strategies.comparison import Comparison, Outcome
 from wmlab.strategies.lateness import frontier as frontier_of
 from wmlab.strategies.model.pravega import PravegaWatermark
@@ -43,8 +43,9 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
     which 90%, 99% and 99.9% are one step apart. The median lag of the perfect watermark is a line: what stands left of
     it cannot have all. Points far right of the curve stand at the edge, with their lag. Strategies without an X have no
-    place and are left out. Raises `ChartError` if all are.
+    place and are left out. Raises `ChartError` if all are, and for what is no comparison.
     """
+    _refuse_other(comparison)
     trace, curve = comparison.trace, frontier_of(comparison.trace)
     placed = [o for o in comparison if o.lag_p50_ms is not None and _short(o) != "PerfectWatermark"]
     if not placed:
@@ -107,8 +108,10 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     """Draw how far each strategy is behind the arrivals, in a panel each, with the late records as crosses above it.
 
     A record whose delay is above the lag that it meets is late. The lag of the perfect watermark is the dotted line.
-    At most six strategies have room; of very many late records a share is drawn. Raises `ChartError` for more.
+    At most six strategies have room; of very many late records a share is drawn. Raises `ChartError` for more, and
+    for what is no comparison.
     """
+    _refuse_other(comparison)
     if len(comparison) > _MOST_PANELS:
         raise ChartError(
             f"{len(comparison)} strategies have no room in one chart.",
@@ -220,6 +223,11 @@ def uncertainty(
             panels=[behind, below],
         ),
     )
+
+
+def _refuse_other(comparison: object) -> None:
+    if not isinstance(comparison, Comparison):
+        raise ChartError(f"{shown(comparison)} is no comparison.", remedy="Give compare(trace, strategies).")
 
 
 def _arrivals(arrival: Any) -> Axis:

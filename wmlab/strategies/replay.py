@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import TRACE_SCHEMA, Trace
-from wmlab.core.words import shown
+from wmlab.core.words import grouped, shown
 from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Strategy, Tick, steps
 
@@ -34,6 +34,7 @@ Steps = tuple[Longs, Longs]
 """The X that each record meets, and the X after it."""
 
 _TICKS: Final = 10_000
+_MOST_TICKS: Final = 10_000_000
 _WORTH_A_PROCESS: Final = 300_000
 """Steps below which a second process costs more than it saves."""
 
@@ -116,10 +117,17 @@ def _shifted(series: Any, groups: Any, first: int) -> Longs:
 def inputs(trace: Trace, tick_ms: int | None = None) -> Iterator[Input]:
     """What a strategy is given: each record, and the wall clock every `tick_ms` from the first arrival on.
 
-    A tick comes after the records of its moment. By default there are 10,000 ticks over the log; 0 gives none.
+    A tick comes after the records of its moment. By default there are 10,000 ticks over the log; 0 gives none. Raises
+    `ModelError` for more than ten million, which would not fit in memory.
     """
+    require_trace(trace)
     first, last = trace.span_ms
     every = max(1, (last - first) // _TICKS) if tick_ms is None else tick_ms
+    if every and (count := (last - first) // every) > _MOST_TICKS:
+        least = (last - first) // _MOST_TICKS + 1
+        raise ModelError(
+            f"tick_ms is {every}, for {grouped(count)} ticks over the log.", remedy=f"Give {least} or more."
+        )
     due = first if every else END
     for record in map(Record, *(column.to_pylist() for column in trace.table.columns)):
         while due < record.arrival_ms:

@@ -78,6 +78,15 @@ def test_pecj_takes_the_longest_delay_whatever_is_asked_for() -> None:
     assert [slack(0.9, rule="pecj"), slack(0.999, rule="pecj")] == [200, 200]
 
 
+def test_a_time_far_ahead_in_each_stream_does_not_take_a_step_for_each_grain() -> None:
+    log = [Record(10**12, 0, writer) for writer in "ab"] + [Record(at, at, "ab"[at % 2]) for at in range(8)]
+    strategy = JoinSlack(0.9, window=10, basic=5, grain=1, every=10)
+    state = strategy.start()
+    for record in log:
+        state, _, _ = strategy.step(state, record)
+    assert 10**12 - 8 <= state.slack <= 10**12
+
+
 def test_only_the_end_moves_it_without_a_record_and_parameters_are_checked() -> None:
     strategy = JoinSlack(0.9, window=10, basic=5, grain=1)
     assert xs(strategy, [Tick(5), Record(7, 8), Tick(9), EndOfInput()]) == [UNKNOWN, 7, 7, END]

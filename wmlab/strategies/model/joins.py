@@ -7,7 +7,7 @@ does not depend on delays; PECJ (intellistream/PECJ, class `BufferSizeManager`),
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -84,10 +84,11 @@ class JoinSlack(Strategy[Joined]):
         """The slack that the delays in the state ask for."""
         delays = [sorted(own) for own in state.delays.values()]
         ahead = [top - min(state.tops.values()) for top in state.tops.values()]
-        slack, longest = 0, max(own[-1] for own in delays)
-        while slack < longest:
-            found = join_recall(slack, delays, ahead, self.window, self.basic)
-            if (int(found) == 1) if self.rule == "pecj" else (found >= self.recall):
-                break
-            slack += self.grain
-        return slack
+        longest = max(own[-1] for own in delays)
+
+        def enough(grains: int) -> bool:
+            found = join_recall(grains * self.grain, delays, ahead, self.window, self.basic)
+            return int(found) == 1 if self.rule == "pecj" else found >= self.recall
+
+        # The recall does not fall as the slack grows.
+        return self.grain * bisect_left(range(-(-longest // self.grain)), True, key=enough)
