@@ -91,6 +91,8 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
     """The data of a scenario file and the line of each of its fields; `source` names the file in errors."""
+    if not isinstance(text, str):
+        raise ScenarioError(f"{shown(text)} is no text.", remedy="give YAML text; a file is read by load.")
     try:
         data, root = _load(text)
     except yaml.YAMLError as error:

@@ -1,5 +1,7 @@
 """A scenario is the same value in Python and in YAML."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -140,6 +142,7 @@ colour: red
     [
         ("", "nothing"),
         ("- 1", "a list"),
+        (Path("a.yaml"), "a.yaml.. is no text"),
         ("name: x", "no format version"),
         ("wmlab: 2\nname: x", "format version 2"),
         ("wmlab: 1\nname: x\nname: y", "given twice"),
