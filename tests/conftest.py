@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
@@ -34,6 +35,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run the tests of the models and one of each other folder; Spark only where its code was changed",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Any:
+    """Spare the garbage collector what lives as long as the tests do; it took a sixth of their processor time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000)
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

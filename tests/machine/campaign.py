@@ -6,6 +6,7 @@ promise is looked for afterwards, by `smallest`.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -92,6 +93,7 @@ class Enough(Exception):
 def make(shard: Shard) -> Made:
     """Make the runs of a shard, each of them once."""
     made, batch = Made(shard), Batch()
+    gc.freeze()  # what is there by now stays, and is much more to look through for garbage than what a run makes
 
     def keep(scenario: Scenario, recording: Recording, found: Findings) -> None:
         if len(made.scenarios) >= shard.runs:
