@@ -29,13 +29,6 @@ def test_it_never_promises_more_than_is_kept(case) -> None:
             assert not missing or state.of(origin).prefix < min(missing)
 
 
-def test_a_silent_origin_holds_it_for_ever() -> None:
-    states = run([1, 2], [TupleBuffer(1, number, 0, True, 100 * number) for number in (1, 2, 3)])
-    assert [state.watermark for state in states] == [None] * 4
-    (cause,) = explain(states[-1])
-    assert (cause.watermark, cause.since_ms, cause.origin) == (None, None, 2)
-
-
 def test_without_origins_nothing_can_come() -> None:
     state = Progress.start([])
     assert state.watermark == UNBOUNDED
