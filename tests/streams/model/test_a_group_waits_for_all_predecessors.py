@@ -36,13 +36,6 @@ def test_unassigned_segments_count_in_the_position() -> None:
     assert GroupState.create({0: 10, 1: 20}).position == ReaderPosition({0: 10, 1: 20})
 
 
-def test_a_finished_segment_is_at_its_end_until_it_is_completed_or_released() -> None:
-    state = group().finish("r", 0)
-    assert state.position == ReaderPosition({1: 20}, [0])
-    assert state.release("r", 0, 10).position == ReaderPosition({0: 10, 1: 20})
-    assert state.complete("r", 0, {}).position == ReaderPosition({1: 20})
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -56,7 +49,6 @@ def test_a_finished_segment_is_at_its_end_until_it_is_completed_or_released() ->
         (lambda s: s.add_reader("x").release("x", 0, 1), "does not own segment 0@0"),
         (lambda s: s.publish("x", {0: 1}), "not in the group"),
         (lambda s: s.publish("r", {0: -1}), "negative"),
-        (lambda s: s.finish("r", 9), "does not own"),
         (lambda s: s.complete("r", 9, {}), "does not own"),
     ],
 )
@@ -157,7 +149,6 @@ def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is(
 def test_unassigned_segments_count_as_ones_own() -> None:
     state = GroupState.create({0: 1, 1: 2, 2: 3}).add_reader("a").add_reader("b").acquire("a", 0).acquire("b", 1)
     assert state.share_of("a") == ReaderPosition({0: 1, 2: 3})
-    assert state.finish("a", 0).share_of("a") == ReaderPosition({2: 3}, [0])
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_a_checkpoint_is_where_all_readers_were_at_their_next_turn():
         segment: [r["offset"] for r in rows(world, "positions", segment_id=segment) if r["at_ms"] < 6_500][-1]
         for segment in range(4)
     }
-    assert is_valid_cut(row["cut"], world.history)
+    assert is_valid_cut(row["cut"], world.stream().history)
 
 
 def test_a_paused_reader_delays_it_and_a_lost_one_prevents_it_until_it_is_declared_offline():
@@ -99,7 +99,7 @@ def test_a_reset_brings_back_successors_that_wait_for_a_predecessor():
     ]
     world = run(readers=group(), script=actions)
     assert set(rows(world, "checkpoints")[0]["cut"]) == {1}
-    assert {world.history.segments[s].name for s in segment_owners(world)} == {"2@1"}
+    assert {world.stream().history.segments[s].name for s in segment_owners(world)} == {"2@1"}
     ends = first_reads_are_complete(world)
     assert ends[1] == world.stream(None).store[1].length
 
@@ -207,7 +207,7 @@ def test_another_group_begins_at_a_stream_cut_in_the_segments_and_in_the_marks(r
     assert published(world, 9_000, "other") == cut
     begins = {row["segment_id"]: row["from_offset"] for row in reversed(rows(world, "reads", group="other"))}
     assert {segment: begins[segment] for segment in cut} == cut
-    assert set(begins) == set(cut) | ({s.id for s in world.history.active.segments})
+    assert set(begins) == set(cut) | ({s.id for s in world.stream().history.active.segments})
     offset = rows(world, "checkpoints", checkpoint="cut", group="readers")[0]["marks_offset"]
     assert only_origin(world, "other").marks_offset == offset
     assert (offset is None) is (read_side == "implementation")
@@ -230,7 +230,7 @@ def test_a_group_that_starts_at_a_time_begins_at_its_cut_and_reads_no_older_mark
     known = [mark for mark in rows(world, "watermarks") if mark["lower"] <= time]
     begins = published(world, 12_000, "late")
     assert begins == (known[-1]["cut"] if known else world.stream(None).head)
-    events = world.journal.events(("w1", "w2"))
+    events = world.stream().journal.events(("w1", "w2"))
     behind = [events.event_time[(events.segment_id == s) & (events.offset > at)].min() for s, at in begins.items()]
     assert min(behind) >= (known[-1]["lower"] if known else 0)
     offset = only_origin(world, "late").marks_offset

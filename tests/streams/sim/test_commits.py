@@ -41,7 +41,7 @@ BUSY = EventWriter("w", rate_per_s=50, note_every_ms=300)
 def assert_merged_once(world):
     """Every committed event is in the stream, and none of them twice."""
     names = tuple(part.name for part in world.scenario.writers)
-    events = world.journal.events(names)
+    events = world.stream().journal.events(names)
     for index, name in enumerate(names):
         committed = [row for row in rows(world, "transactions", writer=name) if row["state"] == "committed"]
         if isinstance(world.scenario.writers[index], TransactionalWriter):

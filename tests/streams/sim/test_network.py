@@ -50,12 +50,12 @@ def test_a_uniform_delay_is_the_right_way_round():
 def test_a_fixed_delay_is_the_latency_of_the_scenario():
     by_latency = run(latency_ms=40)
     by_network = run(network=Network(delay=Fixed(40)))
-    assert by_latency.journal.rows == by_network.journal.rows
+    assert by_latency.stream().journal.rows == by_network.stream().journal.rows
 
 
 def test_keeping_messages_changes_nothing_else():
     plain, kept = run(), run(network=Network(keep_messages=True))
-    assert plain.journal.rows == kept.journal.rows
+    assert plain.stream().journal.rows == kept.stream().journal.rows
     assert not messages(plain)
     assert {row["stream"] for row in messages(kept, kind="append")} == {"stream"}
 

@@ -120,7 +120,7 @@ def test_automatic_noting_ends_with_the_writer_unless_nobody_stops_it(survives):
     world = run(writers=[auto], script=[script.ShutDownWriter(at_ms=5_500, writer="w")])
     last = rows(world, "writer_marks")[-1]["noted_ms"]
     assert last == (19_000 if survives else 5_000)
-    assert not [at for at in world.journal.events(("w",)).append_ms if at > 5_600]
+    assert not [at for at in world.stream().journal.events(("w",)).append_ms if at > 5_600]
 
 
 def test_an_older_server_is_noticed_and_asked_for_the_length():
@@ -144,7 +144,7 @@ def test_a_length_that_is_asked_for_may_cover_more_than_the_writers_own_events()
 def test_a_flush_covers_what_was_in_flight_and_what_waited_for_its_batch():
     flushing = writer(flush_before_note=True, note_every_ms=730, batch_ms=500)
     world = run(writers=[flushing], stream=Stream(), latency_ms=30)
-    events = world.journal.events(("w",))
+    events = world.stream().journal.events(("w",))
     for row in rows(world, "writer_marks"):
         handed_over = events.event_time <= row["noted_ms"]
         assert row["position"][0] == events.offset[handed_over].max()
@@ -167,7 +167,7 @@ def test_an_idle_writer_is_not_waited_for_and_returns_with_its_next_note():
 def test_a_graceful_shutdown_writes_what_it_has_notes_once_more_and_may_return():
     actions = [script.ShutDownWriter(at_ms=6_450, writer="w", last_note=True, restart_after_ms=3_000)]
     world = run(writers=[writer(batch_ms=400)], script=actions, latency_ms=20)
-    events = world.journal.events(("w",))
+    events = world.stream().journal.events(("w",))
     written = [t for t in events.event_time.tolist() if t < 9_450]
     assert 6_400 < max(written) <= 6_450  # The batch of 6,400 ms was not the last one.
     marks = [row for row in rows(world, "writer_marks") if row["noted_ms"] < 9_450]
@@ -180,7 +180,7 @@ def test_a_graceful_shutdown_writes_what_it_has_notes_once_more_and_may_return()
 def test_processes_of_one_writer_share_its_load_and_its_id():
     world = run(writers=[writer(rate_per_s=300, processes=3)], stream=Stream(segments=2))
     alone = run(writers=[writer(rate_per_s=300)], stream=Stream(segments=2))
-    times = [sorted(case.journal.events(("w",)).event_time.tolist()) for case in (world, alone)]
+    times = [sorted(case.stream().journal.events(("w",)).event_time.tolist()) for case in (world, alone)]
     assert times[0] == times[1]
     assert {row["process"] for row in rows(world, "writer_marks")} == {"w", "w/2", "w/3"}
     assert list(stored_marks(world)) == ["w"]
@@ -194,7 +194,7 @@ def test_one_process_of_several_can_be_crashed():
 
 def test_keys_outside_the_range_of_a_load_get_nothing():
     world = run(writers=[writer(keys="1/4..1/2", rate_per_s=500)], stream=Stream(segments=8))
-    assert set(world.journal.events(("w",)).segment_id.tolist()) == {2, 3}
+    assert set(world.stream().journal.events(("w",)).segment_id.tolist()) == {2, 3}
 
 
 def test_processes_of_one_id_speak_only_for_themselves_and_break_each_others_promise():
@@ -321,7 +321,7 @@ def test_a_time_that_the_application_computes_is_noted():
 @pytest.mark.parametrize("rule", ["7 + clock // 1_000", lambda known: 7 + known["clock"] // 1_000])
 def test_times_are_the_applications_in_any_unit(rule):
     seconds, plain = run(writers=[writer(event_time=rule)]), run(writers=[writer()])
-    times, clock = (world.journal.events(("w",)).event_time for world in (seconds, plain))
+    times, clock = (world.stream().journal.events(("w",)).event_time for world in (seconds, plain))
     assert times.tolist() == (7 + clock // 1_000).tolist()
     assert_sound(seconds)
     assert not late_events(seconds)

@@ -18,7 +18,7 @@ from tests.streams.sim.worlds import (
     segment_owners,
 )
 from wmlab.core.delays import Uniform
-from wmlab.core.errors import ModelError, ScenarioError
+from wmlab.core.errors import ScenarioError
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.network import Network
@@ -74,7 +74,7 @@ def test_r2_the_other_readers_windows_stay_and_only_repeated_events_are_older():
     seen = [lower for _, lower in lowers(world) if lower is not None]
     assert seen == sorted(seen)
     assert late_first_reads(world) == 0
-    events = world.journal.events(("w1", "w2"))
+    events = world.stream().journal.events(("w1", "w2"))
     repeated = rows(world, "reads", again=True)
     oldest = min(int(events.event_time[events.segment_id == row["segment_id"]].min()) for row in repeated)
     assert oldest < repeated[0]["lower"]
@@ -161,7 +161,7 @@ def test_r4_with_many_readers_windows_are_older_by_the_publish_timer_and_the_ref
 
 def test_r4_the_upper_bound_may_be_too_small_for_the_current_event():
     late = run(readers=ReaderGroup(readers=8, publish_timer="pravega", publish_every_ms=1_000))
-    events = late.journal.events(("w1", "w2"))
+    events = late.stream().journal.events(("w1", "w2"))
     reads = [row for row in rows(late, "reads") if row["at_ms"] > 10_000]
     window = {row["at_ms"]: row for row in rows(late, "windows", reader=reads[0]["reader"])}
     exceeded = 0
@@ -202,8 +202,8 @@ def test_r6_exactly_at_a_cut_is_passed():
     world = run(readers=group(starting_cut=mark["cut"], starts_ms=6_000, readers=1), script=[stop])
     assert not rows(world, "reads")
     reader = only(world).readers["readers-0"]
-    reader._windows.look(only(world).shared.value, reader.places, due=True)
-    assert reader.current_time_window("stream").lower == mark["lower"]
+    reader.windows.look(only(world).shared.value, reader.places, due=True)
+    assert reader.windows.shown["stream"].lower == mark["lower"]
 
 
 def test_r7_a_mixed_position_keeps_the_mark_in_flight_and_fetches_the_next():
@@ -289,10 +289,8 @@ def test_r10_each_stream_has_its_own_window(read_side):
     assert {row["lower"] for row in world.stream("quiet").journal.rows["windows"]} == {None}
     assert lower_at(world, 20_000) > 15_000
     reader = only(world).readers["readers-0"]
-    assert reader.current_time_window("quiet").lower is None
-    assert reader.current_time_window("stream").lower == lower_at(world, 20_000)
-    with pytest.raises(ModelError, match="'other'"):
-        reader.current_time_window("other")
+    assert reader.windows.shown["quiet"].lower is None
+    assert reader.windows.shown["stream"].lower == lower_at(world, 20_000)
 
 
 def test_two_streams_share_one_checkpoint_and_the_work():

@@ -20,7 +20,7 @@ JUDGED = ("success", "invalid time", "invalid position")
 
 def received(world: World) -> list[Received]:
     """What the store judged, in the order in which it did."""
-    rows = world.journal.rows
+    rows = world.stream().journal.rows
     notes = [
         Received(row["received_ms"], row["writer"], row["time"], Position(row["position"]))
         for row in rows.get("writer_marks", ())
@@ -45,7 +45,7 @@ def configuration(world: World, **changes: Any) -> Configuration:
 def replayed(world: World, notes: list[Received] | None = None, **changes: Any) -> list[tuple[Any, ...]]:
     found = replay(
         received(world) if notes is None else notes,
-        StreamHistory.of(world.history.segments.values()),
+        StreamHistory.of(world.stream().history.segments.values()),
         configuration(world, **changes),
         created_ms=world.start_ms,
         until_ms=world.end_ms,
@@ -54,7 +54,7 @@ def replayed(world: World, notes: list[Received] | None = None, **changes: Any) 
 
 
 def simulated(world: World) -> list[tuple[Any, ...]]:
-    rows = world.journal.rows.get("watermarks", ())
+    rows = world.stream().journal.rows.get("watermarks", ())
     return [tuple(row[name] for name in ("emitted_ms", "lower", "upper", "cut", "writers")) for row in rows]
 
 

@@ -122,7 +122,7 @@ def test_a_reader_says_when_it_begins_anew_after_a_reset():
     anew = rows(world, "incidents", kind="anew")
     assert {row["target"] for row in anew} == {"readers-0", "readers-1"}
     assert all(9_050 < row["at_ms"] <= 9_050 + 760 for row in anew)
-    judged, broken = windows_monotone(world.journal.rows)
+    judged, broken = windows_monotone(world.stream().journal.rows)
     assert judged > 50
     assert broken == []
 

@@ -75,7 +75,7 @@ def test_s9_a_cut_is_one_or_is_refused():
 def test_s10_of_a_sealed_stream_everything_is_read_and_the_last_watermark_passed():
     """Row S10: writers stop; then lower is that of the last watermark and upper is unknown."""
     world = run(script=[script.SealStream(at_ms=9_050)])
-    assert not [at for at in world.journal.events(("w1", "w2")).append_ms.tolist() if at > 9_055]
+    assert not [at for at in world.stream().journal.events(("w1", "w2")).append_ms.tolist() if at > 9_055]
     assert not [row for row in rows(world, "writer_marks") if row["noted_ms"] > 10_000]
     assert {row["sealed_ms"] for row in rows(world, "segments")} == {9_055}
     last = rows(world, "watermarks")[-1]["lower"]
@@ -308,7 +308,7 @@ def test_s8_ranges_that_line_up_exactly_are_not():
 def test_a_load_from_outside_keeps_its_keys():
     load = Load.of(np.array([5]), np.array([5]), np.array([2**63], np.uint64))
     world = run({"w": load}, writers=[EventWriter("w", trace="log")], stream=Stream(segments=2))
-    assert world.journal.events(("w",)).segment_id.tolist() == [1]
+    assert world.stream().journal.events(("w",)).segment_id.tolist() == [1]
 
 
 def two_streams(*actions, **fields):
@@ -463,7 +463,7 @@ def test_a_reader_gets_null_where_no_writer_is_known(read_side):
     assert 14_000 < max(row["at_ms"] for row in unknown) < 17_000
     assert known[0]
     assert known[-1]
-    written = world.journal.events(("w1", "w2")).append_ms
+    written = world.stream().journal.events(("w1", "w2")).append_ms
     assert np.count_nonzero((written > 10_500) & (written < 14_000)) > 400
     assert len(world.stream().index) == len(rows(world, "watermarks")) - 1
 

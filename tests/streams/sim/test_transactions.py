@@ -32,7 +32,7 @@ from wmlab.streams.sim.world import World
 
 def test_events_are_invisible_until_their_transaction_is_merged():
     world = run(writers=[txn_writer()], stream=Stream(segments=2))
-    events = world.journal.events(("t",))
+    events = world.stream().journal.events(("t",))
     found = txns(world, state="committed")
     merged = {row["committed_ms"] for row in found.values()}
     assert set(events.append_ms.tolist()) == merged
@@ -177,7 +177,7 @@ def test_a_rolling_transaction_goes_into_a_sealed_copy_of_its_epoch_between_two_
     assert {row["number"] for row in copies} == {0, 1}
     assert all(row["sealed_ms"] is not None for row in segments.values() if row["epoch"] < 3)
     assert all(row["sealed_ms"] is None for row in segments.values() if row["epoch"] == 3)
-    events = world.journal.events(("t", "w"))
+    events = world.stream().journal.events(("t", "w"))
     in_copies = np.isin(events.segment_id, [row["segment_id"] for row in copies])
     assert set(events.writer[in_copies].tolist()) == {0}
     assert in_copies.sum() == txns(world)["t-1"]["events"]
@@ -190,7 +190,7 @@ def test_no_event_is_lost_or_written_twice_by_rolling_and_readers_get_them_all()
     calm, rolled = (run(writers=writers, script=actions, duration_ms=30_000) for actions in ([], scales))
     times = []
     for world in (calm, rolled):
-        events = world.journal.events(("t", "w"))
+        events = world.stream().journal.events(("t", "w"))
         settled = events.event_time < 27_000
         times.append(sorted(zip(events.writer[settled].tolist(), events.event_time[settled].tolist(), strict=True)))
     assert times[0] == times[1]
@@ -293,7 +293,7 @@ def test_silent_transactional_writers_commit_without_a_time():
 )
 def test_a_commit_notes_what_the_policy_chooses(policy, expected):
     world = run(writers=[txn_writer(noting=policy)], stream=Stream())
-    events = world.journal.events(("t",))
+    events = world.stream().journal.events(("t",))
     for row in txns(world, state="committed").values():
         mine = events.event_time[events.append_ms == row["committed_ms"]].tolist()
         assert row["time"] == expected(row, mine)

@@ -172,14 +172,14 @@ def test_a_policy_chooses_the_time_to_note(policy, knows_all, knows_nothing):
 
 def test_an_event_occupies_its_header_and_its_payload():
     world = run(writers=[EventWriter("w", rate_per_s=50, event_bytes=92)], stream=Stream())
-    offsets = world.journal.events(("w",)).offset
+    offsets = world.stream().journal.events(("w",)).offset
     assert (np.diff(offsets) == 100).all()
     assert offsets[0] == 100
 
 
 def test_offsets_of_a_segment_grow_without_gaps():
     world = run()
-    events = world.journal.events(("w1", "w2"))
+    events = world.stream().journal.events(("w1", "w2"))
     for segment_id in np.unique(events.segment_id):
         offsets = events.offset[events.segment_id == segment_id]
         assert (np.diff(offsets) == 108).all()
@@ -230,7 +230,7 @@ def test_a_seal_is_met_by_an_append_and_both_sides_stand_in_the_position_meanwhi
     world = run(script=[split], writers=[EventWriter("w", rate_per_s=500, note_every_ms=5)])
     held = [set(mark["position"]) for mark in rows(world, "writer_marks")]
     assert held[0] == {0, 1}
-    new = {segment.id for segment in world.history.active.segments} - {0, 1}
+    new = {segment.id for segment in world.stream().history.active.segments} - {0, 1}
     assert {0, 1} | new in held
     assert held[-1] == {1} | new
 
@@ -245,7 +245,7 @@ def test_a_writer_that_does_not_probe_stays_in_a_sealed_segment_until_it_writes_
         "duration_ms": 8_000,
     }
     probing, waiting = run(**case), run(**(case | {"writers": [replace(case["writers"][0], probe_on_seal=False)]}))
-    two, three = (segment.id for segment in probing.history.active.segments)
+    two, three = (segment.id for segment in probing.stream().history.active.segments)
     assert set(rows(probing, "writer_marks")[-1]["position"]) == {two, three}
     assert set(rows(waiting, "writer_marks")[-1]["position"]) == ({1, two} if keys == "0..1/2" else {two, three})
     assert rows(waiting, "watermarks")[-1]["cut"].keys() == {two, three}

@@ -75,7 +75,7 @@ def only(world: World) -> Group:
 
 
 def rows(world: World, table: str, **where: object) -> list[Mapping[str, Any]]:
-    written = world.journal.rows.get(table, [])
+    written = world.stream().journal.rows.get(table, [])
     return [row for row in written if all(row[name] == value for name, value in where.items())]
 
 
@@ -91,7 +91,7 @@ def stored_marks(world: World, stream: str = "stream") -> Mapping[str, Any]:
 def events_of(world: World, writer: str) -> list[tuple[int, int]]:
     """(event time, append time) of a writer's events."""
     names = tuple(part.name for part in world.scenario.writers)
-    events = world.journal.events(names)
+    events = world.stream().journal.events(names)
     mine = events.writer == names.index(writer)
     return list(zip(events.event_time[mine].tolist(), events.append_ms[mine].tolist(), strict=True))
 
@@ -140,11 +140,13 @@ def segment_owners(world: World) -> dict[int, str | None]:
 
 def late_events(world: World) -> int:
     """How many events lie beyond some watermark's cut though they are older than its lower bound."""
-    events = world.journal.events(tuple(part.name for part in world.scenario.writers))
+    events = world.stream().journal.events(tuple(part.name for part in world.scenario.writers))
     late = np.zeros(len(events.offset), bool)
     for watermark in rows(world, "watermarks"):
         cut = watermark["cut"]
-        passed = list({ancestor.id for segment in cut for ancestor in world.history.ancestors(segment)} - set(cut))
+        passed = list(
+            {ancestor.id for segment in cut for ancestor in world.stream().history.ancestors(segment)} - set(cut)
+        )
         limit = np.array([cut.get(int(segment_id)) or 0 for segment_id in events.segment_id], np.int64)
         late |= (events.offset > limit) & ~np.isin(events.segment_id, passed) & (events.event_time < watermark["lower"])
     return int(late.sum())
@@ -164,12 +166,12 @@ def assert_sound(world: World) -> None:
     assert_log_grows(world)
     watermarks = rows(world, "watermarks")
     for watermark in watermarks:
-        assert is_valid_cut(watermark["cut"], world.history)
-        assert is_lineage_valid(watermark["cut"], world.history)
+        assert is_valid_cut(watermark["cut"], world.stream().history)
+        assert is_lineage_valid(watermark["cut"], world.stream().history)
         assert watermark["lower"] == min(watermark["writers"].values())
     for earlier, later in pairwise(watermarks):
         assert earlier["upper"] <= later["upper"]
-        assert not behind_at_a_key(earlier["cut"], later["cut"], world.history.segments)
+        assert not behind_at_a_key(earlier["cut"], later["cut"], world.stream().history.segments)
 
 
 def first_reads_are_complete(world: World) -> dict[int, int]:
@@ -184,7 +186,7 @@ def first_reads_are_complete(world: World) -> dict[int, int]:
 def late_first_reads(world: World) -> int:
     """Events read for the first time after the reader knew a lower bound above their time (I6)."""
     names = tuple(writer.part.name for writer in world.writers.values())
-    events = world.journal.events(names)
+    events = world.stream().journal.events(names)
     late = 0
     for row in rows(world, "reads", again=False):
         if row["lower"] is not None:

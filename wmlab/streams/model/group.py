@@ -56,16 +56,14 @@ class Shared(Generic[T]):
 class GroupState:
     """Immutable group state: offsets in bytes, owner of each segment (None: nobody), and what is still waited for.
 
-    `pending` maps a future segment to its predecessors that are not finished; `finished` are the segments read to
-    their end whose completion is not recorded yet. `resume` is where the next owner of a segment begins to read, `ends`
-    where a bounded group stops in a segment, `times` the map of the design text, `rangeless` the segments whose key
-    range the group does not know.
+    `pending` maps a future segment to its predecessors that are not finished. `resume` is where the next owner of a
+    segment begins to read, `ends` where a bounded group stops in a segment, `times` the map of the design text,
+    `rangeless` the segments whose key range the group does not know.
     """
 
     offsets: Mapping[int, int]
     owners: Mapping[int, str | None]
     pending: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    finished: frozenset[int] = frozenset()
     readers: frozenset[str] = frozenset()
     resume: Mapping[int, int] = field(default_factory=dict)
     ends: Mapping[int, int] = field(default_factory=dict)
@@ -97,19 +95,12 @@ class GroupState:
     def remove_reader(self, reader: str) -> GroupState:
         """The group without a reader; its segments are free and keep their last-read offsets.
 
-        What it had finished but not completed will be read again by its next owner. Raises `ModelError` for an
-        unknown reader.
+        Raises `ModelError` for an unknown reader.
         """
         self._refuse_unknown(reader)
-        owned = {segment for segment, owner in self.owners.items() if owner == reader}
-        owners = {segment: None if segment in owned else owner for segment, owner in self.owners.items()}
-        return replace(
-            self,
-            owners=owners,
-            finished=self.finished - owned,
-            readers=self.readers - {reader},
-            times={name: time for name, time in self.times.items() if name != reader},
-        )
+        owners = {segment: None if owner == reader else owner for segment, owner in self.owners.items()}
+        times = {name: time for name, time in self.times.items() if name != reader}
+        return replace(self, owners=owners, readers=self.readers - {reader}, times=times)
 
     def acquire(self, reader: str, segment: int) -> GroupState:
         """The group after a reader has taken a free segment; its offset does not change.
@@ -135,7 +126,6 @@ class GroupState:
             self,
             offsets=offsets,
             owners=owners,
-            finished=self.finished - {segment},
             resume={**self.resume, segment: offset},
             times=_times_of_owners(self.times, owners),
         )
@@ -148,14 +138,6 @@ class GroupState:
         self._refuse_unknown(reader)
         known = {segment: offset for segment, offset in offsets.items() if segment in self.offsets}
         return replace(self, offsets={**self.offsets, **ReaderPosition(known).offsets})
-
-    def finish(self, reader: str, segment: int) -> GroupState:
-        """The group after a reader has read a sealed segment to its end, before its completion is recorded.
-
-        Raises `ModelError` when the reader does not own it.
-        """
-        self._refuse_foreign(reader, segment)
-        return replace(self, finished=self.finished | {segment})
 
     def complete(self, reader: str, segment: int, successors: Mapping[int, frozenset[int]]) -> GroupState:
         """The group after a segment is done with; `successors` maps each of its successors to all predecessors.
@@ -173,7 +155,6 @@ class GroupState:
             offsets=ReaderPosition({**_without(self.offsets, segment), **starts}).offsets,
             owners={**owners, **dict.fromkeys(ready)},
             pending={future: left for future, left in waiting.items() if left},
-            finished=self.finished - {segment},
             resume={**_without(self.resume, segment), **starts},
             times=_times_of_owners(self.times, owners),
         )
@@ -189,8 +170,7 @@ class GroupState:
     @property
     def position(self) -> ReaderPosition:
         """How far the group has read, as its trackers compare it."""
-        open_segments = {s: offset for s, offset in self.offsets.items() if s not in self.finished}
-        return ReaderPosition(open_segments, self.finished)
+        return ReaderPosition(self.offsets)
 
     @property
     def time(self) -> int | None:
@@ -213,8 +193,7 @@ class GroupState:
         Source: PDP-33, Client Changes ("counting as its own any unassigned Segments").
         """
         mine = {s for s, owner in self.owners.items() if owner in (reader, None)}
-        position = self.position
-        return ReaderPosition({s: o for s, o in position.offsets.items() if s in mine}, position.finished & mine)
+        return ReaderPosition({s: offset for s, offset in self.offsets.items() if s in mine})
 
     def owned(self, reader: str) -> tuple[int, ...]:
         """The segments of a reader, ascending."""

@@ -6,8 +6,9 @@ An action that finds nobody to act on, such as a writer that has crashed, writes
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import simpy
 
@@ -19,20 +20,20 @@ from wmlab.streams.scenario import script
 from wmlab.streams.scenario.units import COORDINATOR
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
-from wmlab.streams.sim.writer import Writer
+from wmlab.streams.sim.writer import Writer, WriterProcess
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller
     from wmlab.streams.sim.group import Group
     from wmlab.streams.sim.reader import Reader
-    from wmlab.streams.sim.world import AnyWriter, World
+    from wmlab.streams.sim.world import World
 
-_ON_TRANSACTIONS = {
-    script.CommitTransaction: ("commit", "commits"),
-    script.AbortTransaction: ("abort", "aborts"),
-    script.WriteInTransaction: ("write", "writes in"),
-}
-"""What is written down of an action on a transaction: the kind of its incident and a verb."""
+W = TypeVar("W", bound=WriterProcess)
+_OLDEST = "its oldest transaction"
+
+
+class _NobodyError(Exception):
+    """There is nobody to act on; that is written down already."""
 
 
 class Actions:
@@ -44,7 +45,11 @@ class Actions:
     def plan(self, actions: Iterable[Any]) -> None:
         """Carry out all actions of a script, each at its time."""
         for action in actions:
-            self.world.after(action.at_ms, getattr(self, action.kind), action)
+            self.world.after(action.at_ms, self._do, action)
+
+    def _do(self, action: Any) -> None:
+        with suppress(_NobodyError):
+            getattr(self, action.kind)(action)
 
     def _span(
         self,
@@ -64,12 +69,12 @@ class Actions:
 
     # Controllers, and the log they write.
 
-    def _controller(self, kind: str, role: str, stream: str | None = None) -> Controller | None:
-        """The controller of that name or role, or None and an incident that says so."""
+    def _controller(self, kind: str, role: str, stream: str | None = None) -> Controller:
+        """The controller of that name or role; if there is none, an incident that says so, and `_NobodyError`."""
         controller = self.world.fleet.find(role, self.world.stream(stream).name)
         if controller is None or (kind == "expire" and controller.session is None):
             self.world.happened(kind, role, f"nobody is {role} now")
-            return None
+            raise _NobodyError
         return controller
 
     def _at_point(
@@ -77,9 +82,9 @@ class Actions:
     ) -> None:
         """Act on a controller now, or at the failpoint of the action; `act` gets the words for that point."""
         controller = self._controller(kind, action.controller, action.stream)
-        if controller is not None and action.point is None:
+        if action.point is None:
             act(controller, "")
-        elif controller is not None and action.point is not None:
+        else:
             words = f" {action.point.replace('_', ' ')}"
             stream = self.world.stream(action.stream).name
             controller.armed.append((action.point, stream, partial(act, controller, words)))
@@ -114,7 +119,7 @@ class Actions:
     def expire_session(self, action: script.ExpireSession) -> None:
         """End a controller's session behind its back."""
         controller = self._controller("expire", action.controller, action.stream)
-        if controller is not None and controller.session is not None:
+        if controller.session is not None:
             self.world.happened("expire", controller.name, f"session of {controller.name} expires")
             self.world.coordinator.close(controller.session)
             self.world.after(action.notice_after_ms, controller.notice_expiry, controller.life)
@@ -136,11 +141,10 @@ class Actions:
     def remove_controller(self, action: script.RemoveController) -> None:
         """A controller leaves in good order."""
         controller, members = self._controller("leave", action.controller), self.world.fleet.members
-        if controller is not None:
-            if controller in members and len(members) > 1:
-                members.remove(controller)
-            controller.stop(crashed=False)
-            self.world.happened("leave", controller.name, f"{controller.name} leaves")
+        if controller in members and len(members) > 1:
+            members.remove(controller)
+        controller.stop(crashed=False)
+        self.world.happened("leave", controller.name, f"{controller.name} leaves")
 
     def lose_marks_segment(self, action: script.LoseMarksSegment) -> None:
         """The marks segment cannot be found for a while."""
@@ -205,41 +209,43 @@ class Actions:
 
     # Reader groups.
 
-    def _group(self, name: str | None) -> Group | None:
-        """The group called `name`, the only one for None; None when its streams were gone when it was to start."""
-        return self.world.groups.get(self.world.scenario.groups[0].name if name is None else name)
+    def _group(self, name: str | None) -> Group:
+        """The group called `name`, the only one for None; `_NobodyError` if its streams were gone when it was to start.
 
-    def _reader(self, kind: str, name: str) -> Reader | None:
-        """The running reader of that name, or None and an incident that says so."""
+        That is no incident of a stream.
+        """
+        group = self.world.groups.get(self.world.scenario.groups[0].name if name is None else name)
+        if group is None:
+            raise _NobodyError
+        return group
+
+    def _reader(self, kind: str, name: str) -> Reader:
+        """The running reader of that name; if there is none, an incident that says so, and `_NobodyError`."""
         for group in self.world.groups.values():
             reader = group.readers.get(name)
             if reader is not None and reader.alive:
                 return reader
             if reader is not None:
                 group.happened(kind, name, f"{name} is not running")
-        return None
+        raise _NobodyError
 
     def add_reader(self, action: script.AddReader) -> None:
         """One more reader."""
         group = self._group(action.group)
-        if group is not None:
-            group.balance.members_changed = True
-            group.add(action.reader, join=True)
-            group.happened("join", action.reader, f"{action.reader} joins")
+        group.balance.members_changed = True
+        group.add(action.reader, join=True)
+        group.happened("join", action.reader, f"{action.reader} joins")
 
     def remove_reader(self, action: script.RemoveReader) -> None:
         """A reader closes, and reports its position."""
         reader = self._reader("leave", action.reader)
-        if reader is not None:
-            reader.stop()
-            self.world.env.process(reader.group.remove(reader.name, "leave", reader.places))
-            reader.group.happened("leave", reader.name, f"{reader.name} leaves")
+        reader.stop()
+        self.world.env.process(reader.group.remove(reader.name, "leave", reader.places))
+        reader.group.happened("leave", reader.name, f"{reader.name} leaves")
 
     def crash_reader(self, action: script.CrashReader) -> None:
         """Crash a reader; declare it offline and start it again if the script says so."""
         reader = self._reader("crash", action.reader)
-        if reader is None:
-            return
         group = reader.group
         reader.stop()
         group.happened("crash", reader.name, f"{reader.name} crashes")
@@ -263,15 +269,12 @@ class Actions:
     def pause_reader(self, action: script.PauseReader) -> None:
         """A reader does nothing for a while."""
         reader = self._reader("pause", action.reader)
-        if reader is not None:
-            reader.paused_until = self._until(action.for_ms)
-            self._span(reader.group, reader.name, action.for_ms, ("pause", "pauses"), ("resume", "goes on"))
+        reader.paused_until = self._until(action.for_ms)
+        self._span(reader.group, reader.name, action.for_ms, ("pause", "pauses"), ("resume", "goes on"))
 
     def release_segment(self, action: script.ReleaseSegment) -> None:
         """A reader gives a segment back, if it owns it."""
         reader = self._reader("release", action.reader)
-        if reader is None:
-            return
         group = reader.group
         place = (action.stream or next(iter(group.feeds)), parse_segment(action.segment))
         owned = place in reader.places
@@ -284,22 +287,18 @@ class Actions:
     def checkpoint(self, action: script.Checkpoint) -> None:
         """Ask a group for a checkpoint."""
         group = self._group(action.group)
-        if group is not None:
-            self.world.env.process(group.checkpoint(action.name))
-            group.happened("checkpoint", group.part.name, f"checkpoint {action.name}")
+        self.world.env.process(group.checkpoint(action.name))
+        group.happened("checkpoint", group.part.name, f"checkpoint {action.name}")
 
     def take_stream_cut(self, action: script.TakeStreamCut) -> None:
         """Take the stream cut that a group has published."""
         group = self._group(action.group)
-        if group is not None:
-            self.world.env.process(group.take_cut(action.name))
-            group.happened("stream_cut", group.part.name, f"stream cut {action.name}")
+        self.world.env.process(group.take_cut(action.name))
+        group.happened("stream_cut", group.part.name, f"stream cut {action.name}")
 
     def reset_to_checkpoint(self, action: script.ResetToCheckpoint) -> None:
         """Take a group back to a checkpoint, if it is complete."""
         group = self._group(action.group)
-        if group is None:
-            return
         completed = list(group.shared.value.checkpoints)
         name = completed[-1] if action.checkpoint is None and completed else action.checkpoint
         if name is None or name not in completed:
@@ -400,13 +399,13 @@ class Actions:
 
     # Writers and their transactions.
 
-    def _running(self, kind: str, name: str) -> AnyWriter | None:
-        """The writer process of that name, or None and an incident when it has crashed or has not begun."""
+    def _running(self, kind: str, name: str, of: type[W]) -> W:
+        """The writer process of that name; when it has crashed or not begun, an incident and `_NobodyError`."""
         writer = self.world.writers[name]
-        if writer.life and not writer.client.stopped:
+        if isinstance(writer, of) and writer.life and not writer.client.stopped:
             return writer
         writer.world.happened(kind, name, f"{name} is not running")
-        return None
+        raise _NobodyError
 
     def _restart_later(self, action: script.CrashWriter | script.ShutDownWriter) -> None:
         def restart() -> None:
@@ -433,25 +432,20 @@ class Actions:
 
     def mark_idle(self, action: script.MarkIdle) -> None:
         """A writer says that it is idle, and notes nothing for a while."""
-        writer = self._running("idle", action.writer)
-        if writer is not None:
-            writer.silent_until = self._until(action.for_ms)
-            writer.leave("mark idle")
-            begin, end = ("idle", "is idle"), ("active", "is active again")
-            self._span(writer.world, action.writer, action.for_ms, begin, end)
+        writer = self._running("idle", action.writer, WriterProcess)
+        writer.silent_until = self._until(action.for_ms)
+        writer.leave("mark idle")
+        self._span(writer.world, action.writer, action.for_ms, ("idle", "is idle"), ("active", "is active again"))
 
     def note_time(self, action: script.NoteTime) -> None:
         """The application notes a time."""
-        writer = self._running("note", action.writer)
-        if isinstance(writer, Writer):
-            writer.world.happened("note", action.writer, f"{action.writer} notes {grouped(action.time)}")
-            writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
+        writer = self._running("note", action.writer, Writer)
+        writer.world.happened("note", action.writer, f"{action.writer} notes {grouped(action.time)}")
+        writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
         """Close a writer in order, and start it again if the script says so."""
-        writer = self._running("shut_down", action.writer)
-        if writer is None:
-            return
+        writer = self._running("shut_down", action.writer, WriterProcess)
         writer.world.happened("shut_down", action.writer, f"{action.writer} shuts down")
 
         def leave() -> None:
@@ -476,33 +470,31 @@ class Actions:
             twin.start()
             writer.world.happened("duplicate", twin.party, f"{twin.party} starts beside {writer.party}")
 
-    def _on_transaction(
-        self, action: script.CommitTransaction | script.AbortTransaction | script.WriteInTransaction
-    ) -> None:
-        """Commit or abort a transaction now, or write in it."""
-        kind, verb = _ON_TRANSACTIONS[type(action)]
-        writer = self._running(kind, action.writer)
-        if not isinstance(writer, TxnWriter):
-            return
-        detail = f"{action.writer} {verb} {action.transaction or 'its oldest transaction'}"
-        writer.world.happened(kind, action.writer, detail)
-        match action:
-            case script.CommitTransaction():
-                writer.commit(action.transaction, action.time)
-            case script.AbortTransaction():
-                writer.abort(action.transaction, action.backlog)
-            case script.WriteInTransaction():
-                writer.write(action.transaction)
+    def _transacting(self, kind: str, writer: str, does: str) -> TxnWriter:
+        """A running transactional writer; what it does is written down."""
+        found = self._running(kind, writer, TxnWriter)
+        found.world.happened(kind, writer, f"{writer} {does}")
+        return found
 
-    commit_transaction = abort_transaction = write_in_transaction = _on_transaction
+    def commit_transaction(self, action: script.CommitTransaction) -> None:
+        """Commit a transaction now."""
+        does = f"commits {action.transaction or _OLDEST}"
+        self._transacting("commit", action.writer, does).commit(action.transaction, action.time)
+
+    def abort_transaction(self, action: script.AbortTransaction) -> None:
+        """Abort a transaction now."""
+        does = f"aborts {action.transaction or _OLDEST}"
+        self._transacting("abort", action.writer, does).abort(action.transaction, action.backlog)
+
+    def write_in_transaction(self, action: script.WriteInTransaction) -> None:
+        """Write in a transaction now."""
+        does = f"writes in {action.transaction or _OLDEST}"
+        self._transacting("write", action.writer, does).write(action.transaction)
 
     def slow_transaction(self, action: script.SlowTransaction) -> None:
         """Hold a transaction open for longer."""
-        writer = self._running("hold", action.writer)
-        if isinstance(writer, TxnWriter):
-            detail = f"{action.writer} holds its transaction for {span(action.hold_ms)}"
-            writer.world.happened("hold", action.writer, detail)
-            writer.hold(action.hold_ms)
+        does = f"holds its transaction for {span(action.hold_ms)}"
+        self._transacting("hold", action.writer, does).hold(action.hold_ms)
 
     def lose_merge_reply(self, action: script.LoseMergeReply) -> None:
         """The next answers to merge requests are lost."""

@@ -69,9 +69,7 @@ def receive(controller: Controller, message: Note | Leave, answer: Callable[[str
     """Judge a message and answer; a controller that is down refuses the connection."""
     if not controller.is_running:
         answer(UNAVAILABLE)
-    elif isinstance(message, Leave):
-        controller.drive(_answered(_judge_leave(controller, message), answer))
-    elif controller.is_working and controller.world.network.is_immediate:
+    elif isinstance(message, Note) and controller.is_working and controller.world.network.is_immediate:
         answer(_conclude(controller, message, controller.world.now_ms, _judge_at_once(controller, message)))
     else:
         controller.drive(_answered(judge(controller, message), answer))
@@ -81,21 +79,29 @@ def _answered(job: Job[str], answer: Callable[[str], None]) -> Job[None]:
     answer((yield from job))
 
 
-def judge(controller: Controller, note: Note) -> Job[str]:
-    """The stream joins its bucket, the record is read, the note judged, and stored by compare-and-set.
+def judge(controller: Controller, message: Note | Leave) -> Job[str]:
+    """The stream of a note joins its bucket, the record is read, the call judged, and stored by compare-and-set.
 
-    It counts as judged at the moment of the compare-and-set, from which on cycles find it.
+    A note counts as judged at the moment of the compare-and-set, from which on cycles find it. That a writer leaves,
+    which marks it as no longer alive, counts as received when it was heard (upstream `removeWriter`).
     """
-    world, metadata = controller.world, controller.world.metadata
-    ask = partial(controller.ask, METADATA_STORE, world.streams[note.stream])
+    world, metadata, received_ms = controller.world, controller.world.metadata, controller.world.now_ms
+    ask = partial(controller.ask, METADATA_STORE, world.streams[message.stream])
     try:
-        yield from ask("join bucket", lambda: metadata.join(note.stream))
-        read = yield from ask("read mark", lambda: metadata.read(note.stream, note.writer))
+        if isinstance(message, Note):
+            yield from ask("join bucket", lambda: metadata.join(message.stream))
+        read = yield from ask("read mark", lambda: metadata.read(message.stream, message.writer))
         shown_ms = controller.clock.read(world.now_ms)
-        outcome, judged_ms = yield from ask("write mark", lambda: (metadata.note(note, read, shown_ms), world.now_ms))
+
+        def write() -> tuple[str, int]:
+            if isinstance(message, Leave):
+                return metadata.shut_down(message.stream, message.writer, read), received_ms
+            return metadata.note(message, read, shown_ms), world.now_ms
+
+        outcome, judged_ms = yield from ask("write mark", write)
     except UnavailableError:
-        outcome, judged_ms = UNAVAILABLE, world.now_ms
-    return _conclude(controller, note, judged_ms, outcome)
+        outcome, judged_ms = UNAVAILABLE, received_ms if isinstance(message, Leave) else world.now_ms
+    return _conclude(controller, message, judged_ms, outcome)
 
 
 def _judge_at_once(controller: Controller, note: Note) -> str:
@@ -109,26 +115,10 @@ def _judge_at_once(controller: Controller, note: Note) -> str:
         return UNAVAILABLE
 
 
-def _conclude(controller: Controller, note: Note, judged_ms: int, outcome: str) -> str:
-    row = note._asdict() | {"position": dict(note.position.items()), "received_ms": judged_ms, "outcome": outcome}
-    stream = controller.world.streams[row.pop("stream")]
-    stream.journal.write("writer_marks", controller=controller.name, **row)
-    return outcome
-
-
-def _judge_leave(controller: Controller, leave: Leave) -> Job[str]:
-    """The record is read, and marked as no longer alive by compare-and-set (upstream `removeWriter`)."""
-    metadata, received_ms = controller.world.metadata, controller.world.now_ms
-    stream = controller.world.streams[leave.stream]
-    ask = partial(controller.ask, METADATA_STORE, stream)
-    try:
-        read = yield from ask("read mark", lambda: metadata.read(leave.stream, leave.writer))
-        outcome = yield from ask("write mark", lambda: metadata.shut_down(leave.stream, leave.writer, read))
-    except UnavailableError:
-        outcome = UNAVAILABLE
-    row = leave._asdict() | {"received_ms": received_ms, "outcome": outcome}
-    del row["stream"]
-    stream.journal.write("writer_shutdowns", controller=controller.name, **row)
+def _conclude(controller: Controller, message: Note | Leave, received_ms: int, outcome: str) -> str:
+    row = message._asdict() | {"controller": controller.name, "received_ms": received_ms, "outcome": outcome}
+    table = "writer_shutdowns" if isinstance(message, Leave) else "writer_marks"
+    controller.world.streams[row.pop("stream")].journal.write(table, **row)
     return outcome
 
 

@@ -13,6 +13,7 @@ Source: PDP-33, "Controller Changes" and "Periodic Watermark Workflow"; upstream
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -154,10 +155,8 @@ class Controller:
 
     def _served(self, call: int, job: Job[T]) -> Job[None]:
         found: T | None = None
-        try:
+        with suppress(UnavailableError):
             found = yield from job
-        except UnavailableError:
-            found = None
         self._open.pop(call)(found)
 
     def check_alive(self) -> Job[bool]:

@@ -282,12 +282,13 @@ class Group:
 
     def remove(self, name: str, operation: str, at: dict[Place, int] | None = None) -> Generator[simpy.Event]:
         """Take a reader out of the group, with what it says about where it is, or without."""
-
-        def removed(value: Membership) -> Membership | None:
-            return value.remove_reader(name, at) if name in value.readers else None
-
         self.balance.members_changed = True
-        yield from self.update(self.shared, name if at is not None else None, operation, removed)
+        yield from self.update(
+            self.shared,
+            name if at is not None else None,
+            operation,
+            lambda value: value.remove_reader(name, at) if name in value.readers else None,
+        )
 
     def write_checkpoints(self) -> None:
         """Write down every checkpoint that was asked for, at the end of the run."""
@@ -328,18 +329,15 @@ class Group:
             feed, old, new = self.feeds[name], before.streams[name], state.offsets
             if new is old.offsets:
                 continue
+            rows = []
             for segment in sorted(old.offsets.keys() - new.keys()):
                 at_end = operation == "complete"
                 offset = old.ends.get(segment, feed.store[segment].length) if at_end else old.offsets[segment]
-                self._write_position(name, version, reader, segment, offset, finished=True)
+                rows.append((segment, offset, True, reader))
             for segment in sorted(new):
                 if new[segment] != old.offsets.get(segment):
-                    who = reader if segment in old.offsets else None
-                    self._write_position(name, version, who, segment, new[segment], finished=False)
-
-    def _write_position(
-        self, stream: str, version: int, reader: str | None, segment: int, offset: int, *, finished: bool
-    ) -> None:
-        self._version = version
-        row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished}
-        self.write(stream, "positions", reader=reader, **row)
+                    rows.append((segment, new[segment], False, reader if segment in old.offsets else None))
+            for segment, offset, finished, who in rows:
+                self._version = version
+                row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished}
+                self.write(name, "positions", reader=who, **row)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
-from wmlab.core.errors import ModelError
 from wmlab.streams.model.group import GroupState, Membership, Place
 from wmlab.streams.model.index import start_of
 from wmlab.streams.model.position import ReaderPosition
@@ -123,7 +122,7 @@ class Windows:
             if not state.owned(self._reader):
                 continue
             share = state.share_of(self._reader)
-            counted = frozenset(share.offsets) | share.finished
+            counted = frozenset(share.offsets)
             if not counted <= self._compared.get(stream, frozenset()):
                 self._passed[stream] = self._tracker(stream)
             self._compared[stream] = counted
@@ -158,7 +157,7 @@ class Windows:
         position = state.position
         if self._part.own_position:
             own = {segment: places[stream, segment] for segment in position.offsets if (stream, segment) in places}
-            position = ReaderPosition({**position.offsets, **own}, position.finished)
+            position = ReaderPosition({**position.offsets, **own})
         if due or self._part.own_position:
             self._followers[stream].offer(position, self._known(stream, state))
         return self._followers[stream].tracker.window
@@ -202,7 +201,7 @@ class Reader:
         self._allowance = 0.0
         self._progress: dict[Place, _Progress] = {}
         self._leaving: set[Place] = set()
-        self._windows = Windows(group, name, self._seen.value)
+        self.windows = Windows(group, name, self._seen.value)
 
     @property
     def alive(self) -> bool:
@@ -213,16 +212,6 @@ class Reader:
     def places(self) -> dict[Place, int]:
         """The offset that it has reached in each segment it owns."""
         return {place: progress.offset for place, progress in self._progress.items()}
-
-    def current_time_window(self, stream: str) -> TimeWindow:
-        """The window of one stream (upstream `EventStreamReader`). Raises `ModelError` for one it does not read."""
-        shown = self._windows.shown
-        if stream not in shown:
-            raise ModelError(
-                f"Group {self._part.name} does not read a stream {stream!r}.",
-                remedy=f"Ask for one of {', '.join(shown)}.",
-            )
-        return shown[stream]
 
     def stop(self) -> None:
         """End at once, without a word to anybody."""
@@ -288,7 +277,7 @@ class Reader:
             place = self.group.balance.to_release(self._seen.value, self.name)
             if place is not None:
                 yield from self.give_back(place)
-        self._windows.look(self._seen.value, self.places, due=due)
+        self.windows.look(self._seen.value, self.places, due=due)
         return True
 
     def _change(self, operation: str, change: Change) -> Steps:
@@ -301,7 +290,7 @@ class Reader:
         if value.generation != self._generation:
             self._generation = value.generation
             self._progress = {}
-            self._windows = Windows(self.group, self.name, value)
+            self.windows = Windows(self.group, self.name, value)
             self.group.happened("anew", self.name, f"{self.name} begins anew")
         owned = tuple(place for place in value.owned(self.name) if place not in self._leaving)
         if tuple(self._progress) != owned:
@@ -329,9 +318,13 @@ class Reader:
 
     def _read(self) -> None:
         """Read every owned segment as far as there are events and the allowance goes."""
-        for place in self._progress:
-            self._skip_truncated(place)
-        waiting = {place: self._limit(place) - progress.events for place, progress in self._progress.items()}
+        waiting = {}
+        for place in self._readable():
+            stored = self._stored(place)
+            if self._progress[place].events < stored.truncated_events:
+                # It goes on where a truncated segment begins now.
+                self._progress[place] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
+            waiting[place] = self._limit(place) - self._progress[place].events
         if self._part.rate_per_s is not None:
             waiting = _shared_out(waiting, int(self._allowance))
             self._allowance -= sum(waiting.values())
@@ -342,17 +335,12 @@ class Reader:
                 self._progress[place] = _Progress(events, self._stored(place).end_of(events))
                 self._write(place, before.offset, self._progress[place].offset)
 
-    def _skip_truncated(self, place: Place) -> None:
-        """Go on where a truncated segment begins now."""
-        if not self.group.feeds[place[0]].deleted:
-            stored = self._stored(place)
-            if self._progress[place].events < stored.truncated_events:
-                self._progress[place] = _Progress(stored.truncated_events, stored.end_of(stored.truncated_events))
+    def _readable(self) -> list[Place]:
+        """The segments that it owns of the streams that are there."""
+        return [place for place in self._progress if not self.group.feeds[place[0]].deleted]
 
     def _limit(self, place: Place) -> int:
         """How many events of a segment there are for the group."""
-        if self.group.feeds[place[0]].deleted:
-            return self._progress[place].events
         stored, end = self._stored(place), self._end(place)
         return stored.events if end is None else stored.events_at(end)
 
@@ -365,7 +353,7 @@ class Reader:
         offsets = self.places
         yield from self._change("publish", lambda value: value.publish(self.name, offsets))
         if self._part.read_side == "document" and self._part.time_windows:
-            for stream, window in self._windows.pass_marks(self._seen.value).items():
+            for stream, window in self.windows.pass_marks(self._seen.value).items():
 
                 def noted(value: Membership, stream: str = stream, window: TimeWindow = window) -> Membership | None:
                     times = value.streams[stream].times
@@ -377,7 +365,7 @@ class Reader:
 
     def _complete(self) -> Verdict:
         """Record the segments that are read to their end; whether there were any."""
-        done = [] if self._is_bound() else [place for place in self._progress if self._is_at_end(place)]
+        done = [] if self._is_bound() else list(filter(self._is_at_end, self._readable()))
         for stream, segment in done:
             history = self.group.feeds[stream].history
             following = {
@@ -393,8 +381,6 @@ class Reader:
         return bool(done)
 
     def _is_at_end(self, place: Place) -> bool:
-        if self.group.feeds[place[0]].deleted:
-            return False
         stored, progress, end = self._stored(place), self._progress[place], self._end(place)
         if end is not None and stored.length >= end:
             return progress.events == self._limit(place)
@@ -407,7 +393,7 @@ class Reader:
             return
         offsets = self.places
         by_time = self._part.read_side == "document" and self._part.time_windows
-        marks = self._windows.marks_offsets(self._seen.value) if by_time else None
+        marks = self.windows.marks_offsets(self._seen.value) if by_time else None
 
         def reported(value: Membership) -> Membership | None:
             expected = value.pending is not None and self.name in value.pending.waiting
@@ -420,7 +406,7 @@ class Reader:
         """Write down what was read, first what the group had read before."""
         known = self.group.read_up_to.get(place, 0)
         middle = min(max(known, start), end)
-        lower = self._windows.shown[place[0]].lower
+        lower = self.windows.shown[place[0]].lower
         for begin, stop, again in ((start, middle, True), (middle, end, False)):
             if begin < stop:
                 span = {"segment_id": place[1], "from_offset": begin, "to_offset": stop}

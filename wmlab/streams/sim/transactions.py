@@ -12,30 +12,21 @@ Source: PDP-33, "Controller Changes", "Server Changes" and "Writer Marks" (trans
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from zlib import crc32
 
 import numpy as np
 
 from wmlab.core.errors import ModelError
+from wmlab.streams.model import txn as rules
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.txn import (
-    CommittedTxn,
-    TxnEvent,
-    TxnState,
-    commit_time,
-    marks_of,
-    needs_rolling,
-    next_batch,
-    step,
-    targets,
-)
+from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths
 from wmlab.streams.scenario.script import CrashCommitHandler
 from wmlab.streams.scenario.units import METADATA_STORE, SEGMENT_STORE
@@ -98,6 +89,8 @@ class Txn:
 
 
 T = TypeVar("T")
+_Ask = Callable[..., "Job[Any]"]
+"""Asks a store for the sake of a batch: which store, the name of the request, what it does, and its content."""
 _RETRY_MS = 100
 _COLUMNS = ("epoch", "begun_ms", "commit_requested_ms", "committed_ms", "aborted_ms", "time", "batch", "events")
 
@@ -175,7 +168,7 @@ class Transactions:
         stream = self.stream
 
         def aborted() -> None:
-            txn.state = step(txn.state, TxnEvent.DELETED)
+            txn.state = rules.step(txn.state, TxnEvent.DELETED)
             if txn.aborted_ms is None:
                 txn.aborted_ms = stream.now_ms
 
@@ -210,7 +203,7 @@ class Transactions:
 
     def _step(self, txn: Txn, event: TxnEvent, call: str) -> bool:
         try:
-            txn.state = step(txn.state, event)
+            txn.state = rules.step(txn.state, event)
         except ModelError as error:
             self.stream.refuse(txn.client.party, call, f"{txn.name}: {error.problem}")
             return False
@@ -292,7 +285,7 @@ class Transactions:
             line = self._waiting
             if part.commit_order == "by_id":
                 line = sorted(line, key=lambda txn: crc32(txn.name.encode()))
-            if txns := next_batch(line, part.commit_batch):
+            if txns := rules.next_batch(line, part.commit_batch):
                 self._batch = _Batch(self._batches, txns)
                 self._batches += 1
                 for txn in txns:
@@ -313,23 +306,24 @@ class Transactions:
         def record() -> None:
             for txn in batch.txns:
                 self._waiting.remove(txn)
-                txn.state = step(txn.state, TxnEvent.MERGED)
+                txn.state = rules.step(txn.state, TxnEvent.MERGED)
                 txn.committed_ms = self.stream.now_ms
             self._batch = None
             self._make_changes()
 
         batch.attempts += 1
+        ask: _Ask = partial(self._ask, controller, batch)
         yield from self._failpoint(controller, "before_merge")
         if batch.history is None:
-            yield from self._choose_epoch(controller, batch)
+            yield from self._choose_epoch(ask, batch)
         for txn in batch.txns:
-            yield from self._merge(controller, batch, txn)
+            yield from self._merge(ask, batch, txn)
         if batch.history is not None and batch.history.active.number > batch.into:
-            yield from self._finish_rolling(controller, batch, batch.history)
+            yield from self._finish_rolling(ask, batch.history)
         yield from self._failpoint(controller, "after_merge")
         yield from self._note(controller, batch)
         yield from self._failpoint(controller, "after_noting")
-        yield from self._ask(controller, batch, METADATA_STORE, "record committed", record)
+        yield from ask(METADATA_STORE, "record committed", record)
         for txn in batch.txns:
             self.stream.send(controller.name, txn.client.party, "committed", txn, txn.client.on_done, txn)
 
@@ -342,62 +336,54 @@ class Transactions:
             raise _FailedError(restart_after_ms)
         yield from controller.failpoint(point, self.stream.name)
 
-    def _choose_epoch(self, controller: Controller, batch: _Batch) -> Job[None]:
+    def _choose_epoch(self, ask: _Ask, batch: _Batch) -> Job[None]:
         """The active epoch, or a new copy of the transactions' own epoch, whose segments are then created."""
         stream, epoch = self.stream, batch.txns[0].epoch
-        history = yield from self._ask(controller, batch, METADATA_STORE, "read epochs", stream.read_history)
+        history: StreamHistory = yield from ask(METADATA_STORE, "read epochs", stream.read_history)
         into = history.active.number
-        if needs_rolling(history, epoch):
+        if rules.needs_rolling(history, epoch):
             history = history.roll(epoch)
             copy = history.epochs[-2]
             into = copy.number
-            yield from self._ask(
-                controller, batch, SEGMENT_STORE, "create segments", lambda: stream.open_segments(copy.segments)
-            )
+            yield from ask(SEGMENT_STORE, "create segments", lambda: stream.open_segments(copy.segments))
 
         def choose() -> None:
             batch.history, batch.into = history, into
 
-        yield from self._ask(controller, batch, METADATA_STORE, "record epoch", choose)
+        yield from ask(METADATA_STORE, "record epoch", choose)
 
-    def _merge(self, controller: Controller, batch: _Batch, txn: Txn) -> Job[None]:
+    def _merge(self, ask: _Ask, batch: _Batch, txn: Txn) -> Job[None]:
         """Merge all parts of a transaction; its position is where the segments end then.
 
         When an answer is lost the request is made again, and the store says that it is merged already; it does not
         know the offset any more, and an older server never says it. Then the handler asks for the length instead.
         """
-        store, history = self.stream.store, batch.history or self.stream.history
-        pairs = targets(history, txn.epoch, batch.into)
+        history = batch.history or self.stream.history
+        pairs = rules.targets(history, txn.epoch, batch.into)
         unknown = dict.fromkeys(pairs.values())
-        merge = partial(self._ask, controller, batch, SEGMENT_STORE, "merge transaction")
+        merge = partial(ask, SEGMENT_STORE, "merge transaction")
         request = Lengths(unknown, txn.name)
         while (answer := (yield from merge(lambda: self._merge_parts(txn, pairs), request))).lost_ms:
             yield self.stream.env.timeout(answer.lost_ms)
-        ends = answer.offsets
-        if None in ends.values():
-            measured = yield from self._ask(
-                controller,
-                batch,
-                SEGMENT_STORE,
-                "get lengths",
-                lambda: Lengths({target: store[target].length for target in unknown}),
-                Lengths(unknown),
-            )
-            ends = measured.offsets
+        if None in answer.offsets.values():
+            measured = partial(self._lengths, unknown)
+            answer = yield from ask(SEGMENT_STORE, "get lengths", measured, Lengths(unknown))
         again = batch.attempts > 1 and history.active.number > batch.into
-        txn.position = Position({} if again and self.stream.part.empty_mark_after_roll else ends)
+        txn.position = Position({} if again and self.stream.part.empty_mark_after_roll else answer.offsets)
 
     def _merge_parts(self, txn: Txn, pairs: Mapping[int, int]) -> Lengths:
         """At the segment store: where each segment ends, unless a part was merged before or the store does not say."""
-        stream = self.stream
-        parts = [txn.merge(source_id, target_id, stream) for source_id, target_id in pairs.items()]
+        parts = [txn.merge(source_id, target_id, self.stream) for source_id, target_id in pairs.items()]
         merged = all(parts)
         lost_ms = self.lost_replies.pop(0) if merged and self.lost_replies else 0
-        ends = {target_id: stream.store[target_id].length for target_id in pairs.values()}
-        known = merged and stream.part.acks_carry_offset
-        return Lengths(ends if known else dict.fromkeys(ends), txn.name, not merged, lost_ms)
+        known = merged and self.stream.part.acks_carry_offset
+        ends = self._lengths(pairs.values()).offsets if known else dict.fromkeys(pairs.values())
+        return Lengths(ends, txn.name, not merged, lost_ms)
 
-    def _finish_rolling(self, controller: Controller, batch: _Batch, rolled: StreamHistory) -> Job[None]:
+    def _lengths(self, segments: Iterable[int]) -> Lengths:
+        return Lengths({segment: self.stream.store[segment].length for segment in segments})
+
+    def _finish_rolling(self, ask: _Ask, rolled: StreamHistory) -> Job[None]:
         """Seal the copy that was merged into, open a copy of the active epoch, and seal what was active.
 
         The two new epochs become known together, so that readers and writers see one change.
@@ -422,19 +408,19 @@ class Transactions:
             for segment in before.segments:
                 stream.seal(segment.id)
 
-        yield from self._ask(controller, batch, SEGMENT_STORE, "turn epochs", turn)
-        yield from self._ask(controller, batch, METADATA_STORE, "record epochs", record)
-        yield from self._ask(controller, batch, SEGMENT_STORE, "seal segments", seal)
+        yield from ask(SEGMENT_STORE, "turn epochs", turn)
+        yield from ask(METADATA_STORE, "record epochs", record)
+        yield from ask(SEGMENT_STORE, "seal segments", seal)
 
     def _note(self, controller: Controller, batch: _Batch) -> Job[None]:
         """Note the marks of a batch; refusals are ignored, a conflict fails the batch."""
         part = self.stream.part
         noting = [
-            (txn, CommittedTxn(txn.client.part.id, commit_time(txn.time, part.commit_without_time), txn.position))
+            (txn, CommittedTxn(txn.client.part.id, rules.commit_time(txn.time, part.commit_without_time), txn.position))
             for txn in batch.txns
             if txn.client.part.id is not None and txn.position is not None
         ]
-        for index, mark in marks_of([committed for _, committed in noting], part.txn_marks):
+        for index, mark in rules.marks_of([committed for _, committed in noting], part.txn_marks):
             txn, committed = noting[index]
             noted_ms = self.stream.now_ms if txn.commit_requested_ms is None else txn.commit_requested_ms
             note = Note(self.stream.name, committed.writer, mark.time, mark.position, noted_ms, txn=txn.name)

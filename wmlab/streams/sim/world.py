@@ -6,12 +6,11 @@ out. Nothing here depends on wall time or on hash order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from wmlab.core.clock import Simulation
 from wmlab.core.journal import Journal
-from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario.checks import controllers_of, created_later, process_names, readers_of
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -24,9 +23,8 @@ from wmlab.streams.sim.network import Network
 from wmlab.streams.sim.store import MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
-from wmlab.streams.sim.writer import Writer
+from wmlab.streams.sim.writer import Writer, WriterProcess
 
-AnyWriter = Writer | TxnWriter
 _STEPS = 100
 
 
@@ -59,24 +57,12 @@ class World(Simulation):
         self.writers = {
             process.party: process
             for index, part in enumerate(scenario.writers)
-            for process in self._processes(
-                part, index, (traces[part.name],) if part.trace else synthetic(part, scenario)
-            )
+            for process in self._processes(part, index, traces)
         }
 
     def stream(self, name: str | None = None) -> StreamWorld:
         """The stream called `name`; the first one for None."""
         return self.streams[self.scenario.all_streams[0].name if name is None else name]
-
-    @property
-    def journal(self) -> Journal:
-        """The rows of the first stream."""
-        return self.stream().journal
-
-    @property
-    def history(self) -> StreamHistory:
-        """The history of the first stream."""
-        return self.stream().history
 
     def journals(self) -> dict[str | None, Journal]:
         """The rows of each stream by its title, deleted streams first, and under None those of no stream."""
@@ -87,9 +73,12 @@ class World(Simulation):
         for stream in self.streams.values():
             stream.happened(kind, target, detail)
 
-    def _processes(self, part: EventWriter | TransactionalWriter, index: int, spans: Iterable[Load]) -> list[AnyWriter]:
+    def _processes(
+        self, part: EventWriter | TransactionalWriter, index: int, traces: Mapping[str, Load]
+    ) -> list[WriterProcess]:
         """All processes of a writer; several share its load event by event in turn."""
         stream = self.stream(part.stream)
+        spans = (traces[part.name],) if part.trace else synthetic(part, self.scenario)
         if isinstance(part, TransactionalWriter):
             return [TxnWriter(stream, part, index, Load.whole(spans))]
         count = part.processes

@@ -41,7 +41,6 @@ class _Append:
     """A batch on its way to a segment; `resent_from` is the sealed segment that refused it before."""
 
     life: int
-    segment_id: int
     events: NDArray[np.int64]
     times: NDArray[np.int64]
     resent_from: int | None
@@ -66,14 +65,7 @@ class WriterProcess:
 
     part: WriterPart
 
-    def __init__(
-        self,
-        world: StreamWorld,
-        part: WriterPart,
-        index: int,
-        load: Iterable[Load],
-        party: str,
-    ) -> None:
+    def __init__(self, world: StreamWorld, part: WriterPart, index: int, load: Iterable[Load], party: str) -> None:
         self.world = world
         self.part = part
         self.index = index
@@ -124,6 +116,10 @@ class WriterProcess:
         """Begin a new life; events that happened meanwhile are lost, or kept to be sent at once."""
         self.backlog.start_over(self.world.now_ms, keep=backlog == "kept")
         self.start()
+
+    def close(self, then: Callable[[], None]) -> None:
+        """End the life in order, and do what comes `then`."""
+        raise NotImplementedError
 
     def leave(self, call: str) -> None:
         """Tell a controller that the writer need not be waited for any more."""
@@ -204,13 +200,13 @@ class Writer(WriterProcess):
     def _append(self, segment_id: int, events: NDArray[np.int64], resent_from: int | None = None) -> None:
         self._numbers[segment_id] += len(events)
         content = Append(segment_id, len(events), self.part.event_bytes, self._numbers[segment_id])
-        append = _Append(self.life, segment_id, events, self.backlog.times_of(events), resent_from, content)
+        append = _Append(self.life, events, self.backlog.times_of(events), resent_from, content)
         self.world.send(self.party, SEGMENT_STORE, "append", content, self._arrive, append)
 
     def _arrive(self, append: _Append) -> None:
         """At the segment store: take the append, or refuse it because the segment is sealed."""
         world = self.world
-        segment = None if world.deleted else world.store.get(append.segment_id)
+        segment = None if world.deleted else world.store.get(append.content.segment)
         if segment is None:
             return
         if segment.sealed:
@@ -219,7 +215,7 @@ class Writer(WriterProcess):
         if len(append.events):
             size = EVENT_HEADER_BYTES + self.part.event_bytes
             before = segment.append(len(append.events), size)
-            world.journal.append(append.segment_id, before, size, append.times, world.now_ms, self.index)
+            world.journal.append(append.content.segment, before, size, append.times, world.now_ms, self.index)
         carried = segment.length if world.part.acks_carry_offset else None
         answer = DataAppended(append.content, carried)
         world.send(SEGMENT_STORE, self.party, "acknowledge", answer, self._on_acknowledged, append, carried)
@@ -232,11 +228,11 @@ class Writer(WriterProcess):
         if append.life != self.life:
             return
         if length is None:
-            asked = Lengths({append.segment_id: None})
+            asked = Lengths({append.content.segment: None})
             self.world.send(self.party, SEGMENT_STORE, "get length", asked, self._tell_length, append)
             return
-        if append.segment_id in self.position:
-            self.position = acknowledge(self.position, append.segment_id, length)
+        if append.content.segment in self.position:
+            self.position = acknowledge(self.position, append.content.segment, length)
         self.backlog.acknowledge(append.events)
         if append.resent_from is not None:
             self._account(append.resent_from)
@@ -248,16 +244,16 @@ class Writer(WriterProcess):
 
         A segment that is gone went with its stream, and nobody waits for its length any more.
         """
-        segment = self.world.store.get(append.segment_id)
+        segment = self.world.store.get(append.content.segment)
         if segment is not None:
-            answer = Lengths({append.segment_id: segment.length})
+            answer = Lengths({append.content.segment: segment.length})
             self.world.send(SEGMENT_STORE, self.party, "length", answer, self._on_acknowledged, append, segment.length)
 
     def _on_sealed(self, append: _Append) -> None:
         """The store refused an append: ask for the successors once, then send the events again."""
         if append.life != self.life:
             return
-        sealed_id, life = append.segment_id, self.life
+        sealed_id, life = append.content.segment, self.life
         if sealed_id not in self._seals:
             self._seals[sealed_id] = _Seal()
             self.client.ask(
