@@ -20,19 +20,13 @@ from wmlab.core.recording import Recording, the_moment
 from wmlab.streams.answers.history import epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
 from wmlab.streams.answers.history import group_positions as states
 from wmlab.streams.model import index as watermark_index
+from wmlab.streams.model import read_sides as designs
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, MarksIndex
 from wmlab.streams.model.log import MarksLog, Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.position import bytes_between as between
-from wmlab.streams.model.read_sides import (
-    NotedTime,
-    ReadSide,
-    extended_attributes,
-    ingestion_time,
-    marks_segment,
-    segment_index,
-)
+from wmlab.streams.model.read_sides import NotedTime, ReadSide
 from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
 from wmlab.streams.model.window import TimeWindow, Tracker
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -131,10 +125,10 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
         if row["outcome"] == "success"
     ]
     return (
-        marks_segment(known, notes, segments),
-        extended_attributes(known, notes, segments),
-        segment_index(notes, segments, CycleRules().timeout_ms if rules is None else rules.timeout_ms),
-        ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
+        designs.marks_segment(known, notes, segments),
+        designs.extended_attributes(known, notes, segments),
+        designs.segment_index(notes, segments, CycleRules().timeout_ms if rules is None else rules.timeout_ms),
+        designs.ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
     )
 
 

@@ -150,7 +150,7 @@ class RunHistory:
             memory = memory.forget(name)
         for name in row["lagging"]:
             memory = memory.found_behind(name, row["at_ms"])
-        goes_on = self.cycle is not None and _cause(self.cycle) == _cause(row)
+        goes_on = self.cycle is not None and end_of(self.cycle) == end_of(row)
         return replace(
             self,
             cycle=row,
@@ -160,7 +160,8 @@ class RunHistory:
         )
 
 
-def _cause(cycle: Row) -> tuple[object, ...]:
+def end_of(cycle: Row) -> tuple[object, ...]:
+    """How a cycle ended: its outcome, whom it waits for, and the reason if it is another."""
     reason = "" if cycle["lagging"] else cycle["reason"]
     return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
 
@@ -172,10 +173,8 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
         rows += [(row[when], order, table, row) for row in rows_of(recording, table, stream, when, until_ms)]
     for row in recording.table("ownership").to_pylist():
         if stream.partition("#")[0] in row["streams"]:
-            changes = [(row["from_ms"], row["controller"])]
-            changes += [(row["to_ms"], None)] if row["to_ms"] is not None else []
-            for at_ms, owner in changes:
-                if until_ms is None or at_ms <= until_ms:
+            for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
+                if at_ms is not None and (until_ms is None or at_ms <= until_ms):
                     rows.append((at_ms, len(_WHEN), "ownership", {"controller": owner, "from_ms": at_ms}))
     rows.sort(key=lambda entry: entry[:2])
     history = RunHistory(at_ms=0)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
-from wmlab.streams.answers.history import Row, rows_of, the_stream
+from wmlab.streams.answers.history import Row, end_of, rows_of, the_stream
 from wmlab.streams.model.segment import segment_name
 
 
@@ -114,7 +114,7 @@ def _of_cycles(rows: Sequence[Row], watermarks: Sequence[Row]) -> Iterator[Momen
         for name in row["removed"]:
             what, effect = f"drops {name}", f"{name} is no longer waited for or counted"
             yield _moment(row["at_ms"], row["controller"], what, effect, name)
-    runs = [list(run) for _, run in groupby(ordered, key=_reason)]
+    runs = [list(run) for _, run in groupby(ordered, key=lambda row: (row["controller"], *end_of(row)))]
     for run in runs:
         yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run, watermarks)
 
@@ -166,11 +166,6 @@ def _refusal(writer: str, outcome: str, run: Sequence[Row]) -> Moment:
     first, to_ms = run[0], run[-1]["received_ms"]
     notes = f"notes the time {moment(first['time'])}" if len(run) == 1 else f"notes a time, {grouped(len(run))} times"
     return _moment(first["received_ms"], writer, notes, f"refused: {outcome}", first["controller"], to_ms=to_ms)
-
-
-def _reason(cycle: Row) -> tuple[object, ...]:
-    waits = tuple(sorted(cycle["lagging"]))
-    return cycle["controller"], cycle["outcome"], waits, "" if waits else cycle["reason"]
 
 
 def _held(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:

@@ -5,12 +5,9 @@ JupyterLab draws the text itself. Every other viewer shows the text, which reads
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,6 +16,7 @@ from wmlab.core.charts.rows import one_stream, stream_rows
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, in_mermaid, moment, segment_name
+from wmlab.streams.answers.history import segments_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +49,18 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
     for row in rows:
         until = "open" if row["sealed_ms"] is None else f"sealed at {moment(row['sealed_ms'])}"
         lines.append(f'  s{row["segment_id"]}["{segment_name(row["segment_id"])}: keys {row["keys"]}, {until}"]')
-    lines += [f"  s{old} --> s{new}" for old, new in _successions(recording, name, {r["segment_id"]: r for r in rows})]
+    segments = segments_of(recording, name)
+    epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
+    lines += [
+        f"  s{old} --> s{new}"
+        for before, after in pairwise(epochs)
+        for old, new in product(sorted(before - after), sorted(after - before))
+        if segments[old].keys.overlaps(segments[new].keys)
+    ]
     sealed = sum(row["sealed_ms"] is not None for row in rows)
     return Diagram(
         f"Stream {name}: {counted(len(rows), 'segment')}, {sealed} of them sealed and succeeded.", "\n".join(lines)
     )
-
-
-def _successions(recording: Recording, name: str, rows: Mapping[int, Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Pairs (old, new): the keys of a segment that an epoch left out overlap those of one that it brought in."""
-    keys = {segment: [Fraction(edge) for edge in row["keys"].split("..")] for segment, row in rows.items()}
-    epochs = [set(row["segment_ids"]) for row in stream_rows(recording, "epochs", name, by="epoch")]
-    return [
-        (old, new)
-        for before, after in pairwise(epochs)
-        for old, new in product(sorted(before - after), sorted(after - before))
-        if keys[old][0] < keys[new][1] and keys[new][0] < keys[old][1]
-    ]
 
 
 def topology(recording: Recording) -> Diagram:

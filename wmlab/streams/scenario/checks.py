@@ -10,134 +10,111 @@ from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, unknown
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario.parts import (
-    EventWriter,
-    ReaderGroup,
-    Stream,
-    TransactionalWriter,
-    WriterPart,
-    automatic_problems,
-)
-from wmlab.streams.scenario.script import (
-    AbortTransaction,
-    Action,
-    AddController,
-    AddReader,
-    Checkpoint,
-    CommitTransaction,
-    CreateStream,
-    DeleteStream,
-    DuplicateWriter,
-    NoteTime,
-    Partition,
-    ReaderAction,
-    ReleaseSegment,
-    ResetToCheckpoint,
-    Scale,
-    SealStream,
-    ShutDownWriter,
-    SlowTransaction,
-    StepClock,
-    TakeStreamCut,
-    TruncateStream,
-    WriteInTransaction,
-)
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter, WriterPart, automatic_problems
 from wmlab.streams.scenario.units import EVERY, SERVICES, controller_name, process_name
 
 if TYPE_CHECKING:
     from wmlab.streams.scenario.scenario import StreamScenario
 
 
-_ON_TRANSACTIONS = (AbortTransaction, CommitTransaction, SlowTransaction, WriteInTransaction)
+_ON_TRANSACTIONS = (
+    script.AbortTransaction,
+    script.CommitTransaction,
+    script.SlowTransaction,
+    script.WriteInTransaction,
+)
+_AT_THE_START = (-1, -1)
 
 
-def process_names(writers: Sequence[WriterPart], script: Sequence[Action]) -> list[str]:
+def process_names(writers: Sequence[WriterPart], actions: Sequence[script.Action]) -> list[str]:
     """The names of all processes: each writer, and the further ones of a writer, `w1/2`, `w1/3` and so on."""
-    return [name for name, _, _ in _processes(writers, script)]
+    return [name for name, _, _ in _processes(writers, actions)]
 
 
-def _processes(writers: Sequence[WriterPart], script: Sequence[Action]) -> Iterator[tuple[str, WriterPart, int]]:
-    """Every process: its name, its writer, and which one of the writer's it is."""
+def _processes(
+    writers: Sequence[WriterPart], actions: Sequence[script.Action]
+) -> Iterator[tuple[str, WriterPart, tuple[int, int]]]:
+    """Every process: its name, its writer, and the action that starts it, by its time and its place in the script."""
     for writer in writers:
-        started = sum(isinstance(action, DuplicateWriter) and action.writer == writer.name for action in script)
-        count = started + (writer.processes if isinstance(writer, EventWriter) else 1)
-        yield from ((process_name(writer.name, number), writer, number) for number in range(1, count + 1))
+        starts = [_AT_THE_START] * (writer.processes if isinstance(writer, EventWriter) else 1)
+        starts += sorted(
+            (action.at_ms, place)
+            for place, action in enumerate(actions)
+            if isinstance(action, script.DuplicateWriter) and action.writer == writer.name
+        )
+        yield from ((process_name(writer.name, n), writer, start) for n, start in enumerate(starts, start=1))
 
 
-def writer_problems(writers: Sequence[WriterPart], script: Sequence[Action]) -> Iterator[Problem]:
-    """Actions that their writer cannot carry out."""
-    by_process = {name: (writer, number) for name, writer, number in _processes(writers, script)}
-    for index, action in enumerate(script):
-        writer, number = by_process.get(getattr(action, "writer", None) or "", (None, 1))
-        if writer is None:
-            continue
-        message = _refusal(action, writer) or _too_early(index, action, writer, number, script)
+def writer_problems(writers: Sequence[WriterPart], actions: Sequence[script.Action]) -> Iterator[Problem]:
+    """Actions that their writer cannot carry out, or on a process that a later action starts."""
+    by_process = {name: (writer, start) for name, writer, start in _processes(writers, actions)}
+    for index, action in enumerate(actions):
+        writer, start = by_process.get(getattr(action, "writer", None) or "", (None, _AT_THE_START))
+        message = _refusal(action, writer) if writer is not None else None
+        if message is None and (action.at_ms, index) < start:
+            message = f"starts at {start[0]} (got {action.at_ms})"
         if message is not None:
             yield Problem(("script", index, "writer"), message)
 
 
-def _too_early(index: int, action: Action, writer: WriterPart, number: int, script: Sequence[Action]) -> str | None:
-    """What is wrong with an action on a process, the writer's `number`th, that a later action starts."""
-    if number == 1 or not isinstance(writer, EventWriter):
-        return None
-    twins = [
-        (other.at_ms, place)
-        for place, other in enumerate(script)
-        if isinstance(other, DuplicateWriter) and other.writer == writer.name
-    ]
-    started = sorted(twins)[number - writer.processes - 1 :] if number > writer.processes else []
-    if started and (action.at_ms, index) < started[0]:
-        return f"starts at {started[0][0]} (got {action.at_ms})"
-    return None
-
-
-def _refusal(action: Action, writer: WriterPart) -> str | None:
+def _refusal(action: script.Action, writer: WriterPart) -> str | None:
     transactional = isinstance(writer, TransactionalWriter)
-    notes = isinstance(action, NoteTime) or (isinstance(action, ShutDownWriter) and action.last_note)
+    notes = isinstance(action, script.NoteTime) or (isinstance(action, script.ShutDownWriter) and action.last_note)
     if isinstance(action, _ON_TRANSACTIONS) and not transactional:
         return f"{writer.name!r} is an event writer; only a TransactionalWriter has transactions"
     if notes and transactional:
         return f"{writer.name!r} notes time when it commits; use CommitTransaction"
     if notes and writer.id is None:
         return f"{writer.name!r} has no writer_id, so it cannot note time"
-    if isinstance(action, DuplicateWriter) and transactional:
+    if isinstance(action, script.DuplicateWriter) and transactional:
         return f"{writer.name!r} is transactional; only an EventWriter can be duplicated"
-    if isinstance(action, DuplicateWriter) and action.writer != writer.name:
+    if isinstance(action, script.DuplicateWriter) and action.writer != writer.name:
         return f"name the writer, {writer.name!r}, not one of its processes"
     return None
 
 
-def reader_problems(groups: Sequence[ReaderGroup], script: Sequence[Action]) -> Iterator[Problem]:
+def reader_problems(groups: Sequence[ReaderGroup], actions: Sequence[script.Action]) -> Iterator[Problem]:
     """Actions before there is a group, on groups, readers and checkpoints that nothing makes, or making one twice."""
-    actions = [(index, action) for index, action in enumerate(script) if isinstance(action, get_args(ReaderAction))]
-    taken = [(_group_name(groups, a), a.name) for _, a in actions if isinstance(a, Checkpoint | TakeStreamCut)]
-    checkpoints = Counter(taken)
+    on_readers = [(n, action) for n, action in enumerate(actions) if isinstance(action, get_args(script.ReaderAction))]
+    checkpoints = Counter(
+        (_group_name(groups, action), action.name)
+        for _, action in on_readers
+        if isinstance(action, script.Checkpoint | script.TakeStreamCut)
+    )
     readers = Counter(name for group in groups for name in group.reader_names())
-    readers.update(action.reader for _, action in actions if isinstance(action, AddReader))
-    for index, action in actions:
+    readers.update(action.reader for _, action in on_readers if isinstance(action, script.AddReader))
+    for index, action in on_readers:
         if not groups:
             yield Problem(("script", index), "concerns readers, and the scenario has none")
             continue
+        group, reader = _group_name(groups, action), getattr(action, "reader", None)
         yield from _group_problems(index, action, groups)
-        if isinstance(action, AddReader) and readers[action.reader] > 1:
-            yield Problem(("script", index, "reader"), f"another reader is called {action.reader!r} too")
-        if isinstance(action, Checkpoint | TakeStreamCut) and checkpoints[_group_name(groups, action), action.name] > 1:
+        if isinstance(action, script.AddReader) and readers[action.reader] > 1:
+            yield Problem(("script", index, "reader"), f"another reader is called {reader!r} too")
+        if isinstance(action, script.Checkpoint | script.TakeStreamCut) and checkpoints[group, action.name] > 1:
             yield Problem(("script", index, "name"), f"another checkpoint is called {action.name!r} too")
-        known = [name for group, name in checkpoints if group == _group_name(groups, action)]
-        yield from _reference_problems(index, action, sorted(readers), known)
+        yield from unknown(("script", index, "reader"), "reader", reader, sorted(readers))
+        if isinstance(action, script.ResetToCheckpoint):
+            known = [name for of, name in checkpoints if of == group]
+            yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, known)
+        if isinstance(action, script.ReleaseSegment):
+            try:
+                parse_segment(action.segment)
+            except ModelError as error:
+                yield Problem(("script", index, "segment"), error.problem)
+    for one in groups:
+        others = [name for of, name in checkpoints if of != one.name]
+        yield from unknown(("readers",), "checkpoint of another group", one.starting_checkpoint, others)
 
-    for group in groups:
-        others = [name for of, name in taken if of != group.name]
-        yield from unknown(("readers",), "checkpoint of another group", group.starting_checkpoint, others)
 
-
-def _group_name(groups: Sequence[ReaderGroup], action: ReaderAction) -> str | None:
+def _group_name(groups: Sequence[ReaderGroup], action: script.ReaderAction) -> str | None:
     """The group that an action names, or the only one."""
     named: str | None = getattr(action, "group", None)
     return groups[0].name if named is None and groups else named
 
 
-def _group_problems(index: int, action: ReaderAction, groups: Sequence[ReaderGroup]) -> Iterator[Problem]:
+def _group_problems(index: int, action: script.ReaderAction, groups: Sequence[ReaderGroup]) -> Iterator[Problem]:
     names = [group.name for group in groups]
     named, reader = getattr(action, "group", None), getattr(action, "reader", None)
     if hasattr(action, "group") and named is None and len(groups) > 1:
@@ -150,19 +127,6 @@ def _group_problems(index: int, action: ReaderAction, groups: Sequence[ReaderGro
         yield Problem(("script", index, "at_ms"), message)
 
 
-def _reference_problems(
-    index: int, action: ReaderAction, readers: Sequence[str], checkpoints: Sequence[str]
-) -> Iterator[Problem]:
-    yield from unknown(("script", index, "reader"), "reader", getattr(action, "reader", None), readers)
-    if isinstance(action, ResetToCheckpoint):
-        yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, checkpoints)
-    if isinstance(action, ReleaseSegment):
-        try:
-            parse_segment(action.segment)
-        except ModelError as error:
-            yield Problem(("script", index, "segment"), error.problem)
-
-
 ROLES = ("leader", "committer", "distributor")
 """What a script may call a controller besides its name."""
 
@@ -170,26 +134,20 @@ ROLES = ("leader", "committer", "distributor")
 def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     """All mistakes across the parts of a scenario."""
     yield from _stream_problems(scenario)
-    parts: dict[str, tuple[WriterPart | Stream | ReaderGroup, ...]] = {
-        "writer": scenario.writers,
-        "stream": scenario.streams,
-        "group": scenario.groups,
-    }
-    for what, named in parts.items():
+    for what, field, named in (
+        ("writer", "writers", scenario.writers),
+        ("stream", "streams", scenario.streams),
+        ("group", "readers", scenario.groups),
+    ):
         counts = Counter(part.name for part in named)
         for index, part in enumerate(named):
             if counts[part.name] > 1:
-                where = ("readers" if what == "group" else f"{what}s", index, "name")
-                yield Problem(where, f"another {what} is called {part.name!r} too")
+                yield Problem((field, index, "name"), f"another {what} is called {part.name!r} too")
     processes = Counter(process_names(scenario.writers, scenario.script))
     for index, writer in enumerate(scenario.writers):
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
             yield Problem(("writers", index, "name"), f"another writer has a process called {writer.name!r}")
-    for index, action in enumerate(scenario.script):
-        if action.at_ms >= scenario.duration_ms:
-            message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
-            yield Problem(("script", index, "at_ms"), message)
-        yield from _name_problems(scenario, index, action)
+    yield from _name_problems(scenario)
     yield from writer_problems(scenario.writers, scenario.script)
     yield from reader_problems(scenario.groups, scenario.script)
     yield from _scale_problems(scenario)
@@ -197,13 +155,13 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
 
 def controllers_of(scenario: StreamScenario) -> tuple[str, ...]:
     """The names of all controllers that there are at the start or that join later."""
-    joining = sum(isinstance(action, AddController) for action in scenario.script)
+    joining = sum(isinstance(action, script.AddController) for action in scenario.script)
     return tuple(controller_name(index) for index in range(scenario.controllers.count + joining))
 
 
 def readers_of(scenario: StreamScenario) -> tuple[str, ...]:
     """The names of all readers that there are at the start or that join later."""
-    joining = tuple(action.reader for action in scenario.script if isinstance(action, AddReader))
+    joining = tuple(action.reader for action in scenario.script if isinstance(action, script.AddReader))
     return (*(name for group in scenario.groups for name in group.reader_names()), *joining)
 
 
@@ -225,21 +183,24 @@ def _stream_problems(scenario: StreamScenario) -> Iterator[Problem]:
             yield Problem(("writers", index, *problem.location), problem.message)
 
 
-def _name_problems(scenario: StreamScenario, index: int, action: Action) -> Iterator[Problem]:
-    processes = sorted(process_names(scenario.writers, scenario.script))
-    controllers = controllers_of(scenario)
+def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
+    """Actions after the end, and names in them that nobody has."""
+    processes, controllers = sorted(process_names(scenario.writers, scenario.script)), controllers_of(scenario)
+    everybody = [*EVERY, *SERVICES, *processes, *controllers, *readers_of(scenario)]
     known = {
-        "writer": processes,
-        "controller": [*ROLES, *controllers],
-        "stream": [stream.name for stream in scenario.all_streams],
+        "writer": ("writer", processes),
+        "controller": ("controller", [*ROLES, *controllers]),
+        "stream": ("stream", [stream.name for stream in scenario.all_streams]),
+        "party": ("writer or controller", [*sorted(writer.name for writer in scenario.writers), *controllers]),
+        "a": ("party", everybody),
+        "b": ("party", everybody),
     }
-    if isinstance(action, StepClock):
-        known["party"] = [*sorted(writer.name for writer in scenario.writers), *controllers]
-    if isinstance(action, Partition):
-        known["a"] = known["b"] = [*EVERY, *SERVICES, *processes, *controllers, *readers_of(scenario)]
-    for field, names in known.items():
-        what = {"party": "writer or controller", "a": "party", "b": "party"}.get(field, field)
-        yield from unknown(("script", index, field), what, getattr(action, field, None), names)
+    for index, action in enumerate(scenario.script):
+        if action.at_ms >= scenario.duration_ms:
+            message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
+            yield Problem(("script", index, "at_ms"), message)
+        for field, (what, names) in known.items():
+            yield from unknown(("script", index, field), what, getattr(action, field, None), names)
 
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
@@ -249,20 +210,20 @@ def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
     histories = {name: StreamHistory.create(count) for name, count in segments.items() if name not in later}
     numbers, sealed = Counter[str](), set()
     for _, index, name, action in sorted(_steps(scenario), key=lambda step: step[:2]):
-        creates = action is None or isinstance(action, CreateStream)
+        creates = action is None or isinstance(action, script.CreateStream)
         if creates is (name in histories):
             state = "there already" if creates else "not there"
             yield Problem(("script", index, "at_ms"), f"the stream {name!r} is {state} then")
         elif creates:
             histories[name] = StreamHistory.create(segments[name], first_number=numbers[name])
             sealed.discard(name)
-        elif isinstance(action, DeleteStream):
+        elif isinstance(action, script.DeleteStream):
             numbers[name] = 1 + max(segment.number for segment in histories.pop(name).segments.values())
-        elif isinstance(action, SealStream):
+        elif isinstance(action, script.SealStream):
             sealed.add(name)
-        elif isinstance(action, Scale) and name in sealed:
+        elif isinstance(action, script.Scale) and name in sealed:
             yield Problem(("script", index, "at_ms"), f"the stream {name!r} is sealed then")
-        elif isinstance(action, Scale):
+        elif isinstance(action, script.Scale):
             try:
                 histories[name] = histories[name].scale(action.seal, action.ranges)
             except ModelError as error:
@@ -271,14 +232,14 @@ def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
 
 def created_later(scenario: StreamScenario) -> tuple[str, ...]:
     """The streams that are not there at the start: the first action that creates or deletes them creates them."""
-    first: dict[str, Action] = {}
+    first: dict[str, script.Action] = {}
     for action in sorted(scenario.script, key=lambda action: action.at_ms):
-        if isinstance(action, CreateStream | DeleteStream):
+        if isinstance(action, script.CreateStream | script.DeleteStream):
             first.setdefault(action.stream or scenario.all_streams[0].name, action)
-    return tuple(name for name, action in first.items() if isinstance(action, CreateStream))
+    return tuple(name for name, action in first.items() if isinstance(action, script.CreateStream))
 
 
-_OnStream = Scale | TruncateStream | SealStream | CreateStream | DeleteStream
+_OnStream = script.Scale | script.TruncateStream | script.SealStream | script.CreateStream | script.DeleteStream
 
 
 def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream | None]]:
@@ -287,5 +248,5 @@ def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream 
     for index, action in enumerate(scenario.script):
         if isinstance(action, _OnStream) and (name := action.stream or scenario.all_streams[0].name) in names:
             yield action.at_ms, index, name, action
-            if isinstance(action, DeleteStream) and action.recreate_after_ms is not None:
+            if isinstance(action, script.DeleteStream) and action.recreate_after_ms is not None:
                 yield action.at_ms + action.recreate_after_ms, index, name, None

@@ -18,26 +18,8 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
 from wmlab.streams.charts.bounds import read_bounds
+from wmlab.streams.scrubber import panels
 from wmlab.streams.scrubber.frames import Frames, Incident, Item, Panel, changes_of
-from wmlab.streams.scrubber.panels import (
-    MOST_SEGMENTS,
-    MOST_WRITERS,
-    PerfectWatermark,
-    Words,
-    around_clock,
-    incident_items,
-    incidents_of,
-    key_items,
-    kinds_of,
-    known_times,
-    lane_names,
-    ownership_spans,
-    reach,
-    segment_items,
-    shortened,
-    size_words,
-    time_items,
-)
 from wmlab.streams.scrubber.run import KEYS, Run, read_run
 
 _WIDTH, _RIGHT, _KEYS_RIGHT, _SEGMENTS_LEFT, _SEGMENTS_RIGHT = 960.0, 770.0, 420.0, 500.0, 852.0
@@ -53,12 +35,12 @@ class _Layout:
     run: Run
     clock: Axis
     event: Axis
-    perfect: PerfectWatermark | None
+    perfect: panels.PerfectWatermark
     incidents: tuple[Incident, ...]
     left: float
 
     @property
-    def words(self) -> Words:
+    def words(self) -> panels.Words:
         """Writes an event time as the chart of bounds does."""
         return time_words([self.event.low, self.event.high])
 
@@ -78,16 +60,16 @@ def frames_of(
     of another stream or group, or a stream in which nothing happened.
     """
     run = read_run(recording, stream=stream, group=group)
-    layout = _layout(run, _perfect(bounds, run), incidents_of(run, violations))
+    layout = _layout(run, _perfect(bounds, run), panels.incidents_of(run, violations))
     low_ms = layout.clock.low
     keys = _keys(layout)
-    known = time_items(run, low_ms, layout.perfect, layout.words)
+    known = panels.time_items(run, low_ms, layout.perfect, layout.words)
     published = [row["at_ms"] for row in run.rows["positions"]]
     moments = sorted({*changes_of((keys.items, known), layout.incidents, low_ms), *published})
     beside = [] if run.group is None else [_segments(layout, moments)]
     times = _times(layout, known, max(panel.bottom for panel in (keys, *beside)) + _AXIS + _GAP)
     whole = _whole(layout, times.bottom + _AXIS + _GAP)
-    panels = (keys, *beside, times, whole)
+    drawn = (keys, *beside, times, whole)
     return Frames(
         title=recording.name,
         low_ms=low_ms,
@@ -95,16 +77,16 @@ def frames_of(
         instants=layout.clock.instants,
         width=_WIDTH,
         height=whole.bottom + _AXIS + 4,
-        panels=panels,
-        kinds=tuple(kinds_of(layout.incidents)),
+        panels=drawn,
+        kinds=tuple(panels.kinds_of(layout.incidents)),
         incidents=layout.incidents,
-        changes=changes_of((panel.items for panel in panels), layout.incidents, low_ms),
+        changes=changes_of((panel.items for panel in drawn), layout.incidents, low_ms),
     )
 
 
-def _perfect(bounds: Any, run: Run) -> PerfectWatermark | None:
+def _perfect(bounds: Any, run: Run) -> panels.PerfectWatermark:
     if bounds is None:
-        return None
+        return ()
     table = read_bounds(bounds)
     if (table.stream, table.group) != (run.stream, run.group):
         raise ChartError(
@@ -112,25 +94,25 @@ def _perfect(bounds: Any, run: Run) -> PerfectWatermark | None:
             f"the scrubber shows {run.stream!r}, {run.group!r}.",
             remedy="Pass recording.time_bounds(spark) with the rows of that stream and group.",
         )
-    return None if table.perfect_watermark is None else PerfectWatermark(table.at_ms, table.perfect_watermark)
+    return list(zip(table.at_ms, table.perfect_watermark or (), strict=False))
 
 
-def _layout(run: Run, perfect: PerfectWatermark | None, incidents: tuple[Incident, ...]) -> _Layout:
+def _layout(run: Run, perfect: panels.PerfectWatermark, incidents: tuple[Incident, ...]) -> _Layout:
     clocks = [*run.times(), *(incident.at_ms for incident in incidents)]
     if not clocks or min(clocks) == max(clocks):
         raise ChartError(
             f"Nothing happened in the stream {run.stream!r}.", remedy="Record a run in which somebody writes or notes."
         )
-    times = known_times(run, perfect) or clocks
+    times = panels.known_times(run, perfect) or clocks
     unit = duration_unit(max(max(clocks) - min(clocks), max(times) - min(times)))
-    names = [*lane_names(run), *kinds_of(incidents)]
+    names = [*panels.lane_names(run), *panels.kinds_of(incidents)]
     return _Layout(
         run=run,
         clock=Axis("clock", min(clocks), max(clocks), is_instant(clocks), unit),
         event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times), unit),
         perfect=perfect,
         incidents=incidents,
-        left=max(text_width(shortened(name), 12) for name in names) + 16,
+        left=max(text_width(panels.shortened(name), 12) for name in names) + 16,
     )
 
 
@@ -143,28 +125,28 @@ def _keys(layout: _Layout) -> Panel:
         lanes=2 if group is None else 3,
         low=0,
         high=KEYS,
-        items=key_items(layout.run, layout.clock.low),
+        items=panels.key_items(layout.run, layout.clock.low),
     )
     ticks = [Tick(KEYS * quarter / 4, label) for quarter, label in enumerate(("0", "¼", "½", "¾", "1"))]
     return _with_axis(panel, ticks, "key space")
 
 
 def _segments(layout: _Layout, moments: list[int]) -> Panel:
-    spans = ownership_spans(layout.run)
-    before, after = reach(layout.run, spans)
+    spans = panels.ownership_spans(layout.run)
+    before, after = panels.reach(layout.run, spans)
     lanes = max((span.lane + 1 for span in spans), default=1)
     panel = Panel(
         title=f"Which stream cuts has group {layout.run.group} passed?",
         left=_SEGMENTS_LEFT,
         width=_SEGMENTS_RIGHT - _SEGMENTS_LEFT,
-        lanes=min(lanes, MOST_SEGMENTS),
+        lanes=min(lanes, panels.MOST_SEGMENTS),
         low=-before,
         high=after,
-        items=segment_items(layout.run, spans, moments, layout.words),
+        items=panels.segment_items(layout.run, spans, moments, layout.words),
     )
     places = (panel.low, panel.low // 2, 0, panel.high)
-    ticks = [Tick(at, f"{'−' if at < 0 else '+'}{size_words(abs(at))}" if at else "0") for at in places]
-    note = f"; the first {panel.lanes} segments" if lanes > MOST_SEGMENTS else ""
+    ticks = [Tick(at, f"{'−' if at < 0 else '+'}{panels.size_words(abs(at))}" if at else "0") for at in places]
+    note = f"; the first {panel.lanes} segments" if lanes > panels.MOST_SEGMENTS else ""
     here = svg.line([(panel.x(0), panel.lanes_top), (panel.x(0), panel.bottom)], "mark")
     return _with_axis(panel, ticks, f"bytes from the group's position{note}", here)
 
@@ -172,14 +154,14 @@ def _segments(layout: _Layout, moments: list[int]) -> Panel:
 def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
     relative = layout.clock.instants == layout.event.instants
     event = layout.event
-    low, high = around_clock(layout.run, layout.perfect) if relative else (event.low, event.high)
+    low, high = panels.around_clock(layout.run, layout.perfect) if relative else (event.low, event.high)
     panel = Panel(
         title="What have the writers noted, and what does a reader know?",
         left=layout.left,
         top=top,
         width=_RIGHT - layout.left,
         head_px=_TITLE + (_NOW if relative else 0),
-        lanes=len(lane_names(layout.run)),
+        lanes=len(panels.lane_names(layout.run)),
         lane_px=_LANE,
         low=low,
         high=high,
@@ -187,7 +169,7 @@ def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
         cursor=relative,
         items=known,
     )
-    more = len(layout.run.writers) - MOST_WRITERS
+    more = len(layout.run.writers) - panels.MOST_WRITERS
     note = f"; {more} more writers are not drawn" if more > 0 else ""
     if not relative:
         return _with_axis(panel, event.ticks(8), event.title + note)
@@ -206,12 +188,12 @@ def _whole(layout: _Layout, top: float) -> Panel:
         top=top,
         width=_RIGHT - layout.left,
         head_px=_TITLE + _NOW + _CURVES,
-        lanes=len(kinds_of(layout.incidents)),
+        lanes=len(panels.kinds_of(layout.incidents)),
         lane_px=_LOW,
         low=clock.low,
         high=clock.high,
         cursor=True,
-        items=incident_items(layout.incidents, clock.low),
+        items=panels.incident_items(layout.incidents, clock.low),
     )
     plane = _plane(panel, panel.lanes_top - _CURVES, _CURVES - 6, event.low, event.high)
     parts = svg.y_axis(plane, event.ticks(3), title=event.name, offset=panel.left - 14)
@@ -238,8 +220,8 @@ def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
         role: (f"{role}, {who}", [row[clock] for row in rows], [row[role] for row in rows])
         for role in ("lower", "upper")
     }
-    if layout.perfect is not None:
-        curves["perfect"] = "perfect watermark", list(layout.perfect.at_ms), list(layout.perfect.values)
+    if layout.perfect:
+        curves["perfect"] = "perfect watermark", [at for at, _ in layout.perfect], [time for _, time in layout.perfect]
     for _, xs, ys in curves.values():
         if xs and xs[-1] < end_ms:
             xs.append(end_ms)

@@ -201,12 +201,8 @@ def size_words(size: int, *, digits: int | None = None) -> str:
     return f"{size} B"
 
 
-@dataclass(frozen=True, slots=True)
-class PerfectWatermark:
-    """The smallest event time still to come for the group, from each moment on; None is unknown, or nothing to come."""
-
-    at_ms: Sequence[int]
-    values: Sequence[Value]
+PerfectWatermark = Sequence[tuple[int, Value]]
+"""The smallest event time still to come for the group, from each moment on; None is unknown, or nothing to come."""
 
 
 def lane_names(run: Run) -> list[str]:
@@ -219,12 +215,12 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
-def known_times(run: Run, perfect: PerfectWatermark | None) -> list[int]:
+def known_times(run: Run, perfect: PerfectWatermark) -> list[int]:
     """Every time that is drawn."""
     return [time for series in _series(run, perfect) for _, times in series for time in times if time is not None]
 
 
-def around_clock(run: Run, perfect: PerfectWatermark | None) -> tuple[int, int]:
+def around_clock(run: Run, perfect: PerfectWatermark) -> tuple[int, int]:
     """How far event times lie before and after the clock while they are shown, as a range in ms with room around it.
 
     A time that stays unchanged far longer than usual may leave the range; it is written beside its lane in any case.
@@ -242,7 +238,7 @@ def around_clock(run: Run, perfect: PerfectWatermark | None) -> tuple[int, int]:
     return -behind - behind // 20, max(ahead) + max(behind, *ahead) // 20
 
 
-def _series(run: Run, perfect: PerfectWatermark | None) -> list[list[tuple[int, list[Value]]]]:
+def _series(run: Run, perfect: PerfectWatermark) -> list[list[tuple[int, list[Value]]]]:
     """Who shows which times from when on: the watermarks, each reader, each writer, the perfect watermark."""
     shown: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
     for table, who, clock, times in (
@@ -252,12 +248,12 @@ def _series(run: Run, perfect: PerfectWatermark | None) -> list[list[tuple[int, 
     ):
         for row in run.rows[table]:
             shown.setdefault((table, row[who]), []).append((row[clock], [row[time] for time in times]))
-    if perfect is not None and perfect.at_ms:
-        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in zip(perfect.at_ms, perfect.values, strict=True)]
+    if perfect:
+        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in perfect]
     return list(shown.values())
 
 
-def time_items(run: Run, low_ms: int, perfect: PerfectWatermark | None, words: Words) -> tuple[Item, ...]:
+def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -> tuple[Item, ...]:
     """The items of the lanes of `lane_names`, times in `words`."""
     builder = Builder()
     lanes = {name: lane for lane, name in enumerate(lane_names(run))}
@@ -282,7 +278,7 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark | None, words: W
         for row in run.rows["windows"]:
             if row["reader"] == reader:
                 _interval(builder, row["at_ms"], lane, row, words)
-        for at_ms, value in zip(perfect.at_ms, perfect.values, strict=True) if perfect else ():
+        for at_ms, value in perfect:
             _point(builder, at_ms, lane, "perfect", value)
     return builder.finish()
 
