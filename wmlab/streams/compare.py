@@ -174,14 +174,11 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping):
         below = {f"{path}.{key}" if path else str(key): entry for key, entry in value.items()}
     elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-        below = {f"{path}[{_name(entry, index)}]": entry for index, entry in enumerate(value)}
+        named = [entry.get("name", n) if isinstance(entry, Mapping) else n for n, entry in enumerate(value)]
+        below = {f"{path}[{name}]": entry for name, entry in zip(named, value, strict=True)}
     else:
         return [(path, value)]
     return [leaf for key, entry in below.items() for leaf in _leaves(entry, key)]
-
-
-def _name(entry: Any, index: int) -> str:
-    return str(entry["name"]) if isinstance(entry, Mapping) and "name" in entry else str(index)
 
 
 def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | None]) -> Chart:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path as FilePath
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
@@ -87,10 +87,9 @@ class Panel:
         path = next(field.path[:2] for field in self._fields if field.group == group)
         self._try(lambda: without_part(self.scenario, path))
 
-    def add(self, what: str, text: str) -> None:
+    def add(self, what: Literal["writers", "script"], text: str) -> None:
         """Add a writer (`writers`) or an act (`script`), given as YAML."""
-        name = cast("Literal['writers', 'script']", what)
-        self._try(lambda: with_part(self.scenario, name, text))
+        self._try(lambda: with_part(self.scenario, what, text))
 
     def picture(self, name: str) -> None:
         """Draw another picture of the same run; the names are those of the panel's list."""
@@ -112,7 +111,8 @@ class Panel:
         self.kept[label.strip() or f"run {len(self.kept) + 1}"] = self.recording
         page = f"Kept: {', '.join(self.kept)}"
         if len(self.kept) > 1:
-            page = _page_of(lambda: compare(*self.kept.values(), labels=list(self.kept), stream=self._stream))
+            kept = self.kept
+            page = _told(lambda: _page(compare(*kept.values(), labels=list(kept), stream=self._stream)))
         self.widget.kept.value = page
 
     def judge(self) -> None:
@@ -125,13 +125,8 @@ class Panel:
 
     def save(self, path: str) -> None:
         """Write the scenario to a YAML file."""
-        try:
-            written = self.scenario.save(FilePath(path.strip() or "scenario.yaml"))
-        except WmlabError as error:
-            message = _notice(error.problem, error.remedy)
-        else:
-            message = f"Written to {written}."
-        self.widget.message.value = message
+        file = FilePath(path.strip() or "scenario.yaml")
+        self.widget.message.value = _told(lambda: f"Written to {self.scenario.save(file)}.")
 
     def wait(self, timeout_s: float = 600) -> Panel:
         """Wait until no run and no judgement is under way."""
@@ -208,23 +203,18 @@ class Panel:
     def _draw(self) -> None:
         if (recording := self.recording) is None:
             return
-        try:
-            svg = _PICTURES[self.widget.choice.value](recording, stream=self._stream).svg
-        except WmlabError as error:
-            svg = _notice(error.problem, error.remedy)
+        svg = _told(lambda: _PICTURES[self.widget.choice.value](recording, stream=self._stream).svg)
         explained = recording.explain(stream=self._stream)
         sentence = explained.sentence if isinstance(explained, Stragglers) else repr(explained)
         self.widget.picture.value = svg + _THEMED
         self.widget.sentence.value = f"<div aria-live='polite' style='line-height:1.4'>{escape(sentence)}</div>"
 
     def _check(self, recording: StreamRecording) -> None:
-        from wmlab.core.spark.session import spark_session
+        def page() -> str:
+            self.verdicts = recording.check()
+            return _page(self.verdicts)
 
-        def verdicts() -> Verdicts:
-            self.verdicts = recording.check(spark_session())
-            return self.verdicts
-
-        self.widget.verdicts.value = _page_of(verdicts)
+        self.widget.verdicts.value = _told(page)
 
 
 def panel(scenario: StreamScenario) -> Panel:
@@ -240,12 +230,16 @@ def panel(scenario: StreamScenario) -> Panel:
     return Panel(scenario)
 
 
-def _page_of(answer: Callable[[], Any]) -> str:
+def _told(make: Callable[[], str]) -> str:
+    """The HTML that `make` gives, or what went wrong."""
     try:
-        result = answer()
+        return make()
     except WmlabError as error:
         return _notice(error.problem, error.remedy)
-    return str(result._repr_html_() if hasattr(result, "_repr_html_") else result._repr_mimebundle_()["text/html"])
+
+
+def _page(answer: Any) -> str:
+    return str(answer._repr_html_() if hasattr(answer, "_repr_html_") else answer._repr_mimebundle_()["text/html"])
 
 
 def _notice(problem: str, remedy: str, mistakes: Mapping[str, str] | None = None) -> str:

@@ -12,6 +12,7 @@ from wmlab.core import traces
 from wmlab.core.journal import EventColumns, Journal
 from wmlab.core.storage import GrowingTable, StoredTable
 from wmlab.streams.model.segment import key_of
+from wmlab.streams.scenario.costs import replayed
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.load import Load
 from wmlab.streams.sim.world import World
@@ -104,8 +105,7 @@ def _trace_loads(scenario: StreamScenario) -> dict[str, Load]:
     for part in (part for part in scenario.writers if part.name in logs):
         columns = logs[part.name]
         happens, arrives = columns["event_time"], columns["arrival_ms"]
-        end_ms = scenario.start_ms + scenario.duration_ms
-        inside = (arrives >= scenario.start_ms + part.starts_ms) & (np.minimum(happens, arrives) < end_ms)
+        inside = replayed(scenario, part, happens, arrives)
         keys, place = np.unique(columns["key"][inside].astype(str), return_inverse=True)
         numbers = np.array([int(key_of(str(key)) * _KEYS) for key in keys], np.uint64)
         loads[part.name] = Load.of(happens[inside], arrives[inside], numbers[place])

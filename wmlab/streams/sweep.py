@@ -102,7 +102,10 @@ def sweep(
     drawn = (scenario.seed,) if seeds is None else _values("seeds", seeds)
     grid = list(itertools.product(itertools.product(*values.values()), drawn))
     cases = [_case(scenario, paths.values(), chosen).replace(seed=seed) for chosen, seed in grid]
-    spark = spark or _session()
+    if spark is None:
+        from wmlab.core.spark.session import spark_session
+
+        spark = spark_session()
     figures = _run_all(spark, cases, Question(stream, check), None if to is None else Path(to), progress)
     columns = {name.replace(".", "_"): [chosen[n] for chosen, _ in grid] for n, name in enumerate(paths)}
     columns["seed"] = [seed for _, seed in grid]
@@ -161,12 +164,6 @@ def _column(values: Sequence[Any]) -> pa.Array:
         return pa.array(map(repr, values))
 
 
-def _session() -> Any:
-    from wmlab.core.spark.session import spark_session
-
-    return spark_session()
-
-
 def _run_all(
     spark: Any,
     cases: Sequence[StreamScenario],
@@ -203,7 +200,7 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
         gc.freeze()
         for batch in batches:
             for index in batch["id"].to_pylist():
-                row, recording = _recorded(cases[index], question.stream)
+                row, recording = figures_of(cases[index], question.stream)
                 judged = recording is not None and question.check
                 tables = pickle.dumps(_tables(recording, question.stream, index)) if judged else None
                 yield pa.record_batch(
@@ -261,13 +258,11 @@ def _violations(spark: Any, runs: Sequence[Mapping[str, pa.Table]]) -> dict[int,
     return {int(row["stream"].partition("/")[0]): row["count"] for row in violations(INVARIANTS, frames).collect()}
 
 
-def figures_of(scenario: StreamScenario, stream: str | None = None) -> dict[str, Any]:
-    """The figures of one run, by the names of `FIGURES`, without its violations; of one that fails, only its error."""
-    return _recorded(scenario, stream)[0]
+def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dict[str, Any], Any]:
+    """The figures of one run, by the names of `FIGURES`, without its violations, and its recording.
 
-
-def _recorded(scenario: StreamScenario, stream: str | None) -> tuple[dict[str, Any], Any]:
-    """The figures of one run, and its recording; of one that fails None."""
+    Of a run that fails only the error, and None.
+    """
     row: dict[str, Any] = dict.fromkeys(FIGURES.names)
     try:
         recording = record(scenario, progress=False)
@@ -278,12 +273,14 @@ def _recorded(scenario: StreamScenario, stream: str | None) -> tuple[dict[str, A
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
     events = of_stream(recording.table("events"), name, "append_ms").sort_by("append_ms")
     late = measures["below"] or 0
-    row |= {"lag_ms": measures["mean_lag_ms"], "uncertainty_ms": measures["mean_width_ms"], "stalls": measures["held"]}
     row |= {key: measures[key] for key in ("events", "watermarks", "worst_lag_ms")}
     row |= {
+        "lag_ms": measures["mean_lag_ms"],
+        "uncertainty_ms": measures["mean_width_ms"],
         "slack_ms": slack_ms(bounds, events),
         "late": late,
         "late_share": late / len(events) if len(events) else None,
+        "stalls": measures["held"],
     }
     if stragglers:
         row |= {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms}

@@ -278,7 +278,7 @@ def test_a_silent_writer_goes_on_writing():
 
 
 def test_a_segment_knows_where_its_events_end():
-    stored = StoredSegment()
+    stored = StoredSegment(0)
     stored.append(3, 100)
     stored.append(2, 10)
     assert [stored.end_of(events) for events in range(6)] == [0, 100, 200, 300, 310, 320]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import median
 from typing import Any, Final
@@ -106,46 +106,28 @@ def _chart(question: str, sentence: str, note: str, by: str, labels: Sequence[st
     places = {value: place for place, value in enumerate(dict.fromkeys(value for value, _, _ in runs))}
     at = [places[value] for value, _, _ in runs]
     lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
-    several = len(runs) > len(places)
-    panels = [
-        Panel(up=up, layers=_layers(several, at, values, middle, role, labels, words), height=200.0)
-        for up, values, middle, role, words in (
-            (time_axis("mean lag", [0, *lag], pad_percent=5), lag, _medians(runs)[0], "lower", rounded),
-            (
-                Numbers("late events (%)", 0, max(1.0, 1.05 * max(late))),
-                late,
-                [100 * share for share in _medians(runs)[1]],
-                "upper",
-                lambda percent: _percent(percent / 100),
-            ),
-        )
-    ]
+    middle_lag, middle_late = _medians(runs)
+    several, panels = len(runs) > len(places), []
+    shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
+    for role, up, values, words, middle in (
+        ("lower", time_axis("mean lag", [0, *lag], pad_percent=5), lag, [rounded(one) for one in lag], middle_lag),
+        ("upper", shares, late, [_percent(share) for _, _, share in runs], [100 * share for share in middle_late]),
+    ):
+        hover = [f"{labels[place]}: {word}" for place, word in zip(at, words, strict=True)]
+        line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
+        dots = Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)
+        panels.append(Panel(up=up, layers=[line, dots], height=200.0))
     ticks = tuple(Tick(place, label) for place, label in enumerate(labels))
     across = Numbers(_words(by), -0.5, len(labels) - 0.5, marked=ticks)
     scene = Scene(title=question, subtitle=sentence + note, across=across, panels=panels)
     return Chart(sentence=sentence, data=columns(runs, by, "lag_ms", "late_share"), scene=scene)
 
 
-def _layers(
-    several: bool,
-    at: Sequence[int],
-    values: Sequence[float],
-    middle: Sequence[float],
-    role: str,
-    labels: Sequence[str],
-    words: Callable[[Any], str],
-) -> list[Path | Dots]:
-    hover = [f"{labels[place]}: {words(value)}" for place, value in zip(at, values, strict=True)]
-    line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=list(middle), legend=several)
-    return [line, Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)]
-
-
 def _medians(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
     """The medians of both measures by value, in the order of the runs."""
     by_value = [list(same) for _, same in groupby(runs, key=lambda run: run[0])]
-    return [median(lag for _, lag, _ in same) for same in by_value], [
-        median(s for _, _, s in same) for same in by_value
-    ]
+    lags = [median(lag for _, lag, _ in same) for same in by_value]
+    return lags, [median(share for _, _, share in same) for same in by_value]
 
 
 def _label(by: str, value: Any) -> str:

@@ -89,15 +89,6 @@ class WriterStatus(StrEnum):
     TIMED_OUT = "timed out"
 
 
-_BEHIND: Final = {
-    (True, True): WriterStatus.LAGGING,
-    (True, False): WriterStatus.TIMED_OUT,
-    (False, True): WriterStatus.SHUT_DOWN,
-    (False, False): WriterStatus.SHUT_DOWN,
-}
-"""What a writer behind the previous lower bound is: by being alive, and by an age below the timeout."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observe:
     """Event: a cycle has read the marks (in the order noted) and the previous watermark.
@@ -160,7 +151,9 @@ def classify(mark: WriterMark, previous_lower: int | None, age_ms: int, timeout_
     """The writer's state by the table above; `previous_lower` is None before the first watermark."""
     if not _is_behind(mark, previous_lower):
         return WriterStatus.PARTICIPATING
-    return _BEHIND[mark.alive, age_ms < timeout_ms]
+    if not mark.alive:
+        return WriterStatus.SHUT_DOWN
+    return WriterStatus.LAGGING if age_ms < timeout_ms else WriterStatus.TIMED_OUT
 
 
 def _is_behind(mark: WriterMark, previous_lower: int | None) -> bool:

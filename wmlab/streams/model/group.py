@@ -28,14 +28,14 @@ Source: PDP-33, Client Changes (reader group state, getCheckpoint, getStreamCut)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import segment_name
-from wmlab.streams.model.window import TimeWindow
+from wmlab.streams.model.window import TimeWindow, joint
 
 T = TypeVar("T")
 
@@ -179,13 +179,11 @@ class GroupState:
 
     @property
     def window(self) -> TimeWindow:
-        """The group's window: the least lower bound of the map and its largest upper one, None where one is unknown.
+        """The group's window over the map.
 
-        The document has the former only; what is ahead of every reader's segments is ahead of the group.
+        The document has the lower bound only; what is ahead of every reader's segments is ahead of the group.
         """
-        lowers, uppers = [w.lower for w in self.times.values()], [w.upper for w in self.times.values()]
-        lower, upper = min(_all_known(lowers), default=None), max(_all_known(uppers), default=None)
-        return TimeWindow(lower, upper)
+        return joint(self.times.values())
 
     def share_of(self, reader: str) -> ReaderPosition:
         """The position that a reader compares for the map of times: its own segments and those nobody owns.
@@ -217,12 +215,6 @@ class GroupState:
 
     def _free(self) -> str:
         return ", ".join(segment_name(segment) for segment in self.unassigned) or "none: all are owned"
-
-
-def _all_known(bounds: Sequence[int | None]) -> list[int]:
-    """The bounds, or nothing when one of them is unknown."""
-    known = [bound for bound in bounds if bound is not None]
-    return known if len(known) == len(bounds) else []
 
 
 def _times_of_owners(times: Mapping[str, TimeWindow], owners: Mapping[int, str | None]) -> Mapping[str, TimeWindow]:

@@ -177,7 +177,7 @@ class MarkTable:
             table, stored = self.create(writer, mark)
         else:
             table, stored = self.update(writer, mark, seen.version)
-        return table, _NOTE_OUTCOMES[stored]
+        return table, _NOTE_OUTCOMES.get(stored) or NoteOutcome(stored.value)
 
     def create(self, writer: str, mark: WriterMark) -> tuple[MarkTable, StoreOutcome]:
         """Store a first mark: OK, or DATA_EXISTS."""
@@ -221,9 +221,5 @@ class MarkTable:
         return MarkTable({**self.records, writer: Versioned(mark, self.next_version)}, self.next_version + 1)
 
 
-_NOTE_OUTCOMES: Final = {
-    StoreOutcome.OK: NoteOutcome.SUCCESS,
-    StoreOutcome.DATA_EXISTS: NoteOutcome.WRITE_CONFLICT,
-    StoreOutcome.WRITE_CONFLICT: NoteOutcome.WRITE_CONFLICT,
-    StoreOutcome.DATA_NOT_FOUND: NoteOutcome.DATA_NOT_FOUND,
-}
+_NOTE_OUTCOMES: Final = {StoreOutcome.OK: NoteOutcome.SUCCESS, StoreOutcome.DATA_EXISTS: NoteOutcome.WRITE_CONFLICT}
+"""What is answered to a note when the store answers that; anything else is answered as it is."""

@@ -25,7 +25,7 @@ from wmlab.streams.model.index import RECORD_BYTES
 from wmlab.streams.model.log import Watermark, entry_bytes
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.model.window import TimeWindow, Tracker
+from wmlab.streams.model.window import TimeWindow, Tracker, joint
 
 Known = Sequence[tuple[int, Watermark]]
 """Watermarks with the clock time in ms from which on each is known, ascending."""
@@ -88,12 +88,7 @@ def segment_index(notes: Sequence[NotedTime], segments: Mapping[int, Segment], t
     def window(position: ReaderPosition, now_ms: int) -> TimeWindow:
         offsets = position.offsets.items()
         found = [_following(logs[s], segments)(ReaderPosition({s: offset}), now_ms) for s, offset in offsets]
-        lowers = [bounds.lower for bounds in found if bounds.lower is not None]
-        uppers = [bounds.upper for bounds in found if bounds.upper is not None]
-        return TimeWindow(
-            min(lowers, default=None) if len(lowers) == len(found) else None,
-            max(uppers, default=None) if len(uppers) == len(found) else None,
-        )
+        return joint(found)
 
     requests = sum(len(note.position) for note in notes if not note.is_txn)
     stored = _TRIPLE_BYTES * sum(map(len, logs.values()))

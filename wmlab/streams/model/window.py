@@ -13,7 +13,7 @@ Source: PDP-33, Event Reader API Changes, and PDP-33, Client Changes; upstream c
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -75,6 +75,14 @@ class TimeWindow:
 
     lower: int | None
     upper: int | None
+
+
+def joint(windows: Collection[TimeWindow]) -> TimeWindow:
+    """The window of all together: the least lower bound and the largest upper one, None where one is unknown."""
+    lowers = [window.lower for window in windows if window.lower is not None]
+    uppers = [window.upper for window in windows if window.upper is not None]
+    lower = min(lowers, default=None) if len(lowers) == len(windows) else None
+    return TimeWindow(lower, max(uppers, default=None) if len(uppers) == len(windows) else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from wmlab.core import traces
 from wmlab.core.columns import ROW_GROUP
@@ -88,14 +90,18 @@ def _of_writer(
 
 def _events_of(log: traces.Trace, writer: WriterPart, scenario: StreamScenario) -> tuple[int, int]:
     """How many events of a log the writer replays at most, and how many of its own lie outside the run."""
-    happens, arrives, wrote = (log.table[name] for name in ("event_time", "arrival_ms", "writer"))
-    inside = pc.and_(
-        pc.greater_equal(arrives, scenario.start_ms + writer.starts_ms),
-        pc.less(pc.min_element_wise(happens, arrives), scenario.start_ms + scenario.duration_ms),
-    )
-    own = pc.equal(wrote, writer.name)
-    replayed, all_own = (int(pc.sum(which, min_count=0).as_py()) for which in (pc.and_(inside, own), own))
-    return replayed, all_own - replayed
+    happens, arrives = (log.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
+    own = pc.equal(log.table["writer"], writer.name).to_numpy()
+    count = int((own & replayed(scenario, writer, happens, arrives)).sum())
+    return count, int(own.sum()) - count
+
+
+def replayed(
+    scenario: StreamScenario, writer: WriterPart, happens: NDArray[np.int64], arrives: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which events of its trace a writer replays: what is under way when it starts or happens before the end."""
+    begun = np.minimum(happens, arrives) < scenario.start_ms + scenario.duration_ms
+    return begun & (arrives >= scenario.start_ms + writer.starts_ms)
 
 
 def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -> Iterator[Cost]:

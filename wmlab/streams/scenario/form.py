@@ -6,7 +6,6 @@ rules as a file.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from functools import cache
@@ -73,7 +72,7 @@ def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
 
 def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
     """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
-    data = copy.deepcopy(scenario.to_dict())
+    data = scenario.to_dict()
     problems: list[Problem] = []
     fields = {field.path: field for field in fields_of(scenario)}
     for path, value in changes.items():
@@ -94,14 +93,14 @@ def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
 
 def with_part(scenario: Scenario, name: Literal["writers", "script"], text: str) -> Scenario:
     """The scenario with one more writer or one more act, given as YAML."""
-    data = copy.deepcopy(scenario.to_dict())
+    data = scenario.to_dict()
     data.setdefault(name, []).append(parse_fragment(text))
     return _checked(scenario, data)
 
 
 def without_part(scenario: Scenario, path: Path) -> Scenario:
     """The scenario without the writer or the act at `path`, for example ("script", 0)."""
-    data = copy.deepcopy(scenario.to_dict())
+    data = scenario.to_dict()
     name, index = path
     del data[str(name)][index]
     return _checked(scenario, data)

@@ -22,6 +22,8 @@ from wmlab.streams.scrubber.frames import SHAPES, STYLES, Frames, Item, Panel, T
 _STATIC: Final = Path(__file__).with_name("static")
 _COLOUR: Final = re.compile(r' (?:fill|stroke)="#\w+"')
 """The colours of an SVG element, which the style sheet gives by its class."""
+_PANEL: Final = ("left", "top", "width", "head_px", "lanes", "lane_px", "low", "high", "relative", "cursor")
+"""What a browser is told of a panel besides its items and what never changes."""
 _MARGIN: Final = 16.0
 _SMALL, _BESIDE, _NOW_PX = 10.5, 11.5, 32.0
 """Font sizes of labels on items and beside lanes, and how far below a panel's top the word "now" stands."""
@@ -192,16 +194,7 @@ def frames_json(frames: Frames) -> str:
 def _panel(panel: Panel, low_ms: int, texts: dict[str, int]) -> dict[str, Any]:
     styles = list(STYLES)
     return {
-        "left": panel.left,
-        "top": panel.top,
-        "width": panel.width,
-        "head": panel.head_px,
-        "lanes": panel.lanes,
-        "lane": panel.lane_px,
-        "low": panel.low,
-        "high": panel.high,
-        "relative": panel.relative,
-        "cursor": panel.cursor,
+        **{name: getattr(panel, name) for name in _PANEL},
         "still": _COLOUR.sub("", panel.still),
         "items": {
             "lane": [-1 if item.lane is None else item.lane for item in panel.items],

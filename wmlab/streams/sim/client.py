@@ -146,8 +146,6 @@ class ControllerClient:
         self.stopped = False
         self._retry = world.network.part.retry
         self._turns = self._choose()
-        self._calls = 0
-        self._open: set[int] = set()
 
     def note(self, writer: str, time: int, position: Position, noted_ms: int) -> None:
         """Note a time; nobody waits for the answer."""
@@ -160,20 +158,17 @@ class ControllerClient:
     def _attempt(self, what: str, message: Note | Leave, failures: int = 0) -> None:
         if self.stopped:
             return
-        self._calls += 1
-        call = self._calls
-        self._open.add(call)
-        controller = next(self._turns)
+        controller, answered = next(self._turns), False
 
         def answer(outcome: str) -> None:
             self.world.send_rpc(controller.name, self.party, "answer", outcome, on_answer, outcome)
 
         def on_answer(outcome: str) -> None:
             # A copy of the message that the network made is answered too; only the first answer counts.
-            if call in self._open:
-                self._open.discard(call)
-                if outcome in PASSING and failures + 1 < self._retry.attempts:
-                    self.world.after(self._retry.wait_ms(failures + 1), self._attempt, what, message, failures + 1)
+            nonlocal answered
+            if not answered and outcome in PASSING and failures + 1 < self._retry.attempts:
+                self.world.after(self._retry.wait_ms(failures + 1), self._attempt, what, message, failures + 1)
+            answered = True
 
         self.world.send_rpc(self.party, controller.name, what, message, receive, controller, message, answer)
         if self._retry.answer_within_ms is not None:

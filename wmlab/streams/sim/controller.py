@@ -68,8 +68,7 @@ class Controller:
         self._part = world.scenario.controllers
         self._resumed: simpy.Event | None = None
         self._work: dict[str, int] = {}
-        self._open: dict[int, Callable[[Any], None]] = {}
-        self._calls = 0
+        self._open: list[Callable[[Any], None]] = []
         self._entries = 0
         self._sessions = 0
         self._jitter = generator(world.scenario.seed, f"jitter of {name}")
@@ -92,8 +91,8 @@ class Controller:
     def _forget(self) -> None:
         """A life has ended: what was in memory is lost, and the connections break."""
         self.buckets, self.memory, self._work, self._contested = set(), {}, {}, []
-        broken, self._open = self._open, {}
-        for answer in broken.values():
+        broken, self._open = self._open, []
+        for answer in broken:
             answer(None)
 
     def stop(self, *, crashed: bool) -> None:
@@ -149,15 +148,15 @@ class Controller:
         if not self.is_running:
             answer(None)
             return
-        self._calls += 1
-        self._open[self._calls] = answer
-        self.drive(self._served(self._calls, job))
+        self._open.append(answer)
+        self.drive(self._served(job, answer))
 
-    def _served(self, call: int, job: Job[T]) -> Job[None]:
+    def _served(self, job: Job[T], answer: Callable[[T | None], None]) -> Job[None]:
         found: T | None = None
         with suppress(UnavailableError):
             found = yield from job
-        self._open.pop(call)(found)
+        self._open.remove(answer)
+        answer(found)
 
     def check_alive(self) -> Job[bool]:
         """Look something up: not while this controller is down, and later while it is paused."""

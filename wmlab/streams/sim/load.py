@@ -190,10 +190,6 @@ class Backlog:
         """The times of these events, which are not settled."""
         return self._times[events - self._first]
 
-    def _ticks(self, arrives_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """When the batches of events are due that arrive at these times."""
-        return self._start_ms - (self._start_ms - arrives_ms) // self._batch_ms * self._batch_ms
-
     def _reach(self, until_ms: int) -> None:
         """Have all events at hand that happen until then."""
         while self._next is not None and self._next.happens_ms[0] <= until_ms:
@@ -217,7 +213,8 @@ class Backlog:
         self._settled = np.frombuffer(self._settled_bytes, bool)
         self._first += kept
         waiting = np.concatenate([self._queue[self._sent :], np.arange(end, end + len(span))])
-        ticks = np.concatenate([self._queue_ticks[self._sent :], self._ticks(span.arrives_ms)])
+        due = self._start_ms - (self._start_ms - span.arrives_ms) // self._batch_ms * self._batch_ms
+        ticks = np.concatenate([self._queue_ticks[self._sent :], due])
         order = np.argsort(ticks, kind="stable")
         self._sent -= self._answered
         sent, self._answered = slice(self._answered, self._answered + self._sent), 0
@@ -236,10 +233,10 @@ class Backlog:
     @property
     def next_tick(self) -> int | None:
         """When the next batch is due; None when there is none left."""
-        while self._sent == len(self._queue) and self._next is not None:
+        while self._sent == len(self._queue):
+            if self._next is None:
+                return None
             self._extend(self._next)
-        if self._sent == len(self._queue):
-            return None
         self._reach(int(self._queue_ticks[self._sent]))
         return int(self._queue_ticks[self._sent])
 

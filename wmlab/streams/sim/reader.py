@@ -384,7 +384,7 @@ class Reader:
         stored, progress, end = self._stored(place), self._progress[place], self._end(place)
         if end is not None and stored.length >= end:
             return progress.events == self._limit(place)
-        return stored.sealed and progress.offset == stored.length
+        return stored.sealed_ms is not None and progress.offset == stored.length
 
     def _report(self) -> Steps:
         """Report for a checkpoint that waits for it; in the document's design with the place in the marks."""

@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class StoredSegment:
-    """One segment: its length in bytes, and where its events end.
+    """One segment: when it was created and sealed, its length in bytes, and where its events end.
 
     Events of one append have one size, so an append is kept as (events before it, bytes before it, event size), and
     appends in a row of the same size as one.
     """
 
+    created_ms: int
+    sealed_ms: int | None = None
     length: int = 0
     events: int = 0
-    sealed: bool = False
     truncated_events: int = 0
     _events_before: list[int] = field(default_factory=list)
     _appends: list[tuple[int, int]] = field(default_factory=list)

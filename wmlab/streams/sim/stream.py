@@ -55,8 +55,6 @@ class StreamWorld:
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
         self.rules = part.rules
-        self._created_ms: dict[int, int] = {}
-        self._sealed_ms: dict[int, int] = {}
         self.transactions = Transactions(self)
 
     @property
@@ -78,8 +76,7 @@ class StreamWorld:
         """Open those segments that are new."""
         for segment in created:
             if segment.id not in self.store:
-                self.store[segment.id] = StoredSegment()
-                self._created_ms[segment.id] = self.now_ms
+                self.store[segment.id] = StoredSegment(self.now_ms)
 
     def write_epoch(self, epoch: Epoch) -> None:
         """Write an epoch down."""
@@ -88,8 +85,8 @@ class StreamWorld:
 
     def seal(self, segment_id: int) -> None:
         """Seal a segment in the store, so that it refuses appends."""
-        self.store[segment_id].sealed = True
-        self._sealed_ms.setdefault(segment_id, self.now_ms)
+        if self.store[segment_id].sealed_ms is None:
+            self.store[segment_id].sealed_ms = self.now_ms
 
     def truncate(self, cut: Mapping[int, int]) -> None:
         """Drop what lies before a cut, at event boundaries; the marks stay, and `head` is the cut."""
@@ -186,6 +183,6 @@ class StreamWorld:
                 low=float(segment.keys.low),
                 high=float(segment.keys.high),
                 keys=segment.keys.text,
-                created_ms=self._created_ms[segment.id],
-                sealed_ms=self._sealed_ms.get(segment.id),
+                created_ms=self.store[segment.id].created_ms,
+                sealed_ms=self.store[segment.id].sealed_ms,
             )

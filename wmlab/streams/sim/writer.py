@@ -209,7 +209,7 @@ class Writer(WriterProcess):
         segment = None if world.deleted else world.store.get(append.content.segment)
         if segment is None:
             return
-        if segment.sealed:
+        if segment.sealed_ms is not None:
             world.send(SEGMENT_STORE, self.party, "sealed", str(append.content), self._on_sealed, append)
             return
         if len(append.events):

@@ -46,12 +46,13 @@ export function readFrames(json) {
 
 export const itemsAt = (panel, at) => panel.items.filter((item) => item.from <= at && at < item.to)
 
-const element = (name, attributes, text) => {
-  const made = document.createElementNS(SVG, name)
+const filled = (made, attributes, content) => {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
-  if (text !== undefined) made.textContent = text
+  made.append(...content)
   return made
 }
+
+const element = (name, attributes, ...content) => filled(document.createElementNS(SVG, name), attributes, content)
 
 const label = (x, y, text, role, size, anchor = "start") =>
   element("text", { x, y, class: `wmlab-fill-${role}`, "font-size": size, "text-anchor": anchor }, text)
@@ -93,8 +94,8 @@ function drawItem(frames, panel, item, origin) {
   if ((kind === "area" && low >= high) || (kind === "point" && low !== item.low - origin)) return []
   const left = column(panel, low)
   const length = column(panel, high) - left
-  const top = panel.top + panel.head + Math.max(item.lane, 0) * panel.lane
-  const height = item.lane < 0 ? panel.lanes * panel.lane : panel.lane
+  const top = panel.top + panel.head_px + Math.max(item.lane, 0) * panel.lane_px
+  const height = item.lane < 0 ? panel.lanes * panel.lane_px : panel.lane_px
   const parts = outlines.map(([filled, corners]) => {
     const points = corners.map(([along, px, share, down]) => [left + along * length + px, top + share * height + down])
     return filled ? area(points, role, opacity) : outline(frames, points, role)
@@ -113,7 +114,7 @@ export function drawPanel(frames, panel, at) {
   if (panel.cursor) {
     const x = column(panel, at - clock)
     const y = panel.top + frames.sizes.now
-    parts.push(outline(frames, [[x, y + 3], [x, panel.top + panel.head + panel.lanes * panel.lane]], "title"))
+    parts.push(outline(frames, [[x, y + 3], [x, panel.top + panel.head_px + panel.lanes * panel.lane_px]], "title"))
     parts.push(label(x, y, "now", "title", frames.sizes.small, "middle"))
   }
   return parts
@@ -143,12 +144,7 @@ const CALM_MS = 500
 const REPORT_MS = 250
 const VIOLATION = "violation"
 
-const node = (name, attributes = {}, ...children) => {
-  const made = document.createElement(name)
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value)
-  made.append(...children)
-  return made
-}
+const node = (name, attributes = {}, ...content) => filled(document.createElement(name), attributes, content)
 
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, " ")
 
@@ -177,8 +173,8 @@ export class Scrubber {
     this.reported = 0
     this.calm = matchMedia("(prefers-reduced-motion: reduce)")
     const name = `Scrubber of ${frames.title}: arrow keys step, space plays`
-    this.root = node("div", { class: "wmlab-scrubber", tabindex: "0", role: "group", "aria-label": name })
-    this.root.setAttribute("data-lm-suppress-shortcuts", "true")
+    const look = { class: "wmlab-scrubber", tabindex: "0", role: "group", "aria-label": name }
+    this.root = node("div", { ...look, "data-lm-suppress-shortcuts": "true" })
     this.root.append(this.buildTime(), this.buildJumps(), this.buildWords(), this.buildPicture())
     this.root.addEventListener("keydown", (event) => this.press(event))
     this.show(at, notice)
@@ -230,13 +226,11 @@ export class Scrubber {
 
   buildPicture() {
     const { frames } = this
-    this.picture = document.createElementNS(SVG, "svg")
-    this.picture.setAttribute("viewBox", `0 0 ${frames.width} ${frames.height}`)
-    this.picture.setAttribute("role", "img")
+    this.picture = element("svg", { viewBox: `0 0 ${frames.width} ${frames.height}`, role: "img" })
     this.layers = frames.panels.map((panel) => {
-      const still = document.createElementNS(SVG, "g")
+      const still = element("g", {})
       still.innerHTML = panel.still
-      const moving = document.createElementNS(SVG, "g")
+      const moving = element("g", {})
       this.picture.append(still, moving)
       return moving
     })
@@ -287,9 +281,7 @@ export class Scrubber {
     }
     if (this.at >= this.frames.high) this.show(this.frames.low)
     this.playing = true
-    this.sentence.setAttribute("aria-live", "off")
-    this.status.setAttribute("aria-live", "off")
-    this.mark("❚❚", "Pause")
+    this.mark("❚❚", "Pause", "off")
     this.last = performance.now()
     this.tick()
   }
@@ -298,12 +290,11 @@ export class Scrubber {
     this.playing = false
     clearTimeout(this.timer)
     cancelAnimationFrame(this.request)
-    this.sentence.setAttribute("aria-live", "polite")
-    this.status.setAttribute("aria-live", "polite")
-    this.mark("▶", "Play")
+    this.mark("▶", "Play", "polite")
   }
 
-  mark(sign, name) {
+  mark(sign, name, live) {
+    for (const words of [this.sentence, this.status]) words.setAttribute("aria-live", live)
     this.playButton.textContent = sign
     this.playButton.setAttribute("aria-label", name)
     this.playButton.title = `${name} (Space)`
