@@ -40,7 +40,7 @@ lab: setup ## open JupyterLab on the first tutorial; LAB_ARGS="--no-browser --po
 		--LabApp.workspaces_dir="$(CURDIR)/.wmlab/workspaces" --LabApp.default_url=/lab/tree/$(FIRST) $(LAB_ARGS)
 
 check: lint ## lint, types, the tests of the models and one of each other folder; without Spark, at most 90 s
-	$(PYTEST) --check
+	$(PYTEST) -p no:nbval --check
 
 lint: setup
 	$(PY) -m ruff check .
@@ -48,7 +48,7 @@ lint: setup
 	$(PY) -m mypy
 
 test: lint ## run all tests, those of the notebooks included; TEST_ARGS="-k sound" picks unit tests; WORKERS=4
-	$(PYTEST) --no-loadscope-reorder $(TEST_ARGS)
+	$(PYTEST) -p no:nbval --no-loadscope-reorder $(TEST_ARGS)
 	$(if $(NOTEBOOK_TESTS),$(PYTEST) notebooks)
 
 cluster: setup ## everything of Spark on a cluster of this machine; TARGET=local-cluster, standalone or connect
