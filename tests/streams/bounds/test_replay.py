@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import wmlab as wm
 from tests.streams.bounds import notes
@@ -141,3 +143,17 @@ def test_a_configuration_that_is_none_is_refused(spark: SparkSession, recording:
         replay(marks, segments, {"x": Configuration(note_rule="lax")})  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="period of 0 ms"):
         Configuration(period_ms=0)
+
+
+def test_streams_may_be_numbers_and_a_mark_that_lacks_something_is_refused(
+    spark: SparkSession, recording: StreamRecording
+) -> None:
+    marks, segments = (recording.spark(spark, name) for name in ("writer_marks", "segments"))
+    numbered = [frame.withColumn("stream", F.lit(7)) for frame in (marks, segments)]
+    assert [found[1:] for found in replay(*numbered, {"as it was": CONFIGS["4 s"]}).collect()] == [
+        found[1:] for found in replay(marks, segments, {"as it was": CONFIGS["4 s"]}).collect()
+    ]
+    for name in ("writer", "time", "position", "received_ms"):
+        lacking = marks.withColumn(name, F.when(F.col("time") != F.lit(marks.first()["time"]), F.col(name)))
+        with pytest.raises(SparkRuntimeException, match=r"lacks one of .*\. To repair it: leave out"):
+            replay(lacking, segments, {"x": {}}).collect()

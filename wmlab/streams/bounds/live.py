@@ -72,13 +72,14 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
     """
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
     require(positions, "positions", ["stream", "group", "version", "at_ms", "segment_id", "offset", "finished"])
-    created = segments.select("stream", F.col("created_ms").alias("at_ms"), F.lit("segment").alias("kind"), *_KEYS)
+    stream = F.col("stream").cast("string")
+    created = segments.select(stream, F.col("created_ms").alias("at_ms"), F.lit("segment").alias("kind"), *_KEYS)
     kind = F.when(F.col("time").isNull(), "shutdown").otherwise("note")
     noted = heard(marks, shutdowns).select(
         "stream", F.col("received_ms").alias("at_ms"), kind.alias("kind"), F.col("writer").alias("who"), *_NOTED
     )
     read = positions.select(
-        "stream",
+        stream,
         "at_ms",
         F.lit("position").alias("kind"),
         F.col("group").alias("who"),

@@ -38,6 +38,9 @@ _AT_ONCE: Final = 1_000_000
 """For how many pairs of a cycle and a writer it is looked up together what the cycle sees."""
 _NEVER: Final = np.iinfo(np.int64).max
 _HEARD: Final = ("stream", "writer", "time", "position", "received_ms")
+_STREAM: Final = "string(stream) stream"
+_WHOLE: Final = f"""if({" or ".join(f"{name} is null" for name in _HEARD)}, raise_error(
+    'A writer mark lacks one of {", ".join(_HEARD)}. To repair it: leave out the rows that are null there.'), true)"""
 _ROWS: Final = (
     "stream string, config string, seq long, lower long, upper long, cut map<long, long>, writers map<string, long>, "
     "emitted_ms long"
@@ -88,7 +91,7 @@ def replay(
         raise ModelError("There is no configuration to replay.", remedy='Give one or more, as in {"10 s": {...}}.')
     require(marks, "marks", _HEARD)
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
-    ranges = segments.select("stream", "segment_id", "keys", "created_ms").groupBy("stream")
+    ranges = segments.selectExpr(_STREAM, "segment_id", "keys", "created_ms").groupBy("stream")
     received = heard(marks, shutdowns).groupBy("stream")
     return received.cogroup(ranges).applyInArrow(_runner(configurations(configs), until_ms), _ROWS)
 
@@ -102,16 +105,16 @@ def configurations(offered: Mapping[str, Configuration | Mapping[str, Any]]) -> 
 
 
 def heard(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
-    """What the store judged: marks, and shutdowns, which have no time."""
+    """What the store judged: marks, and shutdowns, which have no time. A mark that lacks one fails when it is read."""
     if "outcome" in marks.columns:
         marks = marks.where(F.col("outcome").isin(_JUDGED))
-    notes = marks.select(*_HEARD)
+    notes = marks.selectExpr(_STREAM, *_HEARD[1:]).where(_WHOLE)
     if shutdowns is None:
         return notes
     require(shutdowns, "shutdowns", ["stream", "writer", "received_ms"])
     if "outcome" in shutdowns.columns:
         shutdowns = shutdowns.where("outcome in ('ok', 'unknown writer')")
-    return notes.unionByName(shutdowns.select("stream", "writer", "received_ms"), allowMissingColumns=True)
+    return notes.unionByName(shutdowns.selectExpr(_STREAM, "writer", "received_ms"), allowMissingColumns=True)
 
 
 def _runner(
