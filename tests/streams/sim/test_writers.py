@@ -36,7 +36,7 @@ def test_the_times_are_those_of_the_events_however_often_they_are_asked_for(happ
         found.acknowledge(taken[begin:end])
         if data.draw(st.booleans()):
             known = times[taken[:end]]
-            assert (found.last_event_time, found.max_event_time) == (known[-1], known.max())
+            assert found.acknowledged_times == (known[-1], known.max())
             open_events = times[end:]
             assert found.earliest_open(1_000) == (open_events[0] if len(open_events) else None)
 
@@ -45,14 +45,14 @@ def test_the_times_of_many_acknowledgements_are_kept_though_nobody_asks():
     found = backlog(np.arange(MANY))
     for event in found.take(MANY):
         found.acknowledge(np.array([event]))
-    assert (found.last_event_time, found.max_event_time) == (MANY - 401, MANY - 401)
+    assert found.acknowledged_times == (MANY - 401, MANY - 401)
     assert found.earliest_open(MANY) is None
 
 
 def test_without_events_nothing_is_known():
     empty = backlog([])
     assert (empty.clock.read(70), empty.earliest_open(70)) == (70, None)
-    assert (empty.last_event_time, empty.max_event_time) == (None, None)
+    assert empty.acknowledged_times == (None, None)
 
 
 @pytest.mark.parametrize("segments", [1, 2, 3, 300])
@@ -151,8 +151,8 @@ def test_c7_periods_jitter_within_their_limit():
 
 CLOCK = LocalClock(0, Clock(skew_ms=50))
 KNOWN = {"clock": CLOCK, "time_of": lambda shown: shown}
-ALL = SimpleNamespace(**KNOWN, earliest_open=lambda now_ms: now_ms + 20, last_event_time=80, max_event_time=90)
-NOTHING = SimpleNamespace(**KNOWN, earliest_open=lambda _: None, last_event_time=None, max_event_time=None)
+ALL = SimpleNamespace(**KNOWN, earliest_open=lambda now_ms: now_ms + 20, acknowledged_times=(80, 90))
+NOTHING = SimpleNamespace(**KNOWN, earliest_open=lambda _: None, acknowledged_times=(None, None))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from wmlab.core.answers.answer import Answer
 from wmlab.core.errors import RecordingError
@@ -63,7 +63,12 @@ def ownership(recording: Recording) -> Ownership:
         buckets=len({row["bucket"] for row in rows}),
         share={controller: ms / total_ms for controller, ms in held_ms.items()},
         fairness=fairness(held_ms.values()),
-        gaps=tuple(gap for _, of in groupby(rows, key=lambda row: row["bucket"]) for gap in _gaps(list(of), end_ms)),
+        gaps=tuple(
+            (bucket, before["to_ms"], after["from_ms"])
+            for bucket, of in groupby(rows, key=lambda row: row["bucket"])
+            for before, after in pairwise([*of, {"from_ms": end_ms}])
+            if before["to_ms"] is not None and before["to_ms"] < after["from_ms"]
+        ),
     )
 
 
@@ -77,10 +82,3 @@ def last_ms(recording: Recording, rows: Sequence[Row]) -> int:
     moments: list[int] = recording.table("cycles")["at_ms"].to_pylist()
     moments += [row["to_ms"] or row["from_ms"] for row in rows]
     return max(moments)
-
-
-def _gaps(rows: Sequence[Row], end_ms: int) -> list[tuple[int, int, int]]:
-    """The stretches (bucket, from, to) in which nobody owned this bucket."""
-    begins = [row["to_ms"] for row in rows if row["to_ms"] is not None]
-    ends = [*(row["from_ms"] for row in rows[1:]), end_ms]
-    return [(rows[0]["bucket"], begin, end) for begin, end in zip(begins, ends, strict=False) if begin < end]

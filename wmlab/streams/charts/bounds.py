@@ -308,11 +308,7 @@ def _unknown(at_ms: Sequence[int], curves: dict[str, list[Value]]) -> list[Panel
 
 
 def _distance(
-    at_ms: list[int],
-    curves: dict[str, list[Value]],
-    clock: Axis,
-    event: Axis,
-    alarms: Sequence[tuple[int, int, int]],
+    at_ms: list[int], curves: dict[str, list[Value]], clock: Axis, event: Axis, alarms: Sequence[tuple[int, int, int]]
 ) -> list[Panel]:
     """Each bound minus the reference, which is the line at 0; nothing if there is no reference or no known bound."""
     perfect = curves.get("perfect", [])

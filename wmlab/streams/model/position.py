@@ -88,9 +88,7 @@ class ReaderPosition:
     finished: frozenset[int]
 
     def __init__(
-        self,
-        offsets: Mapping[int, int] | Mapping[str, int] | None = None,
-        finished: Iterable[int] | Iterable[str] = (),
+        self, offsets: Mapping[int, int] | Mapping[str, int] | None = None, finished: Iterable[int] | Iterable[str] = ()
     ) -> None:
         given = _given(offsets)
         ended = frozenset(as_segment_id(segment) for segment in finished)
@@ -213,10 +211,7 @@ def segments_between(
 
 
 def bytes_between(
-    frm: Mapping[int, int | None],
-    to: Mapping[int, int | None],
-    history: StreamHistory,
-    sealed_bytes: Mapping[int, int],
+    frm: Mapping[int, int | None], to: Mapping[int, int | None], history: StreamHistory, sealed_bytes: Mapping[int, int]
 ) -> Mapping[int, int]:
     """Bytes of each segment from one stream cut to another; `sealed_bytes` has the lengths of those that `to` lacks.
 

@@ -378,11 +378,7 @@ _INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], str | None]]]] = {
         "received_ms",
         lambda row: None if row["outcome"] == "success" else f"a mark of {row['writer']} is refused: {row['outcome']}",
     ),
-    "refused call": (
-        "errors",
-        "at_ms",
-        lambda row: f"{row['process']}: {row['call']} is refused: {row['problem']}",
-    ),
+    "refused call": ("errors", "at_ms", lambda row: f"{row['process']}: {row['call']} is refused: {row['problem']}"),
     "checkpoint": (
         "checkpoints",
         "completed_ms",

@@ -287,16 +287,10 @@ class Backlog:
             self._acknowledged.clear()
 
     @property
-    def last_event_time(self) -> int | None:
-        """Time of the event that was acknowledged last, None while there is none."""
+    def acknowledged_times(self) -> tuple[int | None, int | None]:
+        """The time of the event that was acknowledged last, and the highest of all; None while there is none."""
         self._condense()
-        return self._last
-
-    @property
-    def max_event_time(self) -> int | None:
-        """The highest time of an acknowledged event, None while there is none."""
-        self._condense()
-        return self._highest
+        return self._last, self._highest
 
     def reopen(self, events: NDArray[np.int64]) -> None:
         """These events were settled too early: somebody will send them once more.
@@ -381,14 +375,14 @@ def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
         case WallClock():
             return backlog.time_of(shown)
         case LastEventTime():
-            return backlog.last_event_time
+            return backlog.acknowledged_times[0]
         case MaxMinusSlack(slack_ms=slack_ms):
-            highest = backlog.max_event_time
+            _, highest = backlog.acknowledged_times
             return None if highest is None else highest - slack_ms
         case Compute(time=rule):
+            last, highest = backlog.acknowledged_times
             known = {"clock": shown, "earliest_open": backlog.earliest_open(now_ms)}
-            seen = {"last_event_time": backlog.last_event_time, "max_event_time": backlog.max_event_time}
-            return number_by(rule)(known | seen)
+            return number_by(rule)(known | {"last_event_time": last, "max_event_time": highest})
         case Never():
             return None
 
