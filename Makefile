@@ -24,6 +24,9 @@ check test: export PYSPARK_SUBMIT_ARGS ?= --conf spark.sql.codegen.wholeStage=fa
 	--conf spark.sql.codegen.factoryMode=NO_CODEGEN --conf spark.sql.adaptive.enabled=false \
 	--conf spark.sql.shuffle.partitions=2 --driver-memory 1500m pyspark-shell
 
+# Where this is set, each of the kernels of the notebooks would compile wmlab again.
+check test: export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check lint test cluster bench notebooks oracles lock clean
 
