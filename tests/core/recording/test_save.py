@@ -79,10 +79,11 @@ def test_a_save_that_is_killed_leaves_nothing(tmp_path, monkeypatch, failing_cal
 
 
 def test_a_disk_that_refuses_is_a_recording_error_and_leaves_nothing(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    def full(file):
+        if file.name.endswith(".json"):
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "_write_text", full)
+    monkeypatch.setattr(storage, "_flush", full)
     with pytest.raises(RecordingError, match=r"cannot be written.*No space left"):
         recording().save(tmp_path / "r")
     assert list(tmp_path.iterdir()) == []
