@@ -18,7 +18,7 @@ CODE_LINES: Final = {
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_070
+LINES: Final = 43_065
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

@@ -87,18 +87,14 @@ def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
     require(bounds, "bounds", (*GROUP_COLUMNS,))
     require(incidents, "incidents", ("stream", "at_ms", "kind", "detail"))
     refuse(bounds, "bounds", ("incidents",))
-    version = ["stream", "group", "version"]
-    by_time = Window.partitionBy("stream", "group").orderBy("version")
-    spans = bounds.select(
-        *version,
-        F.lag("at_ms").over(by_time).alias("after_ms"),
-        F.when(F.lead("version").over(by_time).isNotNull(), F.col("at_ms")).alias("until_ms"),
-    )
+    # One list a stream, cut for each row: a join with the rows themselves would work out the bounds twice.
     listed = F.sort_array(F.collect_list(F.struct("at_ms", "kind", F.col("detail").alias("what"))))
-    by_version = (
-        incidents.join(spans, "stream")
-        .where("(after_ms is null or at_ms > after_ms) and (until_ms is null or at_ms <= until_ms)")
-        .groupBy(*version)
-        .agg(listed.alias("incidents"))
+    by_stream = incidents.groupBy("stream").agg(listed.alias("_listed"))
+    by_time = Window.partitionBy("stream", "group").orderBy("version")
+    until = F.when(F.lead("version").over(by_time).isNotNull(), F.col("at_ms"))
+    spans = bounds.withColumns({"_after": F.lag("at_ms").over(by_time), "_until": until})
+    since = F.expr(
+        "filter(_listed, one -> (_after is null or one.at_ms > _after) and (_until is null or one.at_ms <= _until))"
     )
-    return bounds.join(F.broadcast(by_version), version, "left")
+    found = spans.join(F.broadcast(by_stream), "stream", "left").withColumn("incidents", since)
+    return found.select(*bounds.columns, F.when(F.size("incidents") > 0, F.col("incidents")).alias("incidents"))
