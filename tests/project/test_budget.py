@@ -10,7 +10,7 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 288,
-    "core": 3_895,
+    "core": 3_896,
     "streams": 12_409,
     "dataflow": 6_931,
     "progress": 2_559,
@@ -18,7 +18,7 @@ CODE_LINES: Final = {
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_065
+LINES: Final = 43_070
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 244

@@ -100,32 +100,26 @@ def verdict(name: str, invariant: Invariant, inputs: Mapping[str, Any]) -> DataF
     and does not count; else null), and evidence: the rows that prove it, an array of (table, row as JSON), else null.
     Nothing is executed here.
     """
-    found = invariant.found(inputs)
-    good, bad, open_ = (F.col("ok") == F.lit(True), F.col("ok") == F.lit(False), F.col("ok").isNull())
-    spared = good & F.col("what").isNotNull()
-    proof = F.struct("at_ms", "stream", "what", "evidence")
-    totals = found.agg(
-        F.coalesce(F.sum("judged"), F.lit(0)).cast("long").alias("judged"),
-        F.count_if(bad).alias("violations"),
-        F.count_if(good).alias("good"),
-        F.min(F.when(bad, proof)).alias("proof"),
-        F.count_if(spared).alias("spared"),
-        F.min(F.when(spared, proof)).alias("harm"),
-        F.min(F.when(open_, F.col("what"))).alias("why"),
+    # SQL text: PySpark builds the same of columns with some two hundred calls of the JVM.
+    totals = invariant.found(inputs).selectExpr(
+        "CAST(COALESCE(SUM(judged), 0) AS LONG) AS judged",
+        "COUNT_IF(NOT ok) AS violations",
+        "COUNT_IF(ok) AS good",
+        f"MIN(CASE WHEN NOT ok THEN {_PROOF} END) AS proof",
+        "COUNT_IF(ok AND what IS NOT NULL) AS spared",
+        f"MIN(CASE WHEN ok AND what IS NOT NULL THEN {_PROOF} END) AS harm",
+        "MIN(CASE WHEN ok IS NULL THEN what END) AS why",
     )
-    outcome = F.when(F.col("violations") > 0, "violated").when(F.col("good") > 0, "ok").otherwise("unknown")
-    harm = F.concat(F.lit("does not count, nor do "), F.col("spared") - 1, F.lit(" others: "), F.col("harm.what"))
-    because = F.when(outcome == "unknown", F.coalesce("why", F.lit(invariant.no_data))).otherwise(
-        F.coalesce("proof.what", harm)
-    )
-    return totals.select(
-        F.lit(name).alias("invariant"),
-        F.lit(invariant.statement).alias("statement"),
-        outcome.alias("verdict"),
+    outcome = "CASE WHEN violations > 0 THEN 'violated' WHEN good > 0 THEN 'ok' ELSE 'unknown' END"
+    harm = "CONCAT('does not count, nor do ', spared - 1, ' others: ', harm.what)"
+    return totals.selectExpr(
+        f"{_text(name)} AS invariant",
+        f"{_text(invariant.statement)} AS statement",
+        f"{outcome} AS verdict",
         "judged",
         "violations",
-        because.alias("what"),
-        F.coalesce("proof.evidence", "harm.evidence").alias("evidence"),
+        f"IF(violations + good > 0, COALESCE(proof.what, {harm}), COALESCE(why, {_text(invariant.no_data)})) AS what",
+        "COALESCE(proof.evidence, harm.evidence) AS evidence",
     )
 
 
@@ -142,7 +136,13 @@ def findings(frame: DataFrame, *, ok: Column, at_ms: str, what: Column | str, ev
 def finding_rows(frame: DataFrame, **columns: Column) -> DataFrame:
     """A row of `FINDINGS` with these columns for each row of `frame`, which needs `stream`; the others are null."""
     given = {"stream": F.col("stream")} | columns
-    return frame.select(*(given.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in FINDINGS))
+    kinds = {field.name: field.dataType.simpleString() for field in FINDINGS}
+    return frame.select(
+        *(
+            given[name].cast(kind).alias(name) if name in given else F.expr(f"CAST(NULL AS {kind}) AS {name}")
+            for name, kind in kinds.items()
+        )
+    )
 
 
 def undecided(frame: DataFrame, why: Column) -> DataFrame:
@@ -150,11 +150,11 @@ def undecided(frame: DataFrame, why: Column) -> DataFrame:
     return finding_rows(frame, judged=F.lit(0), what=why)
 
 
-def row_of(table: str, *columns: Column | str) -> Column:
-    """One row of evidence: columns of a row of `table`; a text is a column, or one "as" another."""
-    chosen = (F.expr(column) if isinstance(column, str) and " as " in column else column for column in columns)
-    row = F.to_json(F.struct(*chosen), {"ignoreNullFields": "false"})
-    return F.struct(F.lit(table).alias("table"), row.alias("row"))
+def row_of(table: str, *columns: str) -> Column:
+    """One row of evidence: columns of a row of `table`, each the name of a column, or one "as" another."""
+    chosen = ", ".join(" AS ".join(map(_name, column.split(" as "))) for column in columns)
+    row = f"TO_JSON(STRUCT({chosen}), MAP('ignoreNullFields', 'false'))"
+    return F.expr(f"STRUCT({_text(table)} AS table, {row} AS row)")
 
 
 def previous(columns: Sequence[str], *, by: Sequence[str], order: Sequence[str | Column]) -> Column:
@@ -176,23 +176,28 @@ def phrase(template: str, **columns: Column) -> Column:
     parts = []
     for text, name, kind, _ in Formatter().parse(template):
         parts.append(F.lit(text))
-        if name:
-            value = columns[name] if name in columns else F.col(name)
-            parts.append(F.coalesce(_WRITTEN[kind or ""](value).cast("string"), F.lit("unknown")))
+        if name in columns:
+            parts.append(F.coalesce(columns[name].cast("string"), F.lit("unknown")))
+        elif name:
+            value = _WRITTEN[kind or ""].format(_name(name))
+            parts.append(F.expr(f"COALESCE(CAST({value} AS STRING), 'unknown')"))
     return F.concat(*parts)
 
 
-def _milliseconds(column: Column) -> Column:
-    return F.concat(F.regexp_replace(F.format_number(column, 0), ",", " "), F.lit(" ms"))
+def _name(column: str) -> str:
+    """A column, or a field of one, in SQL."""
+    return ".".join(f"`{part}`" for part in column.split("."))
 
 
-def _segment(column: Column) -> Column:
-    number = column.bitwiseAND(F.lit(2**32 - 1).cast("long"))
-    return F.concat(number.cast("string"), F.lit("@"), F.shiftright(column, 32).cast("string"))
+def _text(text: str) -> str:
+    """A text in SQL."""
+    return "'" + text.replace("\\", r"\\").replace("'", r"\'") + "'"
 
 
-_WRITTEN: Final[Mapping[str, Callable[[Column], Column]]] = {
-    "": lambda column: column,
-    "ms": _milliseconds,
-    "segment": _segment,
+_PROOF: Final = "STRUCT(at_ms, stream, what, evidence)"
+_WRITTEN: Final = {
+    "": "{}",
+    "ms": "CONCAT(REPLACE(FORMAT_NUMBER({}, 0), ',', ' '), ' ms')",
+    "segment": "CONCAT(CAST({0} & 4294967295L AS STRING), '@', CAST(SHIFTRIGHT({0}, 32) AS STRING))",
 }
+"""How a phrase writes a column, by kind, in SQL."""
