@@ -32,8 +32,11 @@ VARIABLE: Final = "WMLAB_SPARK"
 
 CLASSES: Final = Path(sys.prefix) / "spark_classes.jsa"
 """Spark's classes as `tools/spark_classes.py` keeps them; the embedded JVM starts in half the time with this file."""
-WITH_CLASSES: Final = {"spark.driver.defaultJavaOptions": f'"-XX:SharedArchiveFile={CLASSES}"'}
-"""The setting of a driver that takes them."""
+HUGE_METHODS: Final = "-XX:-DontCompileHugeMethods"
+"""Java leaves methods of more than 8,000 bytes uncompiled, and Spark generates such ones: bounds of positions that are
+not summed but written take five times as long without this option."""
+WITH_CLASSES: Final = {"spark.driver.defaultJavaOptions": f'{HUGE_METHODS} "-XX:SharedArchiveFile={CLASSES}"'}
+"""The setting of a driver that takes the kept classes."""
 
 JAVA_AT_LEAST: Final = 17
 _PROBE_S: Final = 5
@@ -54,6 +57,8 @@ _DRIVER: Final = _ANYWHERE | {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.memory": "4g",
+    "spark.driver.defaultJavaOptions": HUGE_METHODS,
+    "spark.executor.defaultJavaOptions": HUGE_METHODS,
     # It records the place of each call of a function in Python, at three calls of the JVM a time.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
@@ -206,6 +211,8 @@ def _embedded(master: str) -> SparkSession:
         settings |= _ON_LOOPBACK
     if master.startswith("local") and hasattr(socket, "AF_UNIX") and len(os.fsencode(home)) <= _SOCKET_DIR_BYTES:
         settings |= {_SOCKETS + "enabled": "true", _SOCKETS + "dir": str(home)}
+    if master.startswith("local[") and sys.platform == "linux" and os.environ["PYSPARK_PYTHON"] == sys.executable:
+        settings["spark.python.daemon.module"] = "wmlab.core.spark.daemon"
     if CLASSES.is_file():
         settings |= WITH_CLASSES
     settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}

@@ -121,20 +121,22 @@ def join_of(rows: DataFrame, join: RecordedRule) -> DataFrame:
         return values if condition(values) is True else None
 
     pairs = _with_rows(_candidates(rule, *sides), ("left_row", "right_row"), join.columns, joined)
-    found = pairs.select(*PLACE, F.lit(False).alias("padded"), F.lit(None).cast("long").alias("time"), "sure", "row")
+    columns = (*PLACE, F.lit(False).alias("padded"), F.lit(None).cast("long").alias("time"), "sure", "row")
     if rule.outer is None:
-        return found
-    outer, place = rule.outer, ("left_taken", "right_taken")[rule.outer]
+        return pairs.select(*columns)
+    outer, taken = rule.outer, ("left_taken", "right_taken")[rule.outer]
 
     def padded(alone: dict[str, Any]) -> Values:
         values = _values(alone["row"], join.inputs[outer])
         return values + nulls if outer == LEFT else nulls + values
 
     nulls = (None,) * len(join.inputs[1 - outer])
-    partnered = pairs.where("sure").select(*PLACE, F.col(place).alias("taken")).distinct()
-    alone = sides[outer].where("sure").join(partnered, [*PLACE, "taken"], "left_anti")
-    rows_alone = _with_rows(alone.select(*PLACE, "time", "row"), ("row",), join.columns, padded)
-    return found.unionByName(rows_alone.withColumns({"padded": F.lit(True), "sure": F.lit(True)}))
+    sure = sides[outer].where("sure").select(*PLACE, F.lit(True).alias("padded"), "time", "sure", "taken", "row")
+    alone = _with_rows(sure, ("row",), join.columns, padded)
+    both = pairs.select(*columns, F.col(taken).alias("taken")).unionByName(alone)
+    # A join of the rows with their pairs would look for the pairs twice.
+    partnered = F.max(F.col("sure") & ~F.col("padded")).over(Window.partitionBy(*PLACE, "taken"))
+    return both.withColumn("_partnered", partnered).where("not (padded and _partnered)").drop("taken", "_partnered")
 
 
 def _candidates(rule: StreamJoin, left: DataFrame, right: DataFrame) -> DataFrame:
