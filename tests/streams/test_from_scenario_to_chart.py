@@ -118,6 +118,14 @@ def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> No
 def test_incidents_are_added_once_and_to_groups_only(spark: SparkSession) -> None:
     recording = first_bounds().record()
     bounds, incidents = recording.time_bounds(spark), recording.spark(spark, "incidents")
+    versions = bounds.orderBy("version").collect()
+    listed = [(version.at_ms, incident) for version in versions for incident in version.incidents or ()]
+    happened = [(row["at_ms"], row["kind"], row["detail"]) for row in recording.table("incidents").to_pylist()]
+    assert [tuple(incident) for _, incident in listed] == sorted(happened) != []
+    assert all(at_ms >= incident.at_ms or at_ms == versions[-1].at_ms for at_ms, incident in listed)
+    # A join with what is made of the bounds would make Spark work them out once more.
+    plan = bounds._jdf.queryExecution().optimizedPlan().toString()  # type: ignore[operator]
+    assert plan.count("CoGroupsInArrow") == 1
     with pytest.raises(ModelError, match="bounds already has a column 'incidents'"):
         wm.spark.with_incidents(bounds, incidents)
     with pytest.raises(ModelError, match="bounds has no column 'group'"):
