@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 288,
     "core": 3_914,
-    "streams": 12_409,
+    "streams": 12_412,
     "dataflow": 6_932,
     "progress": 2_559,
     "strategies": 2_772,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_102
+LINES: Final = 43_105
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 245

@@ -116,12 +116,15 @@ def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -
             offsets |= {row["segment_id"]: None if row["finished"] else row["offset"] for row in update}
             to_come = [one.to_come(part, offset) for part, offset in offsets.items() if offset is not None]
             told.append((one.name, version, min((time for time in to_come if time is not None), default=None)))
-    found = group_perfect_watermark(frame(spark, rows, CHANGES), *tables(spark, made))
+    changes = frame(spark, rows, CHANGES)
+    found = group_perfect_watermark(changes.withColumnRenamed("version", "Version"), *tables(spark, made))
     assert found.columns == ["stream", "group", "version", "at_ms", "perfect_watermark"]
     by_version = itemgetter(0, 1)
     assert sorted(rows_of(found, "stream", "version", "perfect_watermark"), key=by_version) == sorted(
         told, key=by_version
     )
+    with pytest.raises(ModelError, match="positions has no column 'finished'"):
+        group_perfect_watermark(changes.drop("finished"), *tables(spark, made))
 
 
 def _changes(told: Told, random: Random) -> list[Row]:

@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from wmlab.core.spark.schemas import refuse, require
+from wmlab.core.spark.schemas import refuse, require, spark_schema
 from wmlab.streams.bounds.groups import GROUP_COLUMNS
 
 _SEGMENT: Final = ("stream", "segment_id")
+_CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")
 _EVENTS_PER_CELL: Final = 10_000
 _PERFECT: Final = pa.field("perfect_watermark", pa.int64())
 _AFTER: Final = pa.field("after_cell", pa.int64())
@@ -47,10 +48,11 @@ def group_perfect_watermark(positions: DataFrame, events: DataFrame, segments: D
     """The perfect watermark of a reader group at every version of its state: the smallest over its open segments.
 
     `positions` is the table of a recording. One row per stream, group, version and at_ms, with `perfect_watermark`;
-    null when nothing is still to come.
+    null when nothing is still to come. Raises `ModelError` for a missing column.
     """
-    rows = perfect_watermark(positions, events, segments)
-    answer = StructType([positions.schema[name] for name in GROUP_COLUMNS]).add("perfect_watermark", "long")
+    require(positions, "positions", _CHANGE)
+    rows = perfect_watermark(positions.select(*_CHANGE), events, segments)
+    answer = StructType([*(rows.schema[name] for name in GROUP_COLUMNS), *spark_schema([_PERFECT])])
     return rows.groupBy("stream", "group").applyInArrow(_least_open, answer)
 
 
@@ -64,7 +66,7 @@ def _least_open(changes: pa.Table) -> pa.Table:
     rows = zip(*(ordered[name].to_pylist() for name in names), strict=True)
     by_segment: dict[int, int | None] = {}
     found = []
-    for moment, of_moment in groupby(rows, key=itemgetter(slice(4))):
+    for moment, of_moment in groupby(rows, key=itemgetter(slice(len(GROUP_COLUMNS)))):
         for *_, segment, finished, watermark in of_moment:
             by_segment[segment] = watermark if finished is False else None
         least = _least(by_segment.values())
@@ -118,7 +120,7 @@ def _after_cells(placed: DataFrame, segments: DataFrame) -> DataFrame:
     """For every cell of every segment, the smallest event time in the cells after it and in the descendants."""
     minima = placed.groupBy(*_SEGMENT, "cell").agg(F.min("event_time").alias("smallest"))
     both = segments.select(*_SEGMENT, "low", "high").unionByName(minima, allowMissingColumns=True)
-    after = StructType([both.schema[name] for name in (*_SEGMENT, "cell")]).add("after_cell", "long")
+    after = StructType([*(both.schema[name] for name in (*_SEGMENT, "cell")), *spark_schema([_AFTER])])
     return both.groupBy("stream").applyInArrow(_followed, after)
 
 

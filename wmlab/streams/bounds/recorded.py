@@ -92,9 +92,10 @@ def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
     by_stream = incidents.groupBy("stream").agg(listed.alias("_listed"))
     by_time = Window.partitionBy("stream", "group").orderBy("version")
     until = F.when(F.lead("version").over(by_time).isNotNull(), F.col("at_ms"))
-    spans = bounds.withColumns({"_after": F.lag("at_ms").over(by_time), "_until": until})
+    after = F.lag("at_ms").over(by_time).alias("_after")
+    rows = bounds.select("stream", F.struct("*").alias("_row"), after, until.alias("_until"))
     since = F.expr(
         "filter(_listed, one -> (_after is null or one.at_ms > _after) and (_until is null or one.at_ms <= _until))"
     )
-    found = spans.join(F.broadcast(by_stream), "stream", "left").withColumn("incidents", since)
-    return found.select(*bounds.columns, F.when(F.size("incidents") > 0, F.col("incidents")).alias("incidents"))
+    found = rows.join(F.broadcast(by_stream), "stream", "left").select("_row", since.alias("_since"))
+    return found.select("_row.*", F.when(F.size("_since") > 0, F.col("_since")).alias("incidents"))
