@@ -26,6 +26,7 @@ SEGMENTS = 16
 WATERMARKS = 5_000
 THREADS = 2
 MORE = 100
+FEW = 1_000
 
 
 def run(rows: int | None, runs: int) -> Iterator[str]:
@@ -46,6 +47,10 @@ def run(rows: int | None, runs: int) -> Iterator[str]:
         yield f"{positions:,} positions of one segment in no order, with lower_seq and upper_seq"
         one = _log(root, positions, marks, "unordered", 1, BOUND_COLUMNS)
         yield table(measured([_scan(one), _wmlab(one), *_peers(one)], runs), "wmlab")
+        write_positions(root / "few", rows=FEW, segments=SEGMENTS, seed=4)
+        few = _log(root, FEW, marks, "few")
+        yield f"{FEW:,} positions, {marks:,} watermarks"
+        yield table(measured([_scan(few), _wmlab(few), *_peers(few)], runs), "wmlab")
 
 
 def _log(

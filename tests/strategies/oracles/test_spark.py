@@ -1,13 +1,16 @@
 """Spark itself against the rule, batch by batch: watermark, windows in state, windows emitted, rows dropped.
 
 A history is a query that counts the rows of windows over one or two streams of files, with one file of each in a batch.
-Half-way it is stopped and started again. WMLAB_SPARK_HISTORIES=300 runs more of them than the few of every test run.
+Half-way it is stopped and started again. WMLAB_SPARK_HISTORIES=300 runs more of them than the few of every test run,
+in which the class that moves the watermark is asked alone about hundreds.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -20,6 +23,7 @@ from tests.conformance.engines_spark import Query
 from wmlab.strategies.model import spark as rule
 
 HISTORIES: Final = int(os.environ.get("WMLAB_SPARK_HISTORIES", "5"))
+TRACKED: Final = 200
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 IN_MEMORY: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 FILES: Final = "fs.AbstractFileSystem.file.impl"
@@ -146,3 +150,51 @@ def test_spark_and_the_rule_agree_batch_by_batch(spark: SparkSession, small: Any
     given = history(number)
     small(given.policy)
     assert answered(spark, given, tmp_path) == expected(given)
+
+
+def test_the_class_of_spark_that_moves_the_watermark_and_the_rule_agree(spark: SparkSession, small: Any) -> None:
+    """A query takes half a second a batch; its `WatermarkTracker` takes the times of a batch from what is written here.
+
+    A tracker that begins at the watermark of another is what a query makes that is started again.
+    """
+    rows = spark.readStream.format("rate").load().select(F.col("timestamp").alias("time"))
+    classes = spark._jvm.org.apache.spark.sql.execution.streaming  # type: ignore[union-attr]
+
+    @cache
+    def watermarked(node: str, delay: int) -> DataFrame:
+        return rows.withWatermark("time", f"{delay} seconds")
+
+    def tracked(given: History) -> list[int]:
+        small(given.policy)
+        streams = [watermarked(*stream) for stream in given.delays.items()]
+        plan = _plan(streams[0] if len(streams) == 1 else streams[0].union(streams[1]))
+        found: list[int] = []
+        for number, times in enumerate(given.batches):
+            if number in (0, given.restart):
+                tracker = classes.runtime.WatermarkTracker.apply(spark._jsparkSession.conf(), plan)
+                tracker.setWatermark(found[-1] if found else 0)
+            ran = empty
+            for stream, seconds in zip(map(_plan, streams), times.values(), strict=True):
+                node = (stream.nodeId(), stream.eventTime(), stream.delay())
+                ran = classes.operators.stateful.EventTimeWatermarkExec(*node, ran)
+                for second in seconds:
+                    ran.eventTimeStats().add(1_000 * second)
+            tracker.updateWatermark(ran)
+            found.append(tracker.currentWatermark())
+        return found
+
+    def expected(given: History) -> Iterator[int]:
+        marks = rule.watermarks(given.delays)
+        for number, rows in enumerate(given.batches):
+            marks = rule.restart(marks) if number == given.restart else marks
+            largest = {name: max(times) for name, times in rows.items() if times}
+            marks = rule.after_batch(marks, largest, given.delays, given.policy)
+            yield 1_000 * marks.watermark
+
+    empty = spark.range(0)._jdf.queryExecution().sparkPlan()
+    for number in range(TRACKED):
+        assert tracked(history(number)) == list(expected(history(number)))
+
+
+def _plan(frame: DataFrame) -> Any:
+    return frame._jdf.queryExecution().analyzed()
