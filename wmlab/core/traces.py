@@ -83,6 +83,7 @@ def read_log(path: Path, columns: Columns) -> pa.Table:
             f"{path} cannot be read: {failure}.",
             remedy="give a whole file; a text that is not UTF-8 needs encoding=, for example 'latin-1'.",
         ) from failure
+    _require_columns(path, log.column_names, columns)
     if not log.num_rows:
         raise TraceError(f"{path} has no rows.", remedy="give a log with at least one event.")
     if columns.writer is None:
@@ -147,14 +148,12 @@ def _read_csv(path: Path, columns: Columns) -> pa.Table:
     # Texts stay texts: a writer "007" is not the number 7, and "NA" is a name like any other.
     texts = {name: pa.string() for name in (columns.writer, columns.key) if name is not None}
     delimiter = "\t" if form_of(path) == "tsv" else _delimiter(path, columns)
-    log = pyarrow.csv.read_csv(
+    return pyarrow.csv.read_csv(
         path,
         read_options=pyarrow.csv.ReadOptions(encoding=columns.encoding),
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
         convert_options=pyarrow.csv.ConvertOptions(column_types=texts),
     )
-    _require_columns(path, log.column_names, columns)
-    return log
 
 
 def _delimiter(path: Path, columns: Columns) -> str:
@@ -172,13 +171,11 @@ def delimiter_of(header: str) -> str:
 def _read_json_lines(path: Path, columns: Columns) -> pa.Table:
     log = pyarrow.json.read_json(pa.transcoding_input_stream(pa.input_stream(path), columns.encoding, "utf-8"))
     log.validate(full=True)  # Arrow takes bytes that are not UTF-8.
-    _require_columns(path, log.column_names, columns)
     return log
 
 
 def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
-    wrong = [name for name in columns.named if found.count(name) != 1]
-    if wrong:
+    if wrong := [name for name in columns.named if found.count(name) != 1]:
         what = "has no column" if wrong[0] not in found else "has more than one column"
         raise TraceError(
             f"{path.name} {what} {wrong[0]!r}; it has {', '.join(map(repr, found)) or 'none'}.",
@@ -255,10 +252,7 @@ def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str =
     count = pc.sum(bad, min_count=0).as_py()
     if count:
         first = pc.index(bad, True).as_py() + 1
-        raise TraceError(
-            f"column {name!r} {what} in {count} of its rows, first in row {first}.",
-            remedy=remedy,
-        )
+        raise TraceError(f"column {name!r} {what} in {count} of its rows, first in row {first}.", remedy=remedy)
 
 
 DIRECTORY: Final = Path(__file__).resolve().parents[2] / "data" / "traces"

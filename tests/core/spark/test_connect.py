@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark import SparkConf, java_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
@@ -56,7 +56,7 @@ def test_one_of_several_masters_is_enough() -> None:
 def test_a_java_too_old_is_refused_with_both_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_java_version", lambda java: "11.0.2")
     with pytest.raises(SessionError, match=r"needs Java 17 or newer; found 11\.0\.2 at .*\n.*apt install .* conda"):
-        session._embedded("local[1]")
+        session._started("local[1]")
 
 
 def test_executors_without_wmlab_are_noticed() -> None:
@@ -94,6 +94,7 @@ def test_a_driver_is_on_loopback_if_its_executors_are_here(
         raise OSError("far enough")
 
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(java_gateway, "launch_gateway", gateway)
     # A Spark that runs in this process would fill in its own settings.
     monkeypatch.setattr(session, "SparkConf", lambda: SparkConf(loadDefaults=False))

@@ -1,6 +1,6 @@
 """A session in a process of its own: what `PYSPARK_SUBMIT_ARGS` sets stands, and nothing listens beyond this machine.
 
-A local cluster has servers of its own: master, worker, executor.
+A local cluster has servers of its own: master, worker, executor. After it, another session begins in the same process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PROBE = """
 import os, re
 from pathlib import Path
-from wmlab.core.spark.session import spark_session
+from wmlab.core.spark.session import log_path, spark_session
 
 spark = spark_session("local-cluster[1,1,1024]")
 assert spark.range(10).repartition(2).count() == 10
@@ -46,6 +46,18 @@ for table in ("tcp", "tcp6"):
             words = sockets[fields[9]]
             who = next((w.rpartition(".")[2] for w in words if w.startswith("org.apache.spark.")), words[0])
             print(fields[1].partition(":")[0], who)
+
+def again():
+    spark = spark_session("local[1]")
+    print(spark, spark.range(3).count(), log_path().is_file())
+    return spark
+
+spark.stop()
+again().sparkContext.stop()
+java = again().sparkContext._gateway.proc
+java.kill()
+java.wait()
+again()
 """
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 """127.0.0.1, the same as an IPv6 address, and ::1, as the kernel writes them."""
@@ -66,7 +78,11 @@ def test_what_the_user_sets_stands_beside_the_settings_of_wmlab(told: list[str])
 
 
 def test_every_server_of_a_local_cluster_listens_on_loopback_only(told: list[str]) -> None:
-    listening = [line.split(" ", 1) for line in told[1:]]
+    listening = [line.split(" ", 1) for line in told[1:-3]]
     assert any("Executor" in who for _, who in listening)
     assert any("SparkSubmit" in who for _, who in listening)
     assert [(address, who) for address, who in listening if address not in LOOPBACK] == []
+
+
+def test_another_session_can_be_started_after_one_was_stopped_or_its_java_has_died(told: list[str]) -> None:
+    assert [line.partition(" on ")[2] for line in told[-3:]] == ["local[1] 3 True"] * 3

@@ -103,7 +103,7 @@ def spark_session(master: str | None = None) -> SparkSession:
 
     `master` takes precedence over the environment variable `WMLAB_SPARK`, which takes precedence over `local[*]`.
     When a session is running already, it is returned. Raises `SessionError` when Java is missing or too old, and
-    when a cluster cannot be reached.
+    when a cluster cannot be reached. Where the JVM of the last one has died, another one is started.
     """
     with _lock:
         return _running() or _started(master)
@@ -111,6 +111,11 @@ def spark_session(master: str | None = None) -> SparkSession:
 
 def _running() -> SparkSession | None:
     """The session that was started here if nobody has stopped it, or else the one that the caller started."""
+    java = getattr(SparkContext._gateway, "proc", None)
+    if java is not None and java.poll() is not None:
+        # PySpark keeps what leads to its JVM, and would answer with refused connections until this process ends.
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
     if _session is not None and not _is_stopped(_session):
         return _session
     # The active session is one of the thread; a context is one of the process.
@@ -121,7 +126,7 @@ def _running() -> SparkSession | None:
 
 def _is_stopped(session: SparkSession) -> bool:
     stopped = getattr(session, "is_stopped", None)  # of Spark Connect
-    return session.sparkContext._jsc is None if stopped is None else bool(stopped)
+    return session.sparkContext is not SparkContext._active_spark_context if stopped is None else bool(stopped)
 
 
 def _started(master: str | None) -> SparkSession:
@@ -129,6 +134,8 @@ def _started(master: str | None) -> SparkSession:
     wanted = master or os.environ.get(VARIABLE) or "local[*]"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    if not wanted.startswith("sc://"):
+        _require_java()
     try:
         _require_server(wanted)
         if wanted.startswith("sc://"):
@@ -141,8 +148,6 @@ def _started(master: str | None) -> SparkSession:
             _session = _embedded(wanted)
         if not wanted.startswith("local["):
             _look_for_wmlab(_session, wanted)
-    except SessionError:
-        raise
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise SessionError(
@@ -197,11 +202,10 @@ def _look_for_wmlab(spark: SparkSession, master: str) -> None:
 
 
 def _embedded(master: str) -> SparkSession:
-    """A session whose JVM, started here, sends all its output to a log file."""
+    """A session whose JVM, started here, sends all its output to a log file; after a stopped one, in the same JVM."""
     from pyspark.java_gateway import launch_gateway
 
     global _log_file
-    _require_java()
     settings = dict(_DRIVER)
     home = Path(tempfile.mkdtemp(prefix="wmlab-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
@@ -217,10 +221,12 @@ def _embedded(master: str) -> SparkSession:
         settings |= WITH_CLASSES
     settings |= {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home)}
     conf = SparkConf().setAll(list(settings.items()))
-    _log_file = home / "spark.log"
-    with _log_file.open("wb") as log:
-        output = {"stdout": log, "stderr": log}
-        gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
+    gateway = SparkContext._gateway
+    if gateway is None:
+        _log_file = home / "spark.log"
+        with _log_file.open("wb") as log:
+            output = {"stdout": log, "stderr": log}
+            gateway = launch_gateway(conf=conf, popen_kwargs=output)  # type: ignore[no-untyped-call]
     # What the JVM was started with, by PYSPARK_SUBMIT_ARGS for one, stands.
     conf = SparkConf(_jvm=gateway.jvm).setMaster(master).setAppName("wmlab")
     for name, setting in settings.items():
