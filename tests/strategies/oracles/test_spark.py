@@ -153,9 +153,9 @@ def test_spark_and_the_rule_agree_batch_by_batch(spark: SparkSession, small: Any
 
 
 def test_the_class_of_spark_that_moves_the_watermark_and_the_rule_agree(spark: SparkSession, small: Any) -> None:
-    """A query takes half a second a batch; its `WatermarkTracker` takes the times of a batch from what is written here.
+    """The tracker of a query is given the times of a batch here, at a fraction of what running one costs.
 
-    A tracker that begins at the watermark of another is what a query makes that is started again.
+    A query that is started again makes another tracker, which begins at the watermark of the one before.
     """
     rows = spark.readStream.format("rate").load().select(F.col("timestamp").alias("time"))
     classes = spark._jvm.org.apache.spark.sql.execution.streaming  # type: ignore[union-attr]
