@@ -79,6 +79,16 @@ def expected(given: History) -> list[Batch]:
     return found
 
 
+def watermarks_ms(given: History) -> Iterator[int]:
+    """The watermark by the rule after each batch with data."""
+    query = Query(given.delays, given.policy, given.window, given.mode)
+    for number, rows in enumerate(given.batches):
+        if number == given.restart:
+            query.marks = rule.restart(query.marks)
+        query.batch(rows)
+        yield 1_000 * query.marks.watermark
+
+
 def of_batch(query: Query, rows: dict[str, list[int]]) -> Batch:
     before, window = query.marks, query.window or 1
     starts = {time - time % window for times in rows.values() for time in times}
@@ -183,17 +193,9 @@ def test_the_class_of_spark_that_moves_the_watermark_and_the_rule_agree(spark: S
             found.append(tracker.currentWatermark())
         return found
 
-    def expected(given: History) -> Iterator[int]:
-        marks = rule.watermarks(given.delays)
-        for number, rows in enumerate(given.batches):
-            marks = rule.restart(marks) if number == given.restart else marks
-            largest = {name: max(times) for name, times in rows.items() if times}
-            marks = rule.after_batch(marks, largest, given.delays, given.policy)
-            yield 1_000 * marks.watermark
-
     empty = spark.range(0)._jdf.queryExecution().sparkPlan()
     for number in range(TRACKED):
-        assert tracked(history(number)) == list(expected(history(number)))
+        assert tracked(history(number)) == list(watermarks_ms(history(number)))
 
 
 def _plan(frame: DataFrame) -> Any:
