@@ -24,7 +24,7 @@ RUN = table(
 
 def test_the_sentence_names_the_most_expensive_holder() -> None:
     assert repr(holder_costs(RUN)) == (
-        "w2 (lagging) cost most: the lower bound of orders was on average 900 ms lower for it, 75 % of what all "
+        "w2 (lagging) cost most: the lower bound of orders was on average 900 ms lower for it, 75% of what all "
         "holders cost; it held for 10.0 s."
     )
 

@@ -32,7 +32,7 @@ def test_a_sweep_is_a_dot_for_every_run_and_a_line_through_the_medians() -> None
     assert [round(share, 6) for share in late.layers[0].ys] == [1.0, 0.0]
     assert chart.sentence == (
         "From a timeout of 1 s to 4 s the mean lag of the median run goes from 1.0 s to 3.2 s, and its late events "
-        "from 1 % to none; the first at which no run had any is 4 s."
+        "from 1% to none; the first at which no run had any is 4 s."
     )
     assert "1 of 6 runs have no lag and are left out." in chart.scene.subtitle
     assert [tick.label for tick in chart.scene.across.ticks(6)] == ["1 s", "4 s"]
@@ -79,7 +79,7 @@ def test_a_replay_names_the_configuration_with_the_least_lag_and_no_late_event()
     assert chart.data["late_share"] == [0.25, 0.0, 0.0]
     assert chart.sentence == (
         "With good no event would have been late, at a mean lag of 1.1 s; "
-        "with hasty the lag would be 310 ms and 25 % of the events late."
+        "with hasty the lag would be 310 ms and 25% of the events late."
     )
     with pytest.raises(ChartError, match="No configuration gave a watermark"):
         wm.chart.replay(table[:0], recording())
@@ -104,5 +104,5 @@ def test_a_replay_of_one_stream_before_1970() -> None:
 def test_a_replay_in_which_all_are_late_names_the_fewest() -> None:
     table = pd.DataFrame(marks("a", (1_500, 5_000)) + marks("b", (3_500, 5_000)))
     assert wm.chart.replay(table, recording()).sentence == (
-        "Events would have been late with all; fewest, 25 %, with b."
+        "Events would have been late with all; fewest, 25%, with b."
     )

@@ -49,7 +49,7 @@ Positive = Annotated[int, _POSITIVE]
 NotNegative = Annotated[int, _NOT_NEGATIVE]
 PositiveReal = Annotated[float, _POSITIVE]
 NotNegativeReal = Annotated[float, _NOT_NEGATIVE]
-Share = Annotated[float, Limits(lambda given: 0 < given < 1, "a share above 0 and below 1, 0.01 for 1 %")]
+Share = Annotated[float, Limits(lambda given: 0 < given < 1, "a share above 0 and below 1, 0.01 for 1%")]
 
 
 class Record(NamedTuple):

@@ -72,6 +72,6 @@ def _sentence(stream: str, rows: Sequence[Row]) -> str:
     cost = first["cost_ms"]
     return (
         f"{first['who']} ({first['why']}) cost most: the lower bound of {stream} was on average "
-        f"{rounded(round(cost))} lower for it, {round(100 * cost / total)} % of what all holders cost; it held "
+        f"{rounded(round(cost))} lower for it, {cost / total:.0%} of what all holders cost; it held "
         f"for {rounded(first['held_ms'])}."
     )

@@ -144,4 +144,4 @@ def _words(by: str) -> str:
 
 def _percent(share: float) -> str:
     """A share in words: nothing, or a percentage of two digits."""
-    return "none" if not share else f"{100 * share:.2g} %"
+    return "none" if not share else f"{100 * share:.2g}%"
