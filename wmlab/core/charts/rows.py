@@ -23,7 +23,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "silence": "cross",
     "speak": "triangle",
 }
-"""Marker of a happening by its kind; any other is a circle."""
+"""Marker of an incident by its kind; any other is a circle."""
 
 SERIES: Final = ("lower", "upper", "third", "fourth")
 """Roles of curves that differ in name only, in this order; each has its own colour and dash."""

@@ -138,7 +138,8 @@ class Rule:
 class Scene:
     """A whole picture: question, answer, the x axis, the panels from top to bottom, and the rules across them.
 
-    With `together` a hover box shows the values of all curves at one x.
+    Rules beyond the ends of the x axis are left out. With `together` a hover box shows the values of all curves at
+    one x.
     """
 
     title: str
@@ -147,6 +148,10 @@ class Scene:
     panels: Sequence[Panel]
     rules: Sequence[Rule] = ()
     together: bool = False
+
+    def __post_init__(self) -> None:
+        within = [rule for rule in self.rules if self.across.low <= rule.x <= self.across.high]
+        object.__setattr__(self, "rules", within)
 
     @property
     def layers(self) -> list[Layer]:
@@ -208,8 +213,7 @@ class Scene:
     def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
         """The subtitle in lines, which says how many rules have no room for their label."""
         count = labels.count(None)
-        missing = f"{count} of {len(labels)} happenings are" if len(labels) > 1 else "What happened is"
-        note = f" {missing} marked without a label." if count else ""
+        note = f" Without a label: {count} of {len(labels)} incidents." if count else ""
         return wrap(self.subtitle + note, width=width, size=13)
 
 

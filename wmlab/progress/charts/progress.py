@@ -50,7 +50,7 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
     curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
     watermarks = [value for curve in curves for value in curve.ys]
     scene = Scene(
-        title=title or f"How far has time come at {table.operator} of {table.stream}?",
+        title=title or f"What is the watermark at {table.operator} of {table.stream}, and who holds it?",
         subtitle=sentence,
         across=_clock(table.at_ms),
         panels=[Panel(up=time_axis("watermark", watermarks, pad_percent=4), layers=joined(curves), height=_HEIGHT)],
