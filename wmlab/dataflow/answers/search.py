@@ -23,11 +23,10 @@ from wmlab.core.words import moment
 from wmlab.dataflow.answers.explanation import Asked, Explanation, Holder, Kind
 from wmlab.dataflow.answers.run import BEGINS, Row, Run
 from wmlab.dataflow.model.items import MIN
+from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.sim.rules import Clocked
 
-START = MIN + 1
-"""Below every watermark: what is needed for any one at all."""
 Found = tuple[Holder, bool]
 """A holder, and whether another input has reached the value, so that it helps when the holder is left out."""
 

@@ -12,7 +12,7 @@ from wmlab.core.charts.rows import columns_of
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
-from wmlab.core.words import grouped, moment, rounded, span
+from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.run import Row, listing, read
 from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
 
@@ -157,11 +157,7 @@ def _overtaking(items: Sequence[Row], routes: Mapping[int, Row]) -> int:
 
 def _sentence(items: Sequence[Row], routes: Mapping[int, Row]) -> str:
     counts = {kind: sum(row["kind"] == kind for row in items) for kind in _ROLES}
-    parts = [
-        f"{grouped(count)} {_NAMES.get(kind, kind)}{'' if count == 1 else 's'}"
-        for kind, count in counts.items()
-        if count
-    ]
+    parts = [counted(count, _NAMES.get(kind, kind)) for kind, count in counts.items() if count]
     taken = [row for row in items if row["taken_ms"] is not None]
     left, overtook = len(items) - len(taken), _overtaking(items, routes)
     text = f"{', '.join(parts)} were on the queues"

@@ -12,7 +12,7 @@ from wmlab.core.charts.rows import plain_columns
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import the_moment, the_names
-from wmlab.core.words import grouped, is_instant, moment, rounded
+from wmlab.core.words import counted, is_instant, moment, rounded
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
@@ -181,7 +181,7 @@ def _clock_words(at_ms: int, span_ms: int) -> str:
 def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
     """The answer in one to three sentences."""
     parties = {party for message in messages for party in (message.sender, message.receiver)}
-    number = f"{grouped(len(messages))} message{'' if len(messages) == 1 else 's'}"
+    number = counted(len(messages), "message")
     begin, end = (_clock_words(at_ms, clock.high - clock.low) for at_ms in (clock.low, clock.high))
     where = f"passed between {len(parties)} parties from {begin} to {end}"
     sentences = [f"{number} of {subject} {where}: {_kinds(messages)}."]
