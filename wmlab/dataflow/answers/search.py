@@ -314,7 +314,7 @@ class Partitions:
             self.numbers = sorted(self._level.active)
             # How many partitions a stream has is known only when it is read.
             if source is not None and source.stream is None:
-                self.numbers = range(instance, source.partitions, source.parallelism)
+                self.numbers = source.share(instance, source.partitions)
 
     def mark(self, number: int) -> int | None:
         """The watermark of a partition; None: none yet."""

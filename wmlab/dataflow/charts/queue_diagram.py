@@ -14,7 +14,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
 from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.run import Row, listing, read
-from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
+from wmlab.dataflow.charts.facts import clock_of, run_of
 
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
@@ -40,7 +40,7 @@ def queue_diagram(
     """
     run = run_of(recording)
     asked = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
-    wanted = [chosen(run, name) for name in asked]
+    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in asked]
     begun, ended = clock_of(run)
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms")
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms")

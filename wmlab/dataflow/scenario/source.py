@@ -118,6 +118,10 @@ class Source(Vertex):
     poll_ms: Period = 100
     ends: bool = False
 
+    def share(self, instance: int, partitions: int) -> range:
+        """Which of so many partitions an instance reads: p belongs to instance p modulo the parallelism."""
+        return range(instance, partitions, self.parallelism)
+
     @property
     def row_columns(self) -> tuple[str, ...]:
         """The columns of its rows, wherever they come from."""

@@ -69,7 +69,7 @@ class Feed:
 
 
 def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple[Feed, ...]:
-    """What every instance of `source` reads; partition p belongs to instance p modulo the parallelism."""
+    """What every instance of `source` reads."""
     by = None if source.partition_by is None else source.row_columns.index(source.partition_by)
     rows: list[Arrival] = []
     for number, (at_ms, partition, values) in enumerate(reading.rows):
@@ -90,7 +90,7 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
     both: list[Arrival | Change] = [*changes, *arrivals, *bounds]
     entries = sorted(both, key=lambda entry: entry.at_ms)
     added = {change.partition for change in changes if change.kind == "added"}
-    shares = [range(number, reading.partitions, source.parallelism) for number in range(source.parallelism)]
+    shares = [source.share(number, reading.partitions) for number in range(source.parallelism)]
     return tuple(
         Feed(
             tuple(entry for entry in entries if entry.partition is None or entry.partition in share),

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from wmlab.core.charts.axis import Axis, Number, duration_unit, format_instant
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import plain_columns
+from wmlab.core.charts.rows import one_value, plain_columns
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import the_moment, the_names
@@ -85,12 +85,7 @@ def message_diagram(
             remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
         )
     streams = sorted({message.stream for message in messages if message.stream is not None})
-    if len(streams) > 1:
-        raise ChartError(
-            f"One diagram shows the messages of one stream, but the table has {len(streams)}: "
-            f"{', '.join(streams[:6])}.",
-            remedy="Keep the rows of one stream.",
-        )
+    one_value("stream", streams)
     messages.sort(key=lambda m: (m.sent_ms, m.end_ms, *m[3:]))
     nearest = sorted(range(len(messages)), key=lambda i: abs(messages[i].sent_ms - around_ms))[:_MOST]
     near = [messages[i] for i in sorted(nearest)]
