@@ -17,7 +17,7 @@ State = Literal["active", "idle", "done"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelHistory:
-    """One level of merging of one instance over the clock: `names` of its inputs by number, `steps` of it in their order.
+    """One level of merging of one instance over the clock: `names` of its inputs by number, its `steps` in their order.
 
     `begun_ms` and `end_ms` are the clock of the execution that is shown, `drops` the rows left out there.
     """
