@@ -25,6 +25,7 @@ from wmlab.dataflow.answers.run import BEGINS, Row, Run
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
+from wmlab.dataflow.scenario.source import share
 from wmlab.dataflow.sim.rules import Clocked
 
 Found = tuple[Holder, bool]
@@ -314,7 +315,7 @@ class Partitions:
             self.numbers = sorted(self._level.active)
             # How many partitions a stream has is known only when it is read.
             if source is not None and source.stream is None:
-                self.numbers = source.share(instance, source.partitions)
+                self.numbers = share(source, instance, source.partitions)
 
     def mark(self, number: int) -> int | None:
         """The watermark of a partition; None: none yet."""

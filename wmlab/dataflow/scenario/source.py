@@ -118,10 +118,6 @@ class Source(Vertex):
     poll_ms: Period = 100
     ends: bool = False
 
-    def share(self, instance: int, partitions: int) -> range:
-        """Which of so many partitions an instance reads: p belongs to instance p modulo the parallelism."""
-        return range(instance, partitions, self.parallelism)
-
     @property
     def row_columns(self) -> tuple[str, ...]:
         """The columns of its rows, wherever they come from."""
@@ -190,3 +186,8 @@ class Source(Vertex):
             for column, index in indices:
                 if type(row[index]) is not int:
                     yield Problem(("rows", number), f"has no whole number as {column!r} (got {row[index]!r})")
+
+
+def share(source: Source, instance: int, partitions: int) -> range:
+    """Which of so many partitions an instance reads: p belongs to instance p modulo the parallelism."""
+    return range(instance, partitions, source.parallelism)
