@@ -17,11 +17,11 @@ from wmlab.streams.api import Scenario
 
 __all__ = ["DIRECTORY", "TRACE_SCHEMA", "Recording", "Trace", "TraceEvent", "load", "names"]
 
-_SCENARIOS: Final[dict[str, Any]] = {
-    "vertices": Dataflow,
-    "queries": PlanScenario,
-}
-"""The scenario by the field that only it has; any other is one of streams."""
+_OTHERS: Final[tuple[Any, ...]] = (
+    Dataflow,
+    PlanScenario,
+)
+"""The scenarios that are not of streams."""
 
 
 def load_scenario(path: str | Path) -> Any:
@@ -31,7 +31,7 @@ def load_scenario(path: str | Path) -> Any:
     """
     text, source = read_text(path), str(path)
     data, _ = parse(text, source)
-    made = next((scenario for field, scenario in _SCENARIOS.items() if field in data), Scenario)
+    made = next((other for other in _OTHERS if other.only_field in data), Scenario)
     return made.from_yaml(text, source=source)
 
 

@@ -1,21 +1,26 @@
-"""A rule is written once. Four are written a second time for Spark, on purpose, and compared with each other."""
+"""A rule is written once. Nine are written a second time for Spark, on purpose, and compared with each other."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from typing import Final, NamedTuple
 
 import pytest
 
 from tests.project import source
+from wmlab import spark as of_streams
+from wmlab.dataflow import spark as of_dataflows
+from wmlab.progress import spark as of_plans
+from wmlab.strategies import spark as of_logs
 
 
 class Twin(NamedTuple):
-    """A rule that stands twice: the folder and name of each writing, and the tests that compare the two."""
+    """A rule that stands twice: folder and names of each writing, and the tests that compare the two."""
 
-    model: tuple[str, str]
-    spark: tuple[str, str]
+    model: tuple[str, ...]
+    spark: tuple[str, ...]
     compared_by: tuple[str, ...]
     words: str
 
@@ -23,7 +28,7 @@ class Twin(NamedTuple):
 TWINS: Final = (
     Twin(
         ("streams/model", "Tracker"),
-        ("streams/bounds", "time_bounds"),
+        ("streams/bounds", "time_bounds", "group_time_bounds"),
         (
             "test_every_position_gets_what_a_fresh_tracker_says",
             "test_every_version_gets_what_a_tracker_that_follows_says",
@@ -35,7 +40,7 @@ TWINS: Final = (
     ),
     Twin(
         ("streams/model", "advance"),
-        ("streams/bounds", "replayed"),
+        ("streams/bounds", "replayed", "replay"),
         (
             "test_over_arrays_the_watermarks_are_those_of_the_rule",
             "test_every_stream_and_configuration_has_the_watermarks_of_the_rule",
@@ -54,7 +59,57 @@ TWINS: Final = (
         ("test_every_arrival_is_that_of_the_pure_tracker", "test_the_rules_that_count_are_those_of_the_pure_tracker"),
         "the progress tracker",
     ),
+    Twin(
+        ("progress/model", "Windows", "Firing"),
+        ("progress/checks", "fired_windows"),
+        ("test_the_fired_windows_are_those_of_the_run",),
+        "the windows that fire",
+    ),
+    Twin(
+        ("dataflow/model", "Window", "SessionWindow"),
+        ("dataflow/checks", "windows_of_on_time_rows"),
+        (
+            "test_the_batch_query_gives_the_windows_of_the_run",
+            "test_the_batch_query_reads_the_time_of_each_input_from_its_own_column",
+        ),
+        "the windows and sessions of rows",
+    ),
+    Twin(
+        ("dataflow/model", "StreamJoin"),
+        ("dataflow/checks", "join_of_on_time_rows"),
+        ("test_the_batch_query_gives_the_pairs_of_the_run",),
+        "the pairs of a join",
+    ),
+    Twin(
+        ("strategies", "frontier"),
+        ("strategies", "frontier"),
+        ("test_the_frontier_of_spark_is_that_of_the_trace",),
+        "the frontier of latenesses",
+    ),
+    Twin(
+        ("core", "load"),
+        ("core/spark", "read_log"),
+        (
+            "test_every_form_and_unit_is_read_as_load_reads_it",
+            "test_dates_and_timestamps_are_times",
+            "test_fractions_of_seconds_are_rounded_as_load_rounds_them",
+            "test_a_text_in_latin_1_is_read_as_load_reads_it",
+        ),
+        "the reading of a log",
+    ),
 )
+
+FOR_SPARK_ALONE: Final = {
+    "group_perfect_watermark",
+    "perfect_watermark",
+    "stragglers",
+    "with_incidents",
+    "with_slack",
+}
+"""Functions of Spark whose rule stands nowhere else."""
+
+NO_RULES: Final = {"dataframe", "feed", "live", "log_path", "spark_session", "write_feed"}
+"""Functions of a Spark namespace that make a session, move tables, or call the functions of a twin."""
 
 NOT_COMPARED: Final = {
     "Configuration",
@@ -89,17 +144,39 @@ def files_of_tests() -> dict[str, str]:
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.words)
 def test_both_writings_and_their_comparison_exist(twin: Twin) -> None:
-    for folder, name in (twin.model, twin.spark):
-        assert name in defined_in(folder), f"{name} is not defined in wmlab/{folder}"
-    compared = " ".join(files_of_tests().values())
+    for folder, *names in (twin.model, twin.spark):
+        assert set(names) <= defined_in(folder), f"not all of {names} are defined in wmlab/{folder}"
+    compared = " ".join(text for text in files_of_tests().values() if has_a_session(text))
     assert [test for test in twin.compared_by if f"def {test}(" not in compared] == []
 
 
-def test_the_readme_names_these_four_and_no_other() -> None:
-    text = " ".join((source.ROOT / "README.md").read_text(encoding="utf-8").split())
-    (sentence,) = re.findall(r"Four rules stand twice on purpose, [^.]*\.", text)
-    assert [twin.words for twin in TWINS if twin.words not in sentence] == []
-    assert len(TWINS) == 4
+def test_readme_and_design_name_these_nine_and_no_other() -> None:
+    assert len(TWINS) == 9
+    for name, start in (
+        ("README.md", "Nine rules stand twice on purpose, "),
+        ("docs/design.md", "Nine rules stand a "),
+    ):
+        text = " ".join((source.ROOT / name).read_text(encoding="utf-8").split())
+        (sentence,) = re.findall(rf"{start}[^.]*\.", text)
+        listed = re.split(r", and |, ", sentence.rstrip(".").partition(": ")[2])
+        assert listed == [twin.words for twin in TWINS]
+
+
+def test_every_function_of_a_spark_namespace_is_a_twin_or_known_to_be_none() -> None:
+    """A new function of Spark has to say whether its rule stands elsewhere."""
+    twins = {name for twin in TWINS for name in twin.spark[1:]}
+    assert functions_of_spark() - twins == FOR_SPARK_ALONE | NO_RULES
+
+
+def functions_of_spark() -> set[str]:
+    """The public functions of the namespaces of Spark."""
+    return {
+        name
+        for module in (of_streams, of_dataflows, of_plans, of_logs)
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if not name.startswith("_")
+        if name in getattr(module, "__all__", ()) or function.__module__ == module.__name__
+    }
 
 
 def test_only_their_comparisons_drive_a_model_beside_spark() -> None:
@@ -108,12 +185,16 @@ def test_only_their_comparisons_drive_a_model_beside_spark() -> None:
     others = [
         name
         for name, text in files_of_tests().items()
-        if "spark: SparkSession" in text
+        if has_a_session(text)
         and not name.startswith(ORACLES)
         and runs_a_model(text)
         and not any(f"def {test}(" in text for test in comparisons)
     ]
     assert others == []
+
+
+def has_a_session(text: str) -> bool:
+    return re.search(r"^def test_\w+\([^)]*\bspark\b", text, re.MULTILINE) is not None
 
 
 def runs_a_model(text: str) -> bool:

@@ -208,11 +208,13 @@ class ScenarioFile:
 
     name: str
     seed: int
+    only_field: ClassVar[str]
     noun: ClassVar[str] = "the scenario"
     rule_table: ClassVar[RuleTable] = {}
 
     def __init_subclass__(cls, *, only_field: str | None = None, users_call_it: str = "") -> None:
         if only_field is not None:
+            cls.only_field = only_field
             _KINDS[only_field] = users_call_it
 
     def replace(self, **fields: Any) -> Self:

@@ -215,6 +215,21 @@ def test_a_window_without_rows_gives_nothing_and_names_those_that_came_too_late(
     assert (empty.cause, "1 row of its time came too late and were dropped" in empty.sentence) == ("empty", True)
 
 
+def test_a_dropped_row_is_not_taken_for_the_same_row_on_another_edge() -> None:
+    fields: dict[str, Any] = {"columns": ["t", "u"]}
+    vertices = [
+        source("a", [(350, 0), (380, 110)], times="t", **fields),
+        source("b", [(0, 350), (0, 360), (0, 370), (380, 110)], times="u", **fields),
+        flow.Window("w", 100, column="t", columns=["t", "u"], aggregates={"n": "count()"}),
+        flow.Sink("out"),
+    ]
+    edges = ["a -> w -> out", "b -> w"]
+    recording = flow.Dataflow("two columns", vertices=vertices, edges=edges, duration_ms=300).record()
+    (dropped,) = recording.why_dropped()
+    assert dropped.row == {"t": 380, "u": 110}
+    assert "holds 5 rows" in recording.explain(window=400).sentence
+
+
 def test_in_two_stages_it_is_the_same(run: Recording) -> None:
     staged = merged(replace(WINDOW, name="count", stages=2), faults=merged().faults).record()
     assert staged.explain(window=80).cause == "came out"

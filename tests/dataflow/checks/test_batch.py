@@ -127,7 +127,7 @@ SHAPED = {"column": "t", "by": "k", "aggregates": AGGREGATES}
     ],
     ids=["sliding, with late rows", "tumbling in two stages", "sessions, with late rows"],
 )
-def test_windows(spark: SparkSession, vertex: Any, lag: int) -> None:
+def test_the_batch_query_gives_the_windows_of_the_run(spark: SparkSession, vertex: Any, lag: int) -> None:
     recordings = runs(vertex, lag=lag)
     found = plain(asked(spark, windows_of_on_time_rows, recordings))
     assert found == plain(sunk(recordings))
@@ -158,7 +158,9 @@ def test_windows(spark: SparkSession, vertex: Any, lag: int) -> None:
     ],
     ids=["left outer, several bounds", "right outer, bounds ahead"],
 )
-def test_joins(spark: SparkSession, condition: str, meets: Meets, outer: Any, copies: int) -> None:
+def test_the_batch_query_gives_the_pairs_of_the_run(
+    spark: SparkSession, condition: str, meets: Meets, outer: Any, copies: int
+) -> None:
     recordings = runs(flow.Join("j", condition, outer=outer, parallelism=copies))
     found = asked(spark, join_of_on_time_rows, recordings)
     assert found == sunk(recordings)

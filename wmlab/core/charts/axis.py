@@ -6,7 +6,7 @@ puts the same ticks in the same places. Instants are written in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -131,13 +131,7 @@ class Numbers:
 Scale = Axis | Numbers
 
 
-def lane_axis(names: Sequence[str], title: str = "") -> Numbers:
-    """A vertical axis of named rows, the first on top; row i is the stretch from i - 0.5 to i + 0.5."""
-    rows = tuple(Tick(row, name) for row, name in enumerate(names))
-    return Numbers(title, max(len(rows), 1) - 0.5, -0.5, rows)
-
-
-def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0, unit: Unit | None = None) -> Axis:
+def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0) -> Axis:
     """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise.
 
     It has a margin on both sides, or a second if the values are equal.
@@ -146,7 +140,7 @@ def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0, 
     low, high = min(known), max(known)
     pad = (high - low) * pad_percent // 100 if low < high else SECOND_MS
     low, high = low - pad, high + pad
-    return Axis(name, low, high, is_instant(known), unit or duration_unit(high - low))
+    return Axis(name, low, high, is_instant(known), duration_unit(high - low))
 
 
 def nice_step(span: int, count: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
-from wmlab.core.charts.axis import Number, Scale, lane_axis
+from wmlab.core.charts.axis import Number, Numbers, Scale, Tick
 from wmlab.core.charts.layout import Placed, stagger, text_width, wrap
 from wmlab.core.charts.steps import Value, staircases
 from wmlab.core.words import listed
@@ -229,7 +229,8 @@ def joined(curves: Sequence[Curve]) -> list[Curve]:
     return [replace(equal[-1], name=listed([curve.name for curve in equal])) for equal in found.values()]
 
 
-def lanes(names: Iterable[str], layers: Sequence[Layer], *, title: str = "", height: float = LANE) -> Panel:
-    """A panel of named rows, each `height` px high."""
-    rows = tuple(names)
-    return Panel(up=lane_axis(rows, title), layers=layers, height=height * max(len(rows), 1))
+def lanes(names: Iterable[str], layers: Sequence[Layer], *, height: float = LANE) -> Panel:
+    """A panel of named rows of `height` px, the first on top; row i is the stretch from i - 0.5 to i + 0.5."""
+    rows = tuple(Tick(row, name) for row, name in enumerate(names))
+    up = Numbers("", max(len(rows), 1) - 0.5, -0.5, rows)
+    return Panel(up=up, layers=layers, height=height * max(len(rows), 1))

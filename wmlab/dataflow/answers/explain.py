@@ -24,8 +24,9 @@ from wmlab.core.words import counted, moment, span
 from wmlab.dataflow.answers.explanation import Drops, Explanation, Holder, StateForecast, waiting
 from wmlab.dataflow.answers.row import dropped_rows, explain_row
 from wmlab.dataflow.answers.run import Row, Run
-from wmlab.dataflow.answers.search import START, Search
+from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.answers.windows import Open, Windows, the_window
+from wmlab.dataflow.model.join import START
 
 _WAITING: Final = ("window", "session window", "join", "stateful map")
 """The kinds of vertices that hold something until a watermark comes."""

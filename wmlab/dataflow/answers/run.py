@@ -8,7 +8,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
 
-from wmlab.core.errors import RecordingError
+from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
@@ -64,10 +64,10 @@ class Run:
                 index.setdefault(tuple(row[name] for name in names), []).append(row)
         return self._indexed[table]
 
-    def vertex(self, name: str) -> Row:
-        """The vertex; raises `RecordingError` if there is none with that name."""
-        if name not in self.vertices:
-            raise RecordingError(
+    def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> Row:
+        """The vertex; raises `error` if there is none with that name."""
+        if name is None or name not in self.vertices:
+            raise error(
                 f"no vertex of {self.stream!r} is called {name!r}.", remedy=f"name one of: {', '.join(self.vertices)}."
             )
         return self.vertices[name]

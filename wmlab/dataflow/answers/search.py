@@ -23,11 +23,11 @@ from wmlab.core.words import moment
 from wmlab.dataflow.answers.explanation import Asked, Explanation, Holder, Kind
 from wmlab.dataflow.answers.run import BEGINS, Row, Run
 from wmlab.dataflow.model.items import MIN
+from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
+from wmlab.dataflow.scenario.source import share
 from wmlab.dataflow.sim.rules import Clocked
 
-START = MIN + 1
-"""Below every watermark: what is needed for any one at all."""
 Found = tuple[Holder, bool]
 """A holder, and whether another input has reached the value, so that it helps when the holder is left out."""
 
@@ -315,7 +315,7 @@ class Partitions:
             self.numbers = sorted(self._level.active)
             # How many partitions a stream has is known only when it is read.
             if source is not None and source.stream is None:
-                self.numbers = range(instance, source.partitions, source.parallelism)
+                self.numbers = share(source, instance, source.partitions)
 
     def mark(self, number: int) -> int | None:
         """The watermark of a partition; None: none yet."""

@@ -158,14 +158,15 @@ class Windows:
     def _taken(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """The rows that were taken and not dropped, each with the instance and the input edge."""
         for instance in range(self.run.vertex(self.entry)["parallelism"]):
-            dropped = Counter(drop["row"] for drop in self.search.rows("drops", self.entry, instance))
+            dropped = Counter((drop["edge"], drop["row"]) for drop in self.search.rows("drops", self.entry, instance))
             for queue in self.run.into(self.entry, instance):
                 for item in self.search.rows("items", queue["queue"]):
                     taken_ms = item["taken_ms"]
                     if item["kind"] != "event" or taken_ms is None or taken_ms > self.search.at_ms:
                         continue
-                    if dropped[item["row"]]:
-                        dropped[item["row"]] -= 1
+                    known = queue["edge"], item["row"]
+                    if dropped[known]:
+                        dropped[known] -= 1
                     else:
                         yield instance, queue["edge"], read(item["row"])
 

@@ -16,8 +16,8 @@ State = Literal["active", "idle", "done"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """One level of merging of one instance: `names` of its inputs by number, `steps` of it in their order.
+class LevelHistory:
+    """One level of merging of one instance over the clock: `names` of its inputs by number, its `steps` in their order.
 
     `begun_ms` and `end_ms` are the clock of the execution that is shown, `drops` the rows left out there.
     """
@@ -71,18 +71,17 @@ def run_of(recording: Recording) -> Run:
     return Run(recording)
 
 
-def level_of(recording: Recording, vertex: str | None, instance: int) -> Level:
+def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHistory:
     """The level of merging that has the most to show at an instance: its edges, its queues, or its partitions.
 
     Without `vertex` it is the first one that merges several inputs. The last execution is shown. Raises `ChartError`
     for a vertex or instance that is not there, or that merged nothing.
     """
     run = run_of(recording)
-    name = chosen(run, vertex if vertex is not None else _merging(run))
-    if not 0 <= instance < run.vertices[name]["parallelism"]:
-        raise ChartError(
-            f"{name!r} has no instance {instance}.", remedy=f"Choose one below {run.vertices[name]['parallelism']}."
-        )
+    known = run.vertex(vertex if vertex is not None else _merging(run), ChartError)
+    name, copies = str(known["vertex"]), known["parallelism"]
+    if not 0 <= instance < copies:
+        raise ChartError(f"{name!r} has no instance {instance}.", remedy=f"Choose one below {copies}.")
     execution = max((row["execution"] for row in run.executions), default=1)
     steps, drops = (
         [row for row in run.indexed(table).get((name, instance), ()) if row["execution"] == execution]
@@ -93,14 +92,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> Level:
     if not shown:
         raise ChartError(f"{name!r} has merged nothing.", remedy="Choose a vertex that watermarks have reached.")
     begun_ms, end_ms = clock_of(run, execution)
-    return Level(vertex=name, names=names, steps=shown, drops=drops, begun_ms=begun_ms, end_ms=end_ms)
-
-
-def chosen(run: Run, vertex: str | None) -> str:
-    """The vertex, if there is one of that name."""
-    if vertex in run.vertices:
-        return str(vertex)
-    raise ChartError(f"There is no vertex {vertex!r}.", remedy=f"Choose one of {', '.join(run.vertices)}.")
+    return LevelHistory(vertex=name, names=names, steps=shown, drops=drops, begun_ms=begun_ms, end_ms=end_ms)
 
 
 def _merging(run: Run) -> str | None:

@@ -14,7 +14,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, moment, rounded
 from wmlab.dataflow.answers.run import Row, listing, read
-from wmlab.dataflow.charts.facts import Level, State, level_of
+from wmlab.dataflow.charts.facts import LevelHistory, State, level_of
 
 _ROLES: Final = ("upper", "third", "fourth", "perfect")
 _MOST_ROWS: Final = 400
@@ -105,7 +105,7 @@ def _dropped(late: list[Row]) -> Dots:
     )
 
 
-def _activity(level: Level) -> list[Layer]:
+def _activity(level: LevelHistory) -> list[Layer]:
     """A block for every stretch of an input, by what it was."""
     boxes: dict[State, list[Box]] = {state: [] for state in _LOOKS}
     for lane, (number, name) in enumerate(level.names.items()):
@@ -118,7 +118,7 @@ def _activity(level: Level) -> list[Layer]:
     ]
 
 
-def _released(level: Level) -> Dots:
+def _released(level: LevelHistory) -> Dots:
     """The steps at which an input that became idle or ended let a watermark through."""
     steps = [row for row in level.steps if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"]]
     lane = {number: index for index, number in enumerate(level.names)}
@@ -133,8 +133,12 @@ def _released(level: Level) -> Dots:
     )
 
 
-def held_ms(level: Level, key: int) -> dict[int, int]:
-    """For how long each input held: counted, with the lowest watermark of `key`, while another one was further."""
+def held_ms(level: LevelHistory, key: int) -> dict[int, int]:
+    """For how long each input held: counted, with the lowest watermark of `key`, while another one was further.
+
+    What keeps the merged watermark from a value at one moment is another question, see `answers.search.Level.holding`:
+    inputs that stand level hold it together, and here none of them holds another back.
+    """
     marks: dict[int, Value] = dict.fromkeys(level.names)
     active = set(level.names)
     held = dict.fromkeys(level.names, 0)
@@ -154,7 +158,7 @@ def held_ms(level: Level, key: int) -> dict[int, int]:
     return held
 
 
-def _sentence(level: Level, key: int, late: int) -> str:
+def _sentence(level: LevelHistory, key: int, late: int) -> str:
     held = held_ms(level, key)
     most = max(held, key=lambda number: held[number])
     last = level.merged(key)[1][-1]
@@ -169,7 +173,7 @@ def _sentence(level: Level, key: int, late: int) -> str:
     )
 
 
-def _activity_sentence(level: Level, released: int) -> str:
+def _activity_sentence(level: LevelHistory, released: int) -> str:
     idle = {
         number: sum(to - begin for begin, to, state in level.stretches(number) if state == "idle")
         for number in level.names

@@ -12,9 +12,9 @@ from wmlab.core.charts.rows import columns_of
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
-from wmlab.core.words import grouped, moment, rounded, span
+from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.run import Row, listing, read
-from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
+from wmlab.dataflow.charts.facts import clock_of, run_of
 
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
@@ -40,7 +40,7 @@ def queue_diagram(
     """
     run = run_of(recording)
     asked = run.vertices if vertices is None else the_names(vertices, "vertices", ChartError)
-    wanted = [chosen(run, name) for name in asked]
+    wanted = [str(run.vertex(name, ChartError)["vertex"]) for name in asked]
     begun, ended = clock_of(run)
     low = begun if from_ms is None else the_moment(from_ms, ChartError, name="from_ms")
     high = ended if to_ms is None else the_moment(to_ms, ChartError, name="to_ms")
@@ -157,11 +157,7 @@ def _overtaking(items: Sequence[Row], routes: Mapping[int, Row]) -> int:
 
 def _sentence(items: Sequence[Row], routes: Mapping[int, Row]) -> str:
     counts = {kind: sum(row["kind"] == kind for row in items) for kind in _ROLES}
-    parts = [
-        f"{grouped(count)} {_NAMES.get(kind, kind)}{'' if count == 1 else 's'}"
-        for kind, count in counts.items()
-        if count
-    ]
+    parts = [counted(count, _NAMES.get(kind, kind)) for kind, count in counts.items() if count]
     taken = [row for row in items if row["taken_ms"] is not None]
     left, overtook = len(items) - len(taken), _overtaking(items, routes)
     text = f"{', '.join(parts)} were on the queues"

@@ -17,7 +17,7 @@ from wmlab.dataflow.answers.explain import forecast, standing_of
 from wmlab.dataflow.answers.explanation import StateForecast
 from wmlab.dataflow.answers.run import Run
 from wmlab.dataflow.answers.search import Search
-from wmlab.dataflow.charts.facts import chosen, clock_of, run_of
+from wmlab.dataflow.charts.facts import clock_of, run_of
 
 _MOST_ROWS: Final = 400
 _AHEAD: Final = 2
@@ -94,7 +94,7 @@ def _labels(runs: Sequence[Recording], labels: Sequence[str] | None) -> list[str
 def _the_vertex(runs: Sequence[Run], vertex: str | None) -> str:
     """The vertex asked for, or the one that held most in any of the runs."""
     if vertex is not None:
-        return chosen(runs[0], vertex)
+        return str(runs[0].vertex(vertex, ChartError)["vertex"])
     peaks: dict[str, int] = {}
     for row in (row for run in runs for row in run.rows("state") if row["buffer"] == "all"):
         peaks[row["vertex"]] = max(peaks.get(row["vertex"], 0), row["size"])

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, findings, invariant, row_of
 from wmlab.dataflow.checks.items import INSTANCE, put_items, taken_items
+from wmlab.dataflow.sim.layout import FRAMES
 from wmlab.dataflow.sim.rules import DataflowRules
 
 _AT_ONCE: Final = ("map", "filter", "flat map", "merge", "late drop")
@@ -121,8 +122,8 @@ def drops_by_rule(drops: DataFrame, coalescing: DataFrame, vertices: DataFrame, 
     snapshot are left out, since it held watermarks of the one before.
     """
     fresh = executions.where("snapshot is null").select("stream", "execution")
-    staged = vertices.where(F.col("vertex").endswith(".frames")).select(
-        "stream", F.regexp_replace("vertex", r"\.frames$", "").alias("vertex"), F.lit(1).alias("_ahead")
+    staged = vertices.where(F.col("vertex").endswith(FRAMES)).select(
+        "stream", F.expr(f"left(vertex, length(vertex) - {len(FRAMES)})").alias("vertex"), F.lit(1).alias("_ahead")
     )
     rows = drops.join(F.broadcast(fresh), ["stream", "execution"])
     shown = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")

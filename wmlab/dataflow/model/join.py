@@ -34,7 +34,7 @@ from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Values, Watermark,
 from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
 
 START: Final = MIN + 1
-"""Below every watermark."""
+"""Below every watermark: as what is needed, any one at all."""
 LEFT: Final = 0
 RIGHT: Final = 1
 

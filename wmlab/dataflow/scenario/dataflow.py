@@ -197,7 +197,7 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
     no dataflow, or had Python functions.
     """
     scenario = recording.scenario
-    if scenario is None or "vertices" not in scenario:
+    if scenario is None or made.only_field not in scenario:
         raise no_dataflow(recording)
     if stand_ins:
         scenario["vertices"] = _with_stand_ins(scenario["vertices"])

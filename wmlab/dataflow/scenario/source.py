@@ -186,3 +186,8 @@ class Source(Vertex):
             for column, index in indices:
                 if type(row[index]) is not int:
                     yield Problem(("rows", number), f"has no whole number as {column!r} (got {row[index]!r})")
+
+
+def share(source: Source, instance: int, partitions: int) -> range:
+    """Which of so many partitions an instance reads: p belongs to instance p modulo the parallelism."""
+    return range(instance, partitions, source.parallelism)

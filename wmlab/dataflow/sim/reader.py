@@ -18,7 +18,7 @@ from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, W
 from wmlab.dataflow.model.source import SourceState
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import AddPartition, Disorder, LatePartition, RemovePartition, SilentPartition
-from wmlab.dataflow.scenario.source import Source
+from wmlab.dataflow.scenario.source import Source, share
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.party import Party, spread
 from wmlab.dataflow.sim.rules import Clocked
@@ -69,7 +69,7 @@ class Feed:
 
 
 def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple[Feed, ...]:
-    """What every instance of `source` reads; partition p belongs to instance p modulo the parallelism."""
+    """What every instance of `source` reads."""
     by = None if source.partition_by is None else source.row_columns.index(source.partition_by)
     rows: list[Arrival] = []
     for number, (at_ms, partition, values) in enumerate(reading.rows):
@@ -90,13 +90,13 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
     both: list[Arrival | Change] = [*changes, *arrivals, *bounds]
     entries = sorted(both, key=lambda entry: entry.at_ms)
     added = {change.partition for change in changes if change.kind == "added"}
-    shares = [range(number, reading.partitions, source.parallelism) for number in range(source.parallelism)]
+    shares = [share(source, number, reading.partitions) for number in range(source.parallelism)]
     return tuple(
         Feed(
-            tuple(entry for entry in entries if entry.partition is None or entry.partition in share),
-            tuple(partition for partition in share if partition not in added),
+            tuple(entry for entry in entries if entry.partition is None or entry.partition in mine),
+            tuple(partition for partition in mine if partition not in added),
         )
-        for share in shares
+        for mine in shares
     )
 
 

@@ -9,7 +9,6 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +21,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.identifiers import TupleBuffer
-from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, step
+from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, holding, step
 from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, Query, origins_of, rules_of
 
 _SILENT: Final = "it had sent nothing complete"
@@ -87,27 +86,31 @@ class ProgressExplanation(Answer):
         )
 
 
+def arrived(beyond: set[int], sequence: int, before: int, prefix: int) -> None:
+    """Bring the sequence numbers beyond a prefix up to date after an arrival, by which it grew from `before`."""
+    if sequence > before:
+        beyond.add(sequence)
+    beyond.difference_update(range(before + 1, prefix + 1))
+
+
 def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -> Iterator[Stretch]:
     """What held the watermark between each arrival and the next."""
     local: dict[int, int | None] = dict.fromkeys(emitters)
     prefix = dict.fromkeys(emitters, 0)
-    beyond: dict[int, Counter[int]] = {origin: Counter() for origin in emitters}
+    beyond: dict[int, set[int]] = {origin: set() for origin in emitters}
     for row, following in itertools.pairwise(rows):
         origin, reached = row["origin"], row["reached_prefix"]
         local[origin] = row["reached_local"]
-        if row["sequence"] > prefix[origin]:
-            beyond[origin][row["sequence"]] += 1
-        for number in range(prefix[origin] + 1, reached + 1):
-            beyond[origin].pop(number, None)
+        arrived(beyond[origin], row["sequence"], prefix[origin], reached)
         prefix[origin] = max(prefix[origin], reached)
         if row["arrived_ms"] == following["arrived_ms"]:
             continue
-        holding = [one for one, value in local.items() if value == row["reached"]]
+        held_by = holding(local, row["reached"])
         others = [value for value in local.values() if value is not None and value != row["reached"]]
         by_ms = min(others) - row["reached"] if others and row["reached"] is not None else None
-        for one in holding:
+        for one in held_by:
             why = _GAP if beyond[one] else _SILENT if local[one] is None else _SLOWEST
-            yield Stretch((emitters[one],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(holding))
+            yield Stretch((emitters[one],), why, row["arrived_ms"], following["arrived_ms"], by_ms, len(held_by))
 
 
 def explain_plan(

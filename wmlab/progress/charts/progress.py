@@ -14,6 +14,8 @@ from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Steps, joined
 from wmlab.core.charts.steps import Standstill, Value, standstills, thin, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.words import counted, is_instant, listed, rounded
+from wmlab.progress.answers.progress import arrived
+from wmlab.progress.model.tracker import holding
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""
@@ -181,7 +183,7 @@ def _stragglers(table: ProgressTable, stretch: Standstill) -> list[str]:
     last: dict[str, Value] = dict.fromkeys(table.emitters)
     for row in range(stretch.rows.stop):
         last[table.emitter[row]] = table.local[row]
-    return [name for name, value in last.items() if value == stretch.value]
+    return holding(last, stretch.value)
 
 
 def _describe_progress(table: ProgressTable) -> str:
@@ -232,10 +234,7 @@ def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:
     pending: set[int] = set()
     found, reached = [], 0
     for sequence, length in zip(sequences, prefix, strict=True):
-        if sequence > reached:
-            pending.add(sequence)
-        for number in range(reached + 1, length + 1):
-            pending.discard(number)
+        arrived(pending, sequence, reached, length)
         reached = length
         found.append(len(pending))
     return found

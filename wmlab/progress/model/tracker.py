@@ -15,15 +15,16 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding, breach
 from wmlab.progress.model.identifiers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer, require_chunk
 from wmlab.progress.model.number_map import NumberMap
 
+T = TypeVar("T")
 LocalRule = Literal["running_max", "head", "literal"]
 
 
@@ -210,12 +211,14 @@ class Cause:
 
 
 def explain(state: Progress) -> tuple[Cause, ...]:
-    """Every origin whose local watermark is the global one, in the order declared; empty without origins."""
-    return tuple(
-        _cause(state, origin, local)
-        for origin, local in zip(state.origins, state.locals, strict=True)
-        if local.local == state.watermark
-    )
+    """Every origin that holds the global watermark, in the order declared; empty without origins."""
+    local = {origin: known.local for origin, known in zip(state.origins, state.locals, strict=True)}
+    return tuple(_cause(state, origin, state.of(origin)) for origin in holding(local, state.watermark))
+
+
+def holding(local: Mapping[T, int | None], watermark: int | None) -> list[T]:
+    """The origins whose local watermark is the global one."""
+    return [origin for origin, value in local.items() if value == watermark]
 
 
 def _cause(state: Progress, origin: int, local: OriginProgress) -> Cause:

@@ -42,13 +42,16 @@ def _place(writers: Mapping[str, int], record: Record) -> int:
 
 @dataclass(slots=True)
 class Merging:
-    """The state of Jet: the source of each input, and the merged watermarks; `last_ms` by last record, oldest first."""
+    """The state of Jet: the source of each input, and the merged watermarks.
+
+    `busy` are the inputs that are not idle, the one with the oldest last record first.
+    """
 
     mapper: EventTimeMapper
     places: dict[str, int]
     sources: list[SourceState]
     keyed: Keyed
-    last_ms: dict[int, int] = field(default_factory=dict)
+    busy: dict[int, None] = field(default_factory=dict)
     x: int = UNKNOWN
 
 
@@ -81,18 +84,18 @@ class JetWatermark(Strategy[Merging]):
         if now_ms is not None:
             if not state.sources:
                 state.sources = [mapper.start(1, now_ms=now_ms) for _ in state.places]
-                state.last_ms = dict.fromkeys(state.places.values(), now_ms)
+                state.busy = dict.fromkeys(state.places.values())
             place = _place(state.places, given) if isinstance(given, Record) else None
             if place is not None:
-                state.last_ms.pop(place, None)
-            while state.last_ms and self.idle_ms is not None:
-                quiet = next(iter(state.last_ms))
-                if now_ms - state.last_ms[quiet] < self.idle_ms:
+                state.busy.pop(place, None)
+            while state.busy:
+                quiet = next(iter(state.busy))
+                if not state.sources[quiet].partitions[0].idle(now_ms):
                     break
-                del state.last_ms[quiet]
+                del state.busy[quiet]
                 self._take(state, quiet, mapper.tick(state.sources[quiet], now_ms=now_ms))
             if place is not None and isinstance(given, Record):
-                state.last_ms[place] = now_ms
+                state.busy[place] = None
                 source = state.sources[place]
                 self._take(
                     state, place, mapper.event(source, _EVENT, partition=0, time=given.event_time, now_ms=now_ms)

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 from wmlab.core.charts.axis import Axis, Number, duration_unit, format_instant
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import plain_columns
+from wmlab.core.charts.rows import one_value, plain_columns
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import the_moment, the_names
-from wmlab.core.words import grouped, is_instant, moment, rounded
+from wmlab.core.words import counted, is_instant, moment, rounded
 
 _MOST: Final = 240
 """Messages drawn at most: more lines cannot be distinguished."""
@@ -85,12 +85,7 @@ def message_diagram(
             remedy="Choose another moment, a longer span_ms, or record a scenario that keeps its messages.",
         )
     streams = sorted({message.stream for message in messages if message.stream is not None})
-    if len(streams) > 1:
-        raise ChartError(
-            f"One diagram shows the messages of one stream, but the table has {len(streams)}: "
-            f"{', '.join(streams[:6])}.",
-            remedy="Keep the rows of one stream.",
-        )
+    one_value("stream", streams)
     messages.sort(key=lambda m: (m.sent_ms, m.end_ms, *m[3:]))
     nearest = sorted(range(len(messages)), key=lambda i: abs(messages[i].sent_ms - around_ms))[:_MOST]
     near = [messages[i] for i in sorted(nearest)]
@@ -181,7 +176,7 @@ def _clock_words(at_ms: int, span_ms: int) -> str:
 def _describe(messages: Sequence[Message], subject: str, clock: Axis) -> str:
     """The answer in one to three sentences."""
     parties = {party for message in messages for party in (message.sender, message.receiver)}
-    number = f"{grouped(len(messages))} message{'' if len(messages) == 1 else 's'}"
+    number = counted(len(messages), "message")
     begin, end = (_clock_words(at_ms, clock.high - clock.low) for at_ms in (clock.low, clock.high))
     where = f"passed between {len(parties)} parties from {begin} to {end}"
     sentences = [f"{number} of {subject} {where}: {_kinds(messages)}."]
