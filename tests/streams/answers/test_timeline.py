@@ -9,7 +9,7 @@ from wmlab.core.recording import Recording
 from wmlab.streams.answers.timeline import Timeline, timeline
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,26 @@ def test_after_an_end_of_known_time_there_is_no_bound() -> None:
     )
     effects = [moment.effect for moment in timeline(recording) if moment.who == "c1"]
     assert effects == ["lower bound 800 ms", "lower bound stays at 800 ms", *["no lower bound since 5 000 ms"] * 2]
+
+
+def test_a_lost_log_and_a_sealed_stream_are_told_as_they_are() -> None:
+    """A cycle that finds no log is not the first one, and the last segments of a stream have no successors."""
+    run = Scenario(
+        "sealed",
+        streams=[Stream("orders", segments=1)],
+        writers=[EventWriter("w", rate_per_s=20)],
+        readers=[ReaderGroup("readers")],
+        script=[
+            script.TruncateMarks(at_ms=25_000, keep=1),
+            script.LoseMarksSegment(at_ms=28_000, for_ms=9_000),
+            script.SealStream(at_ms=40_000),
+        ],
+        duration_ms=45_000,
+    ).record(progress=False)
+    found = timeline(run)
+    assert "the marks segment keeps 1 watermark" in [moment.what for moment in found]
+    assert {m.effect for m in found if m.what.startswith("cycle failed")} == {"no new lower bound"}
+    assert [m.effect for m in found if m.what.startswith("finishes 0@0")] == ["it has no successors"]
 
 
 def test_a_cycle_that_lost_its_place_in_the_log_appended_nothing() -> None:

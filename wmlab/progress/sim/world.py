@@ -60,7 +60,8 @@ class PlanWorld(Simulation):
                 self._plan(query, index, source)
             self.at(self.end_ms, query.flush)
         for stall in self._stalls:
-            detail = ("stall", f"worker {stall.worker}", span(stall.for_ms))
+            worker = f"worker {stall.worker}"
+            detail = ("stall", worker, f"{worker} stalls for {span(stall.for_ms)}")
             self.at(self.start_ms + stall.at_ms, self.note, self.scenario.name, *detail)
         self.env.run()
         for query in self.queries:

@@ -7,7 +7,7 @@ Source: the tables of `wmlab.streams.tables`; PDP-33, Periodic Watermark Workflo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -119,15 +119,16 @@ def _of_cycles(rows: Sequence[Row], watermarks: Sequence[Row]) -> Iterator[Momen
         yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run, watermarks)
 
 
-def _of_positions(rows: Sequence[Row]) -> Iterator[Moment]:
-    """Every segment that a group finished, and what it could read from then on."""
+def _of_positions(rows: Sequence[Row], last: Collection[int]) -> Iterator[Moment]:
+    """Every segment that a group finished, and what it could read from then on; `last` are those without successors."""
     for row in rows:
         if not row["finished"]:
             continue
         update = [r for r in rows if (r["group"], r["version"]) == (row["group"], row["version"])]
         opened = sorted(r["segment_id"] for r in update if not r["finished"] and r["reader"] is None)
         name = segment_name(row["segment_id"])
-        effect = f"{_segments(opened)} can be read" if opened else "its successors wait for other segments"
+        rest = "it has no successors" if row["segment_id"] in last else "its successors wait for other segments"
+        effect = f"{_segments(opened)} can be read" if opened else rest
         parties = (name, row["group"], *(segment_name(i) for i in opened))
         what = f"finishes {name} at {grouped(row['offset'])} bytes"
         yield _moment(row["at_ms"], row["reader"] or row["group"], what, effect, *parties)
@@ -174,8 +175,10 @@ def _held(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
     cycles = counted(len(run), "cycle")
     what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
     lower = first["previous_lower"]
-    bound = "no lower bound yet" if lower is None else f"lower bound stays at {moment(lower)}"
     before = [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]]
+    bound = f"no {'new lower bound' if before else 'lower bound yet'}"
+    if lower is not None:
+        bound = f"lower bound stays at {moment(lower)}"
     if before and not before[-1]["writers"]:
         bound = f"no lower bound since {moment(before[-1]['emitted_ms'])}"
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
@@ -270,16 +273,16 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     """
     name = the_stream(recording, stream)
     rows = partial(rows_of, recording, stream=name)
-    cycles = rows("cycles")
+    cycles, epochs = rows("cycles"), rows("epochs")
     moments = [
-        *_of_epochs(rows("epochs")),
+        *_of_epochs(epochs),
         *_of_seals(rows("segments")),
         *_of_faults(rows("incidents")),
         *_of_ownership(recording.table("ownership").to_pylist(), name),
         *_of_transactions(rows("transactions")),
         *_of_marks(rows("writer_marks"), cycles),
         *_of_cycles(cycles, rows("watermarks")),
-        *_of_positions(rows("positions")),
+        *_of_positions(rows("positions"), [i for row in epochs[-1:] for i in row["segment_ids"]]),
         *_of_windows(rows("windows")),
     ]
     # A stable sort: what happens in one millisecond keeps the order of cause and effect above.

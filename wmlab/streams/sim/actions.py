@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import grouped, span
+from wmlab.core.words import counted, grouped, span
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -164,7 +164,8 @@ class Actions:
         entries = stream.log.entries
         if len(entries) > action.keep:
             stream.log = stream.log.truncate(entries[len(entries) - action.keep - 1][0])
-        stream.happened("truncate", "marks segment", f"the marks segment keeps {len(stream.log.entries)} entries")
+        kept = counted(len(stream.log.entries), "watermark")
+        stream.happened("truncate", "marks segment", f"the marks segment keeps {kept}")
 
     # The network, the stores and the clocks.
 
