@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +12,10 @@ import pytest
 
 import wmlab
 
-TOOL = Path(__file__).parents[2] / "tools" / "reference.py"
+ROOT = Path(__file__).parents[2]
+TOOL = ROOT / "tools" / "reference.py"
+DELAYS = {"LogNormal", "Uniform"}
+"""How long something takes; the notebooks show a fixed one."""
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +48,18 @@ def test_every_name_of_every_namespace_is_listed(reference: ModuleType) -> None:
 def test_a_name_without_documentation_is_refused(reference: ModuleType) -> None:
     with pytest.raises(LookupError, match="no docstring"):
         reference._sentence(lambda: None)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [wmlab.script, wmlab.chart, wmlab.dataflow, wmlab.dataflow.chart, wmlab.progress, wmlab.progress.chart],
+    ids=lambda space: space.__name__,
+)
+def test_every_action_part_and_chart_is_shown_in_a_notebook(reference: ModuleType, space: ModuleType) -> None:
+    notebooks = [json.loads(path.read_text()) for path in ROOT.glob("notebooks/*/*.ipynb")]
+    shown = [line for notebook in notebooks for cell in notebook["cells"] for line in cell["source"]]
+    shown += [path.read_text() for path in ROOT.glob("data/scenarios/**/*.yaml")]
+    words = set(re.findall(r"\w+", "\n".join(shown)))
+    names = {name for name in reference.public(space) if not isinstance(getattr(space, name), ModuleType)} - DELAYS
+    kinds = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in names}
+    assert [name for name in sorted(names) if not {name, kinds[name]} & words] == []
