@@ -47,6 +47,30 @@ CONTROLLERS: Final = {
 """What befell a controller, in words."""
 UNTIL_HEARD: Final = frozenset({"hold", "abort"})
 """What explains why a writer notes nothing: the detail counts until its next mark is accepted."""
+IN_CHARTS: Final = {"crashed": "down"}
+"""What charts call a state, where they have another word for it."""
+
+
+def found_nobody(detail: str) -> bool:
+    """Whether a script asked something of somebody that was not there, by the words of the incident.
+
+    That changes nothing.
+    """
+    return detail.endswith(" is not running") or detail.startswith("nobody is ")
+
+
+def after_fault(lasting: tuple[str, ...], kind: str, detail: str) -> tuple[str, ...]:
+    """What lasts of a writer after a fault, from what lasted before: states of `BEGINS`, details of other kinds."""
+    if kind in PASSING | UNTIL_HEARD or found_nobody(detail):
+        return lasting
+    begun = () if kind in ENDS else (BEGINS.get(kind, detail),)
+    over = (*begun, *ENDS.get(kind, ()))
+    return (*(state for state in lasting if state not in over), *begun)
+
+
+def named_state(lasting: tuple[str, ...]) -> str:
+    """Of what lasts the state of `BEGINS` that is told; "" if there is none."""
+    return next((state for state in BEGINS.values() if state in lasting), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,21 +139,19 @@ class RunHistory:
     def state_of(self, writer: str) -> str:
         """What happened to a writer and still lasts: "crashed", "silent" and so on; "" for nothing."""
         lasting = self.states.get(writer, ())
-        other = lasting[-1] if lasting else self.unheard.get(writer, "")
-        return next((state for state in BEGINS.values() if state in lasting), other)
+        return named_state(lasting) or (lasting[-1] if lasting else self.unheard.get(writer, ""))
 
     def _after_fault(self, row: Row) -> RunHistory:
-        target, kind = row["target"], row["kind"]
-        happened = replace(self, incidents={**self.incidents, target: (kind, row["at_ms"])})
-        # A script may ask something of a writer that is not there; that changes nothing.
-        if kind in PASSING or row["detail"] == f"{target} is not running":
-            return happened
-        if kind in UNTIL_HEARD:
-            return replace(happened, unheard={**self.unheard, target: row["detail"]})
-        begun = "" if kind in ENDS else BEGINS.get(kind, row["detail"])
-        over = (begun, *ENDS.get(kind, ()))
-        lasting = tuple(state for state in self.states.get(target, ()) if state not in over)
-        return replace(happened, states={**self.states, target: (*lasting, begun) if begun else lasting})
+        target, kind, detail = row["target"], row["kind"], row["detail"]
+        if found_nobody(detail):
+            return self
+        unheard = {**self.unheard, target: detail} if kind in UNTIL_HEARD else self.unheard
+        return replace(
+            self,
+            states={**self.states, target: after_fault(self.states.get(target, ()), kind, detail)},
+            unheard=unheard,
+            incidents={**self.incidents, target: (kind, row["at_ms"])},
+        )
 
     def _after_mark(self, row: Row) -> RunHistory:
         writer = row["writer"]

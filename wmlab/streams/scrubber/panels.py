@@ -20,7 +20,7 @@ from typing import Final
 from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.steps import Value
 from wmlab.core.words import grouped, segment_name
-from wmlab.streams.answers.history import Row, group_positions
+from wmlab.streams.answers.history import IN_CHARTS, Row, after_fault, group_positions, named_state
 from wmlab.streams.scrubber.frames import Builder, Incident, Item
 from wmlab.streams.scrubber.run import Run
 
@@ -46,7 +46,6 @@ KINDS: Final = (
 _CUTS, _LEAST_BYTES = 6, 100
 _FAR, _LETTERS, _MANY = 15, 21, 40
 _OPEN_MS: Final = 10**14
-_STATES: Final = {"crash": "down", "silence": "silent", "restart": "", "speak": ""}
 
 Words = Callable[[int], str]
 
@@ -309,9 +308,12 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
     for row in run.rows["cycles"]:
         text = "awaited" if writer in row["lagging"] else "dropped" if writer in row["removed"] else ""
         yield row["at_ms"], "awaited", text
+    lasting: tuple[str, ...] = ()
     for row in run.rows["incidents"]:
         if row["target"] == writer:
-            yield row["at_ms"], "state", _STATES.get(row["kind"], "")
+            lasting = after_fault(lasting, row["kind"], row["detail"])
+            state = named_state(lasting)
+            yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
 
 def _point(builder: Builder, at_ms: int, lane: int, style: str, value: Value) -> None:
