@@ -23,6 +23,7 @@ from wmlab.core.delays import Fixed
 from wmlab.core.recording import Recording, the_one
 from wmlab.streams.model.cycle import CycleState, TimeoutFrom, inactive_since
 from wmlab.streams.model.history import Epoch, StreamHistory
+from wmlab.streams.model.log import known_from
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -294,11 +295,11 @@ def without_ends(watermarks: Iterable[Row]) -> list[Row]:
 
 
 def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
-    """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock.
+    """The events appended after a watermark whose lower bound is above their time; `watermarks` as in the log.
 
     No event is below an end of known time.
     """
-    emitted = np.array([row["emitted_ms"] for row in watermarks], np.int64)
+    emitted = np.array(known_from(row["emitted_ms"] for row in watermarks), np.int64)
     given_by = (row["lower"] for row in without_ends(watermarks))
     lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in given_by)], np.int64)
     given = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
