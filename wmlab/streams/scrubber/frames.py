@@ -11,17 +11,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import the_moment
 from wmlab.core.words import moment
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKER: Final = 4.5
-_VALUES: Final = ("block", "value", "origin")
+VALUES: Final = ("block", "value", "origin")
 """The shapes whose labels say what a lane holds."""
+VIOLATION: Final = "violation"
+"""The kind of incidents that a scrubber begins with, and has a key of their own."""
 
 Corner = tuple[float, float, float, float]
 """A place in pixels relative to an item: share of its length, px to the right, share of the lane's height, px down."""
@@ -246,7 +246,7 @@ class Panel:
         labels: dict[tuple[int | None, bool], list[str]] = {}
         for item in self.there(at_ms):
             shape = STYLES[item.style].shape
-            if item.label and shape in ("name", *_VALUES):
+            if item.label and shape in ("name", *VALUES):
                 labels.setdefault((item.lane, shape == "name"), []).append(item.label)
         for lane in range(self.lanes):
             if (lane, True) in labels and (lane, False) in labels:
@@ -296,10 +296,8 @@ class Frames:
         return kept, f"{self.clock(at_ms)} is {side} the recording, which {edge} at {self.clock(kept)}"
 
     def clock(self, at_ms: int) -> str:
-        """A moment in words, "36 000 ms" or "2013-01-05 17:32:00.000 UTC"."""
-        if not (self.instants and self.low_ms <= at_ms <= self.high_ms):
-            return moment(at_ms, beside_ms=self.high_ms)
-        return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03} UTC"
+        """A moment in words, "36 000 ms", "12 min 0.5 s" in a run of ten minutes, or "2013-01-05 17:32:00 UTC"."""
+        return moment(at_ms, beside_ms=max(self.low_ms, self.high_ms, key=abs))
 
     def step(self, at_ms: int, changes: int) -> int:
         """The moment so many changes later, or earlier if negative; the first or last change if there are not."""

@@ -21,7 +21,7 @@ from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.steps import Value
 from wmlab.core.words import grouped, segment_name
 from wmlab.streams.answers.history import IN_CHARTS, Row, after_fault, group_positions, named_state
-from wmlab.streams.scrubber.frames import Builder, Incident, Item
+from wmlab.streams.scrubber.frames import VIOLATION, Builder, Incident, Item
 from wmlab.streams.scrubber.run import Run
 
 MOST_SEGMENTS: Final = 10
@@ -29,7 +29,6 @@ MOST_SEGMENTS: Final = 10
 MOST_WRITERS: Final = 16
 """Writers drawn, the first by name."""
 
-VIOLATION: Final = "violation"
 KINDS: Final = (
     VIOLATION,
     "scale",
