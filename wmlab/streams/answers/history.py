@@ -11,7 +11,7 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstrea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 
 from wmlab.core.delays import Fixed
 from wmlab.core.recording import Recording, the_one
-from wmlab.streams.model.cycle import CycleState, TimeoutFrom, inactive_since
+from wmlab.streams.model.cycle import CycleState, inactive_since
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.log import known_from
+from wmlab.streams.model.replay import Configuration
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 
@@ -307,19 +308,13 @@ def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Cycle period and start delay, timeout (all ms) and where it is counted from; start delay None: one period.
+class Rules(Configuration):
+    """The rules of a stream's cycles and when they run, and what else an answer needs to predict.
 
-    `unconditional`: cycles run whether somebody notes time or not.
     `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown. A cycle may
     run up to `late_ms` after it is due: by the jitter of the period, and by what the cycle before took.
     """
 
-    period_ms: int
-    timeout_ms: int
-    timeout_from: TimeoutFrom = "first_behind"
-    start_delay_ms: int | None = None
-    unconditional: bool = False
     look_every_ms: int | None = None
     late_ms: int = 0
 
@@ -333,12 +328,12 @@ class Rules:
         if deleted or entered_ms is None:
             return None
         if history.cycle is None or history.cycle["at_ms"] < entered_ms:
-            return entered_ms + self._delay_ms
+            return entered_ms + self.delay_ms
         return int(history.cycle["at_ms"]) + self.period_ms
 
     def _entered_ms(self, history: RunHistory) -> int | None:
         """When the stream came into its bucket; None if it is in none, or if that is not recorded."""
-        if not self.unconditional:
+        if self.leaves_bucket:
             return history.woken_ms if history.on_record else None
         created = [at_ms for kind, at_ms in history.incidents.values() if kind == "create"]
         owned = [] if history.owner is None else [history.owner[1]]
@@ -355,14 +350,10 @@ class Rules:
         due_ms = self.due_ms(history)
         if due_ms is None or history.incidents.get(history.leader or "", ("",))[0] in ("crash", "pause"):
             return None
-        owner, owned_ms = history.owner or ("", due_ms - self._delay_ms)
+        owner, owned_ms = history.owner or ("", due_ms - self.delay_ms)
         if owned_ms > max(self._entered_ms(history) or 0, history.cycle["at_ms"] if history.cycle else 0):
-            due_ms = owned_ms + self._delay_ms  # a new owner waits as for a stream's first cycle
+            due_ms = owned_ms + self.delay_ms  # a new owner waits as for a stream's first cycle
         return due_ms if owner is not None and due_ms + self.late_ms > history.at_ms else None
-
-    @property
-    def _delay_ms(self) -> int:
-        return self.period_ms if self.start_delay_ms is None else self.start_delay_ms
 
     def drops_at_ms(self, history: RunHistory, writer: str) -> int | None:
         """The cycle that drops a lagging writer if it notes nothing newer; None if it is not on record."""
@@ -393,11 +384,7 @@ def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
     controllers = scenario.controllers
     is_instant = scenario.network.inside == Fixed(0) and not controllers.marks_read_ms
     return Rules(
-        period_ms=controllers.period_ms,
-        timeout_ms=part.rules.timeout_ms,
-        timeout_from=part.rules.timeout_from,
-        start_delay_ms=controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms,
-        unconditional=part.cycles == "unconditional",
+        **asdict(controllers.configuration(part)),
         look_every_ms=looks.pop() if len(looks) == 1 else None,
         late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),
     )

@@ -67,10 +67,7 @@ def replay(
     given: dict[str, Any] = {}
     if scenario is not None:
         scenario = scenario.resolved
-        part, controllers = scenario.stream_titled(stream), scenario.controllers
-        delay_ms = controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms
-        given = asdict(part.rules) | {"period_ms": controllers.period_ms, "start_delay_ms": delay_ms}
-        given["note_rule"] = part.note_rule
+        given = asdict(scenario.controllers.configuration(scenario.stream_titled(stream)))
     names = ("writer_marks", "segments", "writer_shutdowns")
     marks, segments, shutdowns = (recording.spark(spark, name).where(F.col("stream") == stream) for name in names)
     whole = {label: given | dict(changes) for label, changes in configs.items()}
