@@ -22,17 +22,27 @@ import pyarrow.compute as pc
 from wmlab.core.delays import Fixed
 from wmlab.core.recording import Recording, the_one
 from wmlab.streams.model.cycle import CycleState, inactive_since
-from wmlab.streams.model.history import Epoch, StreamHistory
+from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import known_from
+from wmlab.streams.model.position import moved
 from wmlab.streams.model.replay import Configuration
-from wmlab.streams.model.segment import KeyRange, Segment
+from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 
 Row = Mapping[str, Any]
 
 _NO_BOUND: Final = -(2**63)
 
-_WHEN: Final = {"incidents": "at_ms", "writer_marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
+CLOCKS: Final = {
+    "segments": "created_ms",
+    "writer_marks": "received_ms",
+    "watermarks": "emitted_ms",
+    "events": "append_ms",
+    "checkpoints": "requested_ms",
+} | dict.fromkeys(("epochs", "cycles", "positions", "windows", "incidents", "errors"), "at_ms")
+"""The column of each table that has the clock of a row, in ms."""
+_WALKED: Final = ("incidents", "writer_marks", "cycles", "watermarks")
+"""The tables that make a history, those of one ms in this order."""
 BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
 """What a writer is from a fault of that kind on; of several states the first one here is named."""
 ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
@@ -147,13 +157,10 @@ class RunHistory:
         target, kind, detail = row["target"], row["kind"], row["detail"]
         if found_nobody(detail):
             return self
+        states = {**self.states, target: after_fault(self.states.get(target, ()), kind, detail)}
         unheard = {**self.unheard, target: detail} if kind in UNTIL_HEARD else self.unheard
-        return replace(
-            self,
-            states={**self.states, target: after_fault(self.states.get(target, ()), kind, detail)},
-            unheard=unheard,
-            incidents={**self.incidents, target: (kind, row["at_ms"])},
-        )
+        incidents = {**self.incidents, target: (kind, row["at_ms"])}
+        return replace(self, states=states, unheard=unheard, incidents=incidents)
 
     def _after_mark(self, row: Row) -> RunHistory:
         writer = row["writer"]
@@ -193,13 +200,14 @@ def end_of(cycle: Row) -> tuple[object, ...]:
 def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> Iterator[RunHistory]:
     """The knowledge after every moment at which it changed, up to and including `until_ms`."""
     rows: list[tuple[int, int, str, Row]] = []
-    for order, (table, when) in enumerate(_WHEN.items()):
-        rows += [(row[when], order, table, row) for row in rows_of(recording, table, stream, when, until_ms)]
+    for order, table in enumerate(_WALKED):
+        found = rows_of(recording, table, stream, until_ms=until_ms)
+        rows += [(row[CLOCKS[table]], order, table, row) for row in found]
     for row in recording.table("ownership").to_pylist():
         if stream.partition("#")[0] in row["streams"]:
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None and (until_ms is None or at_ms <= until_ms):
-                    rows.append((at_ms, len(_WHEN), "ownership", {"controller": owner, "from_ms": at_ms}))
+                    rows.append((at_ms, len(_WALKED), "ownership", {"controller": owner, "from_ms": at_ms}))
     rows.sort(key=lambda entry: entry[:2])
     history = RunHistory(at_ms=0)
     for at_ms, together in groupby(rows, key=lambda entry: entry[0]):
@@ -215,28 +223,24 @@ def history_at(recording: Recording, stream: str, at_ms: int) -> RunHistory:
     return replace(last, at_ms=at_ms)
 
 
-def of_stream(table: pa.Table, stream: str, when: str, until_ms: int | None = None) -> pa.Table:
-    """The rows of one stream, up to and including `until_ms` in the column `when`, in their order."""
-    wanted = pc.equal(table["stream"], stream)
+def of_stream(table: pa.Table, stream: str) -> pa.Table:
+    """The rows of one stream, in their order."""
+    return table.filter(pc.equal(table["stream"], stream))
+
+
+def rows_of(recording: Recording, table: str, stream: str, *, until_ms: int | None = None) -> list[dict[str, Any]]:
+    """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
+    found = of_stream(recording.table(table), stream)
     if until_ms is not None:
-        wanted = pc.and_(wanted, pc.less_equal(table[when], until_ms))
-    return table.filter(wanted)
-
-
-def rows_of(
-    recording: Recording, table: str, stream: str, when: str = "", until_ms: int | None = None
-) -> list[dict[str, Any]]:
-    """The rows that `of_stream` gives of one table, with maps as dicts."""
-    rows: list[dict[str, Any]] = of_stream(recording.table(table), stream, when, until_ms).to_pylist(
-        maps_as_pydicts="strict"
-    )
+        found = found.filter(pc.less_equal(found[CLOCKS[table]], until_ms))
+    rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="strict")
     return rows
 
 
 def events_of(recording: Recording, stream: str, *columns: str) -> Iterator[pa.Table]:
     """Some columns of the events of one stream, part by part."""
     for chunk in recording.chunks("events", "stream", *columns):
-        yield chunk.filter(pc.equal(chunk["stream"], stream)).select(list(columns))
+        yield of_stream(chunk, stream).select(list(columns))
 
 
 def furthest(recording: Recording, stream: str, *by: str) -> pa.Table:
@@ -252,16 +256,20 @@ def _furthest(events: pa.Table, by: Sequence[str]) -> pa.Table:
 def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:
     """The segments of one stream, by id."""
     return {
-        row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
+        row["segment_id"]: Segment.parse(row["segment_id"], row["keys"])
         for row in rows_of(recording, "segments", stream)
     }
 
 
 def epochs_of(recording: Recording, stream: str) -> StreamHistory:
     """The epochs of one stream with their segments."""
-    segments, rows = segments_of(recording, stream), rows_of(recording, "epochs", stream)
-    active = {row["epoch"]: tuple(segments[segment] for segment in row["segment_ids"]) for row in rows}
-    return StreamHistory(tuple(Epoch(row["epoch"], row["kind"], active[row["epoch"]]) for row in rows))
+    return StreamHistory.recorded(rows_of(recording, "epochs", stream), segments_of(recording, stream))
+
+
+def replaced(before: Row, epoch: Row) -> tuple[list[int], list[int]]:
+    """The segments that an epoch takes away from the one before it, and those that it adds."""
+    old, new = before["segment_ids"], epoch["segment_ids"]
+    return [segment for segment in old if segment not in new], [segment for segment in new if segment not in old]
 
 
 def the_stream(recording: Recording, stream: str | None) -> str:
@@ -279,12 +287,9 @@ def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]
     """
     state: dict[int, Row] = {}
     for _, update in groupby(sorted(rows, key=lambda row: int(row["version"])), key=lambda row: row["version"]):
-        for row in update:
-            if row["finished"]:
-                state.pop(row["segment_id"], None)
-            else:
-                state[row["segment_id"]] = row
-        yield row["at_ms"], dict(state)
+        changed = list(update)
+        state = moved(state, ((row["segment_id"], None if row["finished"] else row) for row in changed))
+        yield changed[-1]["at_ms"], state
 
 
 def without_ends(watermarks: Iterable[Row]) -> list[Row]:

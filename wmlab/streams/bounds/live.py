@@ -38,9 +38,9 @@ from wmlab.core.spark.schemas import require
 from wmlab.streams.bounds.replay import configurations, heard
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import ReaderPosition, moved
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
-from wmlab.streams.model.segment import KeyRange, Segment, split_id
+from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import Tracker
 
 FEED: Final = (
@@ -113,10 +113,7 @@ class Group:
         self, changes: Iterable[Mapping[int, int | None]], segments: Mapping[int, Segment], unread: Sequence[Entry]
     ) -> Group:
         """The group after the changes of one version; `unread` are the watermarks that its tracker has not read."""
-        offsets = dict(self.offsets)
-        for change in changes:
-            offsets.update(change)  # type: ignore[arg-type]  # nulls go in the next line
-        held = {segment: offset for segment, offset in offsets.items() if offset is not None}
+        held = moved(self.offsets, (entry for change in changes for entry in change.items()))
         return Group(held, self.tracker.advance(ReaderPosition(held), unread, segments))
 
 
@@ -150,7 +147,7 @@ class StreamState:
             )
         until_ms = ordered[-1].at_ms + 1
         born = [row for row in ordered if row.kind == "segment"]
-        segments = (*self.segments, *(_segment(row) for row in born))
+        segments = (*self.segments, *(Segment.parse(row.segment_id, row.keys) for row in born))
         progress = self.progress or (begin(config, born[0].at_ms) if born else None)
         if progress is None:
             raise ModelError(
@@ -243,8 +240,3 @@ def _watermark_row(at_ms: int, seq: int, watermark: Watermark) -> dict[str, Any]
         "cut": dict(watermark.cut),
         "writers": dict(watermark.writers),
     }
-
-
-def _segment(row: Row) -> Segment:
-    number, epoch = split_id(row.segment_id)
-    return Segment(number, epoch, KeyRange.parse(row.keys))

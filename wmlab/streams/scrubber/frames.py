@@ -51,11 +51,13 @@ class Shape(NamedTuple):
     """How items are drawn; the only description of it, read by `page.frame_parts` and by `static/scrubber.js`.
 
     An area is cut off at the ends of the axis, a point outside the axis is not drawn, and a lane's label always is.
+    What has a smaller `rank` is drawn first.
     """
 
     kind: Literal["area", "point", "lane"]
     outlines: tuple[Outline, ...] = ()
     text: Text | None = None
+    rank: int = 6
 
 
 def _rectangle(share: float, px: float) -> tuple[Corner, ...]:
@@ -77,20 +79,20 @@ _BLOCK: Final = _rectangle(0, 2)
 _BLOCK_EDGE: Final = Outline(False, (*_BLOCK, _BLOCK[0]))
 
 SHAPES: Final[dict[str, Shape]] = {
-    "block": Shape("area", (Outline(True, _BLOCK), _BLOCK_EDGE), Text("middle", 0.5, 4, "title")),
-    "bar": Shape("area", (Outline(True, _rectangle(0.36, 0)),)),
-    "line": Shape("point", (_upright(0),)),
-    "tick": Shape("point", (_upright(0.3),)),
-    "long tick": Shape("point", (_upright(0.19),)),
+    "block": Shape("area", (Outline(True, _BLOCK), _BLOCK_EDGE), Text("middle", 0.5, 4, "title"), rank=2),
+    "bar": Shape("area", (Outline(True, _rectangle(0.36, 0)),), rank=1),
+    "line": Shape("point", (_upright(0),), rank=3),
+    "tick": Shape("point", (_upright(0.3),), rank=4),
+    "long tick": Shape("point", (_upright(0.19),), rank=4),
     # Of two labels the lower bound's stands above the bar and the upper bound's below it, so they never meet.
-    "lower flag": Shape("point", (_upright(0, 2),), Text("before", 0, 9)),
-    "upper flag": Shape("point", (_upright(0, 2),), Text("after", 1, -2.5)),
+    "lower flag": Shape("point", (_upright(0, 2),), Text("before", 0, 9), rank=5),
+    "upper flag": Shape("point", (_upright(0, 2),), Text("after", 1, -2.5), rank=5),
     "diamond": Shape("point", (Outline(True, _around((0, -1), (1, 0), (0, 1), (-1, 0))),)),
     "triangle": Shape("point", (Outline(True, _around((0, -1), (1, 1), (-1, 1))),)),
     "cross": Shape("point", (Outline(False, _around((-1, -1), (1, 1), (0, 0), (1, -1), (-1, 1))),)),
     "name": Shape("lane", text=Text("left", 0.5, 4)),
     "value": Shape("lane", text=Text("right", 0.5, 4)),
-    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4, "text")),
+    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4, "text"), rank=0),
 }
 """In the lane of an item of the shape "origin", places count from its high end."""
 
@@ -187,18 +189,8 @@ class Builder:
 
     def finish(self) -> tuple[Item, ...]:
         """All items: areas first, points and words on top of them, each by when it appeared."""
-        ranks = {
-            "origin": 0,
-            "bar": 1,
-            "block": 2,
-            "line": 3,
-            "tick": 4,
-            "long tick": 4,
-            "lower flag": 5,
-            "upper flag": 5,
-        }
         everything = [*self.items, *self._open.values()]
-        return tuple(sorted(everything, key=lambda item: (ranks.get(STYLES[item.style].shape, 6), item.from_ms)))
+        return tuple(sorted(everything, key=lambda item: (SHAPES[STYLES[item.style].shape].rank, item.from_ms)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

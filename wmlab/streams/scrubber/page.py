@@ -123,7 +123,7 @@ def frame_parts(frames: Frames, at_ms: int) -> Iterator[str]:
 
 def _drawn(panel: Panel, item: Item, origin: int) -> Iterator[str]:
     style = STYLES[item.style]
-    kind, outlines, text = SHAPES[style.shape]
+    kind, outlines, text, _ = SHAPES[style.shape]
     low, high = (min(max(value - origin, panel.low), panel.high) for value in (item.low, item.high))
     if (kind == "area" and low >= high) or (kind == "point" and low != item.low - origin):
         return

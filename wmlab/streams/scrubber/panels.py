@@ -20,7 +20,7 @@ from typing import Final
 from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.steps import Value
 from wmlab.core.words import grouped, segment_name
-from wmlab.streams.answers.history import IN_CHARTS, Row, after_fault, group_positions, named_state
+from wmlab.streams.answers.history import IN_CHARTS, Row, after_fault, group_positions, named_state, replaced
 from wmlab.streams.scrubber.frames import VIOLATION, Builder, Incident, Item
 from wmlab.streams.scrubber.run import Run
 
@@ -359,9 +359,8 @@ def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incid
             incidents.append(Incident(row["at_ms"], "dropped writer", f"{row['controller']} drops {writer}"))
     # Several epochs of one moment, as a rolling transaction makes, are one change.
     for before, row in pairwise({row["at_ms"]: row for row in run.rows["epochs"]}.values()):
-        gone = [segment_name(segment) for segment in before["segment_ids"] if segment not in row["segment_ids"]]
-        new = [segment_name(segment) for segment in row["segment_ids"] if segment not in before["segment_ids"]]
-        incidents.append(Incident(row["at_ms"], "scale", f"{', '.join(gone)} → {', '.join(new)}"))
+        change = " → ".join(", ".join(map(segment_name, segments)) for segments in replaced(before, row))
+        incidents.append(Incident(row["at_ms"], "scale", change))
     return tuple(sorted(incidents, key=lambda incident: (incident.at_ms, KINDS.index(incident.kind))))
 
 
