@@ -3,8 +3,6 @@
 `walk` goes through a recording once and gives the history after every moment at which it changed. Rows of one
 millisecond belong together: marks first, then the cycle that read them, then what it appended.
 
-`Rules` are those of a recorded scenario from which the next cycle follows.
-
 Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstream class `PeriodicWatermarking`.
 """
 
@@ -64,10 +62,7 @@ IN_CHARTS: Final = {"crashed": "down"}
 
 
 def found_nobody(detail: str) -> bool:
-    """Whether a script asked something of somebody that was not there, by the words of the incident.
-
-    That changes nothing.
-    """
+    """Whether a script asked something of somebody that was not there, which changes nothing."""
     return detail.endswith(" is not running") or detail.startswith("nobody is ")
 
 

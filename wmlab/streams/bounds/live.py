@@ -17,8 +17,8 @@ from __future__ import annotations
 import pickle
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
@@ -109,13 +109,6 @@ class Group:
     offsets: Mapping[int, int] = field(default_factory=dict)
     tracker: Tracker = field(default_factory=Tracker)
 
-    def moved(
-        self, changes: Iterable[Mapping[int, int | None]], segments: Mapping[int, Segment], unread: Sequence[Entry]
-    ) -> Group:
-        """The group after the changes of one version; `unread` are the watermarks that its tracker has not read."""
-        held = moved(self.offsets, (entry for change in changes for entry in change.items()))
-        return Group(held, self.tracker.advance(ReaderPosition(held), unread, segments))
-
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
@@ -170,26 +163,23 @@ class StreamState:
         def appended(until_ms: int) -> None:
             while coming and coming[0][0] <= until_ms:
                 at_ms, watermark = coming.popleft()
+                row = {
+                    "at_ms": at_ms,
+                    "lower": watermark.lower,
+                    "upper": watermark.upper,
+                    "lower_seq": first + len(log),
+                }
+                answer.append(row | {"cut": dict(watermark.cut), "writers": dict(watermark.writers)})
                 log.append((first + len(log), watermark))
-                answer.append(_watermark_row(at_ms, *log[-1]))
 
         for (at_ms, name, version), rows in groupby(moves, key=lambda row: (row.at_ms, row.who, row.version)):
             appended(at_ms)
             group = groups.get(name) or Group()
             unread = log[group.tracker.fetched - first :]
-            groups[name] = group = group.moved((dict(row.position) for row in rows), known, unread)
-            window = group.tracker.window
-            answer.append(
-                {
-                    "at_ms": at_ms,
-                    "group": name,
-                    "version": version,
-                    "lower": window.lower,
-                    "upper": window.upper,
-                    "lower_seq": group.tracker.lower_seq,
-                    "upper_seq": group.tracker.upper_seq,
-                }
-            )
+            held = moved(group.offsets, (change for row in rows for change in dict(row.position).items()))
+            groups[name] = group = Group(held, group.tracker.advance(ReaderPosition(held), unread, known))
+            seqs = {"lower_seq": group.tracker.lower_seq, "upper_seq": group.tracker.upper_seq}
+            answer.append({"at_ms": at_ms, "group": name, "version": version} | asdict(group.tracker.window) | seqs)
         appended(self.until_ms)
         return replace(self, log=tuple(log), emitted=first + len(log), groups=groups), answer
 
@@ -229,14 +219,3 @@ class Live(StatefulProcessor):
 @cache
 def _names(schema: str) -> list[str]:
     return [part.split()[0] for part in re.sub(r"<.*?>", "", schema).split(", ")]
-
-
-def _watermark_row(at_ms: int, seq: int, watermark: Watermark) -> dict[str, Any]:
-    return {
-        "at_ms": at_ms,
-        "lower": watermark.lower,
-        "upper": watermark.upper,
-        "lower_seq": seq,
-        "cut": dict(watermark.cut),
-        "writers": dict(watermark.writers),
-    }

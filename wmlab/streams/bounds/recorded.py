@@ -63,11 +63,9 @@ def replay(
     until_ms: int | None,
 ) -> DataFrame:
     """The watermarks of one stream under the recorded rules with these fields changed, by label."""
-    scenario = recording.scenario_as(StreamScenario)
-    given: dict[str, Any] = {}
-    if scenario is not None:
-        scenario = scenario.resolved
-        given = asdict(scenario.controllers.configuration(scenario.stream_titled(stream)))
+    recorded = recording.scenario_as(StreamScenario)
+    scenario = None if recorded is None else recorded.resolved
+    given = asdict(scenario.controllers.configuration(scenario.stream_titled(stream))) if scenario else {}
     names = ("writer_marks", "segments", "writer_shutdowns")
     marks, segments, shutdowns = (recording.spark(spark, name).where(F.col("stream") == stream) for name in names)
     whole = {label: given | dict(changes) for label, changes in configs.items()}

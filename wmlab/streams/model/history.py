@@ -157,10 +157,7 @@ class StreamHistory:
 
     @classmethod
     def recorded(cls, rows: Iterable[Mapping[str, Any]], segments: Mapping[int, Segment]) -> StreamHistory:
-        """The history that rows of the table `epochs` tell, with these segments by id.
-
-        Raises `ModelError` as the constructor, and for a segment that is not there.
-        """
+        """The history in rows of the table `epochs`; raises `ModelError` as the constructor, and without a segment."""
         epochs = []
         for row in sorted(rows, key=lambda row: int(row["epoch"])):
             if strangers := [i for i in row["segment_ids"] if i not in segments]:

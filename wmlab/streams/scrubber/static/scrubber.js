@@ -142,7 +142,6 @@ const KEYS = [
 ]
 const CALM_MS = 500
 const REPORT_MS = 250
-const LENGTHS_MS = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000]]
 
 const node = (name, attributes = {}, ...content) => filled(document.createElement(name), attributes, content)
 
@@ -155,7 +154,7 @@ export function clockOf({ instants, short }, at) {
   let rest = Math.abs(at)
   if (rest >= 3_600_000) rest -= rest % 1_000
   const parts = []
-  for (const [unit, length] of LENGTHS_MS) {
+  for (const [unit, length] of [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000]]) {
     if (rest >= length) parts.push(`${grouped(Math.floor(rest / length))} ${unit}`)
     rest %= length
   }
@@ -284,8 +283,7 @@ export class Scrubber {
 
   jump(kind, direction) {
     const moments = this.moments(kind)
-    const here = lastAt(moments, this.at)
-    const target = direction > 0 ? moments[here + 1] : moments[lastAt(moments, this.at - 1)]
+    const target = moments[direction > 0 ? lastAt(moments, this.at) + 1 : lastAt(moments, this.at - 1)]
     if (target === undefined) this.show(this.at, `There is no ${direction > 0 ? "later" : "earlier"} ${kind}`)
     else this.go(target)
   }
