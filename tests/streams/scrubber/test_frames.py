@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.streams.answers.runs import fault, mark, written
+from tests.streams.answers.runs import segment as one_segment
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -142,6 +143,14 @@ def test_a_lane_tells_what_befell_its_writer_as_explain_does(faults: list[tuple[
     assert labels == [", ".join(filter(None, ("7 ms", state))) for state in told]
     states = [history_at(recording, "orders", 100 * n).state_of("w") for n in range(1, len(faults) + 1)]
     assert [state.replace("crashed", "down") for state in states] == told
+
+
+@pytest.mark.parametrize(("finished", "end_ms"), [(True, 1_000), (False, 700)])
+def test_the_clock_of_a_stopped_run_ends_with_what_was_recorded(finished: bool, end_ms: int) -> None:
+    tables = {"segments": [one_segment()], "writer_marks": [mark("w", 7, 50), mark("w", 600, 700)]}
+    scenario = {"start_ms": 0, "duration_ms": 1_000}
+    recording = Recording.from_tables(tables, name="by hand", scenario=scenario, finished=finished)
+    assert frames_of(recording, stream="orders").high_ms == end_ms
 
 
 @settings(max_examples=60)
