@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -14,7 +17,7 @@ import wmlab as wm
 from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
 from wmlab.core.charts.style import ROLES
 from wmlab.streams.scrubber.frames import Frames
-from wmlab.streams.scrubber.page import frame_parts
+from wmlab.streams.scrubber.page import frame_parts, frames_json, script
 from wmlab.streams.scrubber.scrubber import Scrubber
 
 SCENARIO = """
@@ -45,6 +48,10 @@ BOXES = """selector => [...document.querySelectorAll(selector)].filter(e => e.te
     const box = e.getBoundingClientRect()
     return {words: e.textContent, left: box.left, top: box.top, right: box.right, bottom: box.bottom}
 })"""
+CLOCKS = """async ([source, frames, moments]) => {
+    const { clockOf } = await import(source)
+    return moments.map(at => clockOf(frames, at))
+}"""
 CONTROLS = ".wmlab-scrubber button, .wmlab-scrubber input, .wmlab-scrubber select"
 ROUNDING_PX = 0.15
 PICTURE_MS = 17
@@ -163,6 +170,26 @@ def test_an_arrow_on_the_slider_is_a_step_too(page: Any, scrubber: Scrubber) -> 
     assert clock_ms(page) == scrubber.frames.step(14_000, 1)
 
 
+@pytest.mark.parametrize(
+    ("low_ms", "high_ms", "moments"),
+    [
+        (0, 599_999, (0, 7, 59_999, 599_999)),
+        (0, 1_200_000, (0, 7, 400, 60_000, 720_500, 1_200_000)),
+        (-700_000, 300_000, (-700_000, -1_250, 0, 45_000)),
+        (0, 200_000_000, (3_599_999, 3_600_000, 3_723_456, 90_061_007, 200_000_000)),
+        (1_388_757_600_000, 1_388_757_700_000, (1_388_757_600_000, 1_388_757_612_500)),
+    ],
+)
+def test_the_clock_reads_as_in_python(
+    browser: Any, scrubber: Scrubber, low_ms: int, high_ms: int, moments: tuple[int, ...]
+) -> None:
+    frames = replace(scrubber.frames, low_ms=low_ms, high_ms=high_ms, instants=low_ms > 0, panels=())
+    page, source = browser.new_page(), f"data:text/javascript,{quote(script())}"
+    said = page.evaluate(CLOCKS, [source, json.loads(frames_json(frames)), list(moments)])
+    page.close()
+    assert said == [frames.clock(at_ms) for at_ms in moments]
+
+
 def test_buttons_and_the_chosen_kind(page: Any, scrubber: Scrubber) -> None:
     page.get_by_label("Kind of event").select_option("fault")
     page.get_by_role("button", name="Next event of this kind").click()
@@ -170,7 +197,7 @@ def test_buttons_and_the_chosen_kind(page: Any, scrubber: Scrubber) -> None:
     assert "w2 restarts" in page.locator(".wmlab-status").inner_text()
     page.get_by_role("button", name="Next event of this kind").click()
     assert clock_ms(page) == 22_000
-    assert "There is no later fault." in page.locator(".wmlab-status").inner_text()
+    assert "There is no later fault" in page.locator(".wmlab-status").inner_text()
     page.get_by_role("button", name="Previous event of this kind").click()
     page.get_by_role("button", name="Next change").click()
     assert clock_ms(page) == scrubber.frames.step(12_000, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.streams.answers import runs
 from tests.streams.sim.worlds import scenario, txn_writer
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.streams.answers.history import epochs_of
@@ -102,6 +103,20 @@ def test_the_marks_segment_says_what_the_index_finds(run):
             assert marks.window(position, 10**9) == run.time_at(position.offsets) == attributes.window(position, 10**9)
             checked += 1
     assert checked > 30
+
+
+def test_a_watermark_is_known_when_all_before_it_in_the_log_have_been_emitted() -> None:
+    positions = [runs.position(100 * n, n, 100 * n) for n in range(1, 6)]
+    times = ((0, 100), (1, 300), (2, 200), (3, 400))
+    marks = [runs.watermark(seq, emitted_ms, w=10 * seq + 10) for seq, emitted_ms in times]
+    run = runs.written(watermarks=marks[::-1], positions=positions, writer_marks=[runs.mark("w", 10, 90)])
+    windows = [(at_ms, window.lower) for at_ms, window in run.group_windows()["r"]]
+    assert windows == [(100, 10), (200, 10), (300, 30), (400, 40), (500, 40)]
+    design, discarded, *_ = run.read_sides()
+    for at_ms, lower in windows:
+        place = ReaderPosition({0: at_ms})
+        assert design.window(place, at_ms).lower == discarded.window(place, at_ms).lower == lower
+    assert design.window(ReaderPosition({0: 10_000}), 250).lower == 10, "the second one was emitted at 300 ms"
 
 
 def test_ingestion_time_is_exact_for_appends_and_not_for_what_happened(run):

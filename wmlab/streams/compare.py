@@ -17,8 +17,8 @@ from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, the_names
 from wmlab.core.words import grouped, is_short, shown, span
-from wmlab.streams.answers.history import events_of, late_events, of_stream, the_stream, without_ends
-from wmlab.streams.answers.measures import Bounds, Measures, lags
+from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of, the_stream, without_ends
+from wmlab.streams.answers.measures import Bounds, Measures, bounds_of, lags
 
 Row = tuple[str, tuple[Any, ...]]
 """A name and one value per run."""
@@ -130,18 +130,16 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
     Raises `RecordingError` if the stream is unknown, or there are several and none is named.
     """
     name = the_stream(recording, stream)
-    marks = without_ends(of_stream(recording.table("watermarks"), name, "emitted_ms").to_pylist())
-    cycles = of_stream(recording.table("cycles"), name, "at_ms").to_pylist()
-    outcomes = of_stream(recording.table("writer_marks"), name, "received_ms")["outcome"].to_pylist()
-    ends = [mark["emitted_ms"] for mark in marks] + [row["at_ms"] for row in cycles[-1:]]
+    marks = without_ends(rows_of(recording, "watermarks", name))
+    cycles = rows_of(recording, "cycles", name)
+    outcomes = of_stream(recording.table("writer_marks"), name)["outcome"].to_pylist()
+    ends = [row["at_ms"] for row in cycles[-1:]]
     events = below = 0
     for part in events_of(recording, name, "append_ms", "event_time"):
         events += part.num_rows
         below += late_events(part, marks).num_rows
         ends += part["append_ms"].to_pylist()[-1:]
-    bounds = [(mark["emitted_ms"], mark["lower"], mark["upper"]) for mark in marks]
-    if bounds:
-        bounds.append((max(ends), *bounds[-1][1:]))
+    bounds = bounds_of(marks, max(ends, default=0))
     counts: Measures = {
         "events": events,
         "watermarks": len(marks),

@@ -12,21 +12,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import Any
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording, the_moment
-from wmlab.streams.answers.history import epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
+from wmlab.streams.answers.history import Row, epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
 from wmlab.streams.answers.history import group_positions as states
 from wmlab.streams.model import index as watermark_index
 from wmlab.streams.model import read_sides as designs
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, MarksIndex
-from wmlab.streams.model.log import MarksLog, Watermark
+from wmlab.streams.model.log import MarksLog, Watermark, known_from
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.position import bytes_between as between
-from wmlab.streams.model.read_sides import NotedTime, ReadSide
+from wmlab.streams.model.read_sides import Known, NotedTime, ReadSide
 from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
 from wmlab.streams.model.window import TimeWindow, Tracker
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -95,16 +94,13 @@ def group_windows(recording: Recording, *, stream: str | None = None) -> dict[st
     for row in rows_of(recording, "group_updates", name):
         if row["group"] in with_map:
             kept.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
-    # A watermark is known when it and all before it in the log have been emitted.
-    rows = sorted(rows_of(recording, "watermarks", name), key=lambda row: int(row["seq"]))
-    emitted = list(accumulate((row["emitted_ms"] for row in rows), max))
-    _, log, segments = _watermarks(recording, name)
+    known, segments = _known(recording, name), segments_of(recording, name)
     for group, positions in group_positions(recording, stream=name).items():
         if group not in with_map:
             kept[group], tracker = [], Tracker()
             for at_ms, position in positions:
-                known = log.entries[tracker.fetched : bisect_right(emitted, at_ms)]
-                tracker = tracker.advance(position, known, segments)
+                until = bisect_right(known, at_ms, key=lambda entry: entry[0])
+                tracker = tracker.advance(position, known[tracker.fetched : until], segments)
                 kept[group].append((at_ms, tracker.window))
     return dict(sorted(kept.items()))
 
@@ -116,9 +112,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     """
     name = the_stream(recording, stream)
     rows, rules = rows_of(recording, "segments", name), recorded_rules(recording, stream)
-    _, log, segments = _watermarks(recording, name)
-    emitted = [row["emitted_ms"] for row in rows_of(recording, "watermarks", name)]
-    known = tuple(zip(emitted, (watermark for _, watermark in log.entries), strict=True))
+    known, segments = _known(recording, name), segments_of(recording, name)
     notes = [
         NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
         for row in rows_of(recording, "writer_marks", name)
@@ -127,7 +121,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     return (
         designs.marks_segment(known, notes, segments),
         designs.extended_attributes(known, notes, segments),
-        designs.segment_index(notes, segments, CycleRules().timeout_ms if rules is None else rules.timeout_ms),
+        designs.segment_index(notes, segments, (rules or CycleRules()).timeout_ms),
         designs.ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
     )
 
@@ -144,18 +138,26 @@ def _appends(recording: Recording, stream: str) -> dict[int, list[tuple[int, int
 def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, MarksLog[Watermark], dict[int, Segment]]:
     """The index, the log and the segments of one stream of a recording."""
     name = the_stream(recording, stream)
-
-    entries = tuple(
-        (
-            row["revision"],
-            Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"], known=bool(row["writers"])),
-        )
-        for row in sorted(rows_of(recording, "watermarks", name), key=lambda row: int(row["seq"]))
-    )
+    entries = tuple((row["revision"], watermark) for row, watermark in _log(recording, name))
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
     index = sorted(rows_of(recording, "watermark_index", name), key=lambda row: int(row["place"]))
     records = (IndexRecord(row["time"], row["offset"]) for row in index)
     return MarksIndex().append(records), log, segments_of(recording, name)
+
+
+def _known(recording: Recording, stream: str) -> Known:
+    """The watermarks of a stream, each with the clock time in ms from which on it is known."""
+    log = _log(recording, stream)
+    return list(zip(known_from(row["emitted_ms"] for row, _ in log), (watermark for _, watermark in log), strict=True))
+
+
+def _log(recording: Recording, stream: str) -> list[tuple[Row, Watermark]]:
+    """The rows of the watermarks of a stream in the order of its log, each with the watermark that it has."""
+    rows = sorted(rows_of(recording, "watermarks", stream), key=lambda row: int(row["seq"]))
+    return [
+        (row, Watermark(row["lower"], row["upper"], Position(row["cut"]), row["writers"], known=bool(row["writers"])))
+        for row in rows
+    ]
 
 
 def _refuse_partial(position: ReaderPosition, segments: Mapping[int, Segment]) -> None:

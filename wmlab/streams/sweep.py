@@ -271,7 +271,7 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
         stragglers = stragglers_of(recording, stream=name, rules=recorded_rules(recording, name)).stragglers
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
-    events = of_stream(recording.table("events"), name, "append_ms").sort_by("append_ms")
+    events = of_stream(recording.table("events"), name).sort_by("append_ms")
     late = measures["below"] or 0
     row |= {key: measures[key] for key in ("events", "watermarks", "worst_lag_ms")}
     row |= {

@@ -44,6 +44,11 @@ def test_what_a_script_asks_of_a_writer_that_is_not_there_changes_nothing() -> N
     assert [state(at_ms, *faults) for at_ms in (250, 350)] == ["crashed", ""]
 
 
+def test_who_asks_a_crashed_controller_for_something_does_not_bring_it_back() -> None:
+    faults = [fault("crash", "c1", 100), fault("expire", "c1", 200, "nobody is c1 now")]
+    assert history_at(written(incidents=faults), "orders", 300).incidents == {"c1": ("crash", 100)}
+
+
 def test_of_other_faults_the_detail_is_told() -> None:
     step = ("clock", 100, "clock of w set back by 500 ms")
     assert state(200, step) == "clock of w set back by 500 ms"

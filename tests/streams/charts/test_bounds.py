@@ -129,6 +129,8 @@ def test_happenings_are_gathered_once_from_dicts_rows_and_arrays(bounds: Bounds,
         ("crash", "w2 crashes", "w2", "w2 crashes"),
         ("restart", "w2 restarts", "w2", "w2 restarts"),
         ("silence", "w2 falls silent", "w2", "w2 falls silent"),
+        ("idle", "w2 is not running", "w2 is not running", "w2 is not running"),
+        ("crash", "nobody is c1 now", "nobody is c1 now", "nobody is c1 now"),
         ("speak", "w2 speaks again", "w2", "w2 speaks again"),
         ("scale", "0@0 → 2@1, 3@1", "0@0 → 2@1, 3@1", "scale 0@0 → 2@1, 3@1"),
         ("pause", None, "", "pause"),
@@ -227,6 +229,9 @@ def test_the_longest_standstill_is_named_with_who_was_down(bounds: Bounds, incid
         ([(30_000, "crash", "w1"), (40_000, "restart", "w2"), (44_000, "restart", "w1")], " while w1 was down;"),
         ([(30_000, "crash", "w1"), (43_000, "restart", "w1")], " 55.0 s);"),
         ([(40_000, "silence", "w2")], " while w2 was silent;"),
+        ([(30_000, "shut_down", "w2 shuts down"), (54_000, "restart", "w2 restarts")], " while w2 was shut down;"),
+        ([(30_000, "idle", "w2 is idle"), (31_000, "speak", "w2")], " while w2 was idle;"),
+        ([(30_000, "idle", "w2 is not running"), (30_000, "crash", "nobody is c1 now")], " 55.0 s);"),
     ],
 )
 def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_is_half(

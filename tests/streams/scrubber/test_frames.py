@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.streams.answers.runs import fault, mark, written
+from tests.streams.answers.runs import segment as one_segment
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.streams.answers.history import history_at
 from wmlab.streams.scrubber.frames import STYLES, Frames, Item, Panel
 from wmlab.streams.scrubber.layout import frames_of
 
@@ -120,6 +123,34 @@ def test_the_writers_lanes_show_their_marks(at_ms: int) -> None:
     assert [w for w in ("t1", "w1", "w2") if "awaited" in values[w][0].label] == sorted(waits)
     down = 12_000 <= at_ms < 22_000
     assert ("down" in values["w2"][0].label) == down
+
+
+@pytest.mark.parametrize(
+    ("faults", "told"),
+    [
+        ([("crash", ""), ("note", "w is not running"), ("restart", "")], ["down", "down", ""]),
+        ([("silence", ""), ("write", "w writes in t-1"), ("speak", "")], ["silent", "silent", ""]),
+        ([("shut_down", ""), ("restart", "")], ["shut down", ""]),
+        ([("idle", ""), ("commit", "w commits t-1"), ("active", "")], ["idle", "idle", ""]),
+        ([("silence", ""), ("crash", ""), ("speak", "")], ["silent", "down", "down"]),
+    ],
+)
+def test_a_lane_tells_what_befell_its_writer_as_explain_does(faults: list[tuple[str, str]], told: list[str]) -> None:
+    happened = [fault(kind, "w", 100 * n, detail) for n, (kind, detail) in enumerate(faults, start=1)]
+    recording = written(incidents=happened, writer_marks=[mark("w", 7, 50)])
+    times = frames_of(recording, stream="orders").panels[1]
+    labels = [lane(times, 100 * n, "value", "alarm")["w"][0].label for n in range(1, len(faults) + 1)]
+    assert labels == [", ".join(filter(None, ("7 ms", state))) for state in told]
+    states = [history_at(recording, "orders", 100 * n).state_of("w") for n in range(1, len(faults) + 1)]
+    assert [state.replace("crashed", "down") for state in states] == told
+
+
+@pytest.mark.parametrize(("finished", "end_ms"), [(True, 1_000), (False, 700)])
+def test_the_clock_of_a_stopped_run_ends_with_what_was_recorded(finished: bool, end_ms: int) -> None:
+    tables = {"segments": [one_segment()], "writer_marks": [mark("w", 7, 50), mark("w", 600, 700)]}
+    scenario = {"start_ms": 0, "duration_ms": 1_000}
+    recording = Recording.from_tables(tables, name="by hand", scenario=scenario, finished=finished)
+    assert frames_of(recording, stream="orders").high_ms == end_ms
 
 
 @settings(max_examples=60)

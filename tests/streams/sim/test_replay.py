@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from tests.streams.sim.worlds import noted, run
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.replay import Configuration, Received, replay
+from wmlab.streams.model.replay import Configuration, Received
+from wmlab.streams.model.replay import replay as replay_of
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
 from wmlab.streams.sim.world import World
@@ -35,15 +37,11 @@ def received(world: World) -> list[Received]:
 
 
 def configuration(world: World, **changes: Any) -> Configuration:
-    part, controllers, rules = world.stream().part, world.scenario.controllers, world.stream().rules
-    given = {name: getattr(rules, name) for name in rules.__dataclass_fields__}
-    delay_ms = controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms
-    given |= {"period_ms": controllers.period_ms, "start_delay_ms": delay_ms, "note_rule": part.note_rule}
-    return Configuration(**(given | changes))
+    return replace(world.scenario.controllers.configuration(world.stream().part), **changes)
 
 
 def replayed(world: World, notes: list[Received] | None = None, **changes: Any) -> list[tuple[Any, ...]]:
-    found = replay(
+    found = replay_of(
         received(world) if notes is None else notes,
         StreamHistory.of(world.stream().history.segments.values()),
         configuration(world, **changes),

@@ -32,9 +32,11 @@ from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed, moment, rounded, span
 from wmlab.streams.answers.history import (
+    CLOCKS,
     CONTROLLERS,
     Rules,
     RunHistory,
+    events_of,
     history_at,
     of_stream,
     recorded_rules,
@@ -246,8 +248,8 @@ class _Case:
         self.awaited = [name for name in sorted(history.on_record) if not self.caught_up(name)]
         self.wrote: list[str] = []
         if self.cause.kind is CauseKind.NO_MARK:
-            chunks = recording.chunks("events", "stream", "append_ms", "writer")
-            events = (of_stream(chunk, stream, "append_ms", history.at_ms) for chunk in chunks)
+            chunks = events_of(recording, stream, "append_ms", "writer")
+            events = (chunk.filter(pc.less_equal(chunk["append_ms"], history.at_ms)) for chunk in chunks)
             self.wrote = sorted({name for chunk in events for name in chunk["writer"].unique().to_pylist()})
         self.reason = str(history.cycle["reason"]) if history.cycle is not None else ""
         self.next_cycle_ms = None if rules is None else rules.next_cycle_ms(history)
@@ -394,14 +396,7 @@ _WHO: Final = {
     CauseKind.NOBODY_LEFT: "no active writer was left",
     CauseKind.NO_CYCLE: "nobody owned the bucket",
 }
-_TIMED: Final = {
-    "segments": "created_ms",
-    "writer_marks": "received_ms",
-    "cycles": "at_ms",
-    "events": "append_ms",
-    "positions": "at_ms",
-    "windows": "at_ms",
-}
+_TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
 
 
 def stragglers_of(recording: Recording, *, stream: str | None = None, rules: Rules | None = None) -> Stragglers:
@@ -427,11 +422,12 @@ def stragglers_of(recording: Recording, *, stream: str | None = None, rules: Rul
 def _run(recording: Recording, stream: str) -> tuple[int, int]:
     """From the creation of the stream to its deletion, the end of its finished scenario, or the last row."""
     times: list[int] = []
-    for name, when in _TIMED.items():
+    for name in _TIMED:
+        when = CLOCKS[name]
         for chunk in recording.chunks(name, "stream", when):
-            column = of_stream(chunk, stream, when)[when]
+            column = of_stream(chunk, stream)[when]
             times += pc.min_max(column).as_py().values() if len(column) else []
-    incidents = of_stream(recording.table("incidents"), stream, "at_ms")
+    incidents = of_stream(recording.table("incidents"), stream)
     end_ms = pc.max(incidents.filter(pc.equal(incidents["kind"], "delete"))["at_ms"]).as_py()
     if end_ms is None and (planned := scenario_span(recording)) is not None:
         end_ms = planned[1]

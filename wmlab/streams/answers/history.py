@@ -3,15 +3,13 @@
 `walk` goes through a recording once and gives the history after every moment at which it changed. Rows of one
 millisecond belong together: marks first, then the cycle that read them, then what it appended.
 
-`Rules` are those of a recorded scenario from which the next cycle follows.
-
 Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstream class `PeriodicWatermarking`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -21,16 +19,28 @@ import pyarrow.compute as pc
 
 from wmlab.core.delays import Fixed
 from wmlab.core.recording import Recording, the_one
-from wmlab.streams.model.cycle import CycleState, TimeoutFrom, inactive_since
-from wmlab.streams.model.history import Epoch, StreamHistory
-from wmlab.streams.model.segment import KeyRange, Segment
+from wmlab.streams.model.cycle import CycleState, inactive_since
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.log import known_from
+from wmlab.streams.model.position import moved
+from wmlab.streams.model.replay import Configuration
+from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.scenario import StreamScenario
 
 Row = Mapping[str, Any]
 
 _NO_BOUND: Final = -(2**63)
 
-_WHEN: Final = {"incidents": "at_ms", "writer_marks": "received_ms", "cycles": "at_ms", "watermarks": "emitted_ms"}
+CLOCKS: Final = {
+    "segments": "created_ms",
+    "writer_marks": "received_ms",
+    "watermarks": "emitted_ms",
+    "events": "append_ms",
+    "checkpoints": "requested_ms",
+} | dict.fromkeys(("epochs", "cycles", "positions", "windows", "incidents", "errors"), "at_ms")
+"""The column of each table that has the clock of a row, in ms."""
+_WALKED: Final = ("incidents", "writer_marks", "cycles", "watermarks")
+"""The tables that make a history, those of one ms in this order."""
 BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
 """What a writer is from a fault of that kind on; of several states the first one here is named."""
 ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
@@ -47,6 +57,27 @@ CONTROLLERS: Final = {
 """What befell a controller, in words."""
 UNTIL_HEARD: Final = frozenset({"hold", "abort"})
 """What explains why a writer notes nothing: the detail counts until its next mark is accepted."""
+IN_CHARTS: Final = {"crashed": "down"}
+"""What charts call a state, where they have another word for it."""
+
+
+def found_nobody(detail: str) -> bool:
+    """Whether a script asked something of somebody that was not there, which changes nothing."""
+    return detail.endswith(" is not running") or detail.startswith("nobody is ")
+
+
+def after_fault(lasting: tuple[str, ...], kind: str, detail: str) -> tuple[str, ...]:
+    """What lasts of a writer after a fault, from what lasted before: states of `BEGINS`, details of other kinds."""
+    if kind in PASSING | UNTIL_HEARD or found_nobody(detail):
+        return lasting
+    begun = () if kind in ENDS else (BEGINS.get(kind, detail),)
+    over = (*begun, *ENDS.get(kind, ()))
+    return (*(state for state in lasting if state not in over), *begun)
+
+
+def named_state(lasting: tuple[str, ...]) -> str:
+    """Of what lasts the state of `BEGINS` that is told; "" if there is none."""
+    return next((state for state in BEGINS.values() if state in lasting), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,21 +146,16 @@ class RunHistory:
     def state_of(self, writer: str) -> str:
         """What happened to a writer and still lasts: "crashed", "silent" and so on; "" for nothing."""
         lasting = self.states.get(writer, ())
-        other = lasting[-1] if lasting else self.unheard.get(writer, "")
-        return next((state for state in BEGINS.values() if state in lasting), other)
+        return named_state(lasting) or (lasting[-1] if lasting else self.unheard.get(writer, ""))
 
     def _after_fault(self, row: Row) -> RunHistory:
-        target, kind = row["target"], row["kind"]
-        happened = replace(self, incidents={**self.incidents, target: (kind, row["at_ms"])})
-        # A script may ask something of a writer that is not there; that changes nothing.
-        if kind in PASSING or row["detail"] == f"{target} is not running":
-            return happened
-        if kind in UNTIL_HEARD:
-            return replace(happened, unheard={**self.unheard, target: row["detail"]})
-        begun = "" if kind in ENDS else BEGINS.get(kind, row["detail"])
-        over = (begun, *ENDS.get(kind, ()))
-        lasting = tuple(state for state in self.states.get(target, ()) if state not in over)
-        return replace(happened, states={**self.states, target: (*lasting, begun) if begun else lasting})
+        target, kind, detail = row["target"], row["kind"], row["detail"]
+        if found_nobody(detail):
+            return self
+        states = {**self.states, target: after_fault(self.states.get(target, ()), kind, detail)}
+        unheard = {**self.unheard, target: detail} if kind in UNTIL_HEARD else self.unheard
+        incidents = {**self.incidents, target: (kind, row["at_ms"])}
+        return replace(self, states=states, unheard=unheard, incidents=incidents)
 
     def _after_mark(self, row: Row) -> RunHistory:
         writer = row["writer"]
@@ -169,13 +195,14 @@ def end_of(cycle: Row) -> tuple[object, ...]:
 def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> Iterator[RunHistory]:
     """The knowledge after every moment at which it changed, up to and including `until_ms`."""
     rows: list[tuple[int, int, str, Row]] = []
-    for order, (table, when) in enumerate(_WHEN.items()):
-        rows += [(row[when], order, table, row) for row in rows_of(recording, table, stream, when, until_ms)]
+    for order, table in enumerate(_WALKED):
+        found = rows_of(recording, table, stream, until_ms=until_ms)
+        rows += [(row[CLOCKS[table]], order, table, row) for row in found]
     for row in recording.table("ownership").to_pylist():
         if stream.partition("#")[0] in row["streams"]:
             for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
                 if at_ms is not None and (until_ms is None or at_ms <= until_ms):
-                    rows.append((at_ms, len(_WHEN), "ownership", {"controller": owner, "from_ms": at_ms}))
+                    rows.append((at_ms, len(_WALKED), "ownership", {"controller": owner, "from_ms": at_ms}))
     rows.sort(key=lambda entry: entry[:2])
     history = RunHistory(at_ms=0)
     for at_ms, together in groupby(rows, key=lambda entry: entry[0]):
@@ -191,28 +218,24 @@ def history_at(recording: Recording, stream: str, at_ms: int) -> RunHistory:
     return replace(last, at_ms=at_ms)
 
 
-def of_stream(table: pa.Table, stream: str, when: str, until_ms: int | None = None) -> pa.Table:
-    """The rows of one stream, up to and including `until_ms` in the column `when`, in their order."""
-    wanted = pc.equal(table["stream"], stream)
+def of_stream(table: pa.Table, stream: str) -> pa.Table:
+    """The rows of one stream, in their order."""
+    return table.filter(pc.equal(table["stream"], stream))
+
+
+def rows_of(recording: Recording, table: str, stream: str, *, until_ms: int | None = None) -> list[dict[str, Any]]:
+    """The rows of one stream in a table, maps as dicts; up to and including `until_ms` on the clock of the table."""
+    found = of_stream(recording.table(table), stream)
     if until_ms is not None:
-        wanted = pc.and_(wanted, pc.less_equal(table[when], until_ms))
-    return table.filter(wanted)
-
-
-def rows_of(
-    recording: Recording, table: str, stream: str, when: str = "", until_ms: int | None = None
-) -> list[dict[str, Any]]:
-    """The rows that `of_stream` gives of one table, with maps as dicts."""
-    rows: list[dict[str, Any]] = of_stream(recording.table(table), stream, when, until_ms).to_pylist(
-        maps_as_pydicts="strict"
-    )
+        found = found.filter(pc.less_equal(found[CLOCKS[table]], until_ms))
+    rows: list[dict[str, Any]] = found.to_pylist(maps_as_pydicts="strict")
     return rows
 
 
 def events_of(recording: Recording, stream: str, *columns: str) -> Iterator[pa.Table]:
     """Some columns of the events of one stream, part by part."""
     for chunk in recording.chunks("events", "stream", *columns):
-        yield chunk.filter(pc.equal(chunk["stream"], stream)).select(list(columns))
+        yield of_stream(chunk, stream).select(list(columns))
 
 
 def furthest(recording: Recording, stream: str, *by: str) -> pa.Table:
@@ -228,16 +251,20 @@ def _furthest(events: pa.Table, by: Sequence[str]) -> pa.Table:
 def segments_of(recording: Recording, stream: str) -> dict[int, Segment]:
     """The segments of one stream, by id."""
     return {
-        row["segment_id"]: Segment(row["number"], row["epoch"], KeyRange.parse(row["keys"]))
+        row["segment_id"]: Segment.parse(row["segment_id"], row["keys"])
         for row in rows_of(recording, "segments", stream)
     }
 
 
 def epochs_of(recording: Recording, stream: str) -> StreamHistory:
     """The epochs of one stream with their segments."""
-    segments, rows = segments_of(recording, stream), rows_of(recording, "epochs", stream)
-    active = {row["epoch"]: tuple(segments[segment] for segment in row["segment_ids"]) for row in rows}
-    return StreamHistory(tuple(Epoch(row["epoch"], row["kind"], active[row["epoch"]]) for row in rows))
+    return StreamHistory.recorded(rows_of(recording, "epochs", stream), segments_of(recording, stream))
+
+
+def replaced(before: Row, epoch: Row) -> tuple[list[int], list[int]]:
+    """The segments that an epoch takes away from the one before it, and those that it adds."""
+    old, new = before["segment_ids"], epoch["segment_ids"]
+    return [segment for segment in old if segment not in new], [segment for segment in new if segment not in old]
 
 
 def the_stream(recording: Recording, stream: str | None) -> str:
@@ -255,12 +282,9 @@ def group_positions(rows: Iterable[Row]) -> Iterator[tuple[int, dict[int, Row]]]
     """
     state: dict[int, Row] = {}
     for _, update in groupby(sorted(rows, key=lambda row: int(row["version"])), key=lambda row: row["version"]):
-        for row in update:
-            if row["finished"]:
-                state.pop(row["segment_id"], None)
-            else:
-                state[row["segment_id"]] = row
-        yield row["at_ms"], dict(state)
+        changed = list(update)
+        state = moved(state, ((row["segment_id"], None if row["finished"] else row) for row in changed))
+        yield changed[-1]["at_ms"], state
 
 
 def without_ends(watermarks: Iterable[Row]) -> list[Row]:
@@ -272,11 +296,11 @@ def without_ends(watermarks: Iterable[Row]) -> list[Row]:
 
 
 def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
-    """The events appended after a watermark whose lower bound is above their time; `watermarks` by ascending clock.
+    """The events appended after a watermark whose lower bound is above their time; `watermarks` as in the log.
 
     No event is below an end of known time.
     """
-    emitted = np.array([row["emitted_ms"] for row in watermarks], np.int64)
+    emitted = np.array(known_from(row["emitted_ms"] for row in watermarks), np.int64)
     given_by = (row["lower"] for row in without_ends(watermarks))
     lowers = np.array([_NO_BOUND, *(_NO_BOUND if lower is None else lower for lower in given_by)], np.int64)
     given = lowers[emitted.searchsorted(events["append_ms"].to_numpy(), side="left")]
@@ -284,19 +308,13 @@ def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Cycle period and start delay, timeout (all ms) and where it is counted from; start delay None: one period.
+class Rules(Configuration):
+    """The rules of a stream's cycles and when they run, and what else an answer needs to predict.
 
-    `unconditional`: cycles run whether somebody notes time or not.
     `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown. A cycle may
     run up to `late_ms` after it is due: by the jitter of the period, and by what the cycle before took.
     """
 
-    period_ms: int
-    timeout_ms: int
-    timeout_from: TimeoutFrom = "first_behind"
-    start_delay_ms: int | None = None
-    unconditional: bool = False
     look_every_ms: int | None = None
     late_ms: int = 0
 
@@ -310,12 +328,12 @@ class Rules:
         if deleted or entered_ms is None:
             return None
         if history.cycle is None or history.cycle["at_ms"] < entered_ms:
-            return entered_ms + self._delay_ms
+            return entered_ms + self.delay_ms
         return int(history.cycle["at_ms"]) + self.period_ms
 
     def _entered_ms(self, history: RunHistory) -> int | None:
         """When the stream came into its bucket; None if it is in none, or if that is not recorded."""
-        if not self.unconditional:
+        if self.leaves_bucket:
             return history.woken_ms if history.on_record else None
         created = [at_ms for kind, at_ms in history.incidents.values() if kind == "create"]
         owned = [] if history.owner is None else [history.owner[1]]
@@ -332,14 +350,10 @@ class Rules:
         due_ms = self.due_ms(history)
         if due_ms is None or history.incidents.get(history.leader or "", ("",))[0] in ("crash", "pause"):
             return None
-        owner, owned_ms = history.owner or ("", due_ms - self._delay_ms)
+        owner, owned_ms = history.owner or ("", due_ms - self.delay_ms)
         if owned_ms > max(self._entered_ms(history) or 0, history.cycle["at_ms"] if history.cycle else 0):
-            due_ms = owned_ms + self._delay_ms  # a new owner waits as for a stream's first cycle
+            due_ms = owned_ms + self.delay_ms  # a new owner waits as for a stream's first cycle
         return due_ms if owner is not None and due_ms + self.late_ms > history.at_ms else None
-
-    @property
-    def _delay_ms(self) -> int:
-        return self.period_ms if self.start_delay_ms is None else self.start_delay_ms
 
     def drops_at_ms(self, history: RunHistory, writer: str) -> int | None:
         """The cycle that drops a lagging writer if it notes nothing newer; None if it is not on record."""
@@ -370,11 +384,7 @@ def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
     controllers = scenario.controllers
     is_instant = scenario.network.inside == Fixed(0) and not controllers.marks_read_ms
     return Rules(
-        period_ms=controllers.period_ms,
-        timeout_ms=part.rules.timeout_ms,
-        timeout_from=part.rules.timeout_from,
-        start_delay_ms=controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms,
-        unconditional=part.cycles == "unconditional",
+        **asdict(controllers.configuration(part)),
         look_every_ms=looks.pop() if len(looks) == 1 else None,
         late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),
     )

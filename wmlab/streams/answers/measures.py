@@ -5,8 +5,9 @@ All are averages over time: between two rows a bound stands still and the clock 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,12 @@ import pyarrow as pa
 Bounds = Sequence[tuple[int, int | None, int | None]]
 """Clock, lower and upper bound by row, None from an end of known time on; the last row is the end of the run."""
 Measures = dict[str, int | float | None]
+
+
+def bounds_of(log: Sequence[Mapping[str, Any]], end_ms: int) -> Bounds:
+    """The bounds that a log of watermarks gave until the end of the run; none if it is empty."""
+    rows = [(row["emitted_ms"], row["lower"], row["upper"]) for row in log]
+    return [*rows, *((max(end_ms, at_ms), lower, upper) for at_ms, lower, upper in rows[-1:])]
 
 
 def lags(bounds: Bounds) -> Measures:

@@ -29,14 +29,14 @@ def explain_reader(
     """
     name = the_stream(recording, stream)
     group = _group_of(recording, name, reader)
-    looks = rows_of(recording, "windows", name, "at_ms", at_ms)
+    looks = rows_of(recording, "windows", name, until_ms=at_ms)
     looks = [row for row in looks if (row["group"], row["reader"]) == (group, reader)]
     explained = partial(Explanation, at_ms=at_ms, stream=name, reader=reader)
     if not looks:
         sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
         return explained(lower=None, cause="not looked", sentence=sentence)
     lower = looks[-1]["lower"]
-    marks = rows_of(recording, "watermarks", name, "emitted_ms", at_ms)
+    marks = rows_of(recording, "watermarks", name, until_ms=at_ms)
     newer = [row for row in marks if lower is None or row["lower"] > lower]
     if not newer:
         log = explain_log(recording, at_ms=at_ms, rules=rules, stream=name)
@@ -50,7 +50,7 @@ def explain_reader(
             sentence=f"{sees}{log.sentence}",
             log=log,
         )
-    positions = [row for row in rows_of(recording, "positions", name, "at_ms", at_ms) if row["group"] == group]
+    positions = [row for row in rows_of(recording, "positions", name, until_ms=at_ms) if row["group"] == group]
     updates = list(group_positions(positions))
     behind = _behind(updates[-1][1] if updates else {}, newer[0], segments_of(recording, name))
     since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))

@@ -18,7 +18,7 @@ import pyarrow as pa
 from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
-from wmlab.streams.answers.history import Row, end_of, rows_of, the_stream
+from wmlab.streams.answers.history import Row, end_of, replaced, rows_of, the_stream
 from wmlab.streams.model.segment import segment_name
 
 
@@ -43,8 +43,7 @@ def _of_epochs(rows: Sequence[Row]) -> Iterator[Moment]:
     for row in ordered[:1]:
         yield _moment(row["at_ms"], row["stream"], "is created", f"with {_segments(row['segment_ids'])}")
     for before, row in pairwise(ordered):
-        gone = [i for i in before["segment_ids"] if i not in row["segment_ids"]]
-        new = [i for i in row["segment_ids"] if i not in before["segment_ids"]]
+        gone, new = replaced(before, row)
         change = f"{_segments(gone)} → {_segments(new)}"
         what = "scales" if row["kind"] == "scale" else f"changes ({row['kind']})"
         parties = tuple(segment_name(i) for i in (*gone, *new))

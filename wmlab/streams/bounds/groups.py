@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import choose, require
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, Marks, Ranges, Runs, bounds_of, column, log_of, parts
+from wmlab.streams.model.log import known_from
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
@@ -73,8 +74,8 @@ def _replayed(changes: pa.Table, log: pa.Table, *, then: bool) -> pa.Table:
     marks, ranges = parts(log)
     versions = changes.group_by("version").aggregate([("at_ms", "max")]).sort_by("version")
     if then:
-        # A watermark is known when it and all before it in the log have been emitted.
-        known = np.maximum.accumulate(marks.emitted_ms).searchsorted(column(versions, "at_ms_max"), side="right")
+        emitted = np.array(known_from(marks.emitted_ms.tolist()), np.int64)
+        known = emitted.searchsorted(column(versions, "at_ms_max"), side="right")
     else:
         known = np.full(versions.num_rows, len(marks.seq))
     lower, upper = replay(marks, ranges, changes.sort_by("version"), known)

@@ -17,8 +17,8 @@ from __future__ import annotations
 import pickle
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
@@ -38,9 +38,9 @@ from wmlab.core.spark.schemas import require
 from wmlab.streams.bounds.replay import configurations, heard
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
-from wmlab.streams.model.position import ReaderPosition
+from wmlab.streams.model.position import ReaderPosition, moved
 from wmlab.streams.model.replay import Configuration, Progress, advance, begin, received_of
-from wmlab.streams.model.segment import KeyRange, Segment, split_id
+from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import Tracker
 
 FEED: Final = (
@@ -109,16 +109,6 @@ class Group:
     offsets: Mapping[int, int] = field(default_factory=dict)
     tracker: Tracker = field(default_factory=Tracker)
 
-    def moved(
-        self, changes: Iterable[Mapping[int, int | None]], segments: Mapping[int, Segment], unread: Sequence[Entry]
-    ) -> Group:
-        """The group after the changes of one version; `unread` are the watermarks that its tracker has not read."""
-        offsets = dict(self.offsets)
-        for change in changes:
-            offsets.update(change)  # type: ignore[arg-type]  # nulls go in the next line
-        held = {segment: offset for segment, offset in offsets.items() if offset is not None}
-        return Group(held, self.tracker.advance(ReaderPosition(held), unread, segments))
-
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
@@ -150,7 +140,7 @@ class StreamState:
             )
         until_ms = ordered[-1].at_ms + 1
         born = [row for row in ordered if row.kind == "segment"]
-        segments = (*self.segments, *(_segment(row) for row in born))
+        segments = (*self.segments, *(Segment.parse(row.segment_id, row.keys) for row in born))
         progress = self.progress or (begin(config, born[0].at_ms) if born else None)
         if progress is None:
             raise ModelError(
@@ -173,26 +163,23 @@ class StreamState:
         def appended(until_ms: int) -> None:
             while coming and coming[0][0] <= until_ms:
                 at_ms, watermark = coming.popleft()
+                row = {
+                    "at_ms": at_ms,
+                    "lower": watermark.lower,
+                    "upper": watermark.upper,
+                    "lower_seq": first + len(log),
+                }
+                answer.append(row | {"cut": dict(watermark.cut), "writers": dict(watermark.writers)})
                 log.append((first + len(log), watermark))
-                answer.append(_watermark_row(at_ms, *log[-1]))
 
         for (at_ms, name, version), rows in groupby(moves, key=lambda row: (row.at_ms, row.who, row.version)):
             appended(at_ms)
             group = groups.get(name) or Group()
             unread = log[group.tracker.fetched - first :]
-            groups[name] = group = group.moved((dict(row.position) for row in rows), known, unread)
-            window = group.tracker.window
-            answer.append(
-                {
-                    "at_ms": at_ms,
-                    "group": name,
-                    "version": version,
-                    "lower": window.lower,
-                    "upper": window.upper,
-                    "lower_seq": group.tracker.lower_seq,
-                    "upper_seq": group.tracker.upper_seq,
-                }
-            )
+            held = moved(group.offsets, (change for row in rows for change in dict(row.position).items()))
+            groups[name] = group = Group(held, group.tracker.advance(ReaderPosition(held), unread, known))
+            seqs = {"lower_seq": group.tracker.lower_seq, "upper_seq": group.tracker.upper_seq}
+            answer.append({"at_ms": at_ms, "group": name, "version": version} | asdict(group.tracker.window) | seqs)
         appended(self.until_ms)
         return replace(self, log=tuple(log), emitted=first + len(log), groups=groups), answer
 
@@ -232,19 +219,3 @@ class Live(StatefulProcessor):
 @cache
 def _names(schema: str) -> list[str]:
     return [part.split()[0] for part in re.sub(r"<.*?>", "", schema).split(", ")]
-
-
-def _watermark_row(at_ms: int, seq: int, watermark: Watermark) -> dict[str, Any]:
-    return {
-        "at_ms": at_ms,
-        "lower": watermark.lower,
-        "upper": watermark.upper,
-        "lower_seq": seq,
-        "cut": dict(watermark.cut),
-        "writers": dict(watermark.writers),
-    }
-
-
-def _segment(row: Row) -> Segment:
-    number, epoch = split_id(row.segment_id)
-    return Segment(number, epoch, KeyRange.parse(row.keys))

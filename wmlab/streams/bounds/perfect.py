@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from wmlab.core.spark.schemas import refuse, require, spark_schema
 from wmlab.streams.bounds.groups import GROUP_COLUMNS
+from wmlab.streams.model.position import moved
 
 _SEGMENT: Final = ("stream", "segment_id")
 _CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")
@@ -64,12 +65,12 @@ def _least_open(changes: pa.Table) -> pa.Table:
     ordered = changes.sort_by([("version", "ascending"), ("at_ms", "ascending")])
     names = (*GROUP_COLUMNS, "segment_id", "finished", "perfect_watermark")
     rows = zip(*(ordered[name].to_pylist() for name in names), strict=True)
-    by_segment: dict[int, int | None] = {}
+    by_segment: dict[int, int] = {}
     found = []
     for moment, of_moment in groupby(rows, key=itemgetter(slice(len(GROUP_COLUMNS)))):
-        for *_, segment, finished, watermark in of_moment:
-            by_segment[segment] = watermark if finished is False else None
-        least = _least(by_segment.values())
+        update = ((segment, least if finished is False else None) for *_, segment, finished, least in of_moment)
+        by_segment = moved(by_segment, update)
+        least = min(by_segment.values(), default=None)
         found.append(dict(zip(GROUP_COLUMNS, moment, strict=True)) | {_PERFECT.name: least})
     schema = pa.schema([*(changes.schema.field(name) for name in GROUP_COLUMNS), _PERFECT])
     return pa.Table.from_pylist(found, schema)

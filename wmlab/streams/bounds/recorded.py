@@ -63,14 +63,9 @@ def replay(
     until_ms: int | None,
 ) -> DataFrame:
     """The watermarks of one stream under the recorded rules with these fields changed, by label."""
-    scenario = recording.scenario_as(StreamScenario)
-    given: dict[str, Any] = {}
-    if scenario is not None:
-        scenario = scenario.resolved
-        part, controllers = scenario.stream_titled(stream), scenario.controllers
-        delay_ms = controllers.start_delay_ms if part.start_delay_ms is None else part.start_delay_ms
-        given = asdict(part.rules) | {"period_ms": controllers.period_ms, "start_delay_ms": delay_ms}
-        given["note_rule"] = part.note_rule
+    recorded = recording.scenario_as(StreamScenario)
+    scenario = None if recorded is None else recorded.resolved
+    given = asdict(scenario.controllers.configuration(scenario.stream_titled(stream))) if scenario else {}
     names = ("writer_marks", "segments", "writer_shutdowns")
     marks, segments, shutdowns = (recording.spark(spark, name).where(F.col("stream") == stream) for name in names)
     whole = {label: given | dict(changes) for label, changes in configs.items()}

@@ -32,7 +32,7 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome, NoteRule, WriterMark, judge_note
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.replay import Configuration
-from wmlab.streams.model.segment import KeyRange, Segment, split_id
+from wmlab.streams.model.segment import Segment
 
 _AT_ONCE: Final = 1_000_000
 """For how many pairs of a cycle and a writer it is looked up together what the cycle sees."""
@@ -125,7 +125,7 @@ def _runner(
     def run(key: tuple[Any, ...], heard: pa.Table, segments: pa.Table) -> pa.Table:
         if not (heard.num_rows and segments.num_rows):
             return _ANSWER.empty_table()
-        history = StreamHistory.of(map(_segment, segments["segment_id"].to_pylist(), segments["keys"].to_pylist()))
+        history = StreamHistory.of(map(Segment.parse, segments["segment_id"].to_pylist(), segments["keys"].to_pylist()))
         notes, created_ms = Notes(heard, history), pc.min(segments["created_ms"]).as_py()
         end_ms = int(notes.received_ms[-1]) + 1 if until_ms is None else until_ms
         found = [
@@ -357,8 +357,3 @@ def _cycle(notes: Notes, keys: Longs, memory: Memory, seen: Seen, config: Config
     except CutError:
         return after._replace(previous=emitted) if nobody else after
     return after._replace(previous=emitted._replace(cut=cut))
-
-
-def _segment(segment_id: int, keys: str) -> Segment:
-    number, epoch = split_id(segment_id)
-    return Segment(number, epoch, KeyRange.parse(keys))

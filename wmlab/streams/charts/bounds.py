@@ -22,7 +22,8 @@ from wmlab.core.charts.rows import SHAPES, one_value, plain_columns, whole
 from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes
 from wmlab.core.charts.steps import Standstill, Value, minus, standstills, thin, unknown_spans
 from wmlab.core.errors import ChartError
-from wmlab.core.words import grouped, listed, rounded
+from wmlab.core.words import counted, grouped, listed, rounded
+from wmlab.streams.answers.history import BEGINS, ENDS, IN_CHARTS, found_nobody
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -33,16 +34,22 @@ _REQUIRED: Final = ("stream", "at_ms", "lower", "upper")
 _OPTIONAL: Final = ("group", "segment_id", "version", "perfect_watermark", "incidents", "visible")
 _BOUNDS: Final = ("lower", "upper", "perfect_watermark")
 _CURVES: Final = {"upper": "upper bound", "perfect": "perfect watermark", "lower": "lower bound"}
-_VERBS: Final = {"crash": "crashes", "restart": "restarts", "silence": "falls silent", "speak": "speaks again"}
-_PAUSES: Final = {"crash": ("restart", "down"), "silence": ("speak", "silent")}
-"""Kinds of happenings that begin a pause: which kind ends it, and what it is called."""
+_VERBS: Final = {
+    "crash": "crashes",
+    "restart": "restarts",
+    "silence": "falls silent",
+    "speak": "speaks again",
+    "idle": "is idle",
+    "active": "is active again",
+    "shut_down": "shuts down",
+}
 _NOTABLE: Final = 3
 """A standstill is worth a sentence if it is so many times as long as the usual one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Happening:
-    """Something that happened to the stream: when, its kind (scale, crash, restart, silence, speak), and to what."""
+    """Something that happened to the stream: when, its kind (scale, crash, silence and so on), and to what."""
 
     at_ms: int
     kind: str
@@ -51,7 +58,7 @@ class Happening:
     @property
     def label(self) -> str:
         """What a chart writes beside its line: "w2 crashes", "scale 0@0 → 2@1, 3@1", "payments aborts"."""
-        if self.kind in _VERBS and self.what:
+        if self.kind in _VERBS and self.what and not found_nobody(self.what):
             return f"{self.what} {_VERBS[self.kind]}"
         # Only of a scale the phrase is no sentence of its own.
         return f"{self.kind} {self.what}".strip() if self.kind == "scale" or not self.what else self.what
@@ -167,7 +174,9 @@ def describe(table: BoundsTable) -> str:
         "; ".join(filter(None, [_movement(table, known, "moved" if back else "rose"), _safety(table)])),
         f"The lower bound went back {'once' if back == 1 else f'{grouped(back)} times'}" if back else "",
         _unknown_positions(table),
-        f"The upper bound, which is a hint, is below the perfect watermark at {_positions(below)}" if below else "",
+        f"The upper bound, which is a hint, is below the perfect watermark at {counted(below, 'position')}"
+        if below
+        else "",
     )
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
@@ -175,7 +184,7 @@ def describe(table: BoundsTable) -> str:
 def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
     if not known:
         bounds = "The lower bound is" if any(value is not None for value in table.upper) else "Both bounds are"
-        return f"{bounds} unknown at all {_positions(len(table.at_ms))}"
+        return f"{bounds} unknown at all {counted(len(table.at_ms), 'position')}"
     clock = time_words(table.at_ms)
     event = time_words([*table.lower, *table.upper, *table.perfect])
     stretches = [stretch for stretch in standstills(table.at_ms, table.lower) if stretch.value is not None]
@@ -196,15 +205,15 @@ def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
 
 
 def _meanwhile(table: BoundsTable, still: Standstill) -> str:
-    """Who was down or silent for at least half of a standstill; a pause that nothing ends lasts to the end."""
+    """Who was down, silent or the like for at least half of a standstill; what nothing ends lasts to the end."""
     states: dict[str, dict[str, None]] = {}
     for number, begin in enumerate(table.incidents):
-        if begin.kind in _PAUSES and begin.what:
-            ending, state = _PAUSES[begin.kind]
-            later = (h.at_ms for h in table.incidents[number + 1 :] if (h.kind, h.what) == (ending, begin.what))
-            to_ms = min(next(later, table.at_ms[-1]), still.to_ms)
-            if 2 * (to_ms - max(begin.at_ms, still.from_ms)) >= still.length_ms:
-                states.setdefault(state, {})[begin.what] = None
+        who, state = begin.what, BEGINS.get(begin.kind, "")
+        if state and who and not found_nobody(who):
+            following = (h for h in table.incidents[number + 1 :] if h.what == who)
+            end_ms = next((h.at_ms for h in following if state in ENDS.get(h.kind, ())), table.at_ms[-1])
+            if 2 * (min(end_ms, still.to_ms) - max(begin.at_ms, still.from_ms)) >= still.length_ms:
+                states.setdefault(IN_CHARTS.get(state, state), {})[who] = None
     texts = [
         f"{listed(list(names), most=3, rest='others')} {'was' if len(names) == 1 else 'were'} {state}"
         for state, names in states.items()
@@ -219,9 +228,10 @@ def _safety(table: BoundsTable) -> str:
     unsafe = [(slack, at) for slack, at in slacks if slack < 0]
     if not slacks:
         return ""
+    checked = counted(len(slacks), "position")
     if unsafe:
         return (
-            f"it is not safe: above the perfect watermark at {grouped(len(unsafe))} of {_positions(len(slacks))}, "
+            f"it is not safe: above the perfect watermark at {grouped(len(unsafe))} of {checked}, "
             f"first at {time_words(table.at_ms)(unsafe[0][1])}, by up to {rounded(-min(unsafe)[0])}"
         )
     mean_ms = (2 * sum(slack for slack, _ in slacks) + len(slacks)) // (2 * len(slacks))
@@ -229,7 +239,7 @@ def _safety(table: BoundsTable) -> str:
     if len(slacks) == 1:
         return f"it is safe at the only position that can be checked, {distance}"
     everywhere = len(slacks) == len(table.at_ms)
-    where = f"all {_positions(len(slacks))}" if everywhere else f"the {_positions(len(slacks))} that can be checked"
+    where = f"all {checked}" if everywhere else f"the {checked} that can be checked"
     return f"it is safe at {where} and on average {distance}"
 
 
@@ -239,13 +249,9 @@ def _unknown_positions(table: BoundsTable) -> str:
     if lower == positions:
         lower, upper = 0, upper % positions
     if lower and upper:
-        return f"The lower bound is unknown at {_positions(lower)}, the upper bound at {grouped(upper)}"
+        return f"The lower bound is unknown at {counted(lower, 'position')}, the upper bound at {grouped(upper)}"
     bound = "lower" if lower else "upper"
-    return f"The {bound} bound is unknown at {_positions(lower or upper)}" if lower or upper else ""
-
-
-def _positions(count: int) -> str:
-    return f"{grouped(count)} position{'' if count == 1 else 's'}"
+    return f"The {bound} bound is unknown at {counted(lower or upper, 'position')}" if lower or upper else ""
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:

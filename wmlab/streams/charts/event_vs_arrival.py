@@ -18,6 +18,7 @@ from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, rounded
 from wmlab.streams.answers.history import Row, events_of, late_events, without_ends
+from wmlab.streams.answers.measures import bounds_of
 
 Longs = npt.NDArray[np.int64]
 
@@ -82,15 +83,14 @@ def _dots(name: str, role: str, events: Sequence[Row], size: float) -> Dots:
 
 def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
     """Both steps, unknown from an end of known time on; the last ones hold to the end of the run."""
-    if not marks:
+    given = bounds_of(without_ends(marks), end_ms)
+    if not given:
         return []
-    xs = [*(mark["emitted_ms"] for mark in marks), max(end_ms, marks[-1]["emitted_ms"])]
-    given = without_ends([*marks, marks[-1]])
-    curves = {side: [mark[side] for mark in given] for side in _SIDES}
-    rows = thin([curves["upper"], curves["lower"]], _MOST_STEPS)
+    xs, lower, upper = zip(*given, strict=True)
+    rows = thin([upper, lower], _MOST_STEPS)
     return [
         Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
-        for side, values in curves.items()
+        for side, values in (("upper", upper), ("lower", lower))
     ]
 
 

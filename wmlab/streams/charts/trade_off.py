@@ -15,7 +15,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, rounded, span
 from wmlab.streams.answers.history import events_of, late_events, without_ends
-from wmlab.streams.answers.measures import lags
+from wmlab.streams.answers.measures import bounds_of, lags
 
 Run = tuple[Any, int, float]
 """A value or configuration, the mean lag of the lower bound in ms, and the late events, a share of all."""
@@ -79,9 +79,7 @@ def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -
             late[config] += late_events(part, log).num_rows
     runs: list[Run] = []
     for config, log in logs.items():
-        bounds = [(row["emitted_ms"], row["lower"], row["upper"]) for row in log]
-        end_ms = max(*ends, bounds[-1][0] + 1)
-        lag_ms = lags([*bounds, (end_ms, *bounds[-1][1:])])["mean_lag_ms"] or 0
+        lag_ms = lags(bounds_of(log, max(*ends, log[-1]["emitted_ms"] + 1)))["mean_lag_ms"] or 0
         runs.append((config, round(lag_ms), late[config] / events))
     runs.sort(key=lambda run: (run[1], run[0]))
     safe = [run for run in runs if not run[2]]

@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.verdict import FINDINGS, FINDINGS_IN_ARROW
 from wmlab.streams.checks.log import with_counted, with_writers
-from wmlab.streams.model.history import Epoch, StreamHistory
+from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
-from wmlab.streams.model.segment import KeyRange, Segment, gaps, segment_name, split_id
+from wmlab.streams.model.segment import Segment, gaps, segment_name
 
 END: Final = 2**63 - 1
 """Stands for the end of a segment: beyond every offset."""
@@ -176,9 +176,9 @@ class Lineage:
         keys = {row["segment_id"]: row["keys"] for row in given if row["segment_id"] is not None}
         segments: dict[int, Segment] = {}
         try:
-            segments |= {i: Segment(*split_id(i), KeyRange.parse(text)) for i, text in sorted(keys.items())}
-            epochs = sorted((row for row in given if row["segment_ids"] is not None), key=lambda row: int(row["epoch"]))
-            return cls(segments, keys, StreamHistory(tuple(_epoch(row, segments) for row in epochs)))
+            segments |= {i: Segment.parse(i, text) for i, text in sorted(keys.items())}
+            epochs = (row for row in given if row["segment_ids"] is not None)
+            return cls(segments, keys, StreamHistory.recorded(epochs, segments))
         except ModelError as wrong:
             return cls(segments, keys, wrong)
 
@@ -250,12 +250,3 @@ def _named(segment: int, offset: int | None, *, unknown: str = "its end") -> str
 
 def _reach(offset: int | None) -> int:
     return END if offset is None else offset
-
-
-def _epoch(row: Row, segments: Mapping[int, Segment]) -> Epoch:
-    if strangers := [i for i in row["segment_ids"] if i not in segments]:
-        raise ModelError(
-            f"Epoch {row['epoch']} lists {segment_name(strangers[0])}, which is not in the segments table.",
-            remedy="Give every segment of every epoch.",
-        )
-    return Epoch(row["epoch"], row["kind"], tuple(segments[i] for i in row["segment_ids"]))

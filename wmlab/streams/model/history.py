@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.segment import (
@@ -153,6 +153,19 @@ class StreamHistory:
             before = epochs[-1].segments if epochs else ()
             kept = tuple(old for old in before if not any(old.keys.overlaps(segment.keys) for segment in new))
             epochs.append(Epoch(number, "scale" if epochs else "create", kept + new))
+        return cls(tuple(epochs))
+
+    @classmethod
+    def recorded(cls, rows: Iterable[Mapping[str, Any]], segments: Mapping[int, Segment]) -> StreamHistory:
+        """The history in rows of the table `epochs`; raises `ModelError` as the constructor, and without a segment."""
+        epochs = []
+        for row in sorted(rows, key=lambda row: int(row["epoch"])):
+            if strangers := [i for i in row["segment_ids"] if i not in segments]:
+                raise ModelError(
+                    f"Epoch {row['epoch']} lists {segment_name(strangers[0])}, which is not in the segments table.",
+                    remedy="Give every segment of every epoch.",
+                )
+            epochs.append(Epoch(row["epoch"], row["kind"], tuple(segments[i] for i in row["segment_ids"])))
         return cls(tuple(epochs))
 
     def append(self, epoch: Epoch) -> StreamHistory:

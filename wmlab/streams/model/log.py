@@ -11,8 +11,9 @@ Source: PDP-33, Internal Changes (marks segment); upstream classes `Watermark`, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
@@ -44,6 +45,14 @@ class Watermark:
                 f"A watermark cannot have lower {self.lower} above upper {self.upper}.",
                 remedy="Give the smaller time first.",
             )
+
+
+def known_from(emitted_ms: Iterable[int]) -> list[int]:
+    """From when on a reader of the log can know each watermark: when it and all before it have been emitted.
+
+    `emitted_ms` is in the order of the log. In a log of the outside world, whose clocks differ, it may fall.
+    """
+    return list(accumulate(emitted_ms, max))
 
 
 class TruncatedError(ModelError):

@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import Segment, as_segment_id, same_space, segment_name
+
+T = TypeVar("T")
 
 
 class Position(Mapping[int, int | None]):
@@ -227,6 +229,12 @@ def bytes_between(
             raise ModelError(f"{segment.name} would end at {stop} and begin at {start}.", remedy="Give a later cut.")
         found[segment.id] = stop - start
     return found
+
+
+def moved(state: Mapping[int, T], changes: Iterable[tuple[int, T | None]]) -> dict[int, T]:
+    """What a group has of each open segment after an update, which has None for a segment that leaves its position."""
+    after: dict[int, T | None] = {**state, **dict(changes)}
+    return {segment: held for segment, held in after.items() if held is not None}
 
 
 def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:

@@ -194,6 +194,11 @@ class Segment:
     def __post_init__(self) -> None:
         segment_id(self.number, self.epoch)
 
+    @classmethod
+    def parse(cls, identifier: int, keys: str) -> Segment:
+        """The segment with this 64-bit id and the key range of this text; raises `ModelError` for any other."""
+        return cls(*split_id(identifier), KeyRange.parse(keys))
+
     @property
     def id(self) -> int:
         """The 64-bit id epoch * 2^32 + number."""

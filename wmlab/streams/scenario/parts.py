@@ -8,7 +8,7 @@ options keep their default under all rules.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -17,6 +17,7 @@ from wmlab.core.expression import rule_over
 from wmlab.core.rules import UNSET, Option
 from wmlab.core.values import AnyName, MeanMs, Ms, Name, Offset, Period, Problem, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
+from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
 
@@ -338,10 +339,12 @@ class Controllers:
     marks_read_ms: Ms = 0
     double_work_entry: Option[bool] = UNSET
 
-    @property
-    def first_cycle_ms(self) -> int:
-        """How long after a stream has come to its owner the first cycle runs."""
-        return self.period_ms if self.start_delay_ms is None else self.start_delay_ms
+    def configuration(self, stream: Stream) -> Configuration:
+        """The rules of a stream's cycles and when they run; of a `resolved` scenario."""
+        delay_ms = self.start_delay_ms if stream.start_delay_ms is None else stream.start_delay_ms
+        return Configuration(
+            **asdict(stream.rules), period_ms=self.period_ms, start_delay_ms=delay_ms, note_rule=stream.note_rule
+        )
 
     def _problems(self) -> Iterator[Problem]:
         if len(self.clocks) > self.count:

@@ -11,17 +11,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import the_moment
 from wmlab.core.words import moment
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MARKER: Final = 4.5
-_VALUES: Final = ("block", "value", "origin")
+VALUES: Final = ("block", "value", "origin")
 """The shapes whose labels say what a lane holds."""
+VIOLATION: Final = "violation"
+"""The kind of incidents that a scrubber begins with, and has a key of their own."""
 
 Corner = tuple[float, float, float, float]
 """A place in pixels relative to an item: share of its length, px to the right, share of the lane's height, px down."""
@@ -51,11 +51,13 @@ class Shape(NamedTuple):
     """How items are drawn; the only description of it, read by `page.frame_parts` and by `static/scrubber.js`.
 
     An area is cut off at the ends of the axis, a point outside the axis is not drawn, and a lane's label always is.
+    What has a smaller `rank` is drawn first.
     """
 
     kind: Literal["area", "point", "lane"]
     outlines: tuple[Outline, ...] = ()
     text: Text | None = None
+    rank: int = 6
 
 
 def _rectangle(share: float, px: float) -> tuple[Corner, ...]:
@@ -77,20 +79,20 @@ _BLOCK: Final = _rectangle(0, 2)
 _BLOCK_EDGE: Final = Outline(False, (*_BLOCK, _BLOCK[0]))
 
 SHAPES: Final[dict[str, Shape]] = {
-    "block": Shape("area", (Outline(True, _BLOCK), _BLOCK_EDGE), Text("middle", 0.5, 4, "title")),
-    "bar": Shape("area", (Outline(True, _rectangle(0.36, 0)),)),
-    "line": Shape("point", (_upright(0),)),
-    "tick": Shape("point", (_upright(0.3),)),
-    "long tick": Shape("point", (_upright(0.19),)),
+    "block": Shape("area", (Outline(True, _BLOCK), _BLOCK_EDGE), Text("middle", 0.5, 4, "title"), rank=2),
+    "bar": Shape("area", (Outline(True, _rectangle(0.36, 0)),), rank=1),
+    "line": Shape("point", (_upright(0),), rank=3),
+    "tick": Shape("point", (_upright(0.3),), rank=4),
+    "long tick": Shape("point", (_upright(0.19),), rank=4),
     # Of two labels the lower bound's stands above the bar and the upper bound's below it, so they never meet.
-    "lower flag": Shape("point", (_upright(0, 2),), Text("before", 0, 9)),
-    "upper flag": Shape("point", (_upright(0, 2),), Text("after", 1, -2.5)),
+    "lower flag": Shape("point", (_upright(0, 2),), Text("before", 0, 9), rank=5),
+    "upper flag": Shape("point", (_upright(0, 2),), Text("after", 1, -2.5), rank=5),
     "diamond": Shape("point", (Outline(True, _around((0, -1), (1, 0), (0, 1), (-1, 0))),)),
     "triangle": Shape("point", (Outline(True, _around((0, -1), (1, 1), (-1, 1))),)),
     "cross": Shape("point", (Outline(False, _around((-1, -1), (1, 1), (0, 0), (1, -1), (-1, 1))),)),
     "name": Shape("lane", text=Text("left", 0.5, 4)),
     "value": Shape("lane", text=Text("right", 0.5, 4)),
-    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4, "text")),
+    "origin": Shape("lane", (Outline(True, _rectangle(0.36, 0)),), Text("right", 0.5, 4, "text"), rank=0),
 }
 """In the lane of an item of the shape "origin", places count from its high end."""
 
@@ -187,18 +189,8 @@ class Builder:
 
     def finish(self) -> tuple[Item, ...]:
         """All items: areas first, points and words on top of them, each by when it appeared."""
-        ranks = {
-            "origin": 0,
-            "bar": 1,
-            "block": 2,
-            "line": 3,
-            "tick": 4,
-            "long tick": 4,
-            "lower flag": 5,
-            "upper flag": 5,
-        }
         everything = [*self.items, *self._open.values()]
-        return tuple(sorted(everything, key=lambda item: (ranks.get(STYLES[item.style].shape, 6), item.from_ms)))
+        return tuple(sorted(everything, key=lambda item: (SHAPES[STYLES[item.style].shape].rank, item.from_ms)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +238,7 @@ class Panel:
         labels: dict[tuple[int | None, bool], list[str]] = {}
         for item in self.there(at_ms):
             shape = STYLES[item.style].shape
-            if item.label and shape in ("name", *_VALUES):
+            if item.label and shape in ("name", *VALUES):
                 labels.setdefault((item.lane, shape == "name"), []).append(item.label)
         for lane in range(self.lanes):
             if (lane, True) in labels and (lane, False) in labels:
@@ -296,10 +288,8 @@ class Frames:
         return kept, f"{self.clock(at_ms)} is {side} the recording, which {edge} at {self.clock(kept)}"
 
     def clock(self, at_ms: int) -> str:
-        """A moment in words, "36 000 ms" or "2013-01-05 17:32:00.000 UTC"."""
-        if not (self.instants and self.low_ms <= at_ms <= self.high_ms):
-            return moment(at_ms, beside_ms=self.high_ms)
-        return f"{_EPOCH + timedelta(milliseconds=at_ms):%Y-%m-%d %H:%M:%S}.{at_ms % 1_000:03} UTC"
+        """A moment in words, "36 000 ms", "12 min 0.5 s" in a run of ten minutes, or "2013-01-05 17:32:00 UTC"."""
+        return moment(at_ms, beside_ms=max(self.low_ms, self.high_ms, key=abs))
 
     def step(self, at_ms: int, changes: int) -> int:
         """The moment so many changes later, or earlier if negative; the first or last change if there are not."""

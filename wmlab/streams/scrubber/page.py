@@ -17,7 +17,8 @@ from typing import Any, Final
 from wmlab.core.charts import svg
 from wmlab.core.charts.layout import text_width, wrap
 from wmlab.core.charts.style import FONT, ROLES
-from wmlab.streams.scrubber.frames import SHAPES, STYLES, Frames, Item, Panel, Text, capitalized
+from wmlab.core.words import is_short
+from wmlab.streams.scrubber.frames import SHAPES, STYLES, VALUES, VIOLATION, Frames, Item, Panel, Text, capitalized
 
 _STATIC: Final = Path(__file__).with_name("static")
 _COLOUR: Final = re.compile(r' (?:fill|stroke)="#\w+"')
@@ -122,7 +123,7 @@ def frame_parts(frames: Frames, at_ms: int) -> Iterator[str]:
 
 def _drawn(panel: Panel, item: Item, origin: int) -> Iterator[str]:
     style = STYLES[item.style]
-    kind, outlines, text = SHAPES[style.shape]
+    kind, outlines, text, _ = SHAPES[style.shape]
     low, high = (min(max(value - origin, panel.low), panel.high) for value in (item.low, item.high))
     if (kind == "area" and low >= high) or (kind == "point" and low != item.low - origin):
         return
@@ -168,6 +169,7 @@ def frames_json(frames: Frames) -> str:
         "low": low_ms,
         "high": frames.high_ms,
         "instants": frames.instants,
+        "short": is_short(low_ms, frames.high_ms),
         "width": frames.width,
         "height": frames.height,
         "sizes": {"small": _SMALL, "beside": _BESIDE, "now": _NOW_PX, "character": text_width("m", _SMALL)},
@@ -175,6 +177,8 @@ def frames_json(frames: Frames) -> str:
         "shapes": SHAPES,
         "styles": [[style.shape, style.role, style.opacity] for style in STYLES.values()],
         "panels": [_panel(panel, low_ms, texts) for panel in frames.panels],
+        "values": VALUES,
+        "violation": VIOLATION,
         "kinds": list(frames.kinds),
         "changes": _steps(low_ms, frames.changes),
         "incidents": {

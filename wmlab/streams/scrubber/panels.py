@@ -20,8 +20,8 @@ from typing import Final
 from wmlab.core.charts.axis import nice_step
 from wmlab.core.charts.steps import Value
 from wmlab.core.words import grouped, segment_name
-from wmlab.streams.answers.history import Row, group_positions
-from wmlab.streams.scrubber.frames import Builder, Incident, Item
+from wmlab.streams.answers.history import IN_CHARTS, Row, after_fault, group_positions, named_state, replaced
+from wmlab.streams.scrubber.frames import VIOLATION, Builder, Incident, Item
 from wmlab.streams.scrubber.run import Run
 
 MOST_SEGMENTS: Final = 10
@@ -29,7 +29,6 @@ MOST_SEGMENTS: Final = 10
 MOST_WRITERS: Final = 16
 """Writers drawn, the first by name."""
 
-VIOLATION: Final = "violation"
 KINDS: Final = (
     VIOLATION,
     "scale",
@@ -46,7 +45,6 @@ KINDS: Final = (
 _CUTS, _LEAST_BYTES = 6, 100
 _FAR, _LETTERS, _MANY = 15, 21, 40
 _OPEN_MS: Final = 10**14
-_STATES: Final = {"crash": "down", "silence": "silent", "restart": "", "speak": ""}
 
 Words = Callable[[int], str]
 
@@ -309,9 +307,12 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
     for row in run.rows["cycles"]:
         text = "awaited" if writer in row["lagging"] else "dropped" if writer in row["removed"] else ""
         yield row["at_ms"], "awaited", text
+    lasting: tuple[str, ...] = ()
     for row in run.rows["incidents"]:
         if row["target"] == writer:
-            yield row["at_ms"], "state", _STATES.get(row["kind"], "")
+            lasting = after_fault(lasting, row["kind"], row["detail"])
+            state = named_state(lasting)
+            yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
 
 def _point(builder: Builder, at_ms: int, lane: int, style: str, value: Value) -> None:
@@ -358,9 +359,8 @@ def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incid
             incidents.append(Incident(row["at_ms"], "dropped writer", f"{row['controller']} drops {writer}"))
     # Several epochs of one moment, as a rolling transaction makes, are one change.
     for before, row in pairwise({row["at_ms"]: row for row in run.rows["epochs"]}.values()):
-        gone = [segment_name(segment) for segment in before["segment_ids"] if segment not in row["segment_ids"]]
-        new = [segment_name(segment) for segment in row["segment_ids"] if segment not in before["segment_ids"]]
-        incidents.append(Incident(row["at_ms"], "scale", f"{', '.join(gone)} → {', '.join(new)}"))
+        change = " → ".join(", ".join(map(segment_name, segments)) for segments in replaced(before, row))
+        incidents.append(Incident(row["at_ms"], "scale", change))
     return tuple(sorted(incidents, key=lambda incident: (incident.at_ms, KINDS.index(incident.kind))))
 
 

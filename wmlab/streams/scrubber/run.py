@@ -9,22 +9,13 @@ from typing import Final
 
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import Row, furthest, of_stream, without_ends
+from wmlab.streams.answers.explain import scenario_span
+from wmlab.streams.answers.history import CLOCKS, Row, furthest, rows_of, without_ends
 
 KEYS: Final = 1_000_000
 """The key space in the unit of `Run.keys`."""
 
-_CLOCK: Final = {
-    "epochs": "at_ms",
-    "writer_marks": "received_ms",
-    "cycles": "at_ms",
-    "watermarks": "emitted_ms",
-    "positions": "at_ms",
-    "windows": "at_ms",
-    "incidents": "at_ms",
-    "errors": "at_ms",
-    "checkpoints": "requested_ms",
-}
+_TABLES: Final = tuple(table for table in CLOCKS if table not in ("segments", "events"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +24,10 @@ class Run:
 
     A watermark that is an end of known time has no bounds.
 
-    `planned` are beginning and end by the scenario, empty if there is none. `group` is None if nobody read. `ranges`
-    has the key range of each segment in millionths of the key space, `writers` are all who noted a time or wrote an
-    event, `readers` all who looked at a window. `written` has, for each segment, the moments at which it grew and its
-    length then.
+    `planned` are beginning and end by the scenario, empty if there is none or the run was stopped. `group` is None if
+    nobody read. `ranges` has the key range of each segment in millionths of the key space, `writers` are all who noted
+    a time or wrote an event, `readers` all who looked at a window. `written` has, for each segment, the moments at
+    which it grew and its length then.
     """
 
     stream: str
@@ -61,7 +52,7 @@ class Run:
     def times(self) -> list[int]:
         """Every moment that a row has, and the planned ends; the first and the last are the ends of the run."""
         grown = [times[index] for times, _ in self.written.values() for index in (0, -1)]
-        return [*self.planned, *grown] + [row[clock] for table, clock in _CLOCK.items() for row in self.rows[table]]
+        return [*self.planned, *grown] + [row[CLOCKS[table]] for table in _TABLES for row in self.rows[table]]
 
 
 def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
@@ -70,9 +61,8 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     Raises `ChartError` for a group that did not read the stream.
     """
     rows: dict[str, list[Row]] = {}
-    for table, clock in _CLOCK.items():
-        listed = of_stream(recording.table(table), stream, clock).to_pylist(maps_as_pydicts="strict")
-        rows[table] = sorted(listed, key=lambda row: int(row[clock]))
+    for table in _TABLES:
+        rows[table] = sorted(rows_of(recording, table, stream), key=lambda row: int(row[CLOCKS[table]]))
     rows["watermarks"] = without_ends(rows["watermarks"])
     groups = sorted({row["group"] for row in (*rows["positions"], *rows["windows"])})
     if group is not None and group not in groups:
@@ -86,12 +76,10 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
     # How far each writer's events in each millisecond reached is what a picture can show of them.
     reached = furthest(recording, stream, "segment_id", "writer", "append_ms")
     events = sorted(reached.to_pylist(), key=lambda row: (row["append_ms"], row["offset"]))
-    scenario = recording.scenario or {}
-    start_ms, duration_ms = scenario.get("start_ms", 0), scenario.get("duration_ms")
-    segments = of_stream(recording.table("segments"), stream, "created_ms").to_pylist()
+    segments = rows_of(recording, "segments", stream)
     return Run(
         stream=stream,
-        planned=() if duration_ms is None else (start_ms, start_ms + duration_ms),
+        planned=scenario_span(recording) or (),
         group=chosen,
         rows=rows,
         ranges={row["segment_id"]: (round(row["low"] * KEYS), round(row["high"] * KEYS)) for row in segments},

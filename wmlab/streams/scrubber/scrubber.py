@@ -16,7 +16,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import sentences, violations
 from wmlab.streams.answers.history import recorded_rules, the_stream
-from wmlab.streams.scrubber.frames import Frames
+from wmlab.streams.scrubber.frames import VIOLATION, Frames
 from wmlab.streams.scrubber.layout import frames_of
 from wmlab.streams.scrubber.page import frames_json, page, script, still_picture, style_sheet
 
@@ -40,7 +40,7 @@ class Scrubber(anywidget.AnyWidget):
         self.frames = frames
         super().__init__(frames_json=frames_json(frames))
         if at_ms is None:
-            violation = frames.next_incident(frames.low_ms - 1, "violation")
+            violation = frames.next_incident(frames.low_ms - 1, VIOLATION)
             at_ms = frames.step((frames.low_ms + frames.high_ms) // 2, 0) if violation is None else violation.at_ms
         self.at_ms = at_ms
 

@@ -219,8 +219,8 @@ class Controller:
         if stream not in self._work and self.is_running:
             self._entries += 1
             self._work[stream] = self._entries
-            delay_ms = self.world.streams[stream].part.start_delay_ms
-            self._enqueue(stream, self._entries, self._part.first_cycle_ms if delay_ms is None else delay_ms)
+            config = self._part.configuration(self.world.streams[stream].part)
+            self._enqueue(stream, self._entries, config.delay_ms)
 
     def drop_work(self, stream: str) -> None:
         """A stream has left: no further cycle."""

@@ -126,7 +126,7 @@ export function wordsOf(frames, at) {
     const there = itemsAt(panel, at)
     const texts = (lane, shapes) =>
       there.filter((item) => item.lane === lane && item.text && shapes.includes(item.style[0])).map((item) => item.text)
-    return Array.from({ length: panel.lanes }, (_, lane) => [texts(lane, ["name"])[0], texts(lane, ["block", "value", "origin"])])
+    return Array.from({ length: panel.lanes }, (_, lane) => [texts(lane, ["name"])[0], texts(lane, frames.values)])
       .filter(([name, values]) => name && values.length)
       .map(([name, values]) => `${name}: ${values.join(", ")}`)
   })
@@ -142,11 +142,25 @@ const KEYS = [
 ]
 const CALM_MS = 500
 const REPORT_MS = 250
-const VIOLATION = "violation"
 
 const node = (name, attributes = {}, ...content) => filled(document.createElement(name), attributes, content)
 
 const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, " ")
+
+// A moment in words, as frames.Frames.clock writes it.
+export function clockOf({ instants, short }, at) {
+  if (instants) return new Date(at).toISOString().replace("T", " ").replace(/(\.000)?Z$/, " UTC")
+  if (short) return `${grouped(at)} ms`
+  let rest = Math.abs(at)
+  if (rest >= 3_600_000) rest -= rest % 1_000
+  const parts = []
+  for (const [unit, length] of [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000]]) {
+    if (rest >= length) parts.push(`${grouped(Math.floor(rest / length))} ${unit}`)
+    rest %= length
+  }
+  if (rest || !parts.length) parts.push(`${rest / 1_000} s`)
+  return `${at < 0 ? "−" : ""}${parts.join(" ")}`
+}
 
 const button = (parent, sign, name, key, act) => {
   const made = node("button", { type: "button", "aria-label": name, title: key ? `${name} (${key})` : name }, sign)
@@ -202,7 +216,8 @@ export class Scrubber {
     this.speed = node("select", { "aria-label": "Speed" })
     steps.forEach((step, i) => this.speed.append(new Option(`${step}×`, step, i === usual, i === usual)))
     row.append(node("label", {}, "Speed ", this.speed))
-    const kinds = this.frames.kinds.filter((kind) => kind !== VIOLATION)
+    const { violation } = this.frames
+    const kinds = this.frames.kinds.filter((kind) => kind !== violation)
     if (kinds.length) {
       this.kind = node("select", { "aria-label": "Kind of event" })
       for (const kind of kinds) this.kind.append(new Option(`${kind} (${this.moments(kind).length})`, kind))
@@ -210,8 +225,8 @@ export class Scrubber {
       button(row, "◂ previous", "Previous event of this kind", "p", () => this.jump(this.kind.value, -1))
       button(row, "next ▸", "Next event of this kind", "n", () => this.jump(this.kind.value, 1))
     }
-    if (this.frames.kinds.includes(VIOLATION))
-      button(row, "next violation ▸", "Next violation", "v", () => this.jump(VIOLATION, 1))
+    if (this.frames.kinds.includes(violation))
+      button(row, "next violation ▸", "Next violation", "v", () => this.jump(violation, 1))
     const list = node("dl")
     for (const [keys, act] of KEYS) list.append(node("dt", {}, keys), node("dd", {}, act))
     row.append(node("details", {}, node("summary", {}, "Keys"), list))
@@ -268,9 +283,8 @@ export class Scrubber {
 
   jump(kind, direction) {
     const moments = this.moments(kind)
-    const here = lastAt(moments, this.at)
-    const target = direction > 0 ? moments[here + 1] : moments[lastAt(moments, this.at - 1)]
-    if (target === undefined) this.show(this.at, `There is no ${direction > 0 ? "later" : "earlier"} ${kind}.`)
+    const target = moments[direction > 0 ? lastAt(moments, this.at) + 1 : lastAt(moments, this.at - 1)]
+    if (target === undefined) this.show(this.at, `There is no ${direction > 0 ? "later" : "earlier"} ${kind}`)
     else this.go(target)
   }
 
@@ -325,8 +339,8 @@ export class Scrubber {
     const now = Math.floor(this.at)
     frames.panels.forEach((panel, i) => this.layers[i].replaceChildren(...drawPanel(frames, panel, now)))
     this.slider.value = now
-    this.slider.setAttribute("aria-valuetext", this.words(now))
-    this.clock.textContent = this.words(now)
+    this.clock.textContent = clockOf(frames, now)
+    this.slider.setAttribute("aria-valuetext", this.clock.textContent)
     this.describe(now, notice)
   }
 
@@ -343,10 +357,6 @@ export class Scrubber {
     if (!this.playing) this.picture.setAttribute("aria-label", wordsOf(frames, now).join(". "))
   }
 
-  words(at) {
-    return this.frames.instants ? `${new Date(at).toISOString().replace("T", " ").replace("Z", "")} UTC` : `${grouped(at)} ms`
-  }
-
   press(event) {
     const target = event.target.tagName
     if (event.ctrlKey || event.metaKey || event.altKey || target === "SELECT" || target === "SUMMARY") return
@@ -361,8 +371,8 @@ export class Scrubber {
       " ": () => this.toggle(),
       n: () => this.kind && this.jump(this.kind.value, 1),
       p: () => this.kind && this.jump(this.kind.value, -1),
-      v: () => this.jump(VIOLATION, 1),
-      V: () => this.jump(VIOLATION, -1),
+      v: () => this.jump(this.frames.violation, 1),
+      V: () => this.jump(this.frames.violation, -1),
     }[event.key]
     if (!act) return
     event.preventDefault()
