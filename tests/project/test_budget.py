@@ -11,10 +11,10 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 288,
     "core": 3_913,
-    "streams": 12_412,
-    "dataflow": 6_932,
+    "streams": 12_391,
+    "dataflow": 6_929,
     "progress": 2_559,
-    "strategies": 2_772,
+    "strategies": 2_770,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 

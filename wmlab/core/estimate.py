@@ -83,13 +83,12 @@ class Estimate:
         """How long the run will take on an ordinary machine."""
         return self.events // EVENTS_PER_S + self.steps // STEPS_PER_S
 
-    def require_room(self, memory_bytes: int | None = None) -> None:
-        """Raise `ScenarioError` if the run cannot fit in `memory_bytes` (None: of this machine) or would never end."""
-        if memory_bytes is None:
-            memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if self.memory_bytes > memory_bytes:
+    def require_room(self) -> None:
+        """Raise `ScenarioError` if the run cannot fit in the memory of this machine, or would never end."""
+        room_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if self.memory_bytes > room_bytes:
             worst = max(self.costs, key=lambda cost: cost.memory_bytes)
-            needs = f"{_bytes(self.memory_bytes)} of memory, of which there are {_bytes(memory_bytes)}"
+            needs = f"{_bytes(self.memory_bytes)} of memory, of which there are {_bytes(room_bytes)}"
         elif self.steps > MOST_STEPS:
             worst = max((c for c in self.costs if c.what not in ("events", _LEFT_OUT)), key=lambda cost: cost.count)
             needs = f"{span(self.seconds * 1_000)} of computing"

@@ -175,10 +175,11 @@ def _ask(trace: Trace, tick_ms: int | None, left: Iterable[tuple[int, Strategy[A
     """Have a second process do one strategy after the other; it ends at what it cannot do."""
     # It starts with this module only: neither forked threads nor the caller's script run again.
     command = [sys.executable, "-c", f"from {__name__} import _serve; _serve()"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     # Before each part that a pipe holds, its reader waits for the main thread, which is busy: hence a large pipe.
     with (
         suppress(OSError, EOFError, pickle.PickleError),
-        Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, pipesize=2**20, env=_environment()) as child,
+        Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, pipesize=2**20, env=environment) as child,
     ):
         assert child.stdin is not None
         assert child.stdout is not None
@@ -196,10 +197,6 @@ def _steps(strategy: Strategy[Any], given: Sequence[Input]) -> Steps:
             met.append(before)
             after.append(x)
     return np.array(met), np.array(after)
-
-
-def _environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def _serve() -> None:

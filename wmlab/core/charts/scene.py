@@ -138,8 +138,7 @@ class Rule:
 class Scene:
     """A whole picture: question, answer, the x axis, the panels from top to bottom, and the rules across them.
 
-    Rules beyond the ends of the x axis are left out. With `together` a hover box shows the values of all curves at
-    one x.
+    Rules beyond the ends of the x axis are left out. With `together` a hover box shows all values at one x.
     """
 
     title: str
@@ -150,8 +149,8 @@ class Scene:
     together: bool = False
 
     def __post_init__(self) -> None:
-        within = [rule for rule in self.rules if self.across.low <= rule.x <= self.across.high]
-        object.__setattr__(self, "rules", within)
+        axis = self.across
+        object.__setattr__(self, "rules", [rule for rule in self.rules if axis.low <= rule.x <= axis.high])
 
     @property
     def layers(self) -> list[Layer]:
@@ -212,8 +211,7 @@ class Scene:
 
     def subtitle_lines(self, labels: Sequence[Placed | None], *, width: float) -> list[str]:
         """The subtitle in lines, which says how many rules have no room for their label."""
-        count = labels.count(None)
-        note = f" Without a label: {count} of {len(labels)} incidents." if count else ""
+        note = f" Without a label: {n} of {len(labels)} incidents." if (n := labels.count(None)) else ""
         return wrap(self.subtitle + note, width=width, size=13)
 
 

@@ -72,12 +72,10 @@ class JetWatermark(Strategy[Merging]):
     idle_ms: Positive | None = 60_000
     frame: Positive = 1
 
-    def _mapper(self) -> EventTimeMapper:
-        return EventTimeMapper(policy=FixedLag(self.lag), frames=Frames(self.frame), idle_timeout_ms=self.idle_ms)
-
     def start(self) -> Merging:
         places = {writer: place for place, writer in enumerate(self.writers)}
-        return Merging(self._mapper(), places, [], Keyed(len(places)))
+        mapper = EventTimeMapper(policy=FixedLag(self.lag), frames=Frames(self.frame), idle_timeout_ms=self.idle_ms)
+        return Merging(mapper, places, [], Keyed(len(places)))
 
     def step(self, state: Merging, given: Input) -> tuple[Merging, int, int]:
         now_ms, mapper = now_of(given), state.mapper

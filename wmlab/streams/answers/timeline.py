@@ -175,9 +175,8 @@ def _held(run: Sequence[Row], watermarks: Sequence[Row]) -> Moment:
     what = f"waits for {listed(waits)}, {cycles}" if waits else f"{first['reason']}, {cycles}"
     lower = first["previous_lower"]
     before = [row for row in watermarks if row["emitted_ms"] <= last["at_ms"]]
-    bound = f"no {'new lower bound' if before else 'lower bound yet'}"
-    if lower is not None:
-        bound = f"lower bound stays at {moment(lower)}"
+    none = "no new lower bound" if before else "no lower bound yet"
+    bound = none if lower is None else f"lower bound stays at {moment(lower)}"
     if before and not before[-1]["writers"]:
         bound = f"no lower bound since {moment(before[-1]['emitted_ms'])}"
     return _moment(first["at_ms"], first["controller"], what, bound, *waits, to_ms=last["at_ms"])
