@@ -69,6 +69,12 @@ SLOW = [Record(time, at, "b") for time, at in ((0, 0), (10, 1_100), (20, 2_100),
 LOG: list[Input] = [*sorted(FAST + SLOW, key=lambda record: record.arrival_ms)]
 
 
+def test_a_record_meets_the_least_of_the_largest_times_less_the_bound() -> None:
+    log: list[Input] = [Record(20, 0, "a"), Record(30, 10, "b"), Record(40, 250, "a"), Record(50, 450, "a")]
+    found = reads(Alignment(drift=100, update_ms=100, bound=3), log)
+    assert [met for _, met in found] == [UNKNOWN, 17, 17, 27]
+
+
 def test_a_fast_source_waits_for_the_slow_one() -> None:
     found = reads(Alignment(drift=20), LOG)
     assert [(r.event_time, r.arrival_ms) for r, _ in found if r.writer == "a"] == [

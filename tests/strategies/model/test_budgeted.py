@@ -44,6 +44,9 @@ def test_the_writer_that_saves_more_gets_the_budget() -> None:
     assert budgets({"a": [10, 4, 0], "b": [3, 0]}, {"a": 1, "b": 1}, 2) == {"a": 0, "b": 3}
     # Steps of one writer that save equally are one.
     assert budgets({"a": [4, 2, 0]}, {"a": 3}, 1) == {"a": 4}
+    assert budgets({"a": [10, 4, 2, 0]}, {"a": 1}, 2) == {"a": 4}
+    # A steep step is taken without the flatter ones behind it.
+    assert budgets({"a": [10, 7, 6, 5, 0]}, {"a": 1}, 1) == {"a": 7}
 
 
 def test_a_writer_that_is_not_in_the_plan_has_its_largest_bound() -> None:

@@ -161,7 +161,8 @@ def test_the_watermark_of_nebulastream_may_go_back_and_x_does_not() -> None:
 
 def test_idle_and_full_begin_exactly_after_their_time() -> None:
     assert xs(JetWatermark(("a", "b"), idle_ms=10), [Record(5, 0, "a"), Record(9, 10, "a")]) == [UNKNOWN, 9]
-    assert xs(NebulaWatermark(("a",), rows=None, interval_ms=10), [Record(5, 0, "a"), Tick(10)]) == [UNKNOWN, 5]
+    by_time = NebulaWatermark(("a",), rows=None, interval_ms=10)
+    assert xs(by_time, [Record(5, 3, "a"), Tick(12), Tick(13)]) == [UNKNOWN, UNKNOWN, 5]
 
 
 def test_what_was_not_declared_is_refused() -> None:
