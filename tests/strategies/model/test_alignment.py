@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
 from hypothesis import given
@@ -161,6 +161,28 @@ def test_without_a_limit_nothing_waits_and_announcements_that_change_nothing_can
         state, read = group.step(state, EndOfInput() if after is None else after)
         each += read
     assert each == reads(group, [*log])
+
+
+class Counting(Alignment):
+    """Keeps when it makes announcements, in `times`."""
+
+    times: ClassVar[list[int]] = []
+
+    def _announce(self, state: alignment.AlignmentState, now: int, read: Reads) -> None:
+        self.times.append(now)
+        assert len(self.times) < 99
+        super()._announce(state, now, read)
+
+
+def test_announcements_that_change_nothing_are_left_out_however_long_all_are_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Counting, "times", [])
+    log = [Record(10, 1_050, 0, "a"), Record(20, 9 * 10**9, 0, "a")]
+    reads(Counting(20, 300, idle_ms=10**9), [*log])
+    # After a record its source reports; a billion ms later it is found idle; each time one more changes nothing.
+    quiet = [1_200, 1_500, 1_000_001_100, 1_000_001_400, 1_000_001_700]
+    assert Counting.times == [*quiet, 9_000_000_300, 10_000_000_200, 10_000_000_500]
 
 
 @pytest.mark.parametrize(
