@@ -49,6 +49,24 @@ def test_the_writer_that_saves_more_gets_the_budget() -> None:
     assert budgets({"a": [10, 7, 6, 5, 0]}, {"a": 1}, 1) == {"a": 7}
 
 
+class Watched(list[int]):
+    """Keeps which places were looked at."""
+
+    def __init__(self, values: list[int]) -> None:
+        super().__init__(values)
+        self.places: set[int] = set()
+
+    def __getitem__(self, place: int) -> int:  # type: ignore[override]
+        self.places.add(place)
+        return super().__getitem__(place)
+
+
+def test_values_that_can_only_be_on_a_flatter_side_are_not_looked_at() -> None:
+    values = Watched([100] + [60] * 99)
+    assert budgets({"a": values}, {"a": 100}, 1) == {"a": 60}
+    assert values.places == {0, 1, 99}
+
+
 def test_a_writer_that_is_not_in_the_plan_has_its_largest_bound() -> None:
     log = [(10, "a"), (10, "b"), (5, "b"), (20, "a"), (30, "b"), (22, "c"), (40, "a")]
     # The plan after four records has the bounds 0 and 5; c stands at 22 - 5 and holds X.
