@@ -63,7 +63,7 @@ class Watched(list[int]):
 
 def test_values_that_can_only_be_on_a_flatter_side_are_not_looked_at() -> None:
     values = Watched([100] + [60] * 99)
-    assert budgets({"a": values}, {"a": 100}, 1) == {"a": 60}
+    assert budgets({"a": values}, {"a": 100}, 0) == {"a": 100}
     assert values.places == {0, 1, 99}
 
 
