@@ -121,7 +121,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     return (
         designs.marks_segment(known, notes, segments),
         designs.extended_attributes(known, notes, segments),
-        designs.segment_index(notes, segments, (rules or CycleRules()).timeout_ms),
+        designs.segment_index(notes, segments, (rules.cycles or CycleRules()).timeout_ms),
         designs.ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
     )
 

@@ -7,7 +7,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import moment
 from wmlab.streams.answers.explain import Explanation, explain_log, scenario_span, stragglers_of
-from wmlab.streams.answers.history import Rules
+from wmlab.streams.answers.history import UNPREDICTED, Rules
 from wmlab.streams.answers.reader import explain_reader
 
 
@@ -17,7 +17,7 @@ def explain(
     at_ms: int | None = None,
     reader: str | None = None,
     stream: str | None = None,
-    rules: Rules | None = None,
+    rules: Rules = UNPREDICTED,
 ) -> Explanation | Stragglers:
     """What holds the lower bound at `at_ms` (clock, ms), of the stream or as `reader` sees it; or who held it in all.
 

@@ -34,6 +34,7 @@ from wmlab.core.words import listed, moment, rounded, span
 from wmlab.streams.answers.history import (
     CLOCKS,
     CONTROLLERS,
+    UNPREDICTED,
     Rules,
     RunHistory,
     events_of,
@@ -135,10 +136,10 @@ Held = tuple[int, int, RunHistory, Cause]
 """A stretch in which one cause held the bound: from when to when (clock, ms), the history at its begin, the cause."""
 
 
-def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
+def cause_of(history: RunHistory, rules: Rules = UNPREDICTED) -> Cause:
     """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
     cycle = history.cycle
-    missed_ms = rules.missed_ms(history) if rules and history.on_record else None
+    missed_ms = rules.missed_ms(history) if history.on_record else None
     if missed_ms is not None:
         could_be = min(noted.time for noted in history.on_record.values())
         by_ms = None if history.lower is None else max(0, could_be - history.lower)
@@ -162,14 +163,14 @@ def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
 
 
 def causes(
-    recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: Rules | None = None
+    recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: Rules = UNPREDICTED
 ) -> Iterator[Held]:
     """What held the bound from `start_ms` to `end_ms`, stretch by stretch."""
     before = RunHistory(at_ms=start_ms)
     for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [None]):
         same = history is not None and history.cycle is before.cycle and history.bound is before.bound
         # While a cycle is missing, each mark changes what the bound would be otherwise.
-        if history is not None and same and before.on_record and not (rules and rules.missed_ms(history) is not None):
+        if history is not None and same and before.on_record and rules.missed_ms(history) is None:
             continue
         from_ms, to_ms = max(start_ms, before.at_ms), end_ms if history is None else min(end_ms, history.at_ms)
         if from_ms < to_ms:
@@ -177,12 +178,12 @@ def causes(
         before = before if history is None else history
 
 
-def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules | None) -> Iterator[RunHistory]:
+def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules) -> Iterator[RunHistory]:
     """The histories, and again from the moment on at which a cycle is missing, if nothing happens before."""
     for history, following in pairwise(chain(histories, [RunHistory(at_ms=end_ms)])):
         yield history
-        due_ms = rules.due_ms(history) if rules else None
-        if rules and due_ms is not None and history.at_ms < due_ms + rules.late_ms < following.at_ms:
+        due_ms = rules.due_ms(history)
+        if due_ms is not None and history.at_ms < due_ms + rules.late_ms < following.at_ms:
             yield replace(history, at_ms=due_ms + rules.late_ms)
 
 
@@ -205,7 +206,7 @@ def longest_stall(found: Iterable[Held]) -> str:
 
 
 def explain_log(
-    recording: Recording, *, at_ms: int, rules: Rules | None = None, stream: str | None = None
+    recording: Recording, *, at_ms: int, rules: Rules = UNPREDICTED, stream: str | None = None
 ) -> Explanation:
     """What holds the lower bound of the stream's marks log at `at_ms` (clock, ms).
 
@@ -236,12 +237,12 @@ class _Case:
     will, or if that is unknown.
     """
 
-    def __init__(self, recording: Recording, history: RunHistory, stream: str, rules: Rules | None) -> None:
+    def __init__(self, recording: Recording, history: RunHistory, stream: str, rules: Rules) -> None:
         self.history = history
         self.cause = cause_of(history, rules)
         lagging = self.cause.kind is CauseKind.LAGGING
         self.writers = tuple(
-            _holding_writer(history, name, rules.drops_at_ms(history, name) if rules and lagging else None)
+            _holding_writer(history, name, rules.drops_at_ms(history, name) if lagging else None)
             for name in self.cause.writers
         )
         self.behind = [writer for writer in self.writers if not self.caught_up(writer.writer)]
@@ -252,9 +253,9 @@ class _Case:
             events = (chunk.filter(pc.less_equal(chunk["append_ms"], history.at_ms)) for chunk in chunks)
             self.wrote = sorted({name for chunk in events for name in chunk["writer"].unique().to_pylist()})
         self.reason = str(history.cycle["reason"]) if history.cycle is not None else ""
-        self.next_cycle_ms = None if rules is None else rules.next_cycle_ms(history)
+        self.next_cycle_ms = rules.next_cycle_ms(history)
         self.release_ms: int | None = None
-        if lagging and rules is not None:
+        if lagging:
             drops = [writer.dropped_ms for writer in self.behind if writer.dropped_ms is not None]
             if len(drops) == len(self.behind):
                 self.release_ms = max(drops, default=self.next_cycle_ms)
@@ -399,7 +400,7 @@ _WHO: Final = {
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
 
 
-def stragglers_of(recording: Recording, *, stream: str | None = None, rules: Rules | None = None) -> Stragglers:
+def stragglers_of(recording: Recording, *, stream: str | None = None, rules: Rules = UNPREDICTED) -> Stragglers:
     """The stragglers of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
 
     At every moment one cause holds the bound; what the bound would have been without its writers is taken from the
@@ -448,7 +449,7 @@ _CLOCK: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
 
 
 def sentences(
-    recording: Recording, moments: Sequence[int], *, stream: str, rules: Rules | None = None
+    recording: Recording, moments: Sequence[int], *, stream: str, rules: Rules = UNPREDICTED
 ) -> tuple[tuple[int, str], ...]:
     """The sentence of `explain(at_ms=...)` at each of the moments (clock in ms, ascending): (from which on, sentence).
 

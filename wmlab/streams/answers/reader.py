@@ -12,7 +12,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, listed, moment, span
 from wmlab.streams.answers.explain import Explanation, HoldingSegment, explain_log
-from wmlab.streams.answers.history import Row, Rules, group_positions, rows_of, segments_of, the_stream
+from wmlab.streams.answers.history import UNPREDICTED, Row, Rules, group_positions, rows_of, segments_of, the_stream
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment, segment_name
 from wmlab.streams.model.window import compare
@@ -21,7 +21,7 @@ _NAMED = 3
 
 
 def explain_reader(
-    recording: Recording, *, at_ms: int, reader: str, rules: Rules | None = None, stream: str | None = None
+    recording: Recording, *, at_ms: int, reader: str, rules: Rules = UNPREDICTED, stream: str | None = None
 ) -> Explanation:
     """What holds the lower bound that `reader` sees at `at_ms` (clock, ms).
 
@@ -55,7 +55,7 @@ def explain_reader(
     behind = _behind(updates[-1][1] if updates else {}, newer[0], segments_of(recording, name))
     since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
     by_ms = None if lower is None else marks[-1]["lower"] - lower
-    release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules and rules.look_every_ms and not behind else None
+    release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules.look_every_ms and not behind else None
     knows = "knows no lower bound" if lower is None else f"sees lower bound {moment(lower)} since {moment(since_ms)}"
     return explained(
         lower=lower,
