@@ -272,16 +272,8 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
     events = of_stream(recording.table("events"), name).sort_by("append_ms")
-    late = measures["below"] or 0
-    row |= {key: measures[key] for key in ("events", "watermarks", "worst_lag_ms")}
-    row |= {
-        "lag_ms": measures["mean_lag_ms"],
-        "uncertainty_ms": measures["mean_width_ms"],
-        "slack_ms": slack_ms(bounds, events),
-        "late": late,
-        "late_share": late / len(events) if len(events) else None,
-        "stalls": measures["held"],
-    }
+    row |= {name: measure for name, measure in measures.items() if name in row}
+    row |= {"slack_ms": slack_ms(bounds, events), "late_share": row["late"] / len(events) if len(events) else None}
     if stragglers:
         row |= {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms}
     return row, recording
