@@ -45,6 +45,7 @@ KINDS: Final = (
 _CUTS, _LEAST_BYTES = 6, 100
 _FAR, _LETTERS, _MANY = 15, 21, 40
 _OPEN_MS: Final = 10**14
+_NEVER_MS: Final = 2**63
 
 Words = Callable[[int], str]
 
@@ -74,12 +75,12 @@ def _blocks(run: Run, builder: Builder, at_ms: int, lane: int, segments: Mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnershipSpan:
-    """A segment in the group's state: in which lane, from when to when (None: to the end), and its positions."""
+    """A segment in the group's state: in which lane, from when to when, and its positions."""
 
     segment_id: int
     lane: int
     from_ms: int
-    to_ms: int | None = None
+    to_ms: int = _NEVER_MS
     positions: list[tuple[int, int]] = field(default_factory=list)
 
     def position(self, at_ms: int) -> int:
@@ -134,20 +135,19 @@ def segment_items(run: Run, spans: Sequence[OwnershipSpan], moments: Sequence[in
         builder.put((span, "name"), span.from_ms, span.lane, "name", label=segment_name(span.segment_id))
         for mark in run.rows["watermarks"]:
             offset = mark["cut"].get(span.segment_id)
-            if offset is not None and (span.to_ms is None or mark["emitted_ms"] < span.to_ms):
+            if offset is not None and mark["emitted_ms"] < span.to_ms:
                 since_ms = max(mark["emitted_ms"], span.from_ms)
                 builder.put((span, "cut", mark["seq"]), since_ms, span.lane, "cut", offset)
         _flags(builder, span, windows, words)
         _bars(run, builder, span, moments)
-        if span.to_ms is not None:
+        if span.to_ms < _NEVER_MS:
             builder.take_all(span, span.to_ms)
     return builder.finish()
 
 
 def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int]) -> None:
     """What the group has read of the segment, what not yet, and how much that is."""
-    end = len(moments) if span.to_ms is None else bisect_left(moments, span.to_ms)
-    inside = moments[bisect_left(moments, span.from_ms) : end]
+    inside = moments[bisect_left(moments, span.from_ms) : bisect_left(moments, span.to_ms)]
     for at_ms in sorted({*inside, *(at for at, _ in span.positions)}):
         here = span.position(at_ms)
         written = max(run.length(span.segment_id, at_ms), here)
@@ -176,19 +176,15 @@ def _flags(
     builder: Builder, span: OwnershipSpan, windows: Sequence[tuple[int, Mapping[str, Row | None]]], words: Words
 ) -> None:
     """The cuts of the group's window, as long as the window lasts."""
-    ends = [*(at_ms for at_ms, _ in windows[1:]), None]
-    for (from_ms, marks), until_ms in zip(windows, ends, strict=False):
-        over = until_ms is not None and until_ms <= span.from_ms
-        if over or (span.to_ms is not None and from_ms >= span.to_ms):
-            continue
+    for from_ms, marks in windows:
+        if from_ms >= span.to_ms:
+            break
         at_ms = max(from_ms, span.from_ms)
         for style, bound in (("passed", "lower"), ("ahead", "upper")):
             mark = marks[bound]
-            offset = None if mark is None else mark["cut"].get(span.segment_id)
-            if mark is None or offset is None:
-                builder.take((span, style), at_ms)
-            else:
-                builder.put((span, style), at_ms, span.lane, style, offset, label=f"{bound} {words(mark[bound])}")
+            offset = mark["cut"].get(span.segment_id) if mark else None
+            label = f"{bound} {words(mark[bound])}" if mark else ""
+            builder.put((span, style), at_ms, span.lane, style, offset, label=label)
 
 
 def size_words(size: int, *, digits: int | None = None) -> str:
@@ -265,9 +261,6 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -
     for row in run.rows["watermarks"]:
         _interval(builder, row["emitted_ms"], lane, row, words)
         for bound, flag in (("lower", "passed"), ("upper", "ahead")):
-            if row[bound] is None:
-                builder.take_all((lane, bound), row["emitted_ms"])
-                continue
             builder.put(((lane, bound), "line"), row["emitted_ms"], None, f"{bound} line", row[bound])
             builder.put(((lane, bound), "flag"), row["emitted_ms"], lane, flag, row[bound], label=bound)
     for reader in run.readers:
@@ -277,7 +270,7 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -
             if row["reader"] == reader:
                 _interval(builder, row["at_ms"], lane, row, words)
         for at_ms, value in perfect:
-            _point(builder, at_ms, lane, "perfect", value)
+            builder.put((lane, "perfect"), at_ms, lane, "perfect", value)
     return builder.finish()
 
 
@@ -315,22 +308,13 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
             yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
 
-def _point(builder: Builder, at_ms: int, lane: int, style: str, value: Value) -> None:
-    if value is None:
-        builder.take((lane, style), at_ms)
-    else:
-        builder.put((lane, style), at_ms, lane, style, value)
-
-
 def _interval(builder: Builder, at_ms: int, lane: int, row: Row, words: Words) -> None:
     """A lower and an upper bound, each possibly unknown."""
     lower, upper = row["lower"], row["upper"]
-    _point(builder, at_ms, lane, "lower", lower)
-    _point(builder, at_ms, lane, "upper", upper)
-    if lower is None:
-        builder.take((lane, "window"), at_ms)
-    elif upper is None:
-        builder.put((lane, "window"), at_ms, lane, "open window", lower, lower + _OPEN_MS)
+    builder.put((lane, "lower"), at_ms, lane, "lower", lower)
+    builder.put((lane, "upper"), at_ms, lane, "upper", upper)
+    if lower is None or upper is None:
+        builder.put((lane, "window"), at_ms, lane, "open window", lower, (lower or 0) + _OPEN_MS)
     else:
         builder.put((lane, "window"), at_ms, lane, "window", min(lower, upper), max(lower, upper))
     builder.put((lane, "value"), at_ms, lane, "value", label=_bounds_words(lower, upper, words))
