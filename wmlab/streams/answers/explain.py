@@ -167,15 +167,15 @@ def causes(
 ) -> Iterator[Held]:
     """What held the bound from `start_ms` to `end_ms`, stretch by stretch."""
     before = RunHistory(at_ms=start_ms)
-    for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [None]):
-        same = history is not None and history.cycle is before.cycle and history.bound is before.bound
+    for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [RunHistory(at_ms=end_ms)]):
+        same = history.cycle is before.cycle and history.bound is before.bound and before.on_record
         # While a cycle is missing, each mark changes what the bound would be otherwise.
-        if history is not None and same and before.on_record and rules.missed_ms(history) is None:
+        if history.at_ms < end_ms and same and rules.missed_ms(history) is None:
             continue
-        from_ms, to_ms = max(start_ms, before.at_ms), end_ms if history is None else min(end_ms, history.at_ms)
+        from_ms, to_ms = max(start_ms, before.at_ms), min(end_ms, history.at_ms)
         if from_ms < to_ms:
             yield from_ms, to_ms, before, cause_of(before, rules)
-        before = before if history is None else history
+        before = history
 
 
 def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules) -> Iterator[RunHistory]:

@@ -159,17 +159,13 @@ class RunHistory:
     def after_cycle(self, row: Row) -> RunHistory:
         """The knowledge after one more cycle."""
         same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]
-        memory = self.memory if same_leader else CycleState()
-        for name in set(memory.behind_since) - set(row["lagging"]):
-            memory = memory.forget(name)
-        for name in row["lagging"]:
-            memory = memory.found_behind(name, row["at_ms"])
+        since = self.memory.behind_since if same_leader else {}
         goes_on = self.cycle is not None and end_of(self.cycle) == end_of(row)
         return replace(
             self,
             cycle=row,
             on_record={name: noted for name, noted in self.on_record.items() if name not in row["removed"]},
-            memory=memory,
+            memory=CycleState({name: since.get(name, row["at_ms"]) for name in row["lagging"]}),
             held_since=self.held_since if goes_on else row["at_ms"],
         )
 
