@@ -26,7 +26,7 @@ from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.values import plain
 from wmlab.core.words import listed, shown
 from wmlab.streams.answers.explain import stragglers_of
-from wmlab.streams.answers.history import of_stream, recorded_rules, the_stream
+from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.compare import run_of
 from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
@@ -268,7 +268,7 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
         recording = record(scenario, progress=False)
         name = the_stream(recording, stream)
         bounds, measures = run_of(recording, name)
-        stragglers = stragglers_of(recording, stream=name, rules=recorded_rules(recording, name)).stragglers
+        stragglers = stragglers_of(recording, name).stragglers
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
     events = of_stream(recording.table("events"), name).sort_by("append_ms")

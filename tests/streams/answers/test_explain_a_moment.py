@@ -9,9 +9,9 @@ import pytest
 from tests.streams.answers.runs import RULES, crash, cycle, fault, mark, segment, until, watermark, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.history import Rules
+from wmlab.streams.answers.reader import explain
 from wmlab.streams.model.replay import Configuration
 
 

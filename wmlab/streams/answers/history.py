@@ -369,10 +369,6 @@ class Rules:
         return following + -(-missing // cycles.period_ms) * cycles.period_ms
 
 
-UNPREDICTED: Final = Rules()
-"""The rules of a recording of the outside world, of which nothing is predicted."""
-
-
 def recorded_scenario(recording: Recording) -> StreamScenario | None:
     """The scenario that was recorded; None for a log of the outside world."""
     scenario = recording.scenario_as(StreamScenario)
@@ -380,10 +376,10 @@ def recorded_scenario(recording: Recording) -> StreamScenario | None:
 
 
 def recorded_rules(recording: Recording, stream: str | None) -> Rules:
-    """The rules of one stream of a recorded scenario, by the name that the tables have for it."""
+    """The rules of one stream of a recorded scenario, by the name that the tables have for it; without it none."""
     scenario = recorded_scenario(recording)
     if scenario is None:
-        return UNPREDICTED
+        return Rules()
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers

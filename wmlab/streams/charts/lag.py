@@ -18,7 +18,7 @@ from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, rounded
-from wmlab.streams.answers.explain import longest_stall, recorded_causes
+from wmlab.streams.answers.explain import causes, longest_stall
 from wmlab.streams.answers.history import of_stream
 
 _MOST: Final = 500
@@ -122,5 +122,5 @@ def _sentence(recording: Recording, name: str, windows: pa.Table) -> str:
     )
     apart = f"where both bounds were known they were {rounded(widths[len(widths) // 2])} apart" if widths else ""
     clock = windows["at_ms"].to_pylist()
-    stall = longest_stall(recorded_causes(recording, name, start_ms=min(clock), end_ms=max(clock)))
+    stall = longest_stall(causes(recording, name, start_ms=min(clock), end_ms=max(clock)))
     return f"{text}; {apart or 'an upper bound was never known'}{stall}."

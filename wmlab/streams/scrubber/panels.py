@@ -195,10 +195,6 @@ def size_words(size: int, *, digits: int | None = None) -> str:
     return f"{size} B"
 
 
-PerfectWatermark = Sequence[tuple[int, Value]]
-"""The smallest event time still to come for the group, from each moment on; None is unknown, or nothing to come."""
-
-
 def lane_names(run: Run) -> list[str]:
     """Writers, "watermark", readers: one lane each."""
     return [*run.writers[:MOST_WRITERS], "watermark", *(f"{reader} sees" for reader in run.readers)]
@@ -209,19 +205,19 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
-def known_times(run: Run, perfect: PerfectWatermark) -> list[int]:
+def known_times(run: Run) -> list[int]:
     """Every time that is drawn."""
-    return [time for series in _series(run, perfect) for _, times in series for time in times if time is not None]
+    return [time for series in _series(run) for _, times in series for time in times if time is not None]
 
 
-def around_clock(run: Run, perfect: PerfectWatermark) -> tuple[int, int]:
+def around_clock(run: Run) -> tuple[int, int]:
     """How far event times lie before and after the clock while they are shown, as a range in ms with room around it.
 
     A time that stays unchanged far longer than usual may leave the range; it is written beside its lane in any case.
     """
     lags: list[int] = []
     ahead = [0]
-    for series in _series(run, perfect):
+    for series in _series(run):
         for (at_ms, times), (following_ms, _) in pairwise([*series, (series[-1][0], [])]):
             lags += [following_ms - time for time in times if time is not None]
             ahead += [time - at_ms for time in times if time is not None]
@@ -232,7 +228,7 @@ def around_clock(run: Run, perfect: PerfectWatermark) -> tuple[int, int]:
     return -behind - behind // 20, max(ahead) + max(behind, *ahead) // 20
 
 
-def _series(run: Run, perfect: PerfectWatermark) -> list[list[tuple[int, list[Value]]]]:
+def _series(run: Run) -> list[list[tuple[int, list[Value]]]]:
     """Who shows which times from when on: the watermarks, each reader, each writer, the perfect watermark."""
     shown: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
     for table, who, clock, times in (
@@ -242,12 +238,12 @@ def _series(run: Run, perfect: PerfectWatermark) -> list[list[tuple[int, list[Va
     ):
         for row in run.rows[table]:
             shown.setdefault((table, row[who]), []).append((row[clock], [row[time] for time in times]))
-    if perfect:
-        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in perfect]
+    if run.perfect:
+        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in run.perfect]
     return list(shown.values())
 
 
-def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -> tuple[Item, ...]:
+def time_items(run: Run, low_ms: int, words: Words) -> tuple[Item, ...]:
     """The items of the lanes of `lane_names`, times in `words`."""
     builder = Builder()
     lanes = {name: lane for lane, name in enumerate(lane_names(run))}
@@ -269,7 +265,7 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -
         for row in run.rows["windows"]:
             if row["reader"] == reader:
                 _interval(builder, row["at_ms"], lane, row, words)
-        for at_ms, value in perfect:
+        for at_ms, value in run.perfect:
             builder.put((lane, "perfect"), at_ms, lane, "perfect", value)
     return builder.finish()
 
