@@ -375,8 +375,8 @@ def recorded_scenario(recording: Recording) -> StreamScenario | None:
     return None if scenario is None else scenario.resolved
 
 
-def recorded_rules(recording: Recording, stream: str | None) -> Rules:
-    """The rules of one stream of a recorded scenario, by the name that the tables have for it; without it none."""
+def recorded_rules(recording: Recording, stream: str) -> Rules:
+    """The rules of one stream by the name that the tables have for it; without a scenario none are known."""
     scenario = recorded_scenario(recording)
     if scenario is None:
         return Rules()
