@@ -330,13 +330,10 @@ def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incid
     incidents = [Incident(at_ms, VIOLATION, text) for at_ms, text in violations]
     incidents += [
         Incident(row[clock], kind, text)
-        for kind, (table, clock, text_of) in _INCIDENTS.items()
+        for kind, (table, clock, texts_of) in _INCIDENTS.items()
         for row in run.rows[table]
-        if (text := text_of(row)) is not None
+        for text in texts_of(row)
     ]
-    for row in run.rows["cycles"]:
-        for writer in row["removed"]:
-            incidents.append(Incident(row["at_ms"], "dropped writer", f"{row['controller']} drops {writer}"))
     # Several epochs of one moment, as a rolling transaction makes, are one change.
     for before, row in pairwise({row["at_ms"]: row for row in run.rows["epochs"]}.values()):
         change = " → ".join(", ".join(map(segment_name, segments)) for segments in replaced(before, row))
@@ -344,30 +341,29 @@ def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incid
     return tuple(sorted(incidents, key=lambda incident: (incident.at_ms, KINDS.index(incident.kind))))
 
 
-def _held(cycle: Row) -> str | None:
-    if cycle["outcome"] == "emitted":
-        return None
+def _held(cycle: Row) -> list[str]:
     why = f"waits for {', '.join(sorted(cycle['lagging']))}" if cycle["lagging"] else cycle["reason"]
-    return f"the cycle of {cycle['controller']} {why}"
+    return [] if cycle["outcome"] == "emitted" else [f"the cycle of {cycle['controller']} {why}"]
 
 
-_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], str | None]]]] = {
-    "fault": ("incidents", "at_ms", lambda row: None if row["kind"] == "scale" else row["detail"]),
-    "refused mark": (
-        "writer_marks",
-        "received_ms",
-        lambda row: None if row["outcome"] == "success" else f"a mark of {row['writer']} is refused: {row['outcome']}",
-    ),
-    "refused call": ("errors", "at_ms", lambda row: f"{row['process']}: {row['call']} is refused: {row['problem']}"),
-    "checkpoint": (
-        "checkpoints",
-        "completed_ms",
-        lambda row: None if row["completed_ms"] is None else f"checkpoint {row['checkpoint']} is complete",
-    ),
+def _refused(mark: Row) -> list[str]:
+    return [] if mark["outcome"] == "success" else [f"a mark of {mark['writer']} is refused: {mark['outcome']}"]
+
+
+def _completed(point: Row) -> list[str]:
+    return [] if point["completed_ms"] is None else [f"checkpoint {point['checkpoint']} is complete"]
+
+
+_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], list[str]]]]] = {
+    "fault": ("incidents", "at_ms", lambda row: [] if row["kind"] == "scale" else [row["detail"]]),
+    "refused mark": ("writer_marks", "received_ms", _refused),
+    "dropped writer": ("cycles", "at_ms", lambda row: [f"{row['controller']} drops {gone}" for gone in row["removed"]]),
+    "refused call": ("errors", "at_ms", lambda row: [f"{row['process']}: {row['call']} is refused: {row['problem']}"]),
+    "checkpoint": ("checkpoints", "completed_ms", _completed),
     "held cycle": ("cycles", "at_ms", _held),
-    "watermark": ("watermarks", "emitted_ms", lambda row: f"watermark {row['seq']} by {row['controller']}"),
+    "watermark": ("watermarks", "emitted_ms", lambda row: [f"watermark {row['seq']} by {row['controller']}"]),
 }
-"""Of each kind the table, the column of its clock, and the text of a row, None if the row is no incident."""
+"""Of each kind the table, the column of its clock, and the incidents of a row in words."""
 
 
 def kinds_of(incidents: Sequence[Incident]) -> list[str]:
