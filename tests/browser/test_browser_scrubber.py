@@ -17,8 +17,7 @@ import wmlab as wm
 from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
 from wmlab.core.charts.style import ROLES
 from wmlab.streams.scrubber.frames import Frames
-from wmlab.streams.scrubber.page import frame_parts, frames_json, script
-from wmlab.streams.scrubber.scrubber import Scrubber
+from wmlab.streams.scrubber.page import Scrubber, frame_parts, frames_json, script
 
 SCENARIO = """
 recording = wm.Scenario(

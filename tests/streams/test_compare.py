@@ -119,20 +119,20 @@ def test_the_measures_of_a_run_with_known_answers() -> None:
     assert measures == {
         "events": 5,
         "watermarks": 2,
-        "held": 2,
+        "stalls": 2,
         "refused": 1,
         # 2.5 s at a mean lag of 2 950 ms, then 3 s at 3 700 ms.
-        "mean_lag_ms": 3_359.1,
+        "lag_ms": 3_359.1,
         "worst_lag_ms": 5_200,
         # 2.5 s at 100 ms, then 3 s at 1 100 ms.
-        "mean_width_ms": 645.5,
-        "below": 1,
+        "uncertainty_ms": 645.5,
+        "late": 1,
     }
 
 
 def test_a_run_without_watermarks_has_no_lag() -> None:
     bounds, measures = run_of(recording(watermarks=[]), "orders")
-    assert (bounds, measures["mean_lag_ms"], measures["below"]) == ([], None, 0)
+    assert (bounds, measures["lag_ms"], measures["late"]) == ([], None, 0)
 
 
 def test_scenarios_differ_by_value_and_parts_are_found_by_name() -> None:

@@ -26,12 +26,12 @@ Row = tuple[str, tuple[Any, ...]]
 MEASURES: Final = {
     "events": "events",
     "watermarks": "watermarks",
-    "held": "cycles that were held",
+    "stalls": "cycles that were held",
     "refused": "refused marks",
-    "mean_lag_ms": "mean lag of the lower bound (ms)",
+    "lag_ms": "mean lag of the lower bound (ms)",
     "worst_lag_ms": "worst lag of the lower bound (ms)",
-    "mean_width_ms": "mean upper − lower (ms)",
-    "below": "events below a lower bound given before",
+    "uncertainty_ms": "mean upper − lower (ms)",
+    "late": "events below a lower bound given before",
 }
 """The measures of a run and how they are written. Lag is clock minus lower bound, averaged over the time from the first
 watermark to the last thing recorded in which a bound is known; upper minus lower is averaged over the same time."""
@@ -104,10 +104,7 @@ def compare(*recordings: Recording, labels: Sequence[str] | None = None, stream:
         labels=names,
         differs=tuple(row for row in differences(recordings) if row[0] != "name"),
         results=tuple(row for row in results if len(set(row[1])) > 1),
-        chart=draw_comparison(
-            {name: bounds for name, (bounds, _) in zip(names, runs, strict=True)},
-            {name: measures["mean_lag_ms"] for name, (_, measures) in zip(names, runs, strict=True)},
-        ),
+        chart=draw_comparison(dict(zip(names, runs, strict=True))),
     )
 
 
@@ -134,19 +131,20 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
     cycles = rows_of(recording, "cycles", name)
     outcomes = of_stream(recording.table("writer_marks"), name)["outcome"].to_pylist()
     ends = [row["at_ms"] for row in cycles[-1:]]
-    events = below = 0
+    events = late = 0
     for part in events_of(recording, name, "append_ms", "event_time"):
         events += part.num_rows
-        below += late_events(part, marks).num_rows
+        late += late_events(part, marks).num_rows
         ends += part["append_ms"].to_pylist()[-1:]
     bounds = bounds_of(marks, max(ends, default=0))
-    counts: Measures = {
+    return bounds, {
         "events": events,
         "watermarks": len(marks),
-        "held": sum(row["outcome"] != "emitted" for row in cycles),
+        "stalls": sum(row["outcome"] != "emitted" for row in cycles),
         "refused": sum(outcome != "success" for outcome in outcomes),
+        **lags(bounds),
+        "late": late,
     }
-    return bounds, counts | lags(bounds) | {"below": below}
 
 
 def differences(recordings: Sequence[Recording]) -> tuple[Row, ...]:
@@ -179,17 +177,17 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
     return [leaf for key, entry in below.items() for leaf in _leaves(entry, key)]
 
 
-def draw_comparison(bounds: Mapping[str, Bounds], lags_ms: Mapping[str, float | None]) -> Chart:
+def draw_comparison(runs: Mapping[str, tuple[Bounds, Measures]]) -> Chart:
     """The lower bounds of several runs, and their lag behind the clock, over one clock.
 
-    `bounds` has (clock, lower, upper) by label, the last row being the end of the run; `lags_ms` the mean lags. Raises
-    `ChartError` if no run has a bound.
+    `runs` has by label what `run_of` gives. Raises `ChartError` if no run has a bound.
     """
+    bounds = {label: rows for label, (rows, _) in runs.items()}
     known = [label for label, rows in bounds.items() if rows]
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
     shown = known[:MOST_CURVES]
-    sentence = _sentence(lags_ms)
+    sentence = _sentence({label: measures["lag_ms"] for label, (_, measures) in runs.items()})
     left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     short = all(len(label) <= _SHORT for label in shown)
     lower: list[Steps] = []

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
-from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.style import jupyter_style
@@ -112,7 +111,7 @@ class Panel:
         page = f"Kept: {', '.join(self.kept)}"
         if len(self.kept) > 1:
             kept = self.kept
-            page = _told(lambda: _page(compare(*kept.values(), labels=list(kept), stream=self._stream)))
+            page = _told(lambda: compare(*kept.values(), labels=list(kept), stream=self._stream)._repr_html_())
         self.widget.kept.value = page
 
     def judge(self) -> None:
@@ -204,15 +203,14 @@ class Panel:
         if (recording := self.recording) is None:
             return
         svg = _told(lambda: _PICTURES[self.widget.choice.value](recording, stream=self._stream).svg)
-        explained = recording.explain(stream=self._stream)
-        sentence = explained.sentence if isinstance(explained, Stragglers) else repr(explained)
+        sentence = recording.explain(stream=self._stream).sentence
         self.widget.picture.value = svg + _THEMED
         self.widget.sentence.value = f"<div aria-live='polite' style='line-height:1.4'>{escape(sentence)}</div>"
 
     def _check(self, recording: StreamRecording) -> None:
         def page() -> str:
             self.verdicts = recording.check()
-            return _page(self.verdicts)
+            return self.verdicts._repr_html_()
 
         self.widget.verdicts.value = _told(page)
 
@@ -236,10 +234,6 @@ def _told(make: Callable[[], str]) -> str:
         return make()
     except WmlabError as error:
         return _notice(error.problem, error.remedy)
-
-
-def _page(answer: Any) -> str:
-    return str(answer._repr_html_() if hasattr(answer, "_repr_html_") else answer._repr_mimebundle_()["text/html"])
 
 
 def _notice(problem: str, remedy: str, mistakes: Mapping[str, str] | None = None) -> str:

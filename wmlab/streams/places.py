@@ -111,7 +111,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     A recording without scenario has the default timeout. Raises `RecordingError` as `stream_cut_at`.
     """
     name = the_stream(recording, stream)
-    rows, rules = rows_of(recording, "segments", name), recorded_rules(recording, stream)
+    rows, rules = rows_of(recording, "segments", name), recorded_rules(recording, name)
     known, segments = _known(recording, name), segments_of(recording, name)
     notes = [
         NotedTime(row["received_ms"], row["writer"], row["time"], Position(row["position"]), row["txn"] is not None)
@@ -121,7 +121,7 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
     return (
         designs.marks_segment(known, notes, segments),
         designs.extended_attributes(known, notes, segments),
-        designs.segment_index(notes, segments, (rules or CycleRules()).timeout_ms),
+        designs.segment_index(notes, segments, (rules.cycles or CycleRules()).timeout_ms),
         designs.ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
     )
 

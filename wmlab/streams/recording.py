@@ -10,12 +10,12 @@ from typing import Any, Never
 from IPython import get_ipython
 from tqdm.auto import tqdm
 
-from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.recording import Recording, recorded
-from wmlab.streams import answers, places, simulate
-from wmlab.streams.answers.explain import Explanation, scenario_span
-from wmlab.streams.answers.history import recorded_rules, the_stream
+from wmlab.streams import places, simulate
+from wmlab.streams.answers.explain import scenario_span
+from wmlab.streams.answers.history import the_stream
 from wmlab.streams.answers.ownership import ownership
+from wmlab.streams.answers.reader import explain
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.tables import TABLES
@@ -34,14 +34,9 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     group_positions = places.group_positions
     group_windows = places.group_windows
     read_sides = places.read_sides
+    explain = explain
     timeline = timeline
     ownership = ownership
-
-    def explain(
-        self, *, at_ms: int | None = None, reader: str | None = None, stream: str | None = None
-    ) -> Explanation | Stragglers:
-        """What holds the lower bound, see `wmlab.streams.answers.explain`, with the rules of the recorded scenario."""
-        return answers.explain(self, at_ms=at_ms, reader=reader, stream=stream, rules=recorded_rules(self, stream))
 
     def time_bounds(self, spark: Any = None, **options: Any) -> Any:
         """The time bounds of every published position; see `wmlab.streams.bounds.recorded.time_bounds`.
@@ -80,8 +75,8 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         return check(self, spark or spark_session(), *only)
 
     def scrub(self, **options: Any) -> Any:
-        """Step through what happened, both ways; see `wmlab.streams.scrubber.scrubber.scrub`."""
-        from wmlab.streams.scrubber.scrubber import scrub
+        """Step through what happened, both ways; see `wmlab.streams.scrubber.page.scrub`."""
+        from wmlab.streams.scrubber.page import scrub
 
         return scrub(self, **options)
 

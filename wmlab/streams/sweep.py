@@ -26,7 +26,7 @@ from wmlab.core.scenario_file import dump_fragment
 from wmlab.core.values import plain
 from wmlab.core.words import listed, shown
 from wmlab.streams.answers.explain import stragglers_of
-from wmlab.streams.answers.history import of_stream, recorded_rules, the_stream
+from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.compare import run_of
 from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
@@ -268,20 +268,12 @@ def figures_of(scenario: StreamScenario, stream: str | None = None) -> tuple[dic
         recording = record(scenario, progress=False)
         name = the_stream(recording, stream)
         bounds, measures = run_of(recording, name)
-        stragglers = stragglers_of(recording, stream=name, rules=recorded_rules(recording, name)).stragglers
+        stragglers = stragglers_of(recording, name).stragglers
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"}, None
     events = of_stream(recording.table("events"), name).sort_by("append_ms")
-    late = measures["below"] or 0
-    row |= {key: measures[key] for key in ("events", "watermarks", "worst_lag_ms")}
-    row |= {
-        "lag_ms": measures["mean_lag_ms"],
-        "uncertainty_ms": measures["mean_width_ms"],
-        "slack_ms": slack_ms(bounds, events),
-        "late": late,
-        "late_share": late / len(events) if len(events) else None,
-        "stalls": measures["held"],
-    }
+    row |= {name: measure for name, measure in measures.items() if name in row}
+    row |= {"slack_ms": slack_ms(bounds, events), "late_share": row["late"] / len(events) if len(events) else None}
     if stragglers:
         row |= {"held_by": stragglers[0].who, "held_ms": stragglers[0].held_ms}
     return row, recording

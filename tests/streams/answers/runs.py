@@ -9,11 +9,12 @@ import pyarrow as pa
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import Rules
 from wmlab.streams.api import Scenario
+from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES
 
-RULES = Rules(period_ms=1_000, timeout_ms=10_000, look_every_ms=1_000)
+RULES = Rules(cycles=Configuration(period_ms=1_000, timeout_ms=10_000), look_every_ms=1_000)
 TIMES = {
     "segments": "created_ms",
     "epochs": "at_ms",

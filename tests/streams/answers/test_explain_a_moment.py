@@ -9,9 +9,10 @@ import pytest
 from tests.streams.answers.runs import RULES, crash, cycle, fault, mark, segment, until, watermark, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.history import Rules
+from wmlab.streams.answers.reader import explain
+from wmlab.streams.model.replay import Configuration
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def run() -> Recording:
     return crash()
 
 
-def at(recording: Recording, at_ms: int, rules: Rules | None = RULES) -> Explanation:
+def at(recording: Recording, at_ms: int, rules: Rules = RULES) -> Explanation:
     found = explain(recording, at_ms=at_ms, rules=rules)
     assert isinstance(found, Explanation)
     return found
@@ -150,7 +151,7 @@ def test_a_new_leader_starts_the_inactivity_clock_again() -> None:
 
 def test_a_timeout_from_the_last_note_is_predicted_from_there() -> None:
     held = cycle(2_100, 10, lagging=["w1"], reason="waits")
-    rules = Rules(period_ms=1_000, timeout_ms=5_000, timeout_from="last_note")
+    rules = Rules(cycles=Configuration(period_ms=1_000, timeout_ms=5_000, timeout_from="last_note"))
     assert at(written(**emitted(cycles=[held])), 2_500, rules).release_ms == 5_100
 
 
@@ -164,7 +165,7 @@ def test_nobody_left_waits_for_a_noted_time() -> None:
 
 
 def test_without_rules_nothing_is_predicted(run: Recording) -> None:
-    found = at(run, 36_000, None)
+    found = at(run, 36_000, Rules())
     assert found.release_ms is None
     assert found.sentence.endswith("4 037 ms behind the others")
 

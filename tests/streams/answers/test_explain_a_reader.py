@@ -5,8 +5,8 @@ import pytest
 from tests.streams.answers.runs import RULES, crash, cycle, mark, position, segment, until, watermark, window, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
+from wmlab.streams.answers.reader import explain
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario.parts import ReaderGroup
 

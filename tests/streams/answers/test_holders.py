@@ -7,7 +7,8 @@ import pytest
 from tests.streams.answers.runs import crash, cycle, fault, mark, position, segment, watermark, written
 from wmlab.core.answers.stragglers import Straggler, Stragglers
 from wmlab.core.recording import Recording
-from wmlab.streams.answers import explain
+from wmlab.streams.answers.history import Rules
+from wmlab.streams.answers.reader import explain
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def run() -> Recording:
 
 
 def over(recording: Recording) -> Stragglers:
-    found = explain(recording)
+    found = explain(recording, rules=Rules())
     assert isinstance(found, Stragglers)
     return found
 

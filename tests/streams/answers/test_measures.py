@@ -16,8 +16,8 @@ def events(*rows: tuple[int, int]) -> pa.Table:
 
 
 def test_lag_and_width_are_weighted_by_how_long_they_lasted() -> None:
-    assert lags(BOUNDS) == {"mean_lag_ms": 173.3, "worst_lag_ms": 310, "mean_width_ms": 6.7}
-    assert lags([]) == {"mean_lag_ms": None, "worst_lag_ms": None, "mean_width_ms": None}
+    assert lags(BOUNDS) == {"lag_ms": 173.3, "worst_lag_ms": 310, "uncertainty_ms": 6.7}
+    assert lags([]) == {"lag_ms": None, "worst_lag_ms": None, "uncertainty_ms": None}
 
 
 def test_slack_is_the_distance_to_the_smallest_time_still_to_come() -> None:

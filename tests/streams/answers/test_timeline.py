@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.streams.answers.runs import crash, cycle, mark, row, segment, watermark, written
+from tests.streams.answers.runs import crash, cycle, mark, position, row, segment, watermark, written
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.timeline import Timeline, timeline
 from wmlab.streams.api import Scenario
@@ -46,6 +46,17 @@ def test_the_beginning_and_the_return_of_a_writer_are_told(run: Timeline) -> Non
         (56_005, "w2", "notes the time 55 904 ms", "is on record again"),
     ]
     assert (3_000, "readers-1", "sees its first lower bound", "89 ms") in told(run)
+
+
+def test_the_last_epoch_is_the_one_with_the_largest_number() -> None:
+    """A log of the outside world may have its epochs in another order; 0@0 is replaced by 1@1, so it has successors."""
+    created = row("epochs", epoch=0, kind="create", at_ms=0, segment_ids=[0])
+    scaled = row("epochs", epoch=1, kind="scale", at_ms=100, segment_ids=[2**32 + 1])
+    finished = position(50, 1, 200) | {"finished": True}
+    found = timeline(written(segments=[segment(), segment(1, 1)], epochs=[scaled, created], positions=[finished]))
+    assert [(m.what, m.effect) for m in found.between(200)] == [
+        ("finishes 0@0 at 50 bytes", "its successors wait for other segments")
+    ]
 
 
 def test_a_party_is_followed_through_all_tables(run: Timeline) -> None:

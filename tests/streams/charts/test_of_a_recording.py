@@ -18,8 +18,8 @@ from tests.streams.charts.test_message_diagram import TALK
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.streams import charts as view
-from wmlab.streams.answers import explain
 from wmlab.streams.answers.explain import Explanation
+from wmlab.streams.answers.reader import explain
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts.messages import message_diagram
 from wmlab.streams.recording import StreamRecording

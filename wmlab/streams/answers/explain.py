@@ -40,7 +40,6 @@ from wmlab.streams.answers.history import (
     history_at,
     of_stream,
     recorded_rules,
-    the_stream,
     walk,
 )
 
@@ -135,10 +134,10 @@ Held = tuple[int, int, RunHistory, Cause]
 """A stretch in which one cause held the bound: from when to when (clock, ms), the history at its begin, the cause."""
 
 
-def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
+def cause_of(history: RunHistory, rules: Rules) -> Cause:
     """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
     cycle = history.cycle
-    missed_ms = rules.missed_ms(history) if rules and history.on_record else None
+    missed_ms = rules.missed_ms(history) if history.on_record else None
     if missed_ms is not None:
         could_be = min(noted.time for noted in history.on_record.values())
         by_ms = None if history.lower is None else max(0, could_be - history.lower)
@@ -164,31 +163,27 @@ def cause_of(history: RunHistory, rules: Rules | None = None) -> Cause:
 def causes(
     recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: Rules | None = None
 ) -> Iterator[Held]:
-    """What held the bound from `start_ms` to `end_ms`, stretch by stretch."""
+    """What held the bound from `start_ms` to `end_ms`, stretch by stretch, by default by the recorded rules."""
+    rules = rules or recorded_rules(recording, stream)
     before = RunHistory(at_ms=start_ms)
-    for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [None]):
-        same = history is not None and history.cycle is before.cycle and history.bound is before.bound
+    for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [RunHistory(at_ms=end_ms)]):
+        same = history.cycle is before.cycle and history.bound is before.bound and before.on_record
         # While a cycle is missing, each mark changes what the bound would be otherwise.
-        if history is not None and same and before.on_record and not (rules and rules.missed_ms(history) is not None):
+        if history.at_ms < end_ms and same and rules.missed_ms(history) is None:
             continue
-        from_ms, to_ms = max(start_ms, before.at_ms), end_ms if history is None else min(end_ms, history.at_ms)
+        from_ms, to_ms = max(start_ms, before.at_ms), min(end_ms, history.at_ms)
         if from_ms < to_ms:
             yield from_ms, to_ms, before, cause_of(before, rules)
-        before = before if history is None else history
+        before = history
 
 
-def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules | None) -> Iterator[RunHistory]:
+def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules) -> Iterator[RunHistory]:
     """The histories, and again from the moment on at which a cycle is missing, if nothing happens before."""
     for history, following in pairwise(chain(histories, [RunHistory(at_ms=end_ms)])):
         yield history
-        due_ms = rules.due_ms(history) if rules else None
-        if rules and due_ms is not None and history.at_ms < due_ms + rules.late_ms < following.at_ms:
+        due_ms = rules.due_ms(history)
+        if due_ms is not None and history.at_ms < due_ms + rules.late_ms < following.at_ms:
             yield replace(history, at_ms=due_ms + rules.late_ms)
-
-
-def recorded_causes(recording: Recording, stream: str, *, start_ms: int, end_ms: int) -> Iterator[Held]:
-    """What held the bound, as `causes` has it by the rules of the recorded scenario."""
-    return causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=recorded_rules(recording, stream))
 
 
 def longest_stall(found: Iterable[Held]) -> str:
@@ -204,19 +199,12 @@ def longest_stall(found: Iterable[Held]) -> str:
     return f"; for {rounded(end - begin)} from {rounded(begin)} no cycle ran: {_leader(history, rounded)}"
 
 
-def explain_log(
-    recording: Recording, *, at_ms: int, rules: Rules | None = None, stream: str | None = None
-) -> Explanation:
-    """What holds the lower bound of the stream's marks log at `at_ms` (clock, ms).
-
-    Without `rules` (a recording of the outside world) nothing is predicted. Raises `RecordingError` for a stream that
-    the recording does not have, or when it has several and none is named.
-    """
-    name = the_stream(recording, stream)
-    case = _Case(recording, history_at(recording, name, at_ms), name, rules)
+def explain_log(recording: Recording, stream: str, *, at_ms: int, rules: Rules) -> Explanation:
+    """What holds the lower bound of the stream's marks log at `at_ms` (clock, ms)."""
+    case = _Case(recording, history_at(recording, stream, at_ms), stream, rules)
     return Explanation(
         at_ms=at_ms,
-        stream=name,
+        stream=stream,
         lower=case.history.lower,
         cause=case.reason if case.cause.kind is CauseKind.FAILED else case.cause.kind.value,
         writers=case.writers,
@@ -236,12 +224,12 @@ class _Case:
     will, or if that is unknown.
     """
 
-    def __init__(self, recording: Recording, history: RunHistory, stream: str, rules: Rules | None) -> None:
+    def __init__(self, recording: Recording, history: RunHistory, stream: str, rules: Rules) -> None:
         self.history = history
         self.cause = cause_of(history, rules)
         lagging = self.cause.kind is CauseKind.LAGGING
         self.writers = tuple(
-            _holding_writer(history, name, rules.drops_at_ms(history, name) if rules and lagging else None)
+            _holding_writer(history, name, rules.drops_at_ms(history, name) if lagging else None)
             for name in self.cause.writers
         )
         self.behind = [writer for writer in self.writers if not self.caught_up(writer.writer)]
@@ -252,9 +240,9 @@ class _Case:
             events = (chunk.filter(pc.less_equal(chunk["append_ms"], history.at_ms)) for chunk in chunks)
             self.wrote = sorted({name for chunk in events for name in chunk["writer"].unique().to_pylist()})
         self.reason = str(history.cycle["reason"]) if history.cycle is not None else ""
-        self.next_cycle_ms = None if rules is None else rules.next_cycle_ms(history)
+        self.next_cycle_ms = rules.next_cycle_ms(history)
         self.release_ms: int | None = None
-        if lagging and rules is not None:
+        if lagging:
             drops = [writer.dropped_ms for writer in self.behind if writer.dropped_ms is not None]
             if len(drops) == len(self.behind):
                 self.release_ms = max(drops, default=self.next_cycle_ms)
@@ -399,24 +387,23 @@ _WHO: Final = {
 _TIMED: Final = ("segments", "writer_marks", "cycles", "events", "positions", "windows")
 
 
-def stragglers_of(recording: Recording, *, stream: str | None = None, rules: Rules | None = None) -> Stragglers:
+def stragglers_of(recording: Recording, stream: str, rules: Rules | None = None) -> Stragglers:
     """The stragglers of the stream's lower bound from the stream's creation to the end of the run, or its deletion.
 
     At every moment one cause holds the bound; what the bound would have been without its writers is taken from the
     times the others had noted by the last cycle. A run ends when its scenario does; one of the outside world, or one
-    that was stopped, with the last thing recorded. Raises `RecordingError` as `explain_log`.
+    that was stopped, with the last thing recorded.
     """
-    name = the_stream(recording, stream)
-    start_ms, end_ms = _run(recording, name)
+    start_ms, end_ms = _run(recording, stream)
     stretches = []
-    for from_ms, to_ms, history, cause in causes(recording, name, start_ms=start_ms, end_ms=end_ms, rules=rules):
+    for from_ms, to_ms, history, cause in causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=rules):
         who = (cause.leader,) if cause.leader else cause.writers
         if cause.kind is CauseKind.FAILED and history.cycle is not None:
             who = (history.cycle["reason"] or _NOT_APPENDED,)
         elif not who:
             who = (_WHO[cause.kind],)
         stretches.append(Stretch(who, cause.kind.value, from_ms, to_ms, cause.by_ms, len(who)))
-    return stragglers_from(stretches, stream=name, run_ms=end_ms - start_ms)
+    return stragglers_from(stretches, stream=stream, run_ms=end_ms - start_ms)
 
 
 def _run(recording: Recording, stream: str) -> tuple[int, int]:
@@ -447,15 +434,13 @@ _CLOCK: Final = ("emitted_ms", "received_ms", "append_ms", "at_ms")
 """When a row of evidence came to be, whichever of these columns it has."""
 
 
-def sentences(
-    recording: Recording, moments: Sequence[int], *, stream: str, rules: Rules | None = None
-) -> tuple[tuple[int, str], ...]:
+def sentences(recording: Recording, stream: str, moments: Sequence[int]) -> tuple[tuple[int, str], ...]:
     """The sentence of `explain(at_ms=...)` at each of the moments (clock in ms, ascending): (from which on, sentence).
 
     A sentence that stays is given once. One walk through the recording, however many moments there are.
     """
     found: list[tuple[int, str]] = []
-    steps = chain(walk(recording, stream), [None])
+    rules, steps = recorded_rules(recording, stream), chain(walk(recording, stream), [None])
     history, following = RunHistory(at_ms=0), next(steps)
     for at_ms in moments:
         while following is not None and following.at_ms <= at_ms:

@@ -8,8 +8,8 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes; upstrea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -39,8 +39,6 @@ CLOCKS: Final = {
     "checkpoints": "requested_ms",
 } | dict.fromkeys(("epochs", "cycles", "positions", "windows", "incidents", "errors"), "at_ms")
 """The column of each table that has the clock of a row, in ms."""
-_WALKED: Final = ("incidents", "writer_marks", "cycles", "watermarks")
-"""The tables that make a history, those of one ms in this order."""
 BEGINS: Final = {"crash": "crashed", "shut_down": "shut down", "idle": "idle", "silence": "silent"}
 """What a writer is from a fault of that kind on; of several states the first one here is named."""
 ENDS: Final = {"restart": ("crashed", "shut down"), "active": ("idle",), "speak": ("silent",)}
@@ -130,25 +128,13 @@ class RunHistory:
         """The lower bound of the last watermark; None where that is an end of known time."""
         return None if self.bound is None or not self.bound["writers"] else int(self.bound["lower"])
 
-    def after(self, table: str, row: Row) -> RunHistory:
-        """The knowledge after one more row."""
-        match table:
-            case "incidents":
-                return self._after_fault(row)
-            case "writer_marks":
-                return self._after_mark(row)
-            case "cycles":
-                return self._after_cycle(row)
-            case "ownership":
-                return replace(self, owner=(row["controller"], row["from_ms"]))
-        return replace(self, bound=row)
-
     def state_of(self, writer: str) -> str:
         """What happened to a writer and still lasts: "crashed", "silent" and so on; "" for nothing."""
         lasting = self.states.get(writer, ())
         return named_state(lasting) or (lasting[-1] if lasting else self.unheard.get(writer, ""))
 
-    def _after_fault(self, row: Row) -> RunHistory:
+    def after_fault(self, row: Row) -> RunHistory:
+        """The knowledge after one more incident."""
         target, kind, detail = row["target"], row["kind"], row["detail"]
         if found_nobody(detail):
             return self
@@ -157,7 +143,8 @@ class RunHistory:
         incidents = {**self.incidents, target: (kind, row["at_ms"])}
         return replace(self, states=states, unheard=unheard, incidents=incidents)
 
-    def _after_mark(self, row: Row) -> RunHistory:
+    def after_mark(self, row: Row) -> RunHistory:
+        """The knowledge after one more noted time."""
         writer = row["writer"]
         if row["outcome"] != "success":
             if writer not in self.on_record:
@@ -169,19 +156,16 @@ class RunHistory:
         unheard = {name: why for name, why in self.unheard.items() if name != writer}
         return replace(self, on_record={**self.on_record, writer: noted}, woken_ms=woken_ms, unheard=unheard)
 
-    def _after_cycle(self, row: Row) -> RunHistory:
+    def after_cycle(self, row: Row) -> RunHistory:
+        """The knowledge after one more cycle."""
         same_leader = self.cycle is not None and self.cycle["controller"] == row["controller"]
-        memory = self.memory if same_leader else CycleState()
-        for name in set(memory.behind_since) - set(row["lagging"]):
-            memory = memory.forget(name)
-        for name in row["lagging"]:
-            memory = memory.found_behind(name, row["at_ms"])
+        since = self.memory.behind_since if same_leader else {}
         goes_on = self.cycle is not None and end_of(self.cycle) == end_of(row)
         return replace(
             self,
             cycle=row,
             on_record={name: noted for name, noted in self.on_record.items() if name not in row["removed"]},
-            memory=memory,
+            memory=CycleState({name: since.get(name, row["at_ms"]) for name in row["lagging"]}),
             held_since=self.held_since if goes_on else row["at_ms"],
         )
 
@@ -192,24 +176,38 @@ def end_of(cycle: Row) -> tuple[object, ...]:
     return cycle["outcome"], tuple(sorted(cycle["lagging"])), reason
 
 
+_AFTER: Final[Mapping[str, Callable[[RunHistory, Row], RunHistory]]] = {
+    "incidents": RunHistory.after_fault,
+    "writer_marks": RunHistory.after_mark,
+    "cycles": RunHistory.after_cycle,
+    "watermarks": lambda history, row: replace(history, bound=row),
+}
+"""The knowledge after a row of each table that makes a history; rows of one ms in this order."""
+
+
 def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> Iterator[RunHistory]:
     """The knowledge after every moment at which it changed, up to and including `until_ms`."""
-    rows: list[tuple[int, int, str, Row]] = []
-    for order, table in enumerate(_WALKED):
-        found = rows_of(recording, table, stream, until_ms=until_ms)
-        rows += [(row[CLOCKS[table]], order, table, row) for row in found]
-    for row in recording.table("ownership").to_pylist():
-        if stream.partition("#")[0] in row["streams"]:
-            for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
-                if at_ms is not None and (until_ms is None or at_ms <= until_ms):
-                    rows.append((at_ms, len(_WALKED), "ownership", {"controller": owner, "from_ms": at_ms}))
-    rows.sort(key=lambda entry: entry[:2])
+    rows = [
+        (row[CLOCKS[table]], after, row)
+        for table, after in _AFTER.items()
+        for row in rows_of(recording, table, stream, until_ms=until_ms)
+    ]
+    for row in owners_of(recording, stream):
+        for at_ms, owner in ((row["from_ms"], row["controller"]), (row["to_ms"], None)):
+            if at_ms is not None and (until_ms is None or at_ms <= until_ms):
+                rows.append((at_ms, lambda history, row: replace(history, **row), {"owner": (owner, at_ms)}))
+    rows.sort(key=lambda entry: entry[0])
     history = RunHistory(at_ms=0)
     for at_ms, together in groupby(rows, key=lambda entry: entry[0]):
-        for _, _, table, row in together:
-            history = history.after(table, row)
+        for _, after, row in together:
+            history = after(history, row)
         history = replace(history, at_ms=at_ms)
         yield history
+
+
+def owners_of(recording: Recording, stream: str) -> list[Row]:
+    """The rows of the table `ownership` for the bucket of a stream."""
+    return [row for row in recording.table("ownership").to_pylist() if stream.partition("#")[0] in row["streams"]]
 
 
 def history_at(recording: Recording, stream: str, at_ms: int) -> RunHistory:
@@ -308,32 +306,34 @@ def late_events(events: pa.Table, watermarks: Sequence[Row]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules(Configuration):
-    """The rules of a stream's cycles and when they run, and what else an answer needs to predict.
+class Rules:
+    """The rules of a stream's `cycles` and when they run, and what else an answer needs to predict.
 
-    `look_every_ms` is how often a reader publishes its position and looks at its window; None if unknown. A cycle may
-    run up to `late_ms` after it is due: by the jitter of the period, and by what the cycle before took.
+    `cycles` is None for a recording of the outside world: nothing is predicted. `look_every_ms` is how often a reader
+    publishes its position and looks at its window; None if unknown. A cycle may run up to `late_ms` after it is due: by
+    the jitter of the period, and by what the cycle before took.
     """
 
+    cycles: Configuration | None = None
     look_every_ms: int | None = None
     late_ms: int = 0
 
     def due_ms(self, history: RunHistory) -> int | None:
         """When the next cycle is due if its leader works; None while no writer is on record, for then none is planned.
 
-        None, too, after the stream was deleted.
+        None, too, after the stream was deleted, and without rules of cycles.
         """
         deleted = any(kind == "delete" for kind, _ in history.incidents.values())
         entered_ms = self._entered_ms(history)
-        if deleted or entered_ms is None:
+        if deleted or entered_ms is None or self.cycles is None:
             return None
         if history.cycle is None or history.cycle["at_ms"] < entered_ms:
-            return entered_ms + self.delay_ms
-        return int(history.cycle["at_ms"]) + self.period_ms
+            return entered_ms + self.cycles.delay_ms
+        return int(history.cycle["at_ms"]) + self.cycles.period_ms
 
     def _entered_ms(self, history: RunHistory) -> int | None:
         """When the stream came into its bucket; None if it is in none, or if that is not recorded."""
-        if self.leaves_bucket:
+        if self.cycles is None or self.cycles.leaves_bucket:
             return history.woken_ms if history.on_record else None
         created = [at_ms for kind, at_ms in history.incidents.values() if kind == "create"]
         owned = [] if history.owner is None else [history.owner[1]]
@@ -347,25 +347,26 @@ class Rules(Configuration):
 
     def next_cycle_ms(self, history: RunHistory) -> int | None:
         """When the next cycle runs; None if none is planned, or if a leader is missing."""
-        due_ms = self.due_ms(history)
-        if due_ms is None or history.incidents.get(history.leader or "", ("",))[0] in ("crash", "pause"):
+        due_ms, cycles = self.due_ms(history), self.cycles
+        leader_down = history.incidents.get(history.leader or "", ("",))[0] in ("crash", "pause")
+        if cycles is None or due_ms is None or leader_down:
             return None
-        owner, owned_ms = history.owner or ("", due_ms - self.delay_ms)
+        owner, owned_ms = history.owner or ("", due_ms - cycles.delay_ms)
         if owned_ms > max(self._entered_ms(history) or 0, history.cycle["at_ms"] if history.cycle else 0):
-            due_ms = owned_ms + self.delay_ms  # a new owner waits as for a stream's first cycle
+            due_ms = owned_ms + cycles.delay_ms  # a new owner waits as for a stream's first cycle
         return due_ms if owner is not None and due_ms + self.late_ms > history.at_ms else None
 
     def drops_at_ms(self, history: RunHistory, writer: str) -> int | None:
         """The cycle that drops a lagging writer if it notes nothing newer; None if it is not on record."""
-        following = self.next_cycle_ms(history)
-        if following is None or writer not in history.on_record:
+        following, cycles = self.next_cycle_ms(history), self.cycles
+        if cycles is None or following is None or writer not in history.on_record:
             return None
         noted_ms = {writer: history.on_record[writer].received_ms}
         start_ms = inactive_since(
-            history.memory, writer, now_ms=following, timeout_from=self.timeout_from, noted_ms=noted_ms
+            history.memory, writer, now_ms=following, timeout_from=cycles.timeout_from, noted_ms=noted_ms
         )
-        missing = max(0, start_ms + self.timeout_ms - following)
-        return following + -(-missing // self.period_ms) * self.period_ms
+        missing = max(0, start_ms + cycles.timeout_ms - following)
+        return following + -(-missing // cycles.period_ms) * cycles.period_ms
 
 
 def recorded_scenario(recording: Recording) -> StreamScenario | None:
@@ -374,17 +375,17 @@ def recorded_scenario(recording: Recording) -> StreamScenario | None:
     return None if scenario is None else scenario.resolved
 
 
-def recorded_rules(recording: Recording, stream: str | None) -> Rules | None:
-    """The rules of one stream of a recorded scenario, by the name that the tables have for it."""
+def recorded_rules(recording: Recording, stream: str) -> Rules:
+    """The rules of one stream by the name that the tables have for it; without a scenario none are known."""
     scenario = recorded_scenario(recording)
     if scenario is None:
-        return None
+        return Rules()
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers
     is_instant = scenario.network.inside == Fixed(0) and not controllers.marks_read_ms
     return Rules(
-        **asdict(controllers.configuration(part)),
+        cycles=controllers.configuration(part),
         look_every_ms=looks.pop() if len(looks) == 1 else None,
         late_ms=controllers.period_jitter_ms + (0 if is_instant else controllers.period_ms),
     )

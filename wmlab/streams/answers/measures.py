@@ -35,13 +35,13 @@ def lags(bounds: Bounds) -> Measures:
     ]
     known_ms = sum(length for length, *_ in steps)
     if not known_ms:
-        return {"mean_lag_ms": None, "worst_lag_ms": None, "mean_width_ms": None}
+        return {"lag_ms": None, "worst_lag_ms": None, "uncertainty_ms": None}
     area = sum(length * ((at_ms + until_ms) / 2 - lower) for length, at_ms, until_ms, lower, _ in steps)
     width = sum(length * (upper - lower) for length, _, _, lower, upper in steps)
     return {
-        "mean_lag_ms": round(area / known_ms, 1),
+        "lag_ms": round(area / known_ms, 1),
         "worst_lag_ms": max(until_ms - lower for _, _, until_ms, lower, _ in steps),
-        "mean_width_ms": round(width / known_ms, 1),
+        "uncertainty_ms": round(width / known_ms, 1),
     }
 
 

@@ -1,4 +1,6 @@
-"""Why a reader's lower bound stands where it does: a segment that is still before a cut, or no newer watermark.
+"""Why a lower bound stands where it does: the stream's own, or a reader's.
+
+A reader's is held by a segment that is still before a cut, or waits for a newer watermark.
 
 Source: PDP-33, Watermarking in the Reader; upstream classes `WatermarkReaderImpl` and `ReaderGroupStateManager`.
 """
@@ -8,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from wmlab.core.answers.stragglers import Stragglers
 from wmlab.core.errors import RecordingError
-from wmlab.core.recording import Recording
+from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import grouped, listed, moment, span
-from wmlab.streams.answers.explain import Explanation, HoldingSegment, explain_log
-from wmlab.streams.answers.history import Row, Rules, group_positions, rows_of, segments_of, the_stream
+from wmlab.streams.answers.explain import Explanation, HoldingSegment, explain_log, scenario_span, stragglers_of
+from wmlab.streams.answers.history import Row, Rules, group_positions, recorded_rules, rows_of, segments_of, the_stream
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import Segment, segment_name
 from wmlab.streams.model.window import compare
@@ -20,26 +23,58 @@ from wmlab.streams.model.window import compare
 _NAMED = 3
 
 
-def explain_reader(
-    recording: Recording, *, at_ms: int, reader: str, rules: Rules | None = None, stream: str | None = None
-) -> Explanation:
-    """What holds the lower bound that `reader` sees at `at_ms` (clock, ms).
+def explain(
+    recording: Recording,
+    *,
+    at_ms: int | None = None,
+    reader: str | None = None,
+    stream: str | None = None,
+    rules: Rules | None = None,
+) -> Explanation | Stragglers:
+    """What holds the lower bound at `at_ms` (clock, ms), of the stream or as `reader` sees it; or who held it in all.
 
-    Raises `RecordingError` for a reader that never looked at a window of the stream, and as `explain_log`.
+    Without `at_ms` the answer is a table over the whole run: `Stragglers`. `stream` is needed when there are several;
+    `rules`, for predictions, are by default those of the recorded scenario. Raises `RecordingError` for a stream or
+    reader that the recording does not have, for a reader without a moment, and for a moment that is not a whole number
+    or outside the run of a scenario.
     """
     name = the_stream(recording, stream)
-    group = _group_of(recording, name, reader)
-    looks = rows_of(recording, "windows", name, until_ms=at_ms)
+    rules = rules or recorded_rules(recording, name)
+    if at_ms is None:
+        if reader is not None:
+            raise RecordingError(
+                f"Reader {reader!r} is named, but no moment.", remedy="give at_ms=..., or leave the reader out."
+            )
+        return stragglers_of(recording, name, rules)
+    at_ms = the_moment(at_ms)
+    planned = scenario_span(recording)
+    if planned is not None and not planned[0] <= at_ms <= planned[1]:
+        raise RecordingError(
+            f"{moment(at_ms)} is outside the run, which lasts from {moment(planned[0])} to {moment(planned[1])}.",
+            remedy="give a moment of the run.",
+        )
+    if reader is None:
+        return explain_log(recording, name, at_ms=at_ms, rules=rules)
+    return explain_reader(recording, name, at_ms=at_ms, reader=reader, rules=rules)
+
+
+def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str, rules: Rules) -> Explanation:
+    """What holds the lower bound that `reader` sees at `at_ms` (clock, ms).
+
+    Raises `RecordingError` for a reader that never looked at a window of the stream.
+    """
+    group = _group_of(recording, stream, reader)
+    looks = rows_of(recording, "windows", stream, until_ms=at_ms)
     looks = [row for row in looks if (row["group"], row["reader"]) == (group, reader)]
-    explained = partial(Explanation, at_ms=at_ms, stream=name, reader=reader)
+    explained = partial(Explanation, at_ms=at_ms, stream=stream, reader=reader)
     if not looks:
         sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
         return explained(lower=None, cause="not looked", sentence=sentence)
     lower = looks[-1]["lower"]
-    marks = rows_of(recording, "watermarks", name, until_ms=at_ms)
+    marks = rows_of(recording, "watermarks", stream, until_ms=at_ms)
     newer = [row for row in marks if lower is None or row["lower"] > lower]
     if not newer:
-        log = explain_log(recording, at_ms=at_ms, rules=rules, stream=name)
+        log = explain_log(recording, stream, at_ms=at_ms, rules=rules)
         sees = f"reader {reader} sees the newest lower bound there is: " if lower is not None else f"reader {reader}: "
         return explained(
             lower=lower,
@@ -50,12 +85,12 @@ def explain_reader(
             sentence=f"{sees}{log.sentence}",
             log=log,
         )
-    positions = [row for row in rows_of(recording, "positions", name, until_ms=at_ms) if row["group"] == group]
+    positions = [row for row in rows_of(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
     updates = list(group_positions(positions))
-    behind = _behind(updates[-1][1] if updates else {}, newer[0], segments_of(recording, name))
+    behind = _behind(updates[-1][1] if updates else {}, newer[0], segments_of(recording, stream))
     since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
     by_ms = None if lower is None else marks[-1]["lower"] - lower
-    release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules and rules.look_every_ms and not behind else None
+    release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules.look_every_ms and not behind else None
     knows = "knows no lower bound" if lower is None else f"sees lower bound {moment(lower)} since {moment(since_ms)}"
     return explained(
         lower=lower,

@@ -18,7 +18,7 @@ import pyarrow as pa
 from wmlab.core.answers.answer import TableAnswer
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
-from wmlab.streams.answers.history import Row, end_of, replaced, rows_of, the_stream
+from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of, the_stream
 from wmlab.streams.model.segment import segment_name
 
 
@@ -37,12 +37,11 @@ class Moment:
     parties: tuple[str, ...]
 
 
-def _of_epochs(rows: Sequence[Row]) -> Iterator[Moment]:
+def _of_epochs(epochs: Sequence[Row]) -> Iterator[Moment]:
     """The creation of the stream, and every change of its segments."""
-    ordered = sorted(rows, key=lambda row: int(row["epoch"]))
-    for row in ordered[:1]:
+    for row in epochs[:1]:
         yield _moment(row["at_ms"], row["stream"], "is created", f"with {_segments(row['segment_ids'])}")
-    for before, row in pairwise(ordered):
+    for before, row in pairwise(epochs):
         gone, new = replaced(before, row)
         change = f"{_segments(gone)} → {_segments(new)}"
         what = "scales" if row["kind"] == "scale" else f"changes ({row['kind']})"
@@ -66,13 +65,11 @@ def _of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
             yield _moment(row["at_ms"], row["target"], row["detail"].removeprefix(f"{row['target']} "), "")
 
 
-def _of_ownership(rows: Sequence[Row], stream: str) -> Iterator[Moment]:
-    """Every controller that owned the stream's bucket, from when until when; these rows are of all streams."""
+def _of_owners(rows: Sequence[Row], stream: str) -> Iterator[Moment]:
+    """Every controller that owned the stream's bucket, from when until when."""
     for row in rows:
-        if stream.partition("#")[0] in row["streams"]:
-            effect = f"it runs the cycles of {stream}{' from then on' if row['to_ms'] is None else ''}"
-            what, to_ms = f"owns bucket {row['bucket']}", row["to_ms"]
-            yield _moment(row["from_ms"], row["controller"], what, effect, to_ms=to_ms)
+        effect = f"it runs the cycles of {stream}{' from then on' if row['to_ms'] is None else ''}"
+        yield _moment(row["from_ms"], row["controller"], f"owns bucket {row['bucket']}", effect, to_ms=row["to_ms"])
 
 
 def _of_transactions(rows: Sequence[Row]) -> Iterator[Moment]:
@@ -135,12 +132,12 @@ def _of_positions(rows: Sequence[Row], last: Collection[int]) -> Iterator[Moment
 
 def _of_windows(rows: Sequence[Row]) -> Iterator[Moment]:
     """The first lower bound that each reader sees."""
-    seen = set()
+    first: dict[tuple[str, str], Row] = {}
     for row in sorted(rows, key=lambda row: int(row["at_ms"])):
-        if row["lower"] is not None and (row["group"], row["reader"]) not in seen:
-            seen.add((row["group"], row["reader"]))
-            what = "sees its first lower bound"
-            yield _moment(row["at_ms"], row["reader"], what, moment(row["lower"]), row["group"])
+        if row["lower"] is not None:
+            first.setdefault((row["group"], row["reader"]), row)
+    for (group, reader), row in first.items():
+        yield _moment(row["at_ms"], reader, "sees its first lower bound", moment(row["lower"]), group)
 
 
 def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: int | None = None) -> Moment:
@@ -271,12 +268,12 @@ def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:
     """
     name = the_stream(recording, stream)
     rows = partial(rows_of, recording, stream=name)
-    cycles, epochs = rows("cycles"), rows("epochs")
+    cycles, epochs = rows("cycles"), sorted(rows("epochs"), key=lambda row: int(row["epoch"]))
     moments = [
         *_of_epochs(epochs),
         *_of_seals(rows("segments")),
         *_of_faults(rows("incidents")),
-        *_of_ownership(recording.table("ownership").to_pylist(), name),
+        *_of_owners(owners_of(recording, name), name),
         *_of_transactions(rows("transactions")),
         *_of_marks(rows("writer_marks"), cycles),
         *_of_cycles(cycles, rows("watermarks")),

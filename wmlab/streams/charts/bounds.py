@@ -128,24 +128,20 @@ def read_bounds(frame: Any, *, group: str | None = None) -> BoundsTable:
         )
     for name in ("stream", "group", "segment_id", "visible"):
         one_value(name, cells.get(name, []))
-    clock = [at_ms for value in cells["at_ms"] if (at_ms := whole("at_ms", value)) is not None]
-    times = {name: [whole(name, value, unknown=True) for value in cells[name]] for name in _BOUNDS if name in cells}
-    versions = [-1 if version is None else version for version in cells.get("version", [0] * len(clock))]
-
-    def position(i: int) -> tuple[Any, ...]:
-        """Clock, then version; rows that still tie are ordered by what they hold, so there is one order."""
-        return clock[i], versions[i], *((values[i] is not None, values[i] or 0) for values in times.values())
-
-    order = sorted(range(len(clock)), key=position)
-    columns = {name: [values[i] for i in order] for name, values in times.items()}
+    clock = [whole("at_ms", value) for value in cells["at_ms"]]
+    versions = cells.get("version", clock)
+    times = [[whole(name, value, unknown=True) for value in cells[name]] for name in _BOUNDS if name in cells]
+    # By clock, then version; rows that still tie are ordered by what they hold, so there is one order.
+    rows = sorted(zip(clock, versions, *times, strict=True), key=lambda row: [(v is not None, v or 0) for v in row])
+    at_ms, _, lower, upper, *perfect = map(list, zip(*rows, strict=True))
     name = cells.get("group", [None])[0]
     return BoundsTable(
         stream=str(cells["stream"][0]),
         group=None if name is None else str(name),
-        at_ms=[clock[i] for i in order],
-        lower=columns["lower"],
-        upper=columns["upper"],
-        perfect_watermark=columns.get("perfect_watermark"),
+        at_ms=at_ms,
+        lower=lower,
+        upper=upper,
+        perfect_watermark=perfect[0] if perfect else None,
         incidents=sorted(
             {_happening(entry) for cell in cells.get("incidents", []) if cell is not None for entry in cell}
         ),

@@ -13,7 +13,7 @@ from wmlab.core.charts.rows import SERIES, SHAPES, columns_of, faults, one_strea
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, moment
-from wmlab.streams.answers.explain import longest_stall, recorded_causes
+from wmlab.streams.answers.explain import causes, longest_stall
 from wmlab.streams.answers.history import Row
 from wmlab.streams.answers.ownership import last_ms, owner_rows, ownership
 
@@ -31,8 +31,8 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
     cycles = stream_rows(recording, "cycles", name, by="at_ms")
     controllers = sorted({row["controller"] for row in cycles})
     shown = share_of(cycles, _MOST_CYCLES)
-    causes = recorded_causes(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
-    sentence = f"{_describe_cycles(name, cycles)}{longest_stall(causes)}."
+    held = causes(recording, name, start_ms=cycles[0]["at_ms"], end_ms=cycles[-1]["at_ms"])
+    sentence = f"{_describe_cycles(name, cycles)}{longest_stall(held)}."
     fewer = f" Drawn are {grouped(len(shown))} of {grouped(len(cycles))} cycles." if len(shown) < len(cycles) else ""
     times = [row["previous_lower"] for row in cycles]
     times += [mark["lower"] for mark in stream_rows(recording, "watermarks", name)]
@@ -81,8 +81,8 @@ def _describe_cycles(name: str, cycles: Sequence[Row]) -> str:
     if not held:
         return f"{text}; none was held"
     waited = Counter(writer for row in held for writer in row["lagging"])
-    causes = waited or Counter(row["reason"] for row in held)
-    cause, count = min(causes.items(), key=lambda pair: (-pair[1], pair[0]))
+    reasons = waited or Counter(row["reason"] for row in held)
+    cause, count = min(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     all_of_them = {1: "the other one", 2: "both others"}.get(len(held), f"all {grouped(len(held))} others")
     others = all_of_them if count == len(held) else f"{grouped(count)} of the {grouped(len(held))} others"
     were = "was" if count == 1 else "were"

@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Final, NamedTuple
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import Numbers, nice_step, time_axis
 from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SERIES, faults, one_stream, stream_rows
+from wmlab.core.charts.rows import SERIES, faults, one_stream
 from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, joined
-from wmlab.core.charts.steps import Value, thinned
+from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, rounded
-from wmlab.streams.answers.explain import longest_stall, recorded_causes
+from wmlab.streams.answers.explain import causes, longest_stall
+from wmlab.streams.answers.history import of_stream
 
 _MOST: Final = 500
 _BINS: Final = 40
-
-
-class Window(NamedTuple):
-    """What a reader saw: at which clock, its lag and the uncertainty, unknown where a bound is; the data's columns."""
-
-    reader: str
-    at_ms: int
-    lag_ms: Value
-    uncertainty_ms: Value
 
 
 def lag(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -38,27 +33,28 @@ def lag(recording: Recording, *, stream: str | None = None, title: str | None = 
     """
     name = one_stream(recording, stream, "windows")
     windows = _windows(recording, name)
-    readers = {reader: [w for w in windows if w.reader == reader] for reader in sorted({w.reader for w in windows})}
-    order = sorted(readers, key=lambda reader: -fmean(_known(readers[reader])[0] or [0]))
-    shown = {reader: readers[reader] for reader in order[: len(SERIES)]}
-    drawn = [window for rows in shown.values() for window in rows]
+    names = windows["reader"].unique().to_pylist()
+    readers = {reader: windows.filter(pc.equal(windows["reader"], reader)) for reader in names}
+    order = sorted(readers, key=lambda reader: -fmean(_known(readers[reader], "lag_ms") or [0]))
+    shown = [readers[reader] for reader in order[: len(SERIES)]]
+    drawn = pa.concat_tables(shown)
     sentence = _sentence(recording, name, windows)
     left_out = f" Of {len(order)} readers the {len(shown)} with most lag are drawn." if len(shown) < len(order) else ""
     panels = []
     for column, what, height in (("lag_ms", "lag", 190.0), ("uncertainty_ms", "uncertainty", 130.0)):
-        known = [value for window in drawn if (value := getattr(window, column)) is not None]
+        known = _known(drawn, column)
         if known or column == "lag_ms":
-            curves = [_curve(rows, role, column) for rows, role in zip(shown.values(), SERIES, strict=False)]
+            curves = [_curve(rows, role, column) for rows, role in zip(shown, SERIES, strict=False)]
             up = time_axis(what, [0, *known], pad_percent=5)
             panels.append(Panel(up=up, layers=joined(curves), height=height))
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
         subtitle=sentence + left_out,
-        across=time_axis("reader's clock", [window.at_ms for window in drawn]),
+        across=time_axis("reader's clock", drawn["at_ms"].to_pylist()),
         panels=panels,
         rules=faults(recording, name),
     )
-    return Chart(sentence=sentence, data=_data(windows), scene=scene)
+    return Chart(sentence=sentence, data=windows.to_pydict(), scene=scene)
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
@@ -68,7 +64,7 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
     """
     name = one_stream(recording, stream, "windows")
     windows = _windows(recording, name)
-    lags, widths = _known(windows)
+    lags, widths = _known(windows, "lag_ms"), _known(windows, "uncertainty_ms")
     if not lags:
         raise ChartError(
             f"No reader of {name} ever knew a lower bound.", remedy="Ask recording.explain() what held it back."
@@ -86,30 +82,24 @@ def lag_distribution(recording: Recording, *, stream: str | None = None, title: 
             if values
         ],
     )
-    return Chart(sentence=sentence, data=_data(windows), scene=scene)
+    return Chart(sentence=sentence, data=windows.to_pydict(), scene=scene)
 
 
-def _windows(recording: Recording, name: str) -> list[Window]:
-    """The windows of all readers by clock."""
-    windows = []
-    for row in stream_rows(recording, "windows", name, by="at_ms"):
-        at_ms, lower, upper = row["at_ms"], row["lower"], row["upper"]
-        behind = None if lower is None else at_ms - lower
-        apart = None if lower is None or upper is None else upper - lower
-        windows.append(Window(row["reader"], at_ms, behind, apart))
-    return windows
+def _windows(recording: Recording, name: str) -> pa.Table:
+    """The windows by reader and clock: by how much the lower bound lagged, and the uncertainty; the charts' data."""
+    seen = of_stream(recording.table("windows"), name).sort_by([("reader", "ascending"), ("at_ms", "ascending")])
+    lags, widths = pc.subtract(seen["at_ms"], seen["lower"]), pc.subtract(seen["upper"], seen["lower"])
+    return pa.table({"reader": seen["reader"], "at_ms": seen["at_ms"], "lag_ms": lags, "uncertainty_ms": widths})
 
 
-def _known(windows: Sequence[Window]) -> tuple[list[int], list[int]]:
-    """The lags and the uncertainties that are known."""
-    lags = [window.lag_ms for window in windows if window.lag_ms is not None]
-    return lags, [window.uncertainty_ms for window in windows if window.uncertainty_ms is not None]
+def _known(windows: pa.Table, column: str) -> list[int]:
+    known: list[int] = windows[column].drop_null().to_pylist()
+    return known
 
 
-def _curve(windows: Sequence[Window], role: str, column: str) -> Steps:
-    values: list[Value] = [getattr(window, column) for window in windows]
-    xs, ys = thinned([window.at_ms for window in windows], values, _MOST)
-    return Steps(name=windows[0].reader, role=role, xs=xs, ys=ys)
+def _curve(windows: pa.Table, role: str, column: str) -> Steps:
+    xs, ys = thinned(windows["at_ms"].to_pylist(), windows[column].to_pylist(), _MOST)
+    return Steps(name=windows["reader"][0].as_py(), role=role, xs=xs, ys=ys)
 
 
 def _histogram(what: str, role: str, values: Sequence[int], step: int) -> Panel:
@@ -122,13 +112,8 @@ def _histogram(what: str, role: str, values: Sequence[int], step: int) -> Panel:
     return Panel(up=Numbers(f"windows by {what}", 0, max(counts.values())), layers=[blocks], height=140.0)
 
 
-def _data(windows: Sequence[Window]) -> dict[str, list[Value | str]]:
-    by_reader = sorted(windows, key=lambda window: window.reader)
-    return {column: [getattr(window, column) for window in by_reader] for column in Window._fields}
-
-
-def _sentence(recording: Recording, name: str, windows: Sequence[Window]) -> str:
-    lags, widths = (sorted(values) for values in _known(windows))
+def _sentence(recording: Recording, name: str, windows: pa.Table) -> str:
+    lags, widths = (sorted(_known(windows, column)) for column in ("lag_ms", "uncertainty_ms"))
     if not lags:
         return f"No reader of {name} ever knew a lower bound."
     text = (
@@ -136,5 +121,6 @@ def _sentence(recording: Recording, name: str, windows: Sequence[Window]) -> str
         f"behind the clock, and {rounded(lags[-1])} at worst"
     )
     apart = f"where both bounds were known they were {rounded(widths[len(widths) // 2])} apart" if widths else ""
-    stall = longest_stall(recorded_causes(recording, name, start_ms=windows[0].at_ms, end_ms=windows[-1].at_ms))
+    clock = windows["at_ms"].to_pylist()
+    stall = longest_stall(causes(recording, name, start_ms=min(clock), end_ms=max(clock)))
     return f"{text}; {apart or 'an upper bound was never known'}{stall}."

@@ -79,7 +79,7 @@ def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -
             late[config] += late_events(part, log).num_rows
     runs: list[Run] = []
     for config, log in logs.items():
-        lag_ms = lags(bounds_of(log, max(*ends, log[-1]["emitted_ms"] + 1)))["mean_lag_ms"] or 0
+        lag_ms = lags(bounds_of(log, max(*ends, log[-1]["emitted_ms"] + 1)))["lag_ms"] or 0
         runs.append((config, round(lag_ms), late[config] / events))
     runs.sort(key=lambda run: (run[1], run[0]))
     safe = [run for run in runs if not run[2]]

@@ -161,14 +161,17 @@ class Builder:
         at_ms: int,
         lane: int | None,
         style: str,
-        low: int = 0,
+        low: int | None = 0,
         high: int | None = None,
         label: str = "",
     ) -> None:
         """From `at_ms` on this lies under the key, and what lay there before does not; moments of a key ascend.
 
-        An equal item stays. `high` is `low` if not given.
+        An equal item stays. `high` is `low` if not given; nothing lies there if `low` is unknown (None).
         """
+        if low is None:
+            self.take(key, at_ms)
+            return
         new = Item(lane, at_ms, None, low, low if high is None else high, style, label)
         before = self._open.get(key)
         if before is None or before._replace(from_ms=at_ms) != new:

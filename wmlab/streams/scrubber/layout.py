@@ -17,7 +17,6 @@ from wmlab.core.charts.steps import Value, staircases, thin
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
-from wmlab.streams.charts.bounds import read_bounds
 from wmlab.streams.scrubber import panels
 from wmlab.streams.scrubber.frames import Frames, Incident, Item, Panel, changes_of
 from wmlab.streams.scrubber.run import KEYS, Run, read_run
@@ -35,7 +34,6 @@ class _Layout:
     run: Run
     clock: Axis
     event: Axis
-    perfect: panels.PerfectWatermark
     incidents: tuple[Incident, ...]
     left: float
 
@@ -59,11 +57,11 @@ def frames_of(
     windows. `violations` are (moment, in words). Raises `ChartError` for a group that did not read the stream, bounds
     of another stream or group, or a stream in which nothing happened.
     """
-    run = read_run(recording, stream=stream, group=group)
-    layout = _layout(run, _perfect(bounds, run), panels.incidents_of(run, violations))
+    run = read_run(recording, stream=stream, group=group, bounds=bounds)
+    layout = _layout(run, panels.incidents_of(run, violations))
     low_ms = layout.clock.low
     keys = _keys(layout)
-    known = panels.time_items(run, low_ms, layout.perfect, layout.words)
+    known = panels.time_items(run, low_ms, layout.words)
     published = [row["at_ms"] for row in run.rows["positions"]]
     moments = sorted({*changes_of((keys.items, known), layout.incidents, low_ms), *published})
     beside = [] if run.group is None else [_segments(layout, moments)]
@@ -84,33 +82,19 @@ def frames_of(
     )
 
 
-def _perfect(bounds: Any, run: Run) -> panels.PerfectWatermark:
-    if bounds is None:
-        return ()
-    table = read_bounds(bounds)
-    if (table.stream, table.group) != (run.stream, run.group):
-        raise ChartError(
-            f"The bounds are of stream {table.stream!r}, group {table.group!r}; "
-            f"the scrubber shows {run.stream!r}, {run.group!r}.",
-            remedy="Pass recording.time_bounds(spark) with the rows of that stream and group.",
-        )
-    return list(zip(table.at_ms, table.perfect_watermark or (), strict=False))
-
-
-def _layout(run: Run, perfect: panels.PerfectWatermark, incidents: tuple[Incident, ...]) -> _Layout:
+def _layout(run: Run, incidents: tuple[Incident, ...]) -> _Layout:
     clocks = [*run.times(), *(incident.at_ms for incident in incidents)]
     if not clocks or min(clocks) == max(clocks):
         raise ChartError(
             f"Nothing happened in the stream {run.stream!r}.", remedy="Record a run in which somebody writes or notes."
         )
-    times = panels.known_times(run, perfect) or clocks
+    times = panels.known_times(run) or clocks
     unit = duration_unit(max(max(clocks) - min(clocks), max(times) - min(times)))
     names = [*panels.lane_names(run), *panels.kinds_of(incidents)]
     return _Layout(
         run=run,
         clock=Axis("clock", min(clocks), max(clocks), is_instant(clocks), unit),
         event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times), unit),
-        perfect=perfect,
         incidents=incidents,
         left=max(text_width(panels.shortened(name), 12) for name in names) + 16,
     )
@@ -154,7 +138,7 @@ def _segments(layout: _Layout, moments: list[int]) -> Panel:
 def _times(layout: _Layout, known: tuple[Item, ...], top: float) -> Panel:
     relative = layout.clock.instants == layout.event.instants
     event = layout.event
-    low, high = panels.around_clock(layout.run, layout.perfect) if relative else (event.low, event.high)
+    low, high = panels.around_clock(layout.run) if relative else (event.low, event.high)
     panel = Panel(
         title="What have the writers noted, and what does a reader know?",
         left=layout.left,
@@ -220,8 +204,8 @@ def _curves(layout: _Layout) -> dict[str, tuple[str, list[int], list[Value]]]:
         role: (f"{role}, {who}", [row[clock] for row in rows], [row[role] for row in rows])
         for role in ("lower", "upper")
     }
-    if layout.perfect:
-        curves["perfect"] = "perfect watermark", [at for at, _ in layout.perfect], [time for _, time in layout.perfect]
+    if run.perfect:
+        curves["perfect"] = "perfect watermark", [at for at, _ in run.perfect], [time for _, time in run.perfect]
     for _, xs, ys in curves.values():
         if xs and xs[-1] < end_ms:
             xs.append(end_ms)

@@ -45,6 +45,7 @@ KINDS: Final = (
 _CUTS, _LEAST_BYTES = 6, 100
 _FAR, _LETTERS, _MANY = 15, 21, 40
 _OPEN_MS: Final = 10**14
+_NEVER_MS: Final = 2**63
 
 Words = Callable[[int], str]
 
@@ -74,12 +75,12 @@ def _blocks(run: Run, builder: Builder, at_ms: int, lane: int, segments: Mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnershipSpan:
-    """A segment in the group's state: in which lane, from when to when (None: to the end), and its positions."""
+    """A segment in the group's state: in which lane, from when to when, and its positions."""
 
     segment_id: int
     lane: int
     from_ms: int
-    to_ms: int | None = None
+    to_ms: int = _NEVER_MS
     positions: list[tuple[int, int]] = field(default_factory=list)
 
     def position(self, at_ms: int) -> int:
@@ -134,20 +135,19 @@ def segment_items(run: Run, spans: Sequence[OwnershipSpan], moments: Sequence[in
         builder.put((span, "name"), span.from_ms, span.lane, "name", label=segment_name(span.segment_id))
         for mark in run.rows["watermarks"]:
             offset = mark["cut"].get(span.segment_id)
-            if offset is not None and (span.to_ms is None or mark["emitted_ms"] < span.to_ms):
+            if offset is not None and mark["emitted_ms"] < span.to_ms:
                 since_ms = max(mark["emitted_ms"], span.from_ms)
                 builder.put((span, "cut", mark["seq"]), since_ms, span.lane, "cut", offset)
         _flags(builder, span, windows, words)
         _bars(run, builder, span, moments)
-        if span.to_ms is not None:
+        if span.to_ms < _NEVER_MS:
             builder.take_all(span, span.to_ms)
     return builder.finish()
 
 
 def _bars(run: Run, builder: Builder, span: OwnershipSpan, moments: Sequence[int]) -> None:
     """What the group has read of the segment, what not yet, and how much that is."""
-    end = len(moments) if span.to_ms is None else bisect_left(moments, span.to_ms)
-    inside = moments[bisect_left(moments, span.from_ms) : end]
+    inside = moments[bisect_left(moments, span.from_ms) : bisect_left(moments, span.to_ms)]
     for at_ms in sorted({*inside, *(at for at, _ in span.positions)}):
         here = span.position(at_ms)
         written = max(run.length(span.segment_id, at_ms), here)
@@ -176,19 +176,15 @@ def _flags(
     builder: Builder, span: OwnershipSpan, windows: Sequence[tuple[int, Mapping[str, Row | None]]], words: Words
 ) -> None:
     """The cuts of the group's window, as long as the window lasts."""
-    ends = [*(at_ms for at_ms, _ in windows[1:]), None]
-    for (from_ms, marks), until_ms in zip(windows, ends, strict=False):
-        over = until_ms is not None and until_ms <= span.from_ms
-        if over or (span.to_ms is not None and from_ms >= span.to_ms):
-            continue
+    for from_ms, marks in windows:
+        if from_ms >= span.to_ms:
+            break
         at_ms = max(from_ms, span.from_ms)
         for style, bound in (("passed", "lower"), ("ahead", "upper")):
             mark = marks[bound]
-            offset = None if mark is None else mark["cut"].get(span.segment_id)
-            if mark is None or offset is None:
-                builder.take((span, style), at_ms)
-            else:
-                builder.put((span, style), at_ms, span.lane, style, offset, label=f"{bound} {words(mark[bound])}")
+            offset = mark["cut"].get(span.segment_id) if mark else None
+            label = f"{bound} {words(mark[bound])}" if mark else ""
+            builder.put((span, style), at_ms, span.lane, style, offset, label=label)
 
 
 def size_words(size: int, *, digits: int | None = None) -> str:
@@ -197,10 +193,6 @@ def size_words(size: int, *, digits: int | None = None) -> str:
         if size >= unit:
             return f"{size / unit:g} {name}" if digits is None else f"{size / unit:.{digits}f} {name}"
     return f"{size} B"
-
-
-PerfectWatermark = Sequence[tuple[int, Value]]
-"""The smallest event time still to come for the group, from each moment on; None is unknown, or nothing to come."""
 
 
 def lane_names(run: Run) -> list[str]:
@@ -213,19 +205,19 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
-def known_times(run: Run, perfect: PerfectWatermark) -> list[int]:
+def known_times(run: Run) -> list[int]:
     """Every time that is drawn."""
-    return [time for series in _series(run, perfect) for _, times in series for time in times if time is not None]
+    return [time for series in _series(run) for _, times in series for time in times if time is not None]
 
 
-def around_clock(run: Run, perfect: PerfectWatermark) -> tuple[int, int]:
+def around_clock(run: Run) -> tuple[int, int]:
     """How far event times lie before and after the clock while they are shown, as a range in ms with room around it.
 
     A time that stays unchanged far longer than usual may leave the range; it is written beside its lane in any case.
     """
     lags: list[int] = []
     ahead = [0]
-    for series in _series(run, perfect):
+    for series in _series(run):
         for (at_ms, times), (following_ms, _) in pairwise([*series, (series[-1][0], [])]):
             lags += [following_ms - time for time in times if time is not None]
             ahead += [time - at_ms for time in times if time is not None]
@@ -236,7 +228,7 @@ def around_clock(run: Run, perfect: PerfectWatermark) -> tuple[int, int]:
     return -behind - behind // 20, max(ahead) + max(behind, *ahead) // 20
 
 
-def _series(run: Run, perfect: PerfectWatermark) -> list[list[tuple[int, list[Value]]]]:
+def _series(run: Run) -> list[list[tuple[int, list[Value]]]]:
     """Who shows which times from when on: the watermarks, each reader, each writer, the perfect watermark."""
     shown: dict[tuple[str, str], list[tuple[int, list[Value]]]] = {}
     for table, who, clock, times in (
@@ -246,12 +238,12 @@ def _series(run: Run, perfect: PerfectWatermark) -> list[list[tuple[int, list[Va
     ):
         for row in run.rows[table]:
             shown.setdefault((table, row[who]), []).append((row[clock], [row[time] for time in times]))
-    if perfect:
-        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in perfect]
+    if run.perfect:
+        shown["perfect", ""] = [(at_ms, [value]) for at_ms, value in run.perfect]
     return list(shown.values())
 
 
-def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -> tuple[Item, ...]:
+def time_items(run: Run, low_ms: int, words: Words) -> tuple[Item, ...]:
     """The items of the lanes of `lane_names`, times in `words`."""
     builder = Builder()
     lanes = {name: lane for lane, name in enumerate(lane_names(run))}
@@ -265,9 +257,6 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -
     for row in run.rows["watermarks"]:
         _interval(builder, row["emitted_ms"], lane, row, words)
         for bound, flag in (("lower", "passed"), ("upper", "ahead")):
-            if row[bound] is None:
-                builder.take_all((lane, bound), row["emitted_ms"])
-                continue
             builder.put(((lane, bound), "line"), row["emitted_ms"], None, f"{bound} line", row[bound])
             builder.put(((lane, bound), "flag"), row["emitted_ms"], lane, flag, row[bound], label=bound)
     for reader in run.readers:
@@ -276,8 +265,8 @@ def time_items(run: Run, low_ms: int, perfect: PerfectWatermark, words: Words) -
         for row in run.rows["windows"]:
             if row["reader"] == reader:
                 _interval(builder, row["at_ms"], lane, row, words)
-        for at_ms, value in perfect:
-            _point(builder, at_ms, lane, "perfect", value)
+        for at_ms, value in run.perfect:
+            builder.put((lane, "perfect"), at_ms, lane, "perfect", value)
     return builder.finish()
 
 
@@ -315,22 +304,13 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
             yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
 
-def _point(builder: Builder, at_ms: int, lane: int, style: str, value: Value) -> None:
-    if value is None:
-        builder.take((lane, style), at_ms)
-    else:
-        builder.put((lane, style), at_ms, lane, style, value)
-
-
 def _interval(builder: Builder, at_ms: int, lane: int, row: Row, words: Words) -> None:
     """A lower and an upper bound, each possibly unknown."""
     lower, upper = row["lower"], row["upper"]
-    _point(builder, at_ms, lane, "lower", lower)
-    _point(builder, at_ms, lane, "upper", upper)
-    if lower is None:
-        builder.take((lane, "window"), at_ms)
-    elif upper is None:
-        builder.put((lane, "window"), at_ms, lane, "open window", lower, lower + _OPEN_MS)
+    builder.put((lane, "lower"), at_ms, lane, "lower", lower)
+    builder.put((lane, "upper"), at_ms, lane, "upper", upper)
+    if lower is None or upper is None:
+        builder.put((lane, "window"), at_ms, lane, "open window", lower, (lower or 0) + _OPEN_MS)
     else:
         builder.put((lane, "window"), at_ms, lane, "window", min(lower, upper), max(lower, upper))
     builder.put((lane, "value"), at_ms, lane, "value", label=_bounds_words(lower, upper, words))
@@ -350,13 +330,10 @@ def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incid
     incidents = [Incident(at_ms, VIOLATION, text) for at_ms, text in violations]
     incidents += [
         Incident(row[clock], kind, text)
-        for kind, (table, clock, text_of) in _INCIDENTS.items()
+        for kind, (table, clock, texts_of) in _INCIDENTS.items()
         for row in run.rows[table]
-        if (text := text_of(row)) is not None
+        for text in texts_of(row)
     ]
-    for row in run.rows["cycles"]:
-        for writer in row["removed"]:
-            incidents.append(Incident(row["at_ms"], "dropped writer", f"{row['controller']} drops {writer}"))
     # Several epochs of one moment, as a rolling transaction makes, are one change.
     for before, row in pairwise({row["at_ms"]: row for row in run.rows["epochs"]}.values()):
         change = " → ".join(", ".join(map(segment_name, segments)) for segments in replaced(before, row))
@@ -364,30 +341,29 @@ def incidents_of(run: Run, violations: Iterable[tuple[int, str]]) -> tuple[Incid
     return tuple(sorted(incidents, key=lambda incident: (incident.at_ms, KINDS.index(incident.kind))))
 
 
-def _held(cycle: Row) -> str | None:
-    if cycle["outcome"] == "emitted":
-        return None
+def _held(cycle: Row) -> list[str]:
     why = f"waits for {', '.join(sorted(cycle['lagging']))}" if cycle["lagging"] else cycle["reason"]
-    return f"the cycle of {cycle['controller']} {why}"
+    return [] if cycle["outcome"] == "emitted" else [f"the cycle of {cycle['controller']} {why}"]
 
 
-_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], str | None]]]] = {
-    "fault": ("incidents", "at_ms", lambda row: None if row["kind"] == "scale" else row["detail"]),
-    "refused mark": (
-        "writer_marks",
-        "received_ms",
-        lambda row: None if row["outcome"] == "success" else f"a mark of {row['writer']} is refused: {row['outcome']}",
-    ),
-    "refused call": ("errors", "at_ms", lambda row: f"{row['process']}: {row['call']} is refused: {row['problem']}"),
-    "checkpoint": (
-        "checkpoints",
-        "completed_ms",
-        lambda row: None if row["completed_ms"] is None else f"checkpoint {row['checkpoint']} is complete",
-    ),
+def _refused(mark: Row) -> list[str]:
+    return [] if mark["outcome"] == "success" else [f"a mark of {mark['writer']} is refused: {mark['outcome']}"]
+
+
+def _completed(point: Row) -> list[str]:
+    return [] if point["completed_ms"] is None else [f"checkpoint {point['checkpoint']} is complete"]
+
+
+_INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], list[str]]]]] = {
+    "fault": ("incidents", "at_ms", lambda row: [] if row["kind"] == "scale" else [row["detail"]]),
+    "refused mark": ("writer_marks", "received_ms", _refused),
+    "dropped writer": ("cycles", "at_ms", lambda row: [f"{row['controller']} drops {gone}" for gone in row["removed"]]),
+    "refused call": ("errors", "at_ms", lambda row: [f"{row['process']}: {row['call']} is refused: {row['problem']}"]),
+    "checkpoint": ("checkpoints", "completed_ms", _completed),
     "held cycle": ("cycles", "at_ms", _held),
-    "watermark": ("watermarks", "emitted_ms", lambda row: f"watermark {row['seq']} by {row['controller']}"),
+    "watermark": ("watermarks", "emitted_ms", lambda row: [f"watermark {row['seq']} by {row['controller']}"]),
 }
-"""Of each kind the table, the column of its clock, and the text of a row, None if the row is no incident."""
+"""Of each kind the table, the column of its clock, and the incidents of a row in words."""
 
 
 def kinds_of(incidents: Sequence[Incident]) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from wmlab.core.charts.steps import Value
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import scenario_span
 from wmlab.streams.answers.history import CLOCKS, Row, furthest, rows_of, without_ends
+from wmlab.streams.charts.bounds import read_bounds
 
 KEYS: Final = 1_000_000
 """The key space in the unit of `Run.keys`."""
@@ -25,15 +27,17 @@ class Run:
     A watermark that is an end of known time has no bounds.
 
     `planned` are beginning and end by the scenario, empty if there is none or the run was stopped. `group` is None if
-    nobody read. `ranges` has the key range of each segment in millionths of the key space, `writers` are all who noted
-    a time or wrote an event, `readers` all who looked at a window. `written` has, for each segment, the moments at
-    which it grew and its length then.
+    nobody read. `perfect` is the smallest event time still to come for the group, from each moment on; None is unknown,
+    or nothing to come. `ranges` has the key range of each segment in millionths of the key space, `writers` are all who
+    noted a time or wrote an event, `readers` all who looked at a window. `written` has, for each segment, the moments
+    at which it grew and its length then.
     """
 
     stream: str
     planned: tuple[int, ...]
     group: str | None
     rows: Mapping[str, list[Row]]
+    perfect: Sequence[tuple[int, Value]]
     ranges: Mapping[int, tuple[int, int]]
     writers: tuple[str, ...]
     readers: tuple[str, ...]
@@ -55,10 +59,10 @@ class Run:
         return [*self.planned, *grown] + [row[CLOCKS[table]] for table in _TABLES for row in self.rows[table]]
 
 
-def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
-    """The run of a stream as `group` read it, by default the first group by name.
+def read_run(recording: Recording, *, stream: str, group: str | None, bounds: Any) -> Run:
+    """The run of a stream as `group` read it, by default the first group by name; `bounds` are None or its time bounds.
 
-    Raises `ChartError` for a group that did not read the stream.
+    Raises `ChartError` for a group that did not read the stream, and for bounds of another stream or group.
     """
     rows: dict[str, list[Row]] = {}
     for table in _TABLES:
@@ -82,11 +86,23 @@ def read_run(recording: Recording, *, stream: str, group: str | None) -> Run:
         planned=scenario_span(recording) or (),
         group=chosen,
         rows=rows,
+        perfect=() if bounds is None else _perfect(bounds, stream, chosen),
         ranges={row["segment_id"]: (round(row["low"] * KEYS), round(row["high"] * KEYS)) for row in segments},
         writers=tuple(sorted({row["writer"] for row in (*rows["writer_marks"], *events)})),
         readers=tuple(sorted({row["reader"] for row in rows["windows"]})),
         written=_written(events),
     )
+
+
+def _perfect(bounds: Any, stream: str, group: str | None) -> list[tuple[int, Value]]:
+    table = read_bounds(bounds)
+    if (table.stream, table.group) != (stream, group):
+        raise ChartError(
+            f"The bounds are of stream {table.stream!r}, group {table.group!r}; "
+            f"the scrubber shows {stream!r}, {group!r}.",
+            remedy="Pass recording.time_bounds(spark) with the rows of that stream and group.",
+        )
+    return list(zip(table.at_ms, table.perfect_watermark or (), strict=False))
 
 
 def _written(events: Iterable[Row]) -> dict[int, tuple[list[int], list[int]]]:
