@@ -46,6 +46,11 @@ def put_items(items: DataFrame, queues: DataFrame) -> DataFrame:
     return items.join(F.broadcast(places), ["stream", "queue"])
 
 
+def let_through(steps: DataFrame, *columns: str | Column) -> DataFrame:
+    """One row per watermark that steps of merging let through: its `key` and `value`, with `columns` of the step."""
+    return steps.select(*INSTANCE, *columns, F.explode("emitted").alias("key", "value"))
+
+
 def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, entry: str) -> DataFrame:
     """The rows that vertex `entry` took and did not drop.
 
