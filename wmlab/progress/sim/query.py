@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from wmlab.progress import scenario as plans
 from wmlab.progress.model.chunks import Completed, Finding
-from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
+from wmlab.progress.model.identifiers import UNBOUNDED, ChunkBase, TupleBuffer
 from wmlab.progress.model.outputs import window_output
 from wmlab.progress.model.tracker import Progress, step
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, JoinTables, Late, Windows
@@ -79,12 +79,11 @@ class Windowing:
             return []
         before = self.tables
         self.tables, gone = before.collect(watermark)
-        return [self._slice(before, start) for start in gone]
-
-    def left_over(self) -> list[dict[str, int]]:
-        """The slices that the probe has never thrown away, as columns of the table `slices`."""
-        tables = self.tables
-        return [] if tables is None else [self._slice(tables, start) for start, _ in tables.slices]
+        held = [(start, *before.records(start)) for start in gone]
+        return [
+            {"start": start, "end": self.windows.slice_of(start)[1], "left": left, "right": right}
+            for start, left, right in held
+        ]
 
     def slices(self, times: Iterable[int]) -> dict[int, int]:
         """How many of these times fall in each slice, by its start, ascending."""
@@ -100,10 +99,6 @@ class Windowing:
             largest = [self.tables.largest(*pair) for pair in pairs]
             stamps = tuple(replace(stamp, watermark=time) for stamp, time in zip(stamps, largest, strict=True))
         return window, list(zip(stamps, matches, strict=True))
-
-    def _slice(self, tables: JoinTables, start: int) -> dict[str, int]:
-        left, right = tables.records(start)
-        return {"start": start, "end": self.windows.slice_of(start)[1], "left": left, "right": right}
 
 
 class QueryRun:
@@ -185,7 +180,7 @@ class QueryRun:
     def finish(self) -> None:
         """Write down the slices that a join was left with."""
         if self.window is not None:
-            self._note_slices(self.window.left_over(), collected=False)
+            self._note_slices(self.window.collect(UNBOUNDED), collected=False)
 
     def _hand_on(self, fired: Iterable[Output]) -> None:
         """Each pair of slices of a fired window, or the window itself, is a task of the probe side."""

@@ -5,7 +5,8 @@ Source: "Watermarking and Progress" (task-based execution on worker threads).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -121,6 +122,14 @@ class PlanWorld(Simulation):
         return self.start_ms + min(silences) if silences else None
 
 
+_OF_MEAN_1: Final[Mapping[str, Callable[[np.random.Generator], float]]] = {
+    "exponential": lambda draws: draws.exponential(),
+    "lognormal": lambda draws: draws.lognormal(-0.5, 1.0),  # With sigma 1 the mean of exp(normal) is 1 at mu -1/2.
+    "constant": lambda _: 1.0,
+}
+"""Draws of service times in units of their mean."""
+
+
 class Pool:
     """Workers 1 to `count`: each takes one task at a time from one queue, and draws service times by its own number."""
 
@@ -145,15 +154,7 @@ class Pool:
             task(number)
 
     def _service_ms(self, draws: np.random.Generator) -> int:
-        mean = self._part.service_mean_ms
-        match self._part.service:
-            case "exponential":
-                return int(draws.exponential() * mean)
-            case "lognormal":
-                # With sigma 1 the mean of exp(normal) is 1 at mu -1/2.
-                return int(draws.lognormal(-0.5, 1.0) * mean)
-            case "constant":
-                return int(mean)
+        return int(_OF_MEAN_1[self._part.service](draws) * self._part.service_mean_ms)
 
     def _done_ms(self, number: int, begun_ms: int, service_ms: int) -> int:
         """When a task is done that was begun at a time; a stall within it makes it that much longer."""
