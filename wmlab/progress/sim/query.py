@@ -20,8 +20,8 @@ from wmlab.progress.model.outputs import window_output
 from wmlab.progress.model.tracker import Progress, step
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, JoinTables, Late, Windows
 from wmlab.progress.scenario import BUILD, PROBE, SINK, Join, Query, Source, Windowed
-from wmlab.progress.sim.records import CutBuffer
-from wmlab.progress.sim.steps import Chain, End, Filled, Step, Task, restamped, steps_of
+from wmlab.progress.sim.records import Filled
+from wmlab.progress.sim.steps import Chain, End, Step, Task, restamped, steps_of
 
 if TYPE_CHECKING:
     from wmlab.progress.sim.world import PlanWorld
@@ -134,11 +134,8 @@ class QueryRun:
         end = self._build if fused else partial(self._arrive, SINK)
         return Chain(steps=steps, end=end, arrive=self._arrive, submit=self.submit, fused=fused, pass_on=self._pass_on)
 
-    def send(self, index: int, cut: CutBuffer) -> None:
+    def send(self, index: int, buffer: Filled) -> None:
         """A buffer of the source at `index` reaches the queue of the workers."""
-        source = self.part.sources[index]
-        stamp = TupleBuffer(self.origins.ids[source.name], cut.sequence, self.rules.chunk_base, True, cut.watermark)
-        buffer = Filled(stamp, cut.created_ms, len(cut.rows), cut.rows, capacity=source.buffer_records)
         self.submit(partial(self.chains[index].run, buffer))
         self.on_its_way -= 1
 

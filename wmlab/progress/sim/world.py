@@ -90,10 +90,11 @@ class PlanWorld(Simulation):
         if silent_ms is not None:
             self.at(silent_ms, self.note, name, "silence", source.name, "until the end")
         records = received(source, self.scenario, self._traces.get(source.name))
-        for buffer in cut(records, source, self.scenario, silent_ms=silent_ms, empty=empty):
-            for delay_ms in self.faulty(name, (source.name, buffer.sequence, None), len(buffer.rows), buffer.sent_ms):
+        origin = query.origins.ids[source.name]
+        for sent_ms, buffer in cut(records, source, self.scenario, origin=origin, silent_ms=silent_ms, empty=empty):
+            for delay_ms in self.faulty(name, (source.name, buffer.stamp.sequence, None), buffer.records, sent_ms):
                 query.on_its_way += 1
-                self.at(buffer.sent_ms + delay_ms, query.send, index, buffer)
+                self.at(sent_ms + delay_ms, query.send, index, buffer)
 
     def faulty(self, query: str, place: Place, records: int, at_ms: int) -> list[int]:
         """After how many ms each copy of a buffer or chunk reaches the workers.
