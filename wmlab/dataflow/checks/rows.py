@@ -109,14 +109,13 @@ def drops_by_rule(drops: DataFrame, coalescing: DataFrame, vertices: DataFrame, 
     snapshot are left out, since it held watermarks of the one before.
     """
     fresh = executions.where("snapshot is null").select("stream", "execution")
-    staged = vertices.where(F.col("vertex").endswith(FRAMES)).select(
-        "stream", F.expr(f"left(vertex, length(vertex) - {len(FRAMES)})").alias("vertex"), F.lit(1).alias("_ahead")
+    staged = vertices.where(F.col("vertex").endswith(FRAMES)).selectExpr(
+        "stream", f"left(vertex, length(vertex) - {len(FRAMES)}) as vertex", "1 as _ahead"
     )
     rows = drops.join(F.broadcast(fresh), ["stream", "execution"])
     shown = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")
-    dropped = rows.join(F.broadcast(staged), ["stream", "vertex"], "left").select(
-        "stream", "execution", *shown, "_ahead", F.expr("if(rule = 'join', edge, -1)").alias("_scope")
-    )
+    known = rows.join(F.broadcast(staged), ["stream", "vertex"], "left")
+    dropped = known.selectExpr("stream", "execution", *shown, "_ahead", "if(rule = 'join', edge, -1) as _scope")
     scope = F.expr("if(level = 'edge', edge, -1)").alias("_scope")
     marks = let_through(coalescing.where(F.col("level").isin("edge", "global")), scope, "at_ms")
     # By default a window reaches to the end of its millisecond, so that marks of the same one count.
@@ -186,10 +185,8 @@ def _call_counts(calls: DataFrame, items: DataFrame, queues: DataFrame, executio
 def _calls_at_once(calls: DataFrame, capacities: Mapping[str, int]) -> DataFrame:
     call = ("call", "began_ms", "ended_ms", "outcome")
     known = calls.withColumn("capacity", _by_vertex(capacities)).where("capacity is not null")
-    began = known.select(*INSTANCE, *call, "capacity", F.col("began_ms").alias("_at"), F.lit(1).alias("_more"))
-    ended = known.where("ended_ms is not null").select(
-        *INSTANCE, F.col("ended_ms").alias("_at"), F.lit(-1).alias("_more")
-    )
+    began = known.selectExpr(*INSTANCE, *call, "capacity", "began_ms as _at", "1 as _more")
+    ended = known.where("ended_ms is not null").selectExpr(*INSTANCE, "ended_ms as _at", "-1 as _more")
     # Within a millisecond the ends count first, as a call may begin because another one ended.
     along = Window.partitionBy(*INSTANCE).orderBy("_at", "_more", "call").rowsBetween(*SO_FAR)
     both = began.unionByName(ended, allowMissingColumns=True).withColumn("in_flight", F.sum("_more").over(along))

@@ -177,7 +177,7 @@ class QueryRun:
     def finish(self) -> None:
         """Write down the slices that a join was left with."""
         if self.window is not None:
-            self._note_slices(self.window.collect(UNBOUNDED), collected=False)
+            self._note_slices(self.window.collect(UNBOUNDED))
 
     def _hand_on(self, fired: Iterable[Output]) -> None:
         """Each pair of slices of a fired window, or the window itself, is a task of the probe side."""
@@ -189,7 +189,8 @@ class QueryRun:
     def _probe(self, buffer: Filled, worker: int) -> None:
         assert self.window is not None
         self._arrive(PROBE, buffer, worker)
-        self._note_slices(self.window.collect(self.progress[PROBE].watermark), collected=True)
+        reached = self.progress[PROBE].watermark
+        self._note_slices(self.window.collect(reached), collected_ms=self.world.now_ms, reached=reached)
         self.output.run(buffer, worker)
 
     def _arrive(self, operator: str, buffer: Filled, worker: int) -> None:
@@ -241,11 +242,11 @@ class QueryRun:
             detail = f"window {window.start} to {window.end} as output {window.sequence}"
             self.world.note(self.part.name, "double fire", BUILD, detail)
 
-    def _note_slices(self, slices: Iterable[dict[str, int]], *, collected: bool) -> None:
+    def _note_slices(
+        self, slices: Iterable[dict[str, int]], *, collected_ms: int | None = None, reached: int | None = None
+    ) -> None:
+        entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
         for row in slices:
-            collected_ms = self.world.now_ms if collected else None
-            reached = self.progress[PROBE].watermark if collected else None
-            entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
             self.world.journal.write("slices", **row, **entry)
 
     def _note_late(self, origin: int, late: Sequence[Late]) -> None:
