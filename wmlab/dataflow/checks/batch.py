@@ -70,11 +70,10 @@ def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
     timed = {"instance": _instance(window), "_time": time.cast("long")}
     placed, by = _placed(rows.withColumns(timed | groups), rule, tuple(groups))
     texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
+    bounds: tuple[Column, ...] = ()
     if isinstance(rule, SessionWindow):
         bounds = F.min("_time").alias("start"), (F.max("_time") + rule.timeout).alias("end")
-        found = placed.groupBy(*by).agg(*bounds, texts.alias("rows"))
-    else:
-        found = placed.groupBy(*by).agg(texts.alias("rows"))
+    found = placed.groupBy(*by).agg(*bounds, texts.alias("rows"))
 
     def result(held: dict[str, Any]) -> Values:
         taken = [_values(text, columns) for text in held["rows"]]

@@ -105,16 +105,14 @@ class PlanWorld(Simulation):
         for fault in sorted(self.faults.pop(place, ()), key=lambda fault: type(fault).__name__):
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):
-                    copies = [by_ms]
-                    self.at(at_ms, self.note, query, "delay", number, span(by_ms))
+                    copies, told = [by_ms], ("delay", number, span(by_ms))
                 case plans.DuplicateBuffer(after_ms=after_ms):
-                    copies += [copies[0] + after_ms]
-                    self.at(at_ms, self.note, query, "duplicate", number, f"{records} records")
-                case plans.EmptyBuffer():
-                    self.at(at_ms, self.note, query, "empty", number, "no record is left")
+                    copies, told = [*copies, copies[0] + after_ms], ("duplicate", number, f"{records} records")
                 case plans.LoseBuffer():
-                    copies = []
-                    self.at(at_ms, self.note, query, "loss", number, f"{records} records")
+                    copies, told = [], ("loss", number, f"{records} records")
+                case _:
+                    told = ("empty", number, "no record is left")
+            self.at(at_ms, self.note, query, *told)
         return copies
 
     def _silent_ms(self, source: str) -> int | None:
