@@ -28,22 +28,20 @@ def simulate(dataflow: DataflowScenario, choose: Choose | None = None) -> dict[s
 
 def _readings(dataflow: DataflowScenario) -> dict[str, Reading]:
     """What every source reads; raises `Problems` if nothing of a trace or a recorded stream comes in the time."""
-    readings: dict[str, Reading] = {}
-    problems: list[Problem] = []
-    for number, source in enumerate(dataflow.vertices):
-        if not isinstance(source, Source):
-            continue
-        if source.rows is not None:
-            readings[source.name] = _listed(dataflow, source)
-            continue
-        readings[source.name] = _traced(dataflow, source) if source.trace is not None else _streamed(source)
-        if not readings[source.name].rows:
-            end_ms = dataflow.start_ms + dataflow.duration_ms
-            message = f"nothing of {source.detail} arrives from {dataflow.start_ms} to {end_ms} ms; set start_ms"
-            problems.append(Problem(("vertices", number), message))
-    if problems:
+    sources = {number: vertex for number, vertex in enumerate(dataflow.vertices) if isinstance(vertex, Source)}
+    readings = {source.name: _reading(dataflow, source) for source in sources.values()}
+    silent = [(n, source) for n, source in sources.items() if source.rows is None and not readings[source.name].rows]
+    if silent:
+        stretch = f"from {dataflow.start_ms} to {dataflow.start_ms + dataflow.duration_ms} ms; set start_ms"
+        problems = [Problem(("vertices", n), f"nothing of {source.detail} arrives {stretch}") for n, source in silent]
         raise Problems(f"the dataflow {dataflow.name!r}", problems)
     return readings
+
+
+def _reading(dataflow: DataflowScenario, source: Source) -> Reading:
+    if source.rows is not None:
+        return _listed(dataflow, source)
+    return _traced(dataflow, source) if source.trace is not None else _streamed(source)
 
 
 def _listed(dataflow: DataflowScenario, source: Source) -> Reading:

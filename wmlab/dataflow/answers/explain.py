@@ -123,9 +123,9 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     mark, since_ms = standing.mark or (None, None)
     return search.explanation(
         "watermark",
-        cause,
-        vertex,
-        f"{vertex} at {moment(at_ms)}: {text}{growth}",
+        cause=cause,
+        vertex=vertex,
+        sentence=f"{vertex} at {moment(at_ms)}: {text}{growth}",
         instance=standing.instance,
         key=standing.key,
         watermark=mark,

@@ -166,7 +166,8 @@ class _Fate:
         return self._fate("waiting", name, None, text, **about)
 
     def _fate(self, cause: str, vertex: str, since_ms: int | None, sentence: str, **about: Any) -> Explanation:
-        return self.search.explanation("row", cause, vertex, sentence, since_ms=since_ms, **about)
+        about |= {"cause": cause, "vertex": vertex, "since_ms": since_ms, "sentence": sentence}
+        return self.search.explanation("row", **about)
 
 
 _TAKEN: Final = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import Any, Final
 
@@ -24,8 +24,10 @@ class Run:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._tables: dict[str, list[Row]] = {}
-        self._indexed: dict[str, dict[tuple[Any, ...], list[Row]]] = {}
+        self.rows: Callable[[str], list[Row]] = cache(lambda table: recording.table(table).to_pylist())
+        """The rows of a table, in their order."""
+        self.indexed = cache(self._indexed)
+        """The rows of a table by vertex and instance, of `items` by queue; each in their order."""
         self.vertices: dict[str, Row] = {row["vertex"]: _keyed(row) for row in self.rows("vertices")}
         if not self.vertices:
             raise no_dataflow(recording)
@@ -49,20 +51,12 @@ class Run:
             moments.append(self.rules.end_ms)
         return max((at_ms for at_ms in moments if at_ms is not None), default=0)
 
-    def rows(self, table: str) -> list[Row]:
-        """The rows of a table, in their order."""
-        if table not in self._tables:
-            self._tables[table] = self._recording.table(table).to_pylist()
-        return self._tables[table]
-
-    def indexed(self, table: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
-        """The rows of a table by vertex and instance, of `items` by queue; each in their order."""
-        if table not in self._indexed:
-            index = self._indexed[table] = {}
-            names = ("queue",) if table == "items" else ("vertex", "instance")
-            for row in self.rows(table):
-                index.setdefault(tuple(row[name] for name in names), []).append(row)
-        return self._indexed[table]
+    def _indexed(self, table: str) -> Mapping[tuple[Any, ...], Sequence[Row]]:
+        index: dict[tuple[Any, ...], list[Row]] = {}
+        names = ("queue",) if table == "items" else ("vertex", "instance")
+        for row in self.rows(table):
+            index.setdefault(tuple(row[name] for name in names), []).append(row)
+        return index
 
     def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> Row:
         """The vertex; raises `error` if there is none with that name."""

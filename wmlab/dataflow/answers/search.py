@@ -156,17 +156,9 @@ class Search:
             unique.setdefault(where, replace(holder, through=through))
         return tuple(unique.values())
 
-    def explanation(self, asked: Asked, cause: str, vertex: str, sentence: str, **fields: Any) -> Explanation:
-        """An answer about the moment."""
-        return Explanation(
-            at_ms=self.at_ms,
-            stream=self.run.stream,
-            asked=asked,
-            cause=cause,
-            vertex=vertex,
-            sentence=sentence,
-            **fields,
-        )
+    def explanation(self, asked: Asked, **fields: Any) -> Explanation:
+        """An answer about the moment; `fields` are the other ones of `Explanation`."""
+        return Explanation(at_ms=self.at_ms, stream=self.run.stream, asked=asked, **fields)
 
     def _output(self, vertex: str, instance: int, want: Want) -> list[Found]:
         sent = self.sent(vertex, instance, want.key)

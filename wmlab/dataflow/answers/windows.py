@@ -147,8 +147,8 @@ class Windows:
 
     def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
         sentence = f"the window from {moment(start)} to {moment(end)} of {self.vertex} {text}"
-        needed = self.rule.closed_by(end)
-        return self.search.explanation("window", cause, self.vertex, sentence, key=self.key, needed=needed, **fields)
+        fields |= {"cause": cause, "vertex": self.vertex, "key": self.key, "needed": self.rule.closed_by(end)}
+        return self.search.explanation("window", sentence=sentence, **fields)
 
     def time(self, row: Mapping[str, Any], edge: int) -> int:
         """The time of a row that came on an input edge."""

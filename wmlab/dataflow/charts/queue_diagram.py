@@ -82,13 +82,9 @@ def _layers(items: Sequence[Row], ends: Ends, span: tuple[int, int]) -> list[Lay
     layers: list[Layer] = []
     for kind, role in _ROLES.items():
         mine = [row for row in items if row["kind"] == kind]
-        xs: list[Number | None] = []
-        ys: list[Number | None] = []
-        for row in mine:
-            (x_from, y_from), (x_to, y_to) = _course(row, *ends[row["queue"]], span)
-            xs += [x_from, x_to, None]
-            ys += [y_from, y_to, None]
+        points = [point for row in mine for point in (*_course(row, *ends[row["queue"]], span), (None, None))]
         if mine:
+            xs, ys = [x for x, _ in points], [y for _, y in points]
             layers.append(Path(name=_NAMES.get(kind, kind), role=role, xs=xs, ys=ys))
         taken = [row for row in mine if row["taken_ms"] is not None and row["taken_ms"] <= span[1]]
         layers.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from wmlab.core.charts.axis import Numbers, time_axis
@@ -45,30 +45,22 @@ def state_size(
     name = _the_vertex(runs, vertex)
     ends = [clock_of(run) for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
-    curves, layers, ahead = list[tuple[list[int], list[int]]](), list[Layer](), list[Layer]()
+    curves, layers = list[tuple[list[int], list[int]]](), list[Layer]()
     states, rules = list[StateForecast | None](), list[Rule]()
-    last, most = end, 1
     for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
         curves.append(_sizes(run, name, begun_ms, end_ms))
         xs, ys = thinned(*curves[-1], _MOST_ROWS)
         layers.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=len(label) <= 16))
         search = Search(run, end_ms)
-        state = forecast(search, name, standing_of(search, name, None, None).instance)
-        states.append(state)
-        most = max([most, *curves[-1][1]])
-        if state is not None and (grown := _ahead(state, begin, end)) is not None:
-            until, size = grown
-            last, most = max(last, until), max(most, size)
-            ahead.append(
-                Path(name=f"forecast for {label}", role="perfect", xs=[state.at_ms, until], ys=[state.size, size])
-            )
+        states.append(forecast(search, name, standing_of(search, name, None, None).instance))
         fails = f"{label} fails" if others else "the job fails"
         rules += [Rule(row["ended_ms"], fails, "cross") for row in run.executions if row["outcome"] == "failed"]
-    limit = next((state.limit for state in states if state is not None and state.limit is not None), None)
-    layers += ahead
-    if limit is not None:
-        layers.append(Path(name=f"limit {grouped(limit)}", role="alarm", xs=[begin, last], ys=[limit, limit]))
-        most = max(most, limit)
+    ahead = [(label, *line) for label, state in zip(names, states, strict=True) for line in _ahead(state, begin, end)]
+    layers += [Path(name=f"forecast for {label}", role="perfect", xs=xs, ys=ys) for label, xs, ys in ahead]
+    last = max([end, *(xs[-1] for _, xs, _ in ahead)])
+    limits = [state.limit for state in states if state is not None and state.limit is not None][:1]
+    layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, last], ys=[y, y]) for y in limits]
+    most = max(1, *limits, *(size for _, sizes in curves for size in sizes), *(ys[-1] for _, _, ys in ahead))
     sentence = _sentence(name, names, states)
     scene = Scene(
         title=title or f"Does what {name} holds stay bounded?",
@@ -114,17 +106,16 @@ def _sizes(run: Run, vertex: str, begun_ms: int, end_ms: int) -> tuple[list[int]
     return [*totals, end_ms], [*totals.values(), list(totals.values())[-1]]
 
 
-def _ahead(state: StateForecast, begin: int, end: int) -> tuple[int, int] | None:
-    """Until when a forecast is drawn, to the limit or as far as the chart goes, and the size by then.
-
-    None where nothing grows.
-    """
-    full = state.limit is not None and state.size >= state.limit
-    if full or state.bounded is not False or state.rate_per_s <= 0:
-        return None
+def _ahead(state: StateForecast | None, begin: int, end: int) -> Iterator[tuple[list[int], list[int]]]:
+    """The line of a forecast where something grows, to the limit or as far as the chart goes."""
+    if state is None or state.bounded is not False or state.rate_per_s <= 0:
+        return
+    if state.limit is not None and state.size >= state.limit:
+        return
     furthest = begin + _AHEAD * (end - begin)
     until = furthest if state.limit_at_ms is None else min(state.limit_at_ms, furthest)
-    return until, round(state.size + state.rate_per_s * (until - state.at_ms) / 1_000)
+    size = round(state.size + state.rate_per_s * (until - state.at_ms) / 1_000)
+    yield [state.at_ms, until], [state.size, size]
 
 
 def _sentence(vertex: str, names: Sequence[str], states: Sequence[StateForecast | None]) -> str:

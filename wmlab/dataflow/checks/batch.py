@@ -70,11 +70,10 @@ def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
     timed = {"instance": _instance(window), "_time": time.cast("long")}
     placed, by = _placed(rows.withColumns(timed | groups), rule, tuple(groups))
     texts = F.transform(F.sort_array(F.collect_list(F.struct("taken", "row"))), lambda taken: taken["row"])
+    bounds: tuple[Column, ...] = ()
     if isinstance(rule, SessionWindow):
         bounds = F.min("_time").alias("start"), (F.max("_time") + rule.timeout).alias("end")
-        found = placed.groupBy(*by).agg(*bounds, texts.alias("rows"))
-    else:
-        found = placed.groupBy(*by).agg(texts.alias("rows"))
+    found = placed.groupBy(*by).agg(*bounds, texts.alias("rows"))
 
     def result(held: dict[str, Any]) -> Values:
         taken = [_values(text, columns) for text in held["rows"]]
@@ -192,7 +191,6 @@ def _values(text: str, columns: tuple[str, ...]) -> Values:
 
 
 _DIGITS: Final = 9
-_PARTS: Final = ("least", "most", "came")
 
 
 @invariant("windows are those of a batch query over the on-time rows", "no window or session gave a result, or had to")
@@ -225,10 +223,9 @@ def _windows(
     assert not isinstance(rule.rule, StreamJoin)
     far = progress_of(items, queues, executions, rule, rule.rule.key)
     rows = on_time_rows(items, queues, drops, rule.entry).join(F.broadcast(far), list(rule.place)).where(_SURE)
-    batch = windows_of(rows.select(*_ROW), rule).select(*PLACE, "end", "row", *_times(least=1, most=1))
-    left = _results(items, queues, rule).withColumn("end", field("end").cast("long"))
-    came = left.select(*PLACE, "end", "row", *_times(F.col("put_ms"), came=1))
-    both = batch.unionByName(came).join(F.broadcast(far), list(rule.place))
+    batch = windows_of(rows.select(*_ROW), rule).withColumns({"least": F.lit(1), "most": F.lit(1)})
+    came = _results(items, queues, rule).withColumn("end", field("end").cast("long"))
+    both = batch.unionByName(came, allowMissingColumns=True).join(F.broadcast(far), list(rule.place))
     open_ = F.col("end") + rule.rule.closed_by(0) > F.col("released")
     return _compared(both.where(F.col("completed") | ~F.coalesce(open_, F.lit(True))), rule)
 
@@ -245,9 +242,9 @@ def _joined(
     # A row without a partner leaves when the watermark of the output has passed it, at the latest.
     passed = F.col("completed") | F.coalesce(F.col("time") < F.col("released"), F.lit(False))
     due = F.col("sure") & (~F.col("padded") | passed)
-    expected = batch.select(*PLACE, "row", *_times(least=due.cast("long"), most=1))
-    left = _results(items, queues, rule).select(*PLACE, "row", *_times(F.col("put_ms"), came=1))
-    return _compared(expected.unionByName(left.join(F.broadcast(far.select(*rule.place)), list(rule.place))), rule)
+    expected = batch.select(*PLACE, "row", due.cast("long").alias("least"), F.lit(1).alias("most"))
+    came = _results(items, queues, rule).join(F.broadcast(far.select(*rule.place)), list(rule.place))
+    return _compared(expected.unionByName(came, allowMissingColumns=True), rule)
 
 
 _ROW: Final = (*PLACE, "edge", "taken", "time", "row")
@@ -255,19 +252,11 @@ _SURE: Final = "completed or taken_ms < busy_ms"
 """Whether the turn of a row has come for certain."""
 
 
-def _times(at_ms: Column | None = None, **counts: Column | int) -> list[Column]:
-    """How often a result has to come at least and at most, and how often it came, and when."""
-    values = {name: counts.get(name, 0) for name in _PARTS} | {"at_ms": at_ms}
-    return [
-        (value if isinstance(value, Column) else F.lit(value)).cast("long").alias(name)
-        for name, value in values.items()
-    ]
-
-
 def _results(items: DataFrame, queues: DataFrame, rule: RecordedRule) -> DataFrame:
-    """What left the vertex: stream, execution, instance (null for a window in two stages), put_ms, row."""
+    """What left the vertex: stream, execution, instance (null for a window in two stages), row, at_ms, came (1)."""
     left = put_items(items, queues).where("first and kind = 'event'").where(F.col("vertex") == rule.vertex)
-    return left.select("stream", "execution", _instance(rule).alias("instance"), "put_ms", "row")
+    instance = _instance(rule).alias("instance")
+    return left.select("stream", "execution", instance, "row", F.col("put_ms").alias("at_ms"), F.lit(1).alias("came"))
 
 
 def _instance(rule: RecordedRule) -> Column:
@@ -278,7 +267,9 @@ def _compared(results: DataFrame, rule: RecordedRule) -> DataFrame:
     """A finding for every result that came or has to come: it came often enough, and not too often."""
     alike = F.udf(_alike, "string", useArrow=True)(F.col("row"))
     both = results.groupBy(*PLACE, alike.alias("result")).agg(
-        *(F.sum(name).alias(name) for name in _PARTS), F.min("at_ms").alias("at_ms"), F.min("row").alias("row")
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("least", "most", "came")),
+        F.min("at_ms").alias("at_ms"),
+        F.min("row").alias("row"),
     )
     times = F.when(F.col("came") < F.col("least"), F.col("least")).otherwise(F.col("most"))
     return findings(

@@ -46,6 +46,11 @@ def put_items(items: DataFrame, queues: DataFrame) -> DataFrame:
     return items.join(F.broadcast(places), ["stream", "queue"])
 
 
+def let_through(steps: DataFrame, *columns: str | Column) -> DataFrame:
+    """One row per watermark that steps of merging let through: its `key` and `value`, with `columns` of the step."""
+    return steps.select(*INSTANCE, *columns, F.explode("emitted").alias("key", "value"))
+
+
 def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, entry: str) -> DataFrame:
     """The rows that vertex `entry` took and did not drop.
 
@@ -71,9 +76,7 @@ def progress_of(items: DataFrame, queues: DataFrame, executions: DataFrame, rule
 
     Of a window in two stages the instance counts that is behind the others. Source: as the module.
     """
-    fresh = executions.where("snapshot is null").select(
-        "stream", "execution", (F.col("outcome") == "completed").alias("completed")
-    )
+    fresh = executions.where("snapshot is null").selectExpr("stream", "execution", "outcome = 'completed' as completed")
     took = taken_items(items, queues).where(F.col("vertex") == rule.entry)
     busy = took.groupBy("stream", "execution", "instance").agg(F.max("taken_ms").alias("busy_ms"))
     left = put_items(items, queues).where((F.col("vertex") == rule.vertex) & (F.col("key") == key))

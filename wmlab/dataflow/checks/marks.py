@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import SO_FAR, findings, invariant, phrase, previous, row_of
 from wmlab.dataflow.checks.coalesced import LANE
-from wmlab.dataflow.checks.items import INSTANCE, put_items
+from wmlab.dataflow.checks.items import INSTANCE, let_through, put_items
 
 _NO_STEP: Final = "nothing was merged"
 FORWARDING: Final = (
@@ -98,9 +98,9 @@ def reaches_the_instance(coalescing: DataFrame, executions: DataFrame) -> DataFr
     One finding per watermark of an execution that came to its end, or behind which another one got through.
     """
     came = coalescing.where("level = 'global' and stimulus = 'watermark'")
-    heard = came.select(*INSTANCE, F.col("input").alias("edge"), F.col("key").alias("_key"), "value").distinct()
-    what = "watermark {value} of key {_key} that input edge {edge} of {vertex}[{instance}] let through never reached it"
-    return _lost(_let_through(coalescing, "edge"), heard, [*INSTANCE, "edge"], executions, what)
+    heard = came.select(*INSTANCE, F.col("input").alias("edge"), "key", "value").distinct()
+    what = "watermark {value} of key {key} that input edge {edge} of {vertex}[{instance}] let through never reached it"
+    return _lost(_of_level(coalescing, "edge"), heard, [*INSTANCE, "edge"], executions, what)
 
 
 @invariant("every merged watermark leaves a vertex that hands watermarks on", "no such vertex merged a watermark")
@@ -111,12 +111,10 @@ def leaves_the_instance(
 
     One finding per watermark of an execution that came to its end, or behind which another one left.
     """
-    kinds = _leaving(vertices, *FORWARDING)
-    sent = _let_through(coalescing, "global").join(F.broadcast(kinds), ["stream", "vertex"])
-    left = put_items(items, queues).where("first and kind = 'watermark'")
-    heard = left.select(*INSTANCE, F.col("key").alias("_key"), "value").distinct()
-    what = "merged watermark {value} of key {_key} never left {vertex}[{instance}]"
-    return _lost(sent.where("array_contains(_keys, _key)"), heard, list(INSTANCE), executions, what)
+    sent = _to_leave(_of_level(coalescing, "global"), vertices, *FORWARDING)
+    heard = _left(items, queues).drop("put_ms").distinct()
+    what = "merged watermark {value} of key {key} never left {vertex}[{instance}]"
+    return _lost(sent, heard, list(INSTANCE), executions, what)
 
 
 @invariant(
@@ -131,15 +129,12 @@ def leaves_at_once(
     One finding per watermark, behind which there was another step or the execution came to its end. Left out are
     asynchronous steps and joins, which hold rows, and instances that wrote to a queue which was full at some time.
     """
-    named = _leaving(vertices, *FORWARDING, "custom")
     last = F.max("step").over(Window.partitionBy(*INSTANCE))
     steps = coalescing.where("level = 'global'").withColumn("_last", last)
-    merged = steps.select(*INSTANCE, "step", "at_ms", "_last", F.explode("emitted").alias("_key", "value"))
-    sent = merged.join(F.broadcast(named), ["stream", "vertex"]).where("array_contains(_keys, _key)").drop("_keys")
-    left = put_items(items, queues).where("first and kind = 'watermark'")
-    puts = left.select(*INSTANCE, F.col("key").alias("_key"), "value", "put_ms")
-    along = Window.partitionBy(*INSTANCE, "_key").orderBy(F.desc("value"), F.col("put_ms").isNull())
-    both = sent.join(_blocked(items, queues), list(INSTANCE), "anti").unionByName(puts, allowMissingColumns=True)
+    sent = _to_leave(let_through(steps, "step", "at_ms", "_last"), vertices, *FORWARDING, "custom")
+    free = sent.join(_blocked(items, queues), list(INSTANCE), "anti")
+    along = Window.partitionBy(*INSTANCE, "key").orderBy(F.desc("value"), F.col("put_ms").isNull())
+    both = free.unionByName(_left(items, queues), allowMissingColumns=True)
     found = both.withColumn("left_ms", F.min("put_ms").over(along.rowsBetween(*SO_FAR))).where("step is not null")
     ended = executions.select("stream", "execution", (F.col("outcome") == "completed").alias("_completed"))
     due = found.join(F.broadcast(ended), ["stream", "execution"]).where(
@@ -150,16 +145,28 @@ def leaves_at_once(
         due.withColumn("late", late),
         ok=F.coalesce(F.col("left_ms") <= F.col("at_ms"), F.lit(False)),
         at_ms="at_ms",
-        what="watermark {value} of key {_key}, merged by {vertex}[{instance}] at {at_ms:ms}, {late}",
-        evidence=[row_of("coalescing", "vertex", "instance", "step", "at_ms", "_key as key", "value", "left_ms")],
+        what="watermark {value} of key {key}, merged by {vertex}[{instance}] at {at_ms:ms}, {late}",
+        evidence=[row_of("coalescing", "vertex", "instance", "step", "at_ms", "key", "value", "left_ms")],
     )
 
 
-def _leaving(vertices: DataFrame, *kinds: str) -> DataFrame:
-    """The vertices of these kinds with the keys that they hand on at once, as `_keys`; a window holds grouped times."""
+def _of_level(coalescing: DataFrame, level: str) -> DataFrame:
+    """One row per watermark that a level let through."""
+    return let_through(coalescing.where(F.col("level") == level), "edge", "step", "at_ms")
+
+
+def _left(items: DataFrame, queues: DataFrame) -> DataFrame:
+    """The watermarks that left each instance, and when."""
+    left = put_items(items, queues).where("first and kind = 'watermark'")
+    return left.select(*INSTANCE, "key", "value", "put_ms")
+
+
+def _to_leave(marks: DataFrame, vertices: DataFrame, *kinds: str) -> DataFrame:
+    """The watermarks that vertices of these kinds hand on at once; a window holds grouped times."""
     ends = F.col("kind").isin("window", "session window")
     keys = F.map_keys(F.map_filter("keys", lambda _, column: ~ends | (column == "end")))
-    return vertices.where(F.col("kind").isin(*kinds)).select("stream", "vertex", keys.alias("_keys"))
+    named = vertices.where(F.col("kind").isin(*kinds)).select("stream", "vertex", keys.alias("_keys"))
+    return marks.join(F.broadcast(named), ["stream", "vertex"]).where("array_contains(_keys, key)").drop("_keys")
 
 
 def _blocked(items: DataFrame, queues: DataFrame) -> DataFrame:
@@ -173,14 +180,8 @@ def _blocked(items: DataFrame, queues: DataFrame) -> DataFrame:
     return lying.join(F.broadcast(of), ["stream", "queue"]).where("_lying >= capacity").select(*INSTANCE).distinct()
 
 
-def _let_through(coalescing: DataFrame, level: str) -> DataFrame:
-    """One row per watermark that a level let through: its key as `_key` and `value`."""
-    steps = coalescing.where(F.col("level") == level)
-    return steps.select(*INSTANCE, "edge", "step", "at_ms", F.explode("emitted").alias("_key", "value"))
-
-
 def _lost(sent: DataFrame, heard: DataFrame, place: list[str], executions: DataFrame, what: str) -> DataFrame:
-    known = sent.join(heard.withColumn("_heard", F.lit(True)), [*place, "_key", "value"], "left")
+    known = sent.join(heard.withColumn("_heard", F.lit(True)), [*place, "key", "value"], "left")
     found = known.withColumn("_heard", F.coalesce("_heard", F.lit(False)))
     last = F.max(F.when(F.col("_heard"), F.col("step"))).over(Window.partitionBy(*place))
     ended = executions.select("stream", "execution", (F.col("outcome") == "completed").alias("_completed"))
@@ -190,7 +191,7 @@ def _lost(sent: DataFrame, heard: DataFrame, place: list[str], executions: DataF
         ok=F.col("_heard"),
         at_ms="at_ms",
         what=what,
-        evidence=[row_of("coalescing", "vertex", "instance", "edge", "step", "at_ms", "_key as key", "value")],
+        evidence=[row_of("coalescing", "vertex", "instance", "edge", "step", "at_ms", "key", "value")],
     )
 
 

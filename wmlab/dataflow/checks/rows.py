@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, findings, invariant, row_of
-from wmlab.dataflow.checks.items import INSTANCE, put_items, taken_items
+from wmlab.dataflow.checks.items import INSTANCE, let_through, put_items, taken_items
 from wmlab.dataflow.sim.layout import FRAMES
 from wmlab.dataflow.sim.rules import DataflowRules
 
@@ -34,13 +34,9 @@ def on_time_stays_on_time(items: DataFrame, queues: DataFrame, coalescing: DataF
     Rows are known by their time. Decided are those with a time at which every row came in on time.
     """
     bound = _merged_before(items, queues, coalescing, row=("taken", 1), step=("taken", 0))
-    return findings(
-        _left(items, queues, vertices, _KEEPING, bound, F.coalesce(F.col("time") >= F.col("_mark"), F.lit(True))),
-        ok=~F.col("_late"),
-        at_ms="put_ms",
-        what="a row at {time} left {vertex} late, though it had come on time",
-        evidence=_came_and_left(),
-    )
+    fits = F.coalesce(F.col("time") >= F.col("_mark"), F.lit(True))
+    what = "a row at {time} left {vertex} late, though it had come on time"
+    return _judged(_left(items, queues, vertices, _KEEPING, bound, fits), ~F.col("_late"), what)
 
 
 @invariant("a row that is late on input is late on output", "no row came in late")
@@ -51,13 +47,9 @@ def late_stays_late(items: DataFrame, queues: DataFrame, coalescing: DataFrame, 
     rows on at once.
     """
     bound = _merged_before(items, queues, coalescing, row=("taken_ms", 0), step=("at_ms", 1))
-    return findings(
-        _left(items, queues, vertices, _AT_ONCE, bound, F.coalesce(F.col("time") < F.col("_mark"), F.lit(False))),
-        ok=F.col("_late"),
-        at_ms="put_ms",
-        what="a row at {time} left {vertex} on time, though it had come late",
-        evidence=_came_and_left(),
-    )
+    fits = F.coalesce(F.col("time") < F.col("_mark"), F.lit(False))
+    what = "a row at {time} left {vertex} on time, though it had come late"
+    return _judged(_left(items, queues, vertices, _AT_ONCE, bound, fits), F.col("_late"), what)
 
 
 def _merged_before(
@@ -68,20 +60,13 @@ def _merged_before(
     `row` and `step` are what rows and steps are ordered by: a column, and a number that decides where both are equal.
     """
     rows = taken_items(items, queues).where("kind = 'event' and time is not null")
-    taken = rows.select(
-        *INSTANCE, F.col("time_key").alias("key"), "time", "taken_ms", "row", F.col(row[0]).alias("_at"),
-        F.lit(row[1]).alias("_rank"), F.lit(None).cast("long").alias("_value"),
-    )  # fmt: skip
-    place = (F.col(step[0]).alias("_at"), F.lit(step[1]).alias("_rank"))
-    marks = _emitted(coalescing.where("level = 'global'"), *place)
+    at = (F.col(row[0]).alias("_at"), F.lit(row[1]).alias("_rank"))
+    taken = rows.select(*INSTANCE, F.col("time_key").alias("key"), "time", "taken_ms", "row", *at)
+    at = (F.col(step[0]).alias("_at"), F.lit(step[1]).alias("_rank"))
+    marks = let_through(coalescing.where("level = 'global'"), *at)
     along = Window.partitionBy(*INSTANCE, "key").orderBy("_at", "_rank").rowsBetween(*SO_FAR)
     both = taken.unionByName(marks, allowMissingColumns=True)
-    return both.withColumn("_mark", F.max("_value").over(along)).where("time is not null")
-
-
-def _emitted(steps: DataFrame, *columns: Column) -> DataFrame:
-    """One row per watermark that steps of merging let through: its `key` and `_value`."""
-    return steps.select(*INSTANCE, *columns, F.explode("emitted").alias("key", "_value"))
+    return both.withColumn("_mark", F.max("value").over(along)).where("time is not null")
 
 
 def _left(
@@ -106,11 +91,13 @@ def _left(
     return timed.join(whole.where("_all").drop("_all"), list(place))
 
 
-def _came_and_left() -> list[Column]:
-    return [
+def _judged(left: DataFrame, ok: Column, what: str) -> DataFrame:
+    """A finding for each row of `_left`."""
+    evidence = [
         row_of("items", "vertex", "instance", "came.taken_ms", "time", "came._mark as merged", "came.row"),
         row_of("items", "queue", "sequence", "put_ms", "time", "_before as watermark", "row"),
     ]
+    return findings(left, ok=ok, at_ms="put_ms", what=what, evidence=evidence)
 
 
 @invariant("a row is dropped only when it is below the watermark", "no row was dropped")
@@ -122,19 +109,18 @@ def drops_by_rule(drops: DataFrame, coalescing: DataFrame, vertices: DataFrame, 
     snapshot are left out, since it held watermarks of the one before.
     """
     fresh = executions.where("snapshot is null").select("stream", "execution")
-    staged = vertices.where(F.col("vertex").endswith(FRAMES)).select(
-        "stream", F.expr(f"left(vertex, length(vertex) - {len(FRAMES)})").alias("vertex"), F.lit(1).alias("_ahead")
+    staged = vertices.where(F.col("vertex").endswith(FRAMES)).selectExpr(
+        "stream", f"left(vertex, length(vertex) - {len(FRAMES)}) as vertex", "1 as _ahead"
     )
     rows = drops.join(F.broadcast(fresh), ["stream", "execution"])
     shown = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")
-    dropped = rows.join(F.broadcast(staged), ["stream", "vertex"], "left").select(
-        "stream", "execution", *shown, "_ahead", F.expr("if(rule = 'join', edge, -1)").alias("_scope")
-    )
+    known = rows.join(F.broadcast(staged), ["stream", "vertex"], "left")
+    dropped = known.selectExpr("stream", "execution", *shown, "_ahead", "if(rule = 'join', edge, -1) as _scope")
     scope = F.expr("if(level = 'edge', edge, -1)").alias("_scope")
-    marks = _emitted(coalescing.where(F.col("level").isin("edge", "global")), scope, F.col("at_ms"))
+    marks = let_through(coalescing.where(F.col("level").isin("edge", "global")), scope, "at_ms")
     # By default a window reaches to the end of its millisecond, so that marks of the same one count.
     along = Window.partitionBy(*INSTANCE, "_scope", "key").orderBy("at_ms")
-    both = dropped.unionByName(marks, allowMissingColumns=True).withColumn("_mark", F.max("_value").over(along))
+    both = dropped.unionByName(marks, allowMissingColumns=True).withColumn("_mark", F.max("value").over(along))
     below = (F.col("margin") == F.col("limit") - F.col("time")) & (F.col("margin") > 0)
     reached = F.coalesce(F.col("limit") <= F.col("_mark") + F.coalesce("_ahead", F.lit(0)), F.lit(False))
     return findings(
@@ -199,10 +185,8 @@ def _call_counts(calls: DataFrame, items: DataFrame, queues: DataFrame, executio
 def _calls_at_once(calls: DataFrame, capacities: Mapping[str, int]) -> DataFrame:
     call = ("call", "began_ms", "ended_ms", "outcome")
     known = calls.withColumn("capacity", _by_vertex(capacities)).where("capacity is not null")
-    began = known.select(*INSTANCE, *call, "capacity", F.col("began_ms").alias("_at"), F.lit(1).alias("_more"))
-    ended = known.where("ended_ms is not null").select(
-        *INSTANCE, F.col("ended_ms").alias("_at"), F.lit(-1).alias("_more")
-    )
+    began = known.selectExpr(*INSTANCE, *call, "capacity", "began_ms as _at", "1 as _more")
+    ended = known.where("ended_ms is not null").selectExpr(*INSTANCE, "ended_ms as _at", "-1 as _more")
     # Within a millisecond the ends count first, as a call may begin because another one ended.
     along = Window.partitionBy(*INSTANCE).orderBy("_at", "_more", "call").rowsBetween(*SO_FAR)
     both = began.unionByName(ended, allowMissingColumns=True).withColumn("in_flight", F.sum("_more").over(along))

@@ -87,28 +87,19 @@ def plan(vertices: Sequence[Any], edges: Sequence[Edge]) -> Plan:
         if edge.target in by_name and edge.source in by_name:
             inputs[edge.target].append(edge)
     outputs: dict[str, Output] = {}
+    joins: dict[str, JoinRule] = {}
     stuck: list[tuple[str, int, tuple[str, ...]]] = []
     for name in _in_order(inputs, problems):
         number, vertex = by_name[name]
         known = [(edge.source, outputs[edge.source]) for edge in inputs[name] if edge.source in outputs]
         if len(known) < len(inputs[name]) or (not known and not isinstance(vertex, Source)):
             continue
-        planning = _Planning(vertex, ("vertices", number), known)
-        output = planning.output()
-        problems += planning.problems
-        stuck += planning.stuck
+        output = _Planning(vertex, ("vertices", number), known, problems, stuck, joins).output()
         if output is not None:
             outputs[name] = output
     for number, edge in enumerate(edges):
         for index, column in enumerate(edge.by if edge.source in outputs else ()):
             problems += unknown(("edges", number, "by", index), "column", column, outputs[edge.source].columns)
-    joins: dict[str, JoinRule] = {}
-    for number, vertex in enumerate(vertices):
-        if isinstance(vertex, Join) and vertex.name in outputs:
-            left, right = (outputs[edge.source] for edge in inputs[vertex.name])
-            joins[vertex.name] = _join_rule(vertex.condition, left, right)
-            messages = _join_problems(vertex.condition, left, right, joins[vertex.name].bounds)
-            problems += [Problem(("vertices", number, "condition"), message) for message in messages]
     edges_into = {name: tuple(into) for name, into in inputs.items()}
     return Plan(outputs, edges_into, tuple(stuck), joins, tuple(problems))
 
@@ -151,15 +142,16 @@ def _edge_problems(location: Location, edge: Edge, by_name: Mapping[str, Any]) -
     yield Problem((*location, "routing"), message + str(target.parallelism))
 
 
+@dataclass(frozen=True, slots=True)
 class _Planning:
-    """One vertex: from what its inputs bring to what leaves it."""
+    """One vertex: from what its inputs bring to what leaves it; `problems`, `stuck` and `joins` are of all vertices."""
 
-    def __init__(self, vertex: Any, location: Location, inputs: Sequence[tuple[str, Output]]) -> None:
-        self.vertex = vertex
-        self.location = location
-        self.inputs = inputs
-        self.problems: list[Problem] = []
-        self.stuck: list[tuple[str, int, tuple[str, ...]]] = []
+    vertex: Any
+    location: Location
+    inputs: Sequence[tuple[str, Output]]
+    problems: list[Problem]
+    stuck: list[tuple[str, int, tuple[str, ...]]]
+    joins: dict[str, JoinRule]
 
     def output(self) -> Output | None:
         """What leaves the vertex; None if that cannot be said."""
@@ -174,15 +166,16 @@ class _Planning:
     def _made_of(self, vertex: Any, given: Output) -> Output:
         """What leaves a vertex whose inputs together bring `given`."""
         match vertex:
+            case step.Selecting(select=None) | step.Custom(keys=None):
+                columns = vertex.columns or given.columns
+                return Output(columns, selected(given.keys, [{column: column for column in columns}]))
             case step.Selecting():
                 return self._selected(vertex, given)
-            case step.Custom():
+            case step.Custom(keys=dict(keys)):
                 columns = vertex.columns or given.columns
-                if vertex.keys is None:
-                    return Output(columns, selected(given.keys, [{column: column for column in columns}]))
-                for key, column in vertex.keys.items():
-                    self.problems += unknown((*self.location, "keys", key), "column", column, columns)
-                return Output(columns, of_source(vertex.keys))
+                for key, column in keys.items():
+                    self.problems.extend(unknown((*self.location, "keys", key), "column", column, columns))
+                return Output(columns, of_source(keys))
             case step.Filter(where=str(where)):
                 self._require(("where",), columns_of(where), given)
             case step.LateDrop():
@@ -225,15 +218,12 @@ class _Planning:
             self._note(("columns",), f"needs one column for each of {len(self.inputs)} inputs (got {len(times)})")
         for number, (_, output) in enumerate(self.inputs):
             mine = times[number] if number < len(times) else None
-            self.problems += unknown((*self.location, "columns", number), "column", mine, columns)
+            self.problems.extend(unknown((*self.location, "columns", number), "column", mine, columns))
             yield tuple(
                 (key, times[0] if mine is not None and column == mine else column) for key, column in output.keys
             )
 
     def _selected(self, vertex: step.Selecting, given: Output) -> Output:
-        if vertex.select is None:
-            columns = vertex.columns or given.columns
-            return Output(columns, selected(given.keys, [{column: column for column in columns}]))
         several = isinstance(vertex.select, tuple)
         selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
         for number, select in enumerate(selects):
@@ -259,7 +249,7 @@ class _Planning:
 
     def _require(self, where: Location, columns: Iterable[str], given: Output) -> None:
         for column in columns:
-            self.problems += unknown((*self.location, *where), "column", column, given.columns)
+            self.problems.extend(unknown((*self.location, *where), "column", column, given.columns))
 
     def _join(self, vertex: Join) -> Output | None:
         if len(self.inputs) != 2:
@@ -268,6 +258,9 @@ class _Planning:
             return None
         (_, left), (_, right) = self.inputs
         self._require(("condition",), columns_of(vertex.condition), Output(_dotted(left, right)))
+        rule = self.joins[vertex.name] = _join_rule(vertex.condition, left, right)
+        for message in _join_problems(vertex.condition, left, right, rule.bounds):
+            self._note(("condition",), message)
         renamed = {name: f"right_{name}" if name in left.columns else name for name in right.columns}
         columns = (*left.columns, *renamed.values())
         return Output(columns, joined(left.keys, right.keys, renamed))

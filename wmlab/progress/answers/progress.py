@@ -22,7 +22,7 @@ from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
 from wmlab.progress.model.identifiers import TupleBuffer
 from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, holding, step
-from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, Query, origins_of, rules_of
+from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, rules_of
 
 _SILENT: Final = "it had sent nothing complete"
 _GAP: Final = "a gap, behind which buffers wait"
@@ -127,7 +127,7 @@ def explain_plan(
     at_ms = None if at_ms is None else the_moment(at_ms)
     query = _the_query(recording, stream)
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
-    planned = _planned(recording, query)
+    planned = _plans(recording).get(query)
     operator = BUILD if BUILD in ({row["operator"] for row in rows} if planned is None else planned.inputs) else SINK
     emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
@@ -146,19 +146,14 @@ def explain_plan(
 
 def _the_query(recording: Recording, stream: str | None) -> str:
     """The query asked for, or the only one."""
-    names = sorted(set(recording.table("buffers")["stream"].to_pylist()) | set(_queries(recording)))
+    names = sorted({*recording.table("buffers")["stream"].to_pylist(), *_plans(recording)})
     return the_one(recording, stream, names, "query", "queries")
 
 
-def _queries(recording: Recording) -> dict[str, Query]:
-    """The queries of the recorded scenario by name; none where the recording does not tell it."""
+def _plans(recording: Recording) -> dict[str, Origins]:
+    """The origins of each query of the recorded scenario; none where the recording does not tell it."""
     scenario = recording.scenario_as(ProgressScenario)
-    return {} if scenario is None else {query.name: query for query in scenario.queries}
-
-
-def _planned(recording: Recording, query: str) -> Origins | None:
-    found = _queries(recording).get(query)
-    return None if found is None else origins_of(found)
+    return {} if scenario is None else {query.name: origins_of(query) for query in scenario.queries}
 
 
 def causes(
@@ -170,7 +165,7 @@ def causes(
     """
     at_ms = the_moment(at_ms)
     rules = rules or rules_of(recording)
-    planned = _planned(recording, query)
+    planned = _plans(recording).get(query)
     declared = None if planned is None else planned.inputs.get(operator)
     buffers = recording.table("buffers")
     return explain(replay(buffers, query=query, at_ms=at_ms, operator=operator, rules=rules, origins=declared))

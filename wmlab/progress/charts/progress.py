@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, Numbers, duration_unit, time_axis, time_words
@@ -25,15 +24,9 @@ _NUMBERS: Final = (
 )  # fmt: skip
 _NAMES: Final = ("stream", "operator", "emitter")
 _UNKNOWN: Final = ("local_watermark", "global_watermark")
-_COLUMNS: Final = {
-    "at_ms": "arrived_ms",
-    "emitter": "emitter",
-    "sequence": "sequence",
-    "prefix": "prefix",
-    "local": "local_watermark",
-    "overall": "global_watermark",
-}
-"""The lists of a `ProgressTable`, each with its column."""
+"""The columns that may be unknown."""
+Table = Mapping[str, list[Any]]
+"""The arrivals at one operator in their order, as lists by column; None is unknown."""
 
 
 def progress(progressed: Any, *, title: str | None = None) -> Chart:
@@ -47,23 +40,18 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
     table = _read_progress(progressed)
     sentence = _describe_progress(table)
     held = _stragglers(table, _longest(table))
-    curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in table.emitters]
-    xs, ys = thinned(table.at_ms, table.overall, _CAP)
+    curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in _emitters(table)]
+    xs, ys = thinned(table["arrived_ms"], table["global_watermark"], _CAP)
     curves.append(Steps(name="global", role="lower", xs=xs, ys=ys))
     watermarks = [value for curve in curves for value in curve.ys]
     scene = Scene(
-        title=title or f"What is the watermark at {table.operator} of {table.stream}, and who holds it?",
+        title=title or f"What is the watermark at {table['operator'][0]} of {table['stream'][0]}, and who holds it?",
         subtitle=sentence,
-        across=_clock(table.at_ms),
+        across=_clock(table["arrived_ms"]),
         panels=[Panel(up=time_axis("watermark", watermarks, pad_percent=4), layers=joined(curves), height=_HEIGHT)],
     )
-    data: dict[str, list[Any]] = {
-        "at_ms": table.at_ms,
-        "emitter": table.emitter,
-        "local_watermark": table.local,
-        "global_watermark": table.overall,
-    }
-    return Chart(sentence=sentence, data=data, scene=scene)
+    told = {name: table[name] for name in ("emitter", *_UNKNOWN)}
+    return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | told, scene=scene)
 
 
 def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str | None = None) -> Chart:
@@ -74,10 +62,10 @@ def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str |
     """
     table = _read_progress(progressed)
     chosen = _chosen(table, emitter)
-    mine = table.of(chosen)
-    sentence = _describe_prefix(mine, chosen, time_words(table.at_ms))
-    at_ms, sequences = mine.at_ms, mine.sequence
-    reached: list[Value] = [*mine.prefix]
+    mine = _of(table, chosen)
+    sentence = _describe_prefix(mine, chosen, time_words(table["arrived_ms"]))
+    at_ms, sequences = mine["arrived_ms"], mine["sequence"]
+    reached: list[Value] = [*mine["prefix"]]
     highest: list[Value] = [*itertools.accumulate(sequences, max)]
     kept = thin([reached, highest], _CAP)
     xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
@@ -101,23 +89,23 @@ def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str |
     return Chart(sentence=sentence, data={"at_ms": at_ms, "sequence": sequences, "prefix": reached}, scene=scene)
 
 
-def _chosen(table: ProgressTable, emitter: str | None) -> str:
-    if emitter is None and len(table.emitters) == 1:
-        return table.emitters[0]
-    if emitter not in table.emitters:
+def _chosen(table: Table, emitter: str | None) -> str:
+    if emitter is None and len(_emitters(table)) == 1:
+        return _emitters(table)[0]
+    if emitter not in _emitters(table):
         named = "none is named" if emitter is None else f"{emitter!r} is none of them"
         raise ChartError(
-            f"The table has the origins {', '.join(table.emitters)}; {named}.",
-            remedy=f"Name one, for example emitter={table.emitters[0]!r}.",
+            f"The table has the origins {', '.join(_emitters(table))}; {named}.",
+            remedy=f"Name one, for example emitter={_emitters(table)[0]!r}.",
         )
     return emitter
 
 
-def _local(table: ProgressTable, emitter: str, role: str) -> Steps:
+def _local(table: Table, emitter: str, role: str) -> Steps:
     """An origin's local watermark; it holds to the end of the table."""
-    mine = table.of(emitter)
-    xs, ys = thinned(mine.at_ms, mine.local, _CAP)
-    return Steps(name=emitter, role=role, xs=[*xs, table.at_ms[-1]], ys=[*ys, mine.local[-1]])
+    mine = _of(table, emitter)
+    xs, ys = thinned(mine["arrived_ms"], mine["local_watermark"], _CAP)
+    return Steps(name=emitter, role=role, xs=[*xs, table["arrived_ms"][-1]], ys=[*ys, mine["local_watermark"][-1]])
 
 
 def _clock(at_ms: Sequence[int]) -> Axis:
@@ -126,29 +114,19 @@ def _clock(at_ms: Sequence[int]) -> Axis:
     return Axis("clock", low, high, is_instant(at_ms), duration_unit(high - low))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressTable:
-    """The arrivals at one operator; all lists have one entry per arrival, None is unknown."""
-
-    stream: str
-    operator: str
-    emitters: list[str]
+def _emitters(table: Table) -> list[str]:
     """The origins' names, in the order of their ids."""
-    at_ms: list[int]
-    emitter: list[str]
-    sequence: list[int]
-    prefix: list[int]
-    local: list[Value]
-    overall: list[Value]
-
-    def of(self, emitter: str) -> ProgressTable:
-        """The arrivals of one origin."""
-        rows = [row for row, name in enumerate(self.emitter) if name == emitter]
-        columns: dict[str, Any] = {name: [getattr(self, name)[row] for row in rows] for name in _COLUMNS}
-        return replace(self, **columns)
+    ids = dict(zip(table["emitter"], table["origin"], strict=True))
+    return sorted(ids, key=lambda name: ids[name])
 
 
-def _read_progress(frame: Any) -> ProgressTable:
+def _of(table: Table, emitter: str) -> Table:
+    """The arrivals of one origin."""
+    rows = [row for row, name in enumerate(table["emitter"]) if name == emitter]
+    return {name: [values[row] for row in rows] for name, values in table.items()}
+
+
+def _read_progress(frame: Any) -> Table:
     """Read what `wmlab.progress.checks.progress` gives of a recording's buffers, as a pandas or Spark DataFrame.
 
     Raises `ChartError` for a missing column, no rows, several queries or operators, and a number that is none.
@@ -159,38 +137,30 @@ def _read_progress(frame: Any) -> ProgressTable:
         raise ChartError("The table of progress has no rows.", remedy="Choose a query and an operator that has some.")
     for name in ("stream", "operator"):
         one_value(name, cells[name])
-    columns: dict[str, list[Any]] = {
-        name: [whole(name, value, unknown=name in _UNKNOWN) for value in cells[name]] for name in _NUMBERS
-    }
-    columns["emitter"] = [str(name) for name in cells["emitter"]]
-    order = sorted(range(len(cells["arrival"])), key=lambda row: columns["arrival"][row])
-    ids = {columns["emitter"][row]: columns["origin"][row] for row in order}
-    return ProgressTable(
-        stream=str(cells["stream"][0]),
-        operator=str(cells["operator"][0]),
-        emitters=sorted(ids, key=lambda name: ids[name]),
-        **{name: [columns[column][row] for row in order] for name, column in _COLUMNS.items()},
-    )
+    cells |= {name: [whole(name, value, unknown=name in _UNKNOWN) for value in cells[name]] for name in _NUMBERS}
+    cells |= {name: [str(value) for value in cells[name]] for name in _NAMES}
+    order = sorted(range(len(cells["arrival"])), key=lambda row: cells["arrival"][row])
+    return {name: [values[row] for row in order] for name, values in cells.items()}
 
 
-def _longest(table: ProgressTable) -> Standstill:
+def _longest(table: Table) -> Standstill:
     """The longest standstill of the global watermark; the first one of several."""
-    return max(standstills(table.at_ms, table.overall), key=lambda stretch: stretch.length_ms)
+    return max(standstills(table["arrived_ms"], table["global_watermark"]), key=lambda stretch: stretch.length_ms)
 
 
-def _stragglers(table: ProgressTable, stretch: Standstill) -> list[str]:
+def _stragglers(table: Table, stretch: Standstill) -> list[str]:
     """The origins whose local watermark was the global one all through a stretch; without one, those unheard of."""
-    last: dict[str, Value] = dict.fromkeys(table.emitters)
+    last: dict[str, Value] = dict.fromkeys(_emitters(table))
     for row in range(stretch.rows.stop):
-        last[table.emitter[row]] = table.local[row]
+        last[table["emitter"][row]] = table["local_watermark"][row]
     return holding(last, stretch.value)
 
 
-def _describe_progress(table: ProgressTable) -> str:
+def _describe_progress(table: Table) -> str:
     """The sentence of the chart of watermarks."""
-    when = time_words(table.at_ms)
+    when = time_words(table["arrived_ms"])
     stretch = _longest(table)
-    known = [value for value in table.overall if value is not None]
+    known = [value for value in table["global_watermark"] if value is not None]
     if not known:
         silent = _stragglers(table, stretch)
         names = listed(silent, most=3)
@@ -207,10 +177,10 @@ def _describe_progress(table: ProgressTable) -> str:
     )
 
 
-def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], str]) -> str:
+def _describe_prefix(mine: Table, emitter: str, when: Callable[[int], str]) -> str:
     """The sentence of the chart of one origin's prefix, from its arrivals."""
-    at_ms, prefix = mine.at_ms, mine.prefix
-    waiting = _waiting(mine.sequence, prefix)
+    at_ms, prefix = mine["arrived_ms"], mine["prefix"]
+    waiting = _waiting(mine["sequence"], prefix)
     most = max(waiting)
     if not most:
         every = f"All {len(prefix)} buffers" if len(prefix) > 1 else "The only buffer"
@@ -218,15 +188,13 @@ def _describe_prefix(mine: ProgressTable, emitter: str, when: Callable[[int], st
     # A gap is a stretch in which the prefix stands while something waits behind it.
     gapped: list[Value] = [p if w else None for p, w in zip(prefix, waiting, strict=True)]
     at_most = waiting.index(most)
-    begin = next(place for place in range(at_most, -1, -1) if place == 0 or gapped[place - 1] != gapped[at_most])
-    end = next((place for place in range(at_most, len(prefix)) if prefix[place] != prefix[at_most]), None)
+    gap = next(stretch for stretch in standstills(at_ms, gapped) if at_most in stretch.rows)
     lacking = f"The prefix of {emitter} stood at {prefix[at_most]} for want of sequence {prefix[at_most] + 1}"
-    later = counted(most, "later number")
-    if end is None:
-        return f"{lacking} from {when(at_ms[begin])} to the end; {later} {'waits' if most == 1 else 'wait'} behind it."
-    jump = f"then the prefix jumped to {prefix[end]}"
-    lasted = rounded(at_ms[end] - at_ms[begin])
-    return f"{lacking} for {lasted} (from {when(at_ms[begin])}), with {later} behind it; {jump}."
+    begun, later = when(gap.from_ms), counted(most, "later number")
+    if not gap.ended:
+        return f"{lacking} from {begun} to the end; {later} {'waits' if most == 1 else 'wait'} behind it."
+    jump = f"then the prefix jumped to {prefix[gap.rows.stop]}"
+    return f"{lacking} for {rounded(gap.length_ms)} (from {begun}), with {later} behind it; {jump}."
 
 
 def _waiting(sequences: Sequence[int], prefix: Sequence[int]) -> list[int]:

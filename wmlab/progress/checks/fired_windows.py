@@ -21,6 +21,8 @@ from wmlab.progress.model.windows import Trigger, Windows
 from wmlab.progress.tables import PROGRESS_TABLES
 
 _OPERATOR: Final = ("stream", "operator")
+SLICES: Final = "inline(arrays_zip(slices, slice_records))"
+"""One row for each slice that records of a buffer fall in, with the number of these records."""
 _NEEDED: Final = (*_OPERATOR, "arrival", "global_watermark", "slices", "slice_records")
 _SCHEMA: Final = PROGRESS_TABLES["buffers"].append(pa.field("global_watermark", pa.int64()))
 
@@ -80,10 +82,7 @@ def _held(progressed: DataFrame, windows: Windows) -> DataFrame:
     """One row per arrival, slice and window that holds it: `number` of the window, `slice`, `count` of its records."""
     first = F.greatest(F.lit(0), F.floor((F.col("slice") - windows.size) / windows.slide) + 1)
     last = F.floor(F.col("slice") / windows.slide)
-    zipped = F.explode(F.arrays_zip("slices", "slice_records")).alias("of")
-    sliced = progressed.select(*_OPERATOR, "arrival", zipped).select(
-        *_OPERATOR, "arrival", F.col("of.slices").alias("slice"), F.col("of.slice_records").alias("count")
-    )
+    sliced = progressed.selectExpr(*_OPERATOR, "arrival", f"{SLICES} as (slice, count)")
     return sliced.where(first <= last).select("*", F.explode(F.sequence(first, last)).alias("number"))
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import findings, invariant, phrase, row_of
+from wmlab.progress.checks.fired_windows import SLICES
 from wmlab.progress.checks.progress import falling_minimum
 
 _NO_WINDOW: Final = "no window fired"
@@ -205,17 +206,11 @@ def outputs_carry_the_start(windows_fired: DataFrame, buffers: DataFrame) -> Dat
 def windows_are_their_slices(windows_fired: DataFrame, buffers: DataFrame) -> DataFrame:
     """N11: a window holds the records that had come in its slices when it fired; double fires are left to N8."""
     place = ["stream", "operator", "sequence"]
-    sliced = buffers.select(
-        "stream",
-        "operator",
-        F.col("arrival").alias("came"),
-        F.explode(F.arrays_zip("slices", "slice_records")).alias("of"),
-    )
+    sliced = buffers.selectExpr("stream", "operator", "arrival as came", f"{SLICES} as (slice, held)")
     once = windows_fired.where("not again")
-    inside = (F.col("of.slices") >= F.col("start")) & (F.col("of.slices") < F.col("end"))
-    in_time = F.col("arrival").isNull() | (F.col("came") <= F.col("arrival"))
-    held = once.join(sliced, ["stream", "operator"]).where(inside & in_time)
-    counted = held.groupBy(*place).agg(F.sum("of.slice_records").alias("in_slices"))
+    inside = "slice >= start and slice < end and (arrival is null or came <= arrival)"
+    held = once.join(sliced, ["stream", "operator"]).where(inside)
+    counted = held.groupBy(*place).agg(F.sum("held").alias("in_slices"))
     return findings(
         once.join(counted, place, "left").fillna(0, ["in_slices"]),
         ok=F.col("records") == F.col("in_slices"),

@@ -101,12 +101,8 @@ def _by_set(buffers: DataFrame) -> DataFrame:
     chunks = F.sum(F.col("_once").cast("long")).over(whole)
     all_here = F.coalesce(chunks == last_chunk - F.col("chunk_base") + 1, F.lit(False))
     final = F.max(F.when(F.col("_once"), F.col("arrival"))).over(whole)
-    return marked.withColumns(
-        {
-            "_top": F.max("_counted").over(whole),
-            "completes": all_here & (F.col("arrival") == final),
-        }
-    )
+    top = F.max("_counted").over(whole)
+    return marked.withColumns({"_top": top, "completes": all_here & (F.col("arrival") == final)})
 
 
 def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
@@ -121,11 +117,9 @@ def _by_count(buffers: DataFrame, rule: CompletenessRule) -> DataFrame:
         hit = F.count("*").over(so_far) == needed
     first = buffers.withColumn("_hit", F.when(hit, F.col("arrival"))).withColumn("_done", F.min("_hit").over(whole))
     counted = F.when(F.coalesce(F.col("arrival") <= F.col("_done"), F.lit(True)), F.col("watermark"))
-    return first.withColumn("_counted", counted).withColumns(
-        {
-            "_top": F.max("_counted").over(whole),
-            "completes": F.coalesce(F.col("arrival") == F.col("_done"), F.lit(False)),
-        }
+    completes = F.coalesce(F.col("arrival") == F.col("_done"), F.lit(False))
+    return first.withColumns({"_counted": counted, "completes": completes}).withColumn(
+        "_top", F.max("_counted").over(whole)
     )
 
 

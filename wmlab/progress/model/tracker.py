@@ -138,19 +138,18 @@ def take(
     waiting = state.waiting + 1
     if not chunks.complete(rules.complete):
         opened = replace(state, beyond=state.beyond.put(buffer.sequence, chunks), waiting=waiting)
-        return (_opened(opened) if rules.local == "literal" else opened), ()
+        return _opened(opened, rules.local), ()
     done = Done(chunks.watermark, chunks.buffers)
     completed = Completed(buffer.origin, buffer.sequence, done.watermark)
     if buffer.sequence != state.prefix + 1:
         return replace(state, beyond=state.beyond.put(buffer.sequence, done), waiting=waiting), (completed,)
-    beyond = state.beyond if known is None else state.beyond.without(buffer.sequence)
-    grown = _grow(replace(state, beyond=beyond, waiting=waiting, moved_ms=at_ms), done, rules.local)
-    return (_opened(grown) if rules.local == "literal" else grown), (completed,)
+    grown = _grow(replace(state, waiting=waiting, moved_ms=at_ms), done, rules.local)
+    return _opened(grown, rules.local), (completed,)
 
 
-def _opened(state: OriginProgress) -> OriginProgress:
-    """With the watermark of the sequence behind the prefix, if one of its chunks has come."""
-    following = state.beyond.get(state.prefix + 1)
+def _opened(state: OriginProgress, rule: LocalRule) -> OriginProgress:
+    """By the literal rule with the watermark of the sequence behind the prefix, if one of its chunks has come."""
+    following = state.beyond.get(state.prefix + 1) if rule == "literal" else None
     return state if following is None else replace(state, local=following.watermark)
 
 

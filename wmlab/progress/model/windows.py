@@ -63,10 +63,10 @@ class Windows:
         """The slice [start, end) of a time. Raises `ModelError` for a negative time."""
         _require_time(time)
         begun = time - time % self.slide
-        ended = (time - self.size) // self.slide * self.slide + self.size if time >= self.size else 0
-        next_begin = begun + self.slide
-        next_end = ended + self.slide if time >= self.size else self.size
-        return max(begun, ended), min(next_begin, next_end)
+        if time < self.size:
+            return begun, min(begun + self.slide, self.size)
+        ended = time - (time - self.size) % self.slide
+        return max(begun, ended), min(begun, ended) + self.slide
 
     def slices(self, start: int, end: int) -> Iterator[int]:
         """The starts of the slices in [start, end), ascending; the first begins at `start`."""

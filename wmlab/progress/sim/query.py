@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from wmlab.progress import scenario as plans
 from wmlab.progress.model.chunks import Completed, Finding
-from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
+from wmlab.progress.model.identifiers import UNBOUNDED, ChunkBase, TupleBuffer
 from wmlab.progress.model.outputs import window_output
 from wmlab.progress.model.tracker import Progress, step
 from wmlab.progress.model.windows import Fired, Firing, FiringRules, JoinTables, Late, Windows
 from wmlab.progress.scenario import BUILD, PROBE, SINK, Join, Query, Source, Windowed
-from wmlab.progress.sim.records import CutBuffer
-from wmlab.progress.sim.steps import Chain, End, Filled, Step, Task, restamped, steps_of
+from wmlab.progress.sim.records import Filled
+from wmlab.progress.sim.steps import Chain, End, Step, Task, restamped, steps_of
 
 if TYPE_CHECKING:
     from wmlab.progress.sim.world import PlanWorld
@@ -79,12 +79,11 @@ class Windowing:
             return []
         before = self.tables
         self.tables, gone = before.collect(watermark)
-        return [self._slice(before, start) for start in gone]
-
-    def left_over(self) -> list[dict[str, int]]:
-        """The slices that the probe has never thrown away, as columns of the table `slices`."""
-        tables = self.tables
-        return [] if tables is None else [self._slice(tables, start) for start, _ in tables.slices]
+        held = [(start, *before.records(start)) for start in gone]
+        return [
+            {"start": start, "end": self.windows.slice_of(start)[1], "left": left, "right": right}
+            for start, left, right in held
+        ]
 
     def slices(self, times: Iterable[int]) -> dict[int, int]:
         """How many of these times fall in each slice, by its start, ascending."""
@@ -100,10 +99,6 @@ class Windowing:
             largest = [self.tables.largest(*pair) for pair in pairs]
             stamps = tuple(replace(stamp, watermark=time) for stamp, time in zip(stamps, largest, strict=True))
         return window, list(zip(stamps, matches, strict=True))
-
-    def _slice(self, tables: JoinTables, start: int) -> dict[str, int]:
-        left, right = tables.records(start)
-        return {"start": start, "end": self.windows.slice_of(start)[1], "left": left, "right": right}
 
 
 class QueryRun:
@@ -139,11 +134,8 @@ class QueryRun:
         end = self._build if fused else partial(self._arrive, SINK)
         return Chain(steps=steps, end=end, arrive=self._arrive, submit=self.submit, fused=fused, pass_on=self._pass_on)
 
-    def send(self, index: int, cut: CutBuffer) -> None:
+    def send(self, index: int, buffer: Filled) -> None:
         """A buffer of the source at `index` reaches the queue of the workers."""
-        source = self.part.sources[index]
-        stamp = TupleBuffer(self.origins.ids[source.name], cut.sequence, self.rules.chunk_base, True, cut.watermark)
-        buffer = Filled(stamp, cut.created_ms, len(cut.rows), cut.rows, capacity=source.buffer_records)
         self.submit(partial(self.chains[index].run, buffer))
         self.on_its_way -= 1
 
@@ -185,7 +177,7 @@ class QueryRun:
     def finish(self) -> None:
         """Write down the slices that a join was left with."""
         if self.window is not None:
-            self._note_slices(self.window.left_over(), collected=False)
+            self._note_slices(self.window.collect(UNBOUNDED))
 
     def _hand_on(self, fired: Iterable[Output]) -> None:
         """Each pair of slices of a fired window, or the window itself, is a task of the probe side."""
@@ -197,7 +189,8 @@ class QueryRun:
     def _probe(self, buffer: Filled, worker: int) -> None:
         assert self.window is not None
         self._arrive(PROBE, buffer, worker)
-        self._note_slices(self.window.collect(self.progress[PROBE].watermark), collected=True)
+        reached = self.progress[PROBE].watermark
+        self._note_slices(self.window.collect(reached), collected_ms=self.world.now_ms, reached=reached)
         self.output.run(buffer, worker)
 
     def _arrive(self, operator: str, buffer: Filled, worker: int) -> None:
@@ -249,11 +242,11 @@ class QueryRun:
             detail = f"window {window.start} to {window.end} as output {window.sequence}"
             self.world.note(self.part.name, "double fire", BUILD, detail)
 
-    def _note_slices(self, slices: Iterable[dict[str, int]], *, collected: bool) -> None:
+    def _note_slices(
+        self, slices: Iterable[dict[str, int]], *, collected_ms: int | None = None, reached: int | None = None
+    ) -> None:
+        entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
         for row in slices:
-            collected_ms = self.world.now_ms if collected else None
-            reached = self.progress[PROBE].watermark if collected else None
-            entry = {"stream": self.part.name, "operator": PROBE, "collected_ms": collected_ms, "reached": reached}
             self.world.journal.write("slices", **row, **entry)
 
     def _note_late(self, origin: int, late: Sequence[Late]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from wmlab.core import traces
 from wmlab.core.clock import generator
 from wmlab.core.values import Problem, Problems
-from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL, by_event_time, by_ingestion_time
+from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL, TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.scenario import Source
 
 if TYPE_CHECKING:
@@ -59,14 +59,19 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class CutBuffer:
-    """A buffer as its source sends it: number, clock times in ms, records, and the watermark stamped at the source."""
+class Filled:
+    """A tuple buffer with what it holds.
 
-    sequence: int
+    `rows` are its records, None behind windows, where only their number counts. `size` is how large a record has
+    become, in records as they were at the source; `capacity` is how many of these a buffer holds, None: any number.
+    """
+
+    stamp: TupleBuffer
     created_ms: int
-    sent_ms: int
-    rows: Rows
-    watermark: int
+    records: int
+    rows: Rows | None = None
+    size: float = 1.0
+    capacity: int | None = None
 
 
 def trace_records(scenario: ProgressScenario) -> dict[str, Records]:
@@ -126,9 +131,15 @@ def received(source: Source, scenario: ProgressScenario, traced: Records | None 
 
 
 def cut(
-    records: Records, source: Source, scenario: ProgressScenario, *, silent_ms: int | None, empty: frozenset[int]
-) -> Iterator[CutBuffer]:
-    """The buffers of a source, in order.
+    records: Records,
+    source: Source,
+    scenario: ProgressScenario,
+    *,
+    origin: int,
+    silent_ms: int | None,
+    empty: frozenset[int],
+) -> Iterator[tuple[int, Filled]]:
+    """The buffers of a source in order, each with the clock time in ms at which it is sent.
 
     `silent_ms` is the clock time from which it receives nothing and does not end either; `empty` has the sequences of
     which the first pipeline leaves nothing.
@@ -147,7 +158,9 @@ def cut(
         inside = rows[begin:stop]
         at_source = source.stamped == "source"
         watermark = stamped(source, created, inside.time) if at_source else INITIAL
-        yield CutBuffer(sequence, created, sent, inside[:0] if sequence in empty else inside, watermark)
+        rows_left = inside[:0] if sequence in empty else inside
+        stamp = TupleBuffer(origin, sequence, scenario.chunk_base, True, watermark)
+        yield sent, Filled(stamp, created, len(rows_left), rows_left, capacity=source.buffer_records)
         sequence, begin = sequence + 1, stop
 
 

@@ -23,36 +23,17 @@ from wmlab.progress.model.outputs import Rechunking, Renumbering
 from wmlab.progress.model.sequences import Place, Sequencer
 from wmlab.progress.model.tracker import ProgressRules
 from wmlab.progress.scenario import Emit, Filter, InOrder, Map, Origins, Renumber, Source
-from wmlab.progress.sim.records import Rows, stamped
+from wmlab.progress.sim.records import Filled, Rows, stamped
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-
-
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """A tuple buffer with what it holds.
-
-    `rows` are its records, None behind windows, where only their number counts. `size` is how large a record has
-    become, in records as they were at the source; `capacity` is how many of these a buffer holds, None: any number.
-    """
-
-    stamp: TupleBuffer
-    created_ms: int
-    records: int
-    rows: Rows | None = None
-    size: float = 1.0
-    capacity: int | None = None
-
-    def holding(self, rows: Rows) -> Filled:
-        """The buffer with other records."""
-        return replace(self, rows=rows, records=len(rows))
 
 
 def filtered(buffer: Filled, keep: float, salt: int) -> Filled:
     """The buffer without the records that a filter leaves out, by a number drawn from each record's own."""
     if buffer.rows is None:
         return buffer
-    return buffer.holding(buffer.rows[luck(buffer.rows.number, salt) < keep])
+    rows = buffer.rows[luck(buffer.rows.number, salt) < keep]
+    return replace(buffer, rows=rows, records=len(rows))
 
 
 def luck(numbers: NDArray[np.uint64], salt: int) -> NDArray[np.float64]:

@@ -5,7 +5,8 @@ Source: "Watermarking and Progress" (task-based execution on worker threads).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -89,10 +90,11 @@ class PlanWorld(Simulation):
         if silent_ms is not None:
             self.at(silent_ms, self.note, name, "silence", source.name, "until the end")
         records = received(source, self.scenario, self._traces.get(source.name))
-        for buffer in cut(records, source, self.scenario, silent_ms=silent_ms, empty=empty):
-            for delay_ms in self.faulty(name, (source.name, buffer.sequence, None), len(buffer.rows), buffer.sent_ms):
+        origin = query.origins.ids[source.name]
+        for sent_ms, buffer in cut(records, source, self.scenario, origin=origin, silent_ms=silent_ms, empty=empty):
+            for delay_ms in self.faulty(name, (source.name, buffer.stamp.sequence, None), buffer.records, sent_ms):
                 query.on_its_way += 1
-                self.at(buffer.sent_ms + delay_ms, query.send, index, buffer)
+                self.at(sent_ms + delay_ms, query.send, index, buffer)
 
     def faulty(self, query: str, place: Place, records: int, at_ms: int) -> list[int]:
         """After how many ms each copy of a buffer or chunk reaches the workers.
@@ -103,22 +105,28 @@ class PlanWorld(Simulation):
         for fault in sorted(self.faults.pop(place, ()), key=lambda fault: type(fault).__name__):
             match fault:
                 case plans.DelayBuffer(by_ms=by_ms):
-                    copies = [by_ms]
-                    self.at(at_ms, self.note, query, "delay", number, span(by_ms))
+                    copies, told = [by_ms], ("delay", number, span(by_ms))
                 case plans.DuplicateBuffer(after_ms=after_ms):
-                    copies += [copies[0] + after_ms]
-                    self.at(at_ms, self.note, query, "duplicate", number, f"{records} records")
-                case plans.EmptyBuffer():
-                    self.at(at_ms, self.note, query, "empty", number, "no record is left")
+                    copies, told = [*copies, copies[0] + after_ms], ("duplicate", number, f"{records} records")
                 case plans.LoseBuffer():
-                    copies = []
-                    self.at(at_ms, self.note, query, "loss", number, f"{records} records")
+                    copies, told = [], ("loss", number, f"{records} records")
+                case _:
+                    told = ("empty", number, "no record is left")
+            self.at(at_ms, self.note, query, *told)
         return copies
 
     def _silent_ms(self, source: str) -> int | None:
         """The clock time from which a source is silent, None: never."""
         silences = [a.at_ms for a in self.scenario.script if isinstance(a, plans.SilenceSource) and a.source == source]
         return self.start_ms + min(silences) if silences else None
+
+
+_OF_MEAN_1: Final[Mapping[str, Callable[[np.random.Generator], float]]] = {
+    "exponential": lambda draws: draws.exponential(),
+    "lognormal": lambda draws: draws.lognormal(-0.5, 1.0),  # With sigma 1 the mean of exp(normal) is 1 at mu -1/2.
+    "constant": lambda _: 1.0,
+}
+"""Draws of service times in units of their mean."""
 
 
 class Pool:
@@ -145,15 +153,7 @@ class Pool:
             task(number)
 
     def _service_ms(self, draws: np.random.Generator) -> int:
-        mean = self._part.service_mean_ms
-        match self._part.service:
-            case "exponential":
-                return int(draws.exponential() * mean)
-            case "lognormal":
-                # With sigma 1 the mean of exp(normal) is 1 at mu -1/2.
-                return int(draws.lognormal(-0.5, 1.0) * mean)
-            case "constant":
-                return int(mean)
+        return int(_OF_MEAN_1[self._part.service](draws) * self._part.service_mean_ms)
 
     def _done_ms(self, number: int, begun_ms: int, service_ms: int) -> int:
         """When a task is done that was begun at a time; a stall within it makes it that much longer."""
