@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
-from typing import Any
+from operator import itemgetter
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +20,8 @@ from wmlab.dataflow.tables import DATAFLOW_TABLES
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.recording import StreamRecording, record
 from wmlab.streams.scenario.scenario import StreamScenario
+
+_OFFSET: Final = itemgetter("offset")
 
 
 def simulate(dataflow: DataflowScenario, choose: Choose | None = None) -> dict[str, pa.Table]:
@@ -96,14 +100,13 @@ def _streamed(source: Source) -> Reading:
     reads = [read for read in reads if read["group"] == group]
     partition = {reader: number for number, reader in enumerate(sorted({read["reader"] for read in reads}))}
     by_segment: dict[int, list[Mapping[str, Any]]] = {}
-    for event in events:
+    for event in sorted(events, key=_OFFSET):
         by_segment.setdefault(event["segment_id"], []).append(event)
-    rows = [
-        (read["at_ms"], partition[read["reader"]], _row(event))
-        for read in reads
-        for event in by_segment.get(read["segment_id"], [])
-        if read["from_offset"] < event["offset"] <= read["to_offset"]
-    ]
+    rows = []
+    for read in reads:
+        written = by_segment.get(read["segment_id"], [])
+        first, end = (bisect_right(written, read[name], key=_OFFSET) for name in ("from_offset", "to_offset"))
+        rows += [(read["at_ms"], partition[read["reader"]], _row(event)) for event in written[first:end]]
     bounds = [
         (window["at_ms"], partition[window["reader"]], window["lower"])
         for window in windows
