@@ -11,18 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Record,
-    Status,
-    Strategy,
-    Tick,
-    minus,
-)
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Record, Strategy, minus
 
 DelayRule = Literal["fixed", "beam_40176"]
 """`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
@@ -133,10 +122,8 @@ class LimitedDelay(Strategy[DelayState]):
                 if before == state.least or (state.least is not None and given.event_time < state.least):
                     state.least = None
             self._advance(state, given.arrival_ms)
-        elif isinstance(given, Tick | Status):
+        else:
             self._advance(state, given.now_ms)
-        elif isinstance(given, EndOfInput):
-            state.x = END
         return state, state.x, state.x
 
     def _advance(self, state: DelayState, now: int) -> None:

@@ -20,18 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from wmlab.strategies.model.percentiles import lateness, require_hold
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    Positive,
-    PositiveReal,
-    Record,
-    Share,
-    Strategy,
-    minus,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, Positive, PositiveReal, Record, Share, Strategy, minus
 from wmlab.strategies.model.window import SlidingWindow
 
 
@@ -73,8 +62,6 @@ class ConformalWatermark(Strategy[Steered]):
             top = max(top, given.event_time)
             if len(window) >= self.hold and alpha > 0:
                 x = max(x, minus(top, window.bound(1 - alpha)))
-        elif isinstance(given, EndOfInput):
-            x = END
         return Steered(top, x, alpha, window), x, x
 
     def bound(self, records: int) -> float:

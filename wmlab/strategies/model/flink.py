@@ -13,19 +13,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Status,
-    Strategy,
-    Tick,
-    minus,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, Tick, minus
 
 IDLE: Final = "IDLE"
 ACTIVE: Final = "ACTIVE"
@@ -232,8 +220,6 @@ class Flink(Strategy[FlinkState]):
                 state.combined, _ = channel_status(state.combined, given.writer, given.idle, self.rule)
             else:
                 state.combined, _ = split_status(state.combined, given.writer, given.idle, self.rule, immediate=True)
-        elif isinstance(given, EndOfInput):
-            state.combined = state.combined._replace(out=END)
         return state, minus(state.combined.out, -1), state.combined.out
 
     def _join(self, state: FlinkState, writer: str) -> None:

@@ -12,17 +12,15 @@ from typing import NamedTuple
 from wmlab.core.errors import ModelError
 from wmlab.core.words import DAY_MS
 from wmlab.strategies.model.strategy import (
-    END,
     UNKNOWN,
-    EndOfInput,
     Input,
     NotNegative,
     Positive,
     Record,
     Share,
     Strategy,
-    Tick,
     minus,
+    now_of,
 )
 from wmlab.strategies.model.window import QuantileSketch, SlidingWindow, rank
 from wmlab.strategies.model.writers import Minimum
@@ -61,10 +59,7 @@ class WindowedPercentile(Strategy[Lateness]):
             top = max(top, given.event_time)
             if len(window) >= self.hold:
                 x = max(x, minus(top, window.bound(self.share)))
-            state = Lateness(top, x, window)
-        elif isinstance(given, EndOfInput):
-            state = Lateness(top, END, window)
-        return state, state.x, state.x
+        return Lateness(top, x, window), x, x
 
 
 def require_hold(hold: int, size: int) -> None:
@@ -175,15 +170,10 @@ class SampledPercentile(Strategy[Sample]):
         return Sample(UNKNOWN, UNKNOWN, None, None, {})
 
     def step(self, state: Sample, given: Input) -> tuple[Sample, int, int]:
-        if isinstance(given, EndOfInput):
-            state = state._replace(x=END)
-        elif isinstance(given, Record | Tick):
-            state = self._sampled(state, given)
-        return state, state.x, minus(state.x, 1)
-
-    def _sampled(self, state: Sample, given: Record | Tick) -> Sample:
         top, x, bound, since_ms, histogram = state
-        now_ms = given.arrival_ms if isinstance(given, Record) else given.now_ms
+        now_ms = now_of(given)
+        if now_ms is None:
+            return state, x, minus(x, 1)
         since_ms = now_ms if since_ms is None else since_ms
         if now_ms - since_ms >= self.sample_ms and histogram:
             bound = self._covering(histogram)
@@ -194,7 +184,8 @@ class SampledPercentile(Strategy[Sample]):
                 second = -(-lateness(top, given.event_time) // 1_000)
                 histogram[second] = histogram.get(second, 0) + 1
             top = max(top, given.event_time)
-        return Sample(top, x if bound is None else max(x, minus(top, bound)), bound, since_ms, histogram)
+        x = x if bound is None else max(x, minus(top, bound))
+        return Sample(top, x, bound, since_ms, histogram), x, minus(x, 1)
 
     def _covering(self, histogram: dict[int, int]) -> int:
         left = rank(self.share, sum(histogram.values()))
@@ -234,8 +225,6 @@ class DelayPercentile(Strategy[Delays]):
             window.add(max(0, given.arrival_ms - given.event_time))
             bound = window.quantile(self.share)
             x = max(self.met(state, x, given), given.arrival_ms - bound)
-        elif isinstance(given, EndOfInput):
-            x = END
         elif bound is not None:
             x = max(x, given.now_ms - bound)
         return Delays(x, window, bound), x, x
@@ -276,6 +265,4 @@ class SketchedPercentile(Strategy[Sketched]):
                 bound = sketch.quantile(self.share)
             top = max(top, given.event_time)
             x = max(x, minus(top, bound))
-        elif isinstance(given, EndOfInput):
-            x = END
         return Sketched(top, x, sketch, bound), x, x

@@ -79,7 +79,8 @@ class EndOfInput(NamedTuple):
     """No record follows."""
 
 
-Input = Record | Tick | Status | EndOfInput
+Input = Record | Tick | Status
+"""What a step is given."""
 
 
 class Strategy(Generic[S]):
@@ -116,6 +117,10 @@ class Strategy(Generic[S]):
         """
         return x
 
+    def _at_end(self, state: S) -> tuple[int, Any]:
+        """X and the native watermark after the end of the input."""
+        return END, END
+
 
 class Step(NamedTuple):
     """What one input did: the X that it met (of a record, else the X before it), X and the native watermark after."""
@@ -125,7 +130,7 @@ class Step(NamedTuple):
     native: Any
 
 
-def run(strategy: Strategy[Any], inputs: Iterable[Input]) -> Iterator[Step]:
+def run(strategy: Strategy[Any], inputs: Iterable[Input | EndOfInput]) -> Iterator[Step]:
     """Every step of a strategy over the inputs of one log, in order of arrival.
 
     >>> from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -135,13 +140,16 @@ def run(strategy: Strategy[Any], inputs: Iterable[Input]) -> Iterator[Step]:
     return map(Step._make, steps(strategy, inputs))
 
 
-def steps(strategy: Strategy[S], inputs: Iterable[Input]) -> Iterator[tuple[int, int, Any]]:
+def steps(strategy: Strategy[S], inputs: Iterable[Input | EndOfInput]) -> Iterator[tuple[int, int, Any]]:
     """What `run` yields, as plain tuples, which take half the time where a strategy is cheap."""
     state, x = strategy.start(), UNKNOWN
     meet, step = strategy.met, strategy.step
     for given in inputs:
         met = meet(state, x, given) if type(given) is Record else x
-        state, x, native = step(state, given)
+        if isinstance(given, EndOfInput):
+            x, native = strategy._at_end(state)
+        else:
+            state, x, native = step(state, given)
         yield met, x, native
 
 

@@ -10,19 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Status,
-    Strategy,
-    Tick,
-    minus,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, Tick, minus
 
 
 class Minimum:
@@ -55,9 +43,7 @@ class Minimum:
 
     def tell(self, given: Input) -> int:
         """`x` after anything but a record."""
-        if isinstance(given, EndOfInput):
-            self.x = END
-        elif isinstance(given, Tick):
+        if isinstance(given, Tick):
             self.advance(given.now_ms)
         elif isinstance(given, Status):
             self._declare(given.now_ms)
