@@ -178,10 +178,7 @@ def settings(bound_ms: int) -> dict[str, str]:
 def _candidates(trace: Trace, bound_ms: int, target: float) -> list[Strategy[Any]]:
     """A constant bound first, and what may keep the target for less lag."""
     hold = min(1_000, max(1, trace.rows // 10))
-    found: list[Strategy[Any]] = [
-        BoundedOutOfOrderness(bound_ms),
-        ConformalWatermark(target, hold=hold),
-    ]
+    found: list[Strategy[Any]] = [BoundedOutOfOrderness(bound_ms), ConformalWatermark(target, hold=hold)]
     if len(trace.writer_names) > 1:
         found.append(PerWriterMinimum(frontier(trace, "writer").bound_ms(target), writers=trace.writer_names))
     return found

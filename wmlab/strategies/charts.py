@@ -80,13 +80,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         Path(name="perfect watermark", role="perfect", xs=[edge, edge], ys=[0, top]),
         Path(name="X = m − B, every B", role="lower", xs=xs, ys=ys),
         *dots,
-        Blocks(
-            name="numbers",
-            role="text",
-            boxes=numbers,
-            legend=False,
-            beside=True,
-        ),
+        Blocks(name="numbers", role="text", boxes=numbers, legend=False, beside=True),
     ]
     scene = Scene(
         title=title or f"How complete is {trace.name}, for which latency?",
@@ -129,14 +123,7 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         delays = [int(arrival[row] - event[row]) for row in drawn]
         at, came = ([int(arrival[row]) for row in rows] for rows in (kept, drawn))
         curves: list[Layer] = [
-            Dots(
-                name="late record",
-                role="alarm",
-                shape="cross",
-                xs=came,
-                ys=delays,
-                size=2.5,
-            ),
+            Dots(name="late record", role="alarm", shape="cross", xs=came, ys=delays, size=2.5),
             Steps(name="perfect", role="perfect", xs=at, ys=[ideal[row] for row in kept]),
             Steps(name="lag", role="lower", xs=at, ys=[behind[row] for row in kept]),
         ]

@@ -52,7 +52,7 @@ def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[flo
 
 
 class Plan:
-    """The records of each writer and of all, the bounds (none before the first plan), and the least of the watermarks."""
+    """The records of each writer and of all, the bounds (none before the first plan), and the least watermark."""
 
     __slots__ = ("bounds", "count", "minimum", "of")
 
