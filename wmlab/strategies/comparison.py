@@ -143,7 +143,7 @@ class Comparison(TableAnswer[Outcome]):
             if type(outcome.strategy).__name__ != "PerfectWatermark" and outcome.lag_p50_ms is not None
         ]
         least = min(causal or self.outcomes, key=lambda outcome: outcome.late)
-        first = min(causal or self.outcomes, key=lambda outcome: _last_if_none(outcome.lag_p50_ms))
+        first = min(causal or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
         return (
             f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}, {least.name} loses the least "
             f"({least.late_share:.3%}, lag {_time(least.lag_p50_ms)}), and {first.name} is the least behind "
@@ -334,7 +334,3 @@ def _in_words(name: str, value: object) -> str:
 
 def _time(length_ms: int | None) -> str:
     return "–" if length_ms is None else rounded(length_ms)
-
-
-def _last_if_none(value: int | None) -> tuple[bool, int]:
-    return value is None, value or 0
