@@ -22,8 +22,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from wmlab.core.columns import LONG, OFFSETS, TEXT
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.schemas import require
+from wmlab.core.spark.schemas import require, spark_schema
 from wmlab.core.values import Problems, problems_of
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, column
 from wmlab.streams.model.cut import CutError, stream_cut
@@ -41,22 +42,16 @@ _HEARD: Final = ("stream", "writer", "time", "position", "received_ms")
 _STREAM: Final = "string(stream) stream"
 _WHOLE: Final = f"""if({" or ".join(f"{name} is null" for name in _HEARD)}, raise_error(
     'A writer mark lacks one of {", ".join(_HEARD)}. To repair it: leave out the rows that are null there.'), true)"""
-_ROWS: Final = (
-    "stream string, config string, seq long, lower long, upper long, cut map<long, long>, writers map<string, long>, "
-    "emitted_ms long"
-)
 _CONFIGURATIONS: Final = TypeAdapter(
     dict[str, Configuration], config=ConfigDict(extra="forbid", revalidate_instances="always")
 )
-_OFFSETS: Final = pa.map_(pa.int64(), pa.int64())
 _ANSWER: Final = pa.schema(
     [
-        ("stream", pa.string()),
-        ("config", pa.string()),
-        *((name, pa.int64()) for name in ("seq", "lower", "upper")),
-        ("cut", _OFFSETS),
-        ("writers", pa.map_(pa.string(), pa.int64())),
-        ("emitted_ms", pa.int64()),
+        *((name, TEXT) for name in ("stream", "config")),
+        *((name, LONG) for name in ("seq", "lower", "upper")),
+        ("cut", OFFSETS),
+        ("writers", pa.map_(TEXT, LONG)),
+        ("emitted_ms", LONG),
     ]
 )
 _JUDGED: Final = [NoteOutcome.SUCCESS.value, NoteOutcome.INVALID_TIME.value, NoteOutcome.INVALID_POSITION.value]
@@ -93,7 +88,7 @@ def replay(
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
     ranges = segments.selectExpr(_STREAM, "segment_id", "keys", "created_ms").groupBy("stream")
     received = heard(marks, shutdowns).groupBy("stream")
-    return received.cogroup(ranges).applyInArrow(_runner(configurations(configs), until_ms), _ROWS)
+    return received.cogroup(ranges).applyInArrow(_runner(configurations(configs), until_ms), spark_schema(_ANSWER))
 
 
 def configurations(offered: Mapping[str, Configuration | Mapping[str, Any]]) -> dict[str, Configuration]:

@@ -346,12 +346,8 @@ class Membership:
         if reader not in pending.waiting:
             return state
         lowest = {stream: min(offset, pending.marks.get(stream, offset)) for stream, offset in (marks or {}).items()}
-        reported = PendingCheckpoint(
-            pending.name,
-            pending.waiting - {reader},
-            {**pending.offsets, **self._owned_of(reader, offsets)},
-            {**pending.marks, **lowest},
-        )
+        known = {**pending.offsets, **self._owned_of(reader, offsets)}
+        reported = PendingCheckpoint(pending.name, pending.waiting - {reader}, known, {**pending.marks, **lowest})
         return replace(state, pending=reported)._completed()
 
     def reset(self, name: str, *, ranges: bool = True) -> Membership:
