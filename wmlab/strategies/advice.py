@@ -121,10 +121,8 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     half = log.of_rows(slice(middle, None))
     windows = None if window_ms is None else Windows.of(half, window_ms)
     steps = replayed(trace, candidates, tick_ms=0)
-    judged = [
-        outcome(strategy, half, met[middle:], x[middle:], windows)
-        for strategy, (met, x) in zip(candidates, steps, strict=True)
-    ]
+    taken = zip(candidates, steps, strict=True)
+    judged = [outcome(strategy, half, met[middle:], x[middle:], windows) for strategy, (met, x) in taken]
     ranges = [_range(half.event < met[middle:]) for met, _ in steps]
     place = _chosen(judged, ranges, late_share)
     best, (_, x) = judged[place], steps[place]

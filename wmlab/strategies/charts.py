@@ -154,11 +154,8 @@ def uncertainty(
     """
     strategy = strategy or PravegaWatermark()
     given = list(inputs(trace, tick_ms))
-    taken = [
-        (met, native)
-        for item, (met, _, native) in zip(given, steps(strategy, given), strict=True)
-        if isinstance(item, Record)
-    ]
+    done = zip(given, steps(strategy, given), strict=True)
+    taken = [(met, native) for item, (met, _, native) in done if isinstance(item, Record)]
     log = Log.of(trace)
     known = [row for row, (_, bounds) in enumerate(taken) if bounds is not None]
     if not known:
@@ -269,9 +266,8 @@ def _ticks(top: float) -> tuple[Tick, ...]:
 
 def _behind(arrival: Any, x: Any) -> list[Value]:
     known = (x != UNKNOWN) & (x != END)
-    return [
-        int(lag) if is_known else None for lag, is_known in zip(arrival - np.where(known, x, 0), known, strict=True)
-    ]
+    lags = (arrival - np.where(known, x, 0)).tolist()
+    return [lag if is_known else None for lag, is_known in zip(lags, known, strict=True)]
 
 
 def _durations(name: str, values: Sequence[Value]) -> Axis:

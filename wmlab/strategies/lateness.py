@@ -113,9 +113,8 @@ def frontier(trace: Trace, by: str | None = None) -> Frontier:
     cuts = np.cumsum(np.bincount(groups, minlength=len(names)))[:-1]
     parts = zip(names, np.split(late_by[order], cuts), np.split(lag[order], cuts), strict=True)
     each = {name: _frontier(name, mine, lags) for name, mine, lags in parts}
-    return of_counts(
-        trace.name, trace.rows, whole.lateness, -np.diff(whole.above, append=0), whole.base_lag_ms, by=by, groups=each
-    )
+    counts = -np.diff(whole.above, append=0)
+    return of_counts(trace.name, trace.rows, whole.lateness, counts, whole.base_lag_ms, by=by, groups=each)
 
 
 def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:

@@ -84,10 +84,8 @@ class JetWatermark(Strategy[Merging]):
                 self._take(state, quiet, mapper.tick(state.sources[quiet], now_ms=now_ms))
             if place is not None and isinstance(given, Record):
                 state.busy[place] = None
-                source = state.sources[place]
-                self._take(
-                    state, place, mapper.event(source, _EVENT, partition=0, time=given.event_time, now_ms=now_ms)
-                )
+                source, time = state.sources[place], given.event_time
+                self._take(state, place, mapper.event(source, _EVENT, partition=0, time=time, now_ms=now_ms))
         return state, state.x, state.x
 
     def _take(self, state: Merging, place: int, moved: tuple[SourceState, tuple[Item, ...]]) -> None:

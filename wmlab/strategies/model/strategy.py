@@ -7,23 +7,11 @@ an event time before X. `native` is what the engine itself prints, which may be 
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from numbers import Integral, Number, Real
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeVar, Union
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
@@ -175,7 +163,7 @@ def require_parameters(owner: Any) -> None:
 
     Numbers of numpy become those of Python first, and lists tuples.
     """
-    hints = get_type_hints(type(owner), include_extras=True)
+    hints = typing.get_type_hints(type(owner), include_extras=True)
     for name in (field.name for field in fields(owner)):
         value = getattr(owner, name)
         if isinstance(value, list) or (isinstance(value, Number) and hasattr(value, "item")):
@@ -193,15 +181,15 @@ def require_argument(name: str, value: object, hint: Any) -> None:
 
 def _wanted(hint: Any, value: object) -> str | None:
     """What a parameter is to be, in words, if it is not; only numbers, choices and tuples are looked at."""
-    parts = get_args(hint)
-    if get_origin(hint) is Union:
+    parts, origin = typing.get_args(hint), typing.get_origin(hint)
+    if origin is Union:
         return None if value is None else _wanted(parts[0], value)
-    if get_origin(hint) is Annotated:
+    if origin is Annotated:
         limits: Limits = parts[1]
         return _wanted(parts[0], value) or (None if limits.admit(value) else limits.words)
-    if get_origin(hint) is Literal:
+    if origin is Literal:
         return None if value in parts else f"one of {', '.join(map(repr, parts))}"
-    if get_origin(hint) is tuple:
+    if origin is tuple:
         return None if isinstance(value, tuple) else "a tuple, ('w1',) for one name"
     if hint in _NUMBERS:
         kinds, words = _NUMBERS[hint]

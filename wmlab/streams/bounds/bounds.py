@@ -89,9 +89,7 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     found = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
     for columns in _search(segment):
         found = found.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
-    bounds = (
-        _sql(f"GET({{numbers}}, {{at}} + {place})").alias(name) for place, name in enumerate(BOUND_COLUMNS, start=1)
-    )
+    bounds = (_sql(f"GET({{numbers}}, {{at}} + {place})").alias(name) for place, name in enumerate(BOUND_COLUMNS, 1))
     return found.select(_OWN + "asked.*", *bounds)
 
 

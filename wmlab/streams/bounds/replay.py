@@ -220,9 +220,8 @@ class Notes:
         places = keys[1:] % (self.size + 1)
         kept = places[(places < first) | ~np.isin(self.who[places], list(writers))]
         noted = np.flatnonzero(self.is_note[first:]) + first
-        return self.keys(
-            np.concatenate([kept, *(self._judged(noted[self.who[noted] == who], rule) for who in writers)])
-        )
+        anew = (self._judged(noted[self.who[noted] == who], rule) for who in writers)
+        return self.keys(np.concatenate([kept, *anew]))
 
     def _judged(self, places: Iterable[int], rule: NoteRule) -> Longs:
         """The places of those of a writer's notes that are accepted, beginning with the first one."""

@@ -177,9 +177,7 @@ class Lineage:
 
     def complaint(self, entry: Row) -> str:
         """That the cut of a watermark names a segment which the stream never had, or nothing."""
-        strangers = [
-            _named(segment, offset) for segment, offset in entry["cut"].items() if segment not in self.segments
-        ]
+        strangers = [_named(named, offset) for named, offset in entry["cut"].items() if named not in self.segments]
         return f"watermark {entry['seq']} names {strangers[0]}, which is no segment" if strangers else ""
 
     def behind(self, position: Offsets, cut: Offsets) -> Behind | None:
