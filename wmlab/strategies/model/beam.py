@@ -114,16 +114,15 @@ class LimitedDelay(Strategy[DelayState]):
         return state.x
 
     def step(self, state: DelayState, given: Input) -> tuple[DelayState, int, int]:
+        now = given.arrival_ms if isinstance(given, Record) else given.now_ms
+        self._advance(state, now)
         if isinstance(given, Record):
-            self._advance(state, given.arrival_ms)
             before = state.largest.setdefault(given.writer, UNKNOWN)
             if given.event_time > before:
                 state.largest[given.writer] = given.event_time
                 if before == state.least or (state.least is not None and given.event_time < state.least):
                     state.least = None
-            self._advance(state, given.arrival_ms)
-        else:
-            self._advance(state, given.now_ms)
+            self._advance(state, now)
         return state, state.x, state.x
 
     def _advance(self, state: DelayState, now: int) -> None:

@@ -96,5 +96,5 @@ class BudgetedMinimum(Strategy[Plan]):
         if state.bounds:
             bound = state.bounds.get(writer)
             value = minus(own.top, max(state.bounds.values()) if bound is None else bound)
-        x = state.minimum.put(writer, max(state.minimum.values.get(writer, UNKNOWN), value), given.arrival_ms)
+        x = state.minimum.put(writer, value, given.arrival_ms)
         return state, x, x

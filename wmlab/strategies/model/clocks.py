@@ -113,8 +113,7 @@ class RisingWave(Strategy[Minimum]):
     def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
         if isinstance(given, Record):
             state.advance(given.arrival_ms)
-            value = max(minus(given.event_time, self.bound), state.values.get(given.writer, UNKNOWN))
-            x = state.put(given.writer, value, given.arrival_ms)
+            x = state.put(given.writer, minus(given.event_time, self.bound), given.arrival_ms)
         elif isinstance(given, Status):
             x = state.advance(given.now_ms)
         else:

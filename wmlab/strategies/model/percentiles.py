@@ -123,8 +123,7 @@ class ConfluentWatermark(Strategy[Partitions]):
             partition.add(given.event_time)
             bound = min(max(partition.window.quantile(self.share), self.least_ms), self.most_ms)
             value = minus(partition.top, bound + self.margin_ms(partition.count))
-            before = state.minimum.values.get(given.writer, UNKNOWN)
-            x = state.minimum.put(given.writer, max(before, value), given.arrival_ms)
+            x = state.minimum.put(given.writer, value, given.arrival_ms)
         else:
             x = state.minimum.tell(given)
         return state, x, minus(x, 1)
