@@ -4,7 +4,7 @@ Spark brings the notes of a stream together, and one task runs the stream under 
 `wmlab.streams.model.replay`. Here it stands a second time, over arrays: a note has a place in the order of all that
 was received, each cycle sees the last accepted place of every writer, and what a writer is to the cycle is decided for
 all writers at once. Notes are accepted by `judge_note`, which is asked only where the time or an offset of a writer
-falls, and cuts are made by `stream_cut`.
+falls, and cuts are made by `cut_by`.
 
 Source: as `wmlab.streams.model.replay`.
 """
@@ -27,8 +27,8 @@ from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require, spark_schema
 from wmlab.core.values import Problems, problems_of
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, column
-from wmlab.streams.model.cut import CutError, stream_cut
-from wmlab.streams.model.cycle import MIN_TIME
+from wmlab.streams.model.cut import CutError
+from wmlab.streams.model.cycle import MIN_TIME, cut_by
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome, NoteRule, WriterMark, judge_note
 from wmlab.streams.model.position import Position
@@ -247,14 +247,7 @@ class Notes:
             positions = [self.position(entries[np.argsort(self.offset[entries], kind="stable")])]
         else:
             positions = list(map(self.position_at, places.tolist()))
-        return stream_cut(
-            positions,
-            previous,
-            self.history,
-            algorithm=config.algorithm,
-            visit_order=config.visit_order,
-            bug_6510=config.bug_6510,
-        )
+        return cut_by(config, positions, previous, self.history)
 
 
 class Emitted(NamedTuple):
