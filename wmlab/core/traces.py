@@ -32,12 +32,8 @@ Unit = Literal["d", "s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
 
 TRACE_SCHEMA: Final = pa.schema(
-    [
-        pa.field("event_time", pa.int64(), nullable=False),
-        pa.field("arrival_ms", pa.int64(), nullable=False),
-        pa.field("writer", pa.string(), nullable=False),
-        pa.field("key", pa.string(), nullable=False),
-    ]
+    [pa.field(name, pa.int64(), nullable=False) for name in ("event_time", "arrival_ms")]
+    + [pa.field(name, pa.string(), nullable=False) for name in ("writer", "key")]
 )
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""
 

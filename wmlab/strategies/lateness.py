@@ -40,9 +40,7 @@ class Frontier(Answer):
     base_lag_ms: int
     by: str | None = None
     groups: Mapping[str, Frontier] = field(default_factory=dict)
-    schema: ClassVar[pa.Schema] = pa.schema(
-        [("bound_ms", pa.int64()), ("late", pa.int64()), ("late_share", pa.float64())]
-    )
+    schema: ClassVar[pa.Schema] = pa.schema({"bound_ms": pa.int64(), "late": pa.int64(), "late_share": pa.float64()})
 
     def late(self, bound_ms: Any) -> Any:
         """How many records are late for B = `bound_ms`, a number or an array of numbers not below 0."""

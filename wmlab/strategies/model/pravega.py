@@ -58,9 +58,8 @@ class PravegaWatermark(Strategy[Noted]):
             self._cycles(state, now_ms)
         if isinstance(given, Record):
             self._note(state, given)
-        if state.bounds is None:
-            return state, UNKNOWN, None
-        return state, state.bounds.lower, (state.bounds.lower, state.bounds.upper)
+        _, native = self._at_end(state)
+        return state, UNKNOWN if native is None else native[0], native
 
     def _at_end(self, state: Noted) -> tuple[int, tuple[int, int] | None]:
         return END, None if state.bounds is None else (state.bounds.lower, state.bounds.upper)

@@ -143,11 +143,9 @@ class SparkBatches(Strategy[SparkState]):
             state.batch = number
         if number <= state.batch:
             return
-        quiet = number - state.batch - 1
+        quiet = not state.rows or number > state.batch + 1
         if state.rows:
             self._end(state)
-        else:
-            quiet += 1
         if quiet:
             state.marks = state.marks._replace(late=state.marks.watermark)
         state.batch = number
