@@ -12,17 +12,7 @@ from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import DAY_MS
-from wmlab.strategies.model.strategy import (
-    UNKNOWN,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Share,
-    Strategy,
-    minus,
-    now_of,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Share, Strategy, Tick, minus
 from wmlab.strategies.model.window import QuantileSketch, SlidingWindow, rank
 from wmlab.strategies.model.writers import Minimum
 
@@ -165,9 +155,9 @@ class SampledPercentile(Strategy[Sample]):
 
     def step(self, state: Sample, given: Input) -> tuple[Sample, int, int]:
         top, x, bound, since_ms, histogram = state
-        now_ms = now_of(given)
-        if now_ms is None:
+        if not isinstance(given, Record | Tick):
             return state, x, minus(x, 1)
+        now_ms = given.arrival_ms if isinstance(given, Record) else given.now_ms
         since_ms = now_ms if since_ms is None else since_ms
         if now_ms - since_ms >= self.sample_ms and histogram:
             bound = self._covering(histogram)
