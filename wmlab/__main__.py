@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+import wmlab as wm
 from wmlab.core.errors import WmlabError
 
 
@@ -74,37 +75,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _record(options: argparse.Namespace) -> int:
-    from wmlab.open import load_scenario
-
-    print(load_scenario(options.scenario).record(options.directory))
+    print(wm.trace.load_scenario(options.scenario).record(options.directory))
     return 0
 
 
 def _bounds(options: argparse.Namespace) -> int:
     from pyarrow import csv
 
-    from wmlab.core.spark.session import spark_session
-    from wmlab.open import read_recording
-
-    bounds = read_recording(options.directory).time_bounds(spark_session(), of=options.of, visible=options.visible)
+    recording = wm.trace.read_recording(options.directory)
+    bounds = recording.time_bounds(wm.spark_session(), of=options.of, visible=options.visible)
     # Not through pandas, where a column with unknowns becomes floating point.
     csv.write_csv(bounds.drop("incidents").toArrow(), options.output or sys.stdout.buffer)
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
-    from wmlab.core.spark.session import spark_session
-    from wmlab.open import read_recording
-
-    verdicts = read_recording(options.directory).check(spark_session(), *options.only)
+    verdicts = wm.trace.read_recording(options.directory).check(wm.spark_session(), *options.only)
     print(verdicts)
     return 1 if verdicts.violated else 0
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from wmlab.open import read_recording
-
-    found = read_recording(options.directory).explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
+    recording = wm.trace.read_recording(options.directory)
+    found = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
     print(found.to_json() if options.json else found)
     return 0
 

@@ -19,7 +19,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,19 +56,20 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class StoredTable:
-    """One table on disk, as it was when the recording was read; `scratch` is where it lies until it is saved."""
+    """One table on disk, as it was when the recording was read; `scratch` is where it lies until it is saved.
+
+    Raises `OSError` without the file.
+    """
 
     name: str
     file: Path
     schema: pa.Schema
     num_rows: int
-    stamp: tuple[int, int, int]
     scratch: Scratch | None = None
+    stamp: tuple[int, int, int] = field(init=False)
 
-    @classmethod
-    def at(cls, name: str, file: Path, schema: pa.Schema, num_rows: int, scratch: Scratch | None = None) -> StoredTable:
-        """The table `name` in `file`, which must exist (`OSError`)."""
-        return cls(name, file, schema, num_rows, _stamp(file), scratch)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stamp", _stamp(self.file))
 
     def load(self) -> pa.Table:
         """All rows, in the schema; raises `RecordingError` if the file changed or is damaged."""
@@ -123,7 +124,7 @@ class Tables(Mapping[str, pa.Table]):
     def saved(self, target: Path) -> Tables:
         """These tables once they are saved at `target`."""
         moved = {
-            name: StoredTable.at(name, target / name / PART_FILE, stored.schema, stored.num_rows)
+            name: StoredTable(name, target / name / PART_FILE, stored.schema, stored.num_rows)
             for name in self
             if (stored := self.in_scratch(name)) is not None
         }
@@ -168,7 +169,7 @@ class GrowingTable:
         self._write(self._waiting)
         self._writer.close()
         scratch, self._scratch = self._scratch, None
-        return StoredTable.at(self._name, scratch.path / PART_FILE, self._waiting.schema, self._num_rows, scratch)
+        return StoredTable(self._name, scratch.path / PART_FILE, self._waiting.schema, self._num_rows, scratch)
 
     def discard(self) -> None:
         """Remove what is on disk."""
@@ -268,7 +269,7 @@ def tables_at(target: Path, manifest: Manifest, schemas: Mapping[str, pa.Schema]
         if problem:
             damage.append(f"table {name!r} {problem}")
         else:
-            stored[name] = StoredTable.at(name, dataset / PART_FILE, schemas[name], rows)
+            stored[name] = StoredTable(name, dataset / PART_FILE, schemas[name], rows)
     if damage:
         raise damaged(f"the recording at {target} is damaged: {'; '.join(damage)}.")
     return manifest, Tables(stored)

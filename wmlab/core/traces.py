@@ -12,7 +12,7 @@ import html
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -26,18 +26,14 @@ from wmlab.core.answers.answer import html_table
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.values import Problem, Problems
-from wmlab.core.words import DAY_MS, grouped, shown
+from wmlab.core.words import DAY_MS, grouped, shown, since_1970_ms, utc
 
 Unit = Literal["d", "s", "ms", "us", "ns"]
 """What one tick of a numeric time column is."""
 
 TRACE_SCHEMA: Final = pa.schema(
-    [
-        pa.field("event_time", pa.int64(), nullable=False),
-        pa.field("arrival_ms", pa.int64(), nullable=False),
-        pa.field("writer", pa.string(), nullable=False),
-        pa.field("key", pa.string(), nullable=False),
-    ]
+    [pa.field(name, pa.int64(), nullable=False) for name in ("event_time", "arrival_ms")]
+    + [pa.field(name, pa.string(), nullable=False) for name in ("writer", "key")]
 )
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""
 
@@ -258,8 +254,6 @@ def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str =
 DIRECTORY: Final = Path(__file__).resolve().parents[2] / "data" / "traces"
 """Where the traces that come with wmlab live."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 class TraceEvent(NamedTuple):
     """One event of a trace; times in milliseconds since 1970 (UTC)."""
@@ -460,13 +454,12 @@ def _moment_ms(moment: int | str) -> int:
             f"{moment!r} is not a moment.",
             remedy="give milliseconds since 1970 (64 bits) or an ISO date such as '2013-01-01'.",
         ) from wrong
-    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(milliseconds=1)
+    return since_1970_ms(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
 def _date(moment_ms: int) -> str:
     """A moment to the minute; as plain milliseconds where the calendar ends."""
     try:
-        return f"{_EPOCH + timedelta(milliseconds=moment_ms):%Y-%m-%d %H:%M}"
+        return f"{utc(moment_ms):%Y-%m-%d %H:%M}"
     except OverflowError:
         return f"{moment_ms} ms"

@@ -10,11 +10,11 @@ from typing import Final
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST_INSTANT_MS: Final = 100_000_000_000
 _LATEST_INSTANT_MS: Final = 250_000_000_000_000
-_SECOND_MS: Final = 1_000
+SECOND_MS: Final = 1_000
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
-_LONG_MS: Final = 600_000
-_HOUR_MS: Final = 3_600_000
-_MINUTE_MS: Final = 60_000
+_LONG_MS: Final = 10 * MINUTE_MS
 _LONGEST: Final = 200
 _MILLISECONDS: Final = re.compile(r"(?<![\d.])(-?\d{1,3}(?: \d{3})*) ms\b")
 
@@ -30,6 +30,16 @@ def is_instant(values: Iterable[int | None]) -> bool:
     return bool(known) and min(known) >= _EARLIEST_INSTANT_MS and max(known) <= _LATEST_INSTANT_MS
 
 
+def utc(time_ms: int) -> datetime:
+    """The instant so many ms since 1970; raises `OverflowError` beyond the calendar."""
+    return _EPOCH + timedelta(milliseconds=time_ms)
+
+
+def since_1970_ms(instant: datetime) -> int:
+    """An instant with a zone in whole ms since 1970, rounded down."""
+    return (instant - _EPOCH) // timedelta(milliseconds=1)
+
+
 def moment(time_ms: int | None, *, beside_ms: int = 0) -> str:
     """A time: "29 400 ms"; from ten minutes on, or beside such a time, "12 min 5.25 s", from one hour on to the second,
     "2 d 5 h 12 min 49 s"; or "2013-01-05 17:32:00 UTC" for ms since 1970.
@@ -39,11 +49,10 @@ def moment(time_ms: int | None, *, beside_ms: int = 0) -> str:
     if time_ms is None:
         return "unknown"
     if not is_instant([time_ms]):
-        cut_to_ms = 1 if abs(time_ms) < _HOUR_MS else _SECOND_MS
+        cut_to_ms = 1 if abs(time_ms) < HOUR_MS else SECOND_MS
         return f"{grouped(time_ms)} ms" if is_short(time_ms, beside_ms) else _in_units(time_ms, cut_to_ms=cut_to_ms)
-    instant = _EPOCH + timedelta(milliseconds=time_ms)
     fraction = f".{time_ms % 1_000:03}" if time_ms % 1_000 else ""
-    return f"{instant:%Y-%m-%d %H:%M:%S}{fraction} UTC"
+    return f"{utc(time_ms):%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
 def bare(time_ms: int) -> str:
@@ -65,10 +74,10 @@ def _in_units(time_ms: int, *, cut_to_ms: int) -> str:
     """Days, hours, minutes and seconds, cut to whole multiples of `cut_to_ms`."""
     rest = abs(time_ms) - abs(time_ms) % cut_to_ms
     parts = []
-    for unit, length_ms in (("d", DAY_MS), ("h", _HOUR_MS), ("min", _MINUTE_MS)):
+    for unit, length_ms in (("d", DAY_MS), ("h", HOUR_MS), ("min", MINUTE_MS)):
         count, rest = divmod(rest, length_ms)
         parts += [f"{grouped(count)} {unit}"] if count else []
-    parts += [f"{rest / _SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"] if rest or not parts else []
+    parts += [f"{rest / SECOND_MS:.3f}".rstrip("0").rstrip(".") + " s"] if rest or not parts else []
     return ("−" if time_ms < 0 else "") + " ".join(parts)
 
 
@@ -85,12 +94,12 @@ def span(length_ms: int, *, beside_ms: int = 0) -> str:
     """
     if is_instant([beside_ms]):
         beside_ms = 0
-    if abs(beside_ms) >= _LONG_MS and abs(length_ms) < _MINUTE_MS:
+    if abs(beside_ms) >= _LONG_MS and abs(length_ms) < MINUTE_MS:
         return rounded(length_ms)
     if is_short(length_ms, beside_ms):
         return f"{grouped(length_ms)} ms"
     size_ms = abs(length_ms)
-    cut_to_ms = _HOUR_MS if size_ms >= DAY_MS else _MINUTE_MS if size_ms >= _HOUR_MS else _SECOND_MS
+    cut_to_ms = HOUR_MS if size_ms >= DAY_MS else MINUTE_MS if size_ms >= HOUR_MS else SECOND_MS
     return _in_units(length_ms, cut_to_ms=cut_to_ms)
 
 
@@ -98,7 +107,7 @@ def rounded(length_ms: int) -> str:
     """A duration beside a chart, whose axes have seconds: "400 ms", "24.0 s"; as `span` from ten minutes on."""
     if length_ms < 0:
         return f"−{rounded(-length_ms)}"
-    if length_ms < _SECOND_MS:
+    if length_ms < SECOND_MS:
         return f"{length_ms} ms" if length_ms else "0 s"
     tenths = (length_ms + 50) // 100
     return f"{tenths // 10}.{tenths % 10} s" if tenths < _LONG_MS // 100 else span(max(length_ms, _LONG_MS))

@@ -121,10 +121,8 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     half = log.of_rows(slice(middle, None))
     windows = None if window_ms is None else Windows.of(half, window_ms)
     steps = replayed(trace, candidates, tick_ms=0)
-    judged = [
-        outcome(strategy, half, met[middle:], x[middle:], windows)
-        for strategy, (met, x) in zip(candidates, steps, strict=True)
-    ]
+    taken = zip(candidates, steps, strict=True)
+    judged = [outcome(strategy, half, met[middle:], x[middle:], windows) for strategy, (met, x) in taken]
     ranges = [_range(half.event < met[middle:]) for met, _ in steps]
     place = _chosen(judged, ranges, late_share)
     best, (_, x) = judged[place], steps[place]
@@ -178,10 +176,7 @@ def settings(bound_ms: int) -> dict[str, str]:
 def _candidates(trace: Trace, bound_ms: int, target: float) -> list[Strategy[Any]]:
     """A constant bound first, and what may keep the target for less lag."""
     hold = min(1_000, max(1, trace.rows // 10))
-    found: list[Strategy[Any]] = [
-        BoundedOutOfOrderness(bound_ms),
-        ConformalWatermark(target, hold=hold),
-    ]
+    found: list[Strategy[Any]] = [BoundedOutOfOrderness(bound_ms), ConformalWatermark(target, hold=hold)]
     if len(trace.writer_names) > 1:
         found.append(PerWriterMinimum(frontier(trace, "writer").bound_ms(target), writers=trace.writer_names))
     return found

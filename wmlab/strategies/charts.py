@@ -24,7 +24,7 @@ from wmlab.strategies.comparison import Comparison, Outcome
 from wmlab.strategies.lateness import frontier as frontier_of
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, steps
-from wmlab.strategies.replay import Log, inputs, perfect
+from wmlab.strategies.replay import Log, inputs
 
 _CAP: Final = 400
 """Points drawn at most of each curve over time, about."""
@@ -80,13 +80,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         Path(name="perfect watermark", role="perfect", xs=[edge, edge], ys=[0, top]),
         Path(name="X = m − B, every B", role="lower", xs=xs, ys=ys),
         *dots,
-        Blocks(
-            name="numbers",
-            role="text",
-            boxes=numbers,
-            legend=False,
-            beside=True,
-        ),
+        Blocks(name="numbers", role="text", boxes=numbers, legend=False, beside=True),
     ]
     scene = Scene(
         title=title or f"How complete is {trace.name}, for which latency?",
@@ -117,37 +111,32 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
             f"{len(comparison)} strategies have no room in one chart.",
             remedy=f"Compare at most {_MOST_PANELS} for this chart.",
         )
-    trace = comparison.trace
-    event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
-    ideal = _behind(arrival, perfect(event))
+    trace, log = comparison.trace, Log.of(comparison.trace)
+    ideal = _behind(log.arrival, log.ends)
     panels: list[Panel] = []
-    data: dict[str, list[Any]] = {"arrival_ms": arrival.tolist()}
+    data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist()}
     for outcome, (met, x) in zip(comparison, comparison.steps, strict=True):
-        behind, late = _behind(arrival, x), np.flatnonzero(event < met).tolist()
+        behind = _behind(log.arrival, x)
         kept = thin([behind, ideal], _CAP)
-        drawn = share_of(late, _CAP)
-        delays = [int(arrival[row] - event[row]) for row in drawn]
-        at, came = ([int(arrival[row]) for row in rows] for rows in (kept, drawn))
+        at, (late, delays) = log.arrival[kept].tolist(), _late(log, met)
+        perfect, lag = ([values[row] for row in kept] for values in (ideal, behind))
         curves: list[Layer] = [
-            Dots(
-                name="late record",
-                role="alarm",
-                shape="cross",
-                xs=came,
-                ys=delays,
-                size=2.5,
-            ),
-            Steps(name="perfect", role="perfect", xs=at, ys=[ideal[row] for row in kept]),
-            Steps(name="lag", role="lower", xs=at, ys=[behind[row] for row in kept]),
+            late,
+            Steps(name="perfect", role="perfect", xs=at, ys=perfect),
+            Steps(name="lag", role="lower", xs=at, ys=lag),
         ]
-        ys = [*(behind[row] for row in kept), *(ideal[row] for row in kept), *delays]
-        panels.append(Panel(up=_durations(_short(outcome), ys), layers=curves, height=170))
+        panels.append(Panel(up=_durations(_short(outcome), [*lag, *perfect, *delays]), layers=curves, height=170))
         data[outcome.name] = behind
-    sentence = _describe_lags(comparison)
+    parts = [
+        f"{_short(o)} loses {o.late_share:.2%} for a median lag of "
+        f"{'unknown' if o.lag_p50_ms is None else rounded(o.lag_p50_ms)}"
+        for o in comparison
+    ]
+    sentence = f"{listed(parts)}."
     scene = Scene(
         title=title or f"Which records of {trace.name} come too late?",
         subtitle=sentence,
-        across=_arrivals(arrival),
+        across=_arrivals(log.arrival),
         panels=panels,
     )
     return Chart(sentence=sentence, data=data, scene=scene)
@@ -165,11 +154,8 @@ def uncertainty(
     """
     strategy = strategy or PravegaWatermark()
     given = list(inputs(trace, tick_ms))
-    taken = [
-        (met, native)
-        for item, (met, _, native) in zip(given, steps(strategy, given), strict=True)
-        if isinstance(item, Record)
-    ]
+    done = zip(given, steps(strategy, given), strict=True)
+    taken = [(met, native) for item, (met, _, native) in done if isinstance(item, Record)]
     log = Log.of(trace)
     known = [row for row, (_, bounds) in enumerate(taken) if bounds is not None]
     if not known:
@@ -179,21 +165,21 @@ def uncertainty(
     )
     ideal = _behind(log.arrival, log.ends)
     apart: list[Value] = [None if low is None or up is None else low - up for low, up in zip(lower, upper, strict=True)]
-    late = np.flatnonzero(log.event < np.array([met for met, _ in taken])).tolist()
+    met = np.array([met for met, _ in taken])
+    late_rows, (late, delays) = np.flatnonzero(log.event < met).tolist(), _late(log, met)
     inside = [
         up <= at <= low
         for low, up, at in zip(lower, upper, ideal, strict=True)
         if low is not None and up is not None and at is not None
     ]
-    kept, drawn = thin([lower, upper, ideal], _CAP), share_of(late, _CAP)
-    at, came = ([int(log.arrival[row]) for row in rows] for rows in (kept, drawn))
-    delays = [int(log.arrival[row] - log.event[row]) for row in drawn]
+    kept = thin([lower, upper, ideal], _CAP)
+    at = log.arrival[kept].tolist()
     low, high, best, width = ([values[row] for row in kept] for values in (lower, upper, ideal, apart))
     behind = Panel(
         up=_durations("behind the arrivals", [*low, *high, *best, *delays]),
         layers=[
             Between(xs=at, lows=high, highs=low),
-            Dots(name="late record", role="alarm", shape="cross", xs=came, ys=delays, size=2.5),
+            late,
             Steps(name="perfect", role="perfect", xs=at, ys=best),
             Steps(name="upper bound", role="upper", xs=at, ys=high),
             Steps(name="lower bound", role="lower", xs=at, ys=low),
@@ -209,10 +195,10 @@ def uncertainty(
     sentence = (
         f"The bounds are {rounded(median_low(widths))} apart in the median and {rounded(max(widths))} at most; the "
         f"perfect watermark lies between them at {sum(inside) / max(1, len(inside)):.1%} of the instants, and "
-        f"{len(late) / trace.rows:.3%} of the records are late for the lower one."
+        f"{len(late_rows) / trace.rows:.3%} of the records are late for the lower one."
     )
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}
-    data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late}
+    data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late_rows}
     return Chart(
         sentence=sentence,
         data=data,
@@ -256,9 +242,16 @@ def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float
     return boxes
 
 
+def _late(log: Log, met: Any) -> tuple[Dots, list[int]]:
+    """The records that are late for the X that they meet, or a share of them, at their delays; and the delays."""
+    drawn = share_of(np.flatnonzero(log.event < met).tolist(), _CAP)
+    xs, ys = log.arrival[drawn].tolist(), (log.arrival - log.event)[drawn].tolist()
+    return Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5), ys
+
+
 def _perfect_lag(comparison: Comparison) -> int:
-    event, arrival = (comparison.trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
-    lags = np.sort((arrival - perfect(event))[:-1])
+    log = Log.of(comparison.trace)
+    lags = np.sort((log.arrival - log.ends)[:-1])
     return int(lags[(len(lags) - 1) // 2]) if len(lags) else 0
 
 
@@ -273,9 +266,8 @@ def _ticks(top: float) -> tuple[Tick, ...]:
 
 def _behind(arrival: Any, x: Any) -> list[Value]:
     known = (x != UNKNOWN) & (x != END)
-    return [
-        int(lag) if is_known else None for lag, is_known in zip(arrival - np.where(known, x, 0), known, strict=True)
-    ]
+    lags = (arrival - np.where(known, x, 0)).tolist()
+    return [lag if is_known else None for lag, is_known in zip(lags, known, strict=True)]
 
 
 def _durations(name: str, values: Sequence[Value]) -> Axis:
@@ -296,12 +288,3 @@ def _describe(comparison: Comparison, best: Sequence[str], lag_ms: int, edge: in
         return f"{first} No strategy loses less than the constant bound with the same lag."
     verb = "loses" if len(best) == 1 else "lose"
     return f"{first} {listed(best, most=3)} {verb} less than the constant bound with the same lag."
-
-
-def _describe_lags(comparison: Comparison) -> str:
-    parts = [f"{_short(o)} loses {o.late_share:.2%} for a median lag of {_words(o.lag_p50_ms)}" for o in comparison]
-    return f"{listed(parts)}."
-
-
-def _words(lag_ms: int | None) -> str:
-    return "unknown" if lag_ms is None else rounded(lag_ms)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from wmlab.core.answers.answer import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
-from wmlab.core.traces import Trace
+from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import exactly, grouped, rounded, shown
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
 from wmlab.strategies.replay import Log, Longs, before, replayed
@@ -27,21 +27,12 @@ STRETCH: Final = 2_000
 """Records of the stretch whose late share is the worst."""
 
 RECORDS: Final = pa.schema(
-    [
-        ("strategy", pa.string()),
-        ("row", pa.int64()),
-        ("event_time", pa.int64()),
-        ("arrival_ms", pa.int64()),
-        ("writer", pa.string()),
-        ("key", pa.string()),
-        ("met", pa.int64()),
-        ("x", pa.int64()),
-        ("perfect", pa.int64()),
-        ("late_by_ms", pa.int64()),
-    ]
+    [("strategy", pa.string()), ("row", pa.int64())]
+    + [(column.name, column.type) for column in TRACE_SCHEMA]
+    + [(name, pa.int64()) for name in ("met", "x", "perfect", "late_by_ms")]
 )
-"""One row for each strategy and record: the X that the record meets, X and the perfect watermark after it, null where
-unknown or at the end; by how much it is late, 0 if it is not."""
+"""One row for each strategy and record, with the columns of a trace: the X that the record meets, X and the perfect
+watermark after it, null where unknown or at the end; by how much it is late, 0 if it is not."""
 
 _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
@@ -143,7 +134,7 @@ class Comparison(TableAnswer[Outcome]):
             if type(outcome.strategy).__name__ != "PerfectWatermark" and outcome.lag_p50_ms is not None
         ]
         least = min(causal or self.outcomes, key=lambda outcome: outcome.late)
-        first = min(causal or self.outcomes, key=lambda outcome: _last_if_none(outcome.lag_p50_ms))
+        first = min(causal or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
         return (
             f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}, {least.name} loses the least "
             f"({least.late_share:.3%}, lag {_time(least.lag_p50_ms)}), and {first.name} is the least behind "
@@ -334,7 +325,3 @@ def _in_words(name: str, value: object) -> str:
 
 def _time(length_ms: int | None) -> str:
     return "–" if length_ms is None else rounded(length_ms)
-
-
-def _last_if_none(value: int | None) -> tuple[bool, int]:
-    return value is None, value or 0

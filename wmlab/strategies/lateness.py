@@ -40,9 +40,7 @@ class Frontier(Answer):
     base_lag_ms: int
     by: str | None = None
     groups: Mapping[str, Frontier] = field(default_factory=dict)
-    schema: ClassVar[pa.Schema] = pa.schema(
-        [("bound_ms", pa.int64()), ("late", pa.int64()), ("late_share", pa.float64())]
-    )
+    schema: ClassVar[pa.Schema] = pa.schema({"bound_ms": pa.int64(), "late": pa.int64(), "late_share": pa.float64()})
 
     def late(self, bound_ms: Any) -> Any:
         """How many records are late for B = `bound_ms`, a number or an array of numbers not below 0."""
@@ -113,9 +111,8 @@ def frontier(trace: Trace, by: str | None = None) -> Frontier:
     cuts = np.cumsum(np.bincount(groups, minlength=len(names)))[:-1]
     parts = zip(names, np.split(late_by[order], cuts), np.split(lag[order], cuts), strict=True)
     each = {name: _frontier(name, mine, lags) for name, mine, lags in parts}
-    return of_counts(
-        trace.name, trace.rows, whole.lateness, -np.diff(whole.above, append=0), whole.base_lag_ms, by=by, groups=each
-    )
+    counts = -np.diff(whole.above, append=0)
+    return of_counts(trace.name, trace.rows, whole.lateness, counts, whole.base_lag_ms, by=by, groups=each)
 
 
 def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:

@@ -86,10 +86,8 @@ class TableAnswer(Answer, Generic[Entry]):
 
     def to_pandas(self) -> Any:
         """One row per entry as a pandas DataFrame."""
-        columns = {
-            name: [getattr(entry if hasattr(entry, name) else self, name) for entry in self]
-            for name in self.schema.names
-        }
+        names = self.schema.names
+        columns = {name: [getattr(one if hasattr(one, name) else self, name) for one in self] for name in names}
         return pandas_frame(pa.table(columns, self.schema))
 
     def _repr_html_(self) -> str:

@@ -46,15 +46,9 @@ class Stragglers(TableAnswer[Straggler]):
     entries = "stragglers"
     heads = ("holder", "cause", "stretches", "held", "at worst", "cost in mean lag")
     schema = pa.schema(
-        [
-            ("stream", pa.string()),
-            ("who", pa.string()),
-            ("why", pa.string()),
-            pa.field("stretches", pa.int64(), nullable=False),
-            pa.field("held_ms", pa.int64(), nullable=False),
-            ("worst_ms", pa.int64()),
-            ("cost_ms", pa.float64()),
-        ]
+        [(name, pa.string()) for name in ("stream", "who", "why")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("stretches", "held_ms")]
+        + [("worst_ms", pa.int64()), ("cost_ms", pa.float64())]
     )
 
     @property

@@ -71,14 +71,9 @@ class Verdicts(TableAnswer[Verdict]):
     heads = ("", "verdict", "judged", "what")
     left = left_heads = (3,)
     schema = pa.schema(
-        [
-            ("invariant", pa.string()),
-            ("statement", pa.string()),
-            ("verdict", pa.string()),
-            pa.field("judged", pa.int64(), nullable=False),
-            pa.field("violations", pa.int64(), nullable=False),
-            ("what", pa.string()),
-        ]
+        [(name, pa.string()) for name in ("invariant", "statement", "verdict")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("judged", "violations")]
+        + [("what", pa.string())]
     )
 
     @classmethod

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar, Final
 
 from wmlab.core.charts.steps import Value
-from wmlab.core.words import is_instant, rounded
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, is_instant, rounded, since_1970_ms, utc
 
-SECOND_MS: Final = 1_000
-MINUTE_MS: Final = 60 * SECOND_MS
-HOUR_MS: Final = 60 * MINUTE_MS
-DAY_MS: Final = 24 * HOUR_MS
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 Number = int | float
@@ -90,7 +84,7 @@ class Axis:
         """Name and unit."""
         if not self.instants:
             return f"{self.name} ({self.unit.symbol})"
-        first, last = _moment(self.low).year, _moment(self.high).year
+        first, last = utc(self.low).year, utc(self.high).year
         return f"{self.name} (UTC, {first if first == last else f'{first} to {last}'})"
 
     def ticks(self, count: int) -> list[Tick]:
@@ -168,7 +162,7 @@ def instant_ticks(low_ms: int, high_ms: int, *, count: int = 6) -> list[Tick]:
         return _month_ticks(low_ms, high_ms, count)
     ticks, day = [], None
     for value in _multiples(low_ms, high_ms, step):
-        moment = _moment(value)
+        moment = utc(value)
         clock = "" if step >= DAY_MS else _clock(moment, with_seconds=step < MINUTE_MS, with_ms=step < SECOND_MS)
         name = "" if clock and moment.date() == day else f"{_MONTHS[moment.month - 1]} {moment.day}"
         ticks.append(Tick(value, ", ".join(part for part in (name, clock) if part)))
@@ -186,7 +180,7 @@ def format_number(value: int) -> str:
 
 def format_instant(value_ms: int, *, span_ms: int) -> str:
     """An instant in UTC, as fine as a chart over `span_ms` shows: "Jan 3, 14:20:05", "Jan 3, 14:20", "Jan 3 2024"."""
-    moment = _moment(value_ms)
+    moment = utc(value_ms)
     day = f"{_MONTHS[moment.month - 1]} {moment.day}"
     if span_ms > 60 * DAY_MS:
         return f"{day} {moment.year}"
@@ -205,19 +199,15 @@ def _multiples(low: int, high: int, step: int) -> range:
 
 
 def _month_ticks(low_ms: int, high_ms: int, count: int) -> list[Tick]:
-    first, last = (moment.year * 12 + moment.month - 1 for moment in (_moment(low_ms), _moment(high_ms)))
+    first, last = (moment.year * 12 + moment.month - 1 for moment in (utc(low_ms), utc(high_ms)))
     step = next((step for step in _MONTH_STEPS if step * count >= last - first), _MONTH_STEPS[-1])
     ticks = []
     for month in _multiples(first, last, step):
         year, index = divmod(month, 12)
-        value = (datetime(year, index + 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+        value = since_1970_ms(datetime(year, index + 1, 1, tzinfo=UTC))
         if value >= low_ms:
             ticks.append(Tick(value, f"{_MONTHS[index]} {year}" if step < 12 else str(year)))
     return ticks
-
-
-def _moment(value_ms: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=value_ms)
 
 
 def _clock(moment: datetime, *, with_seconds: bool, with_ms: bool) -> str:

@@ -59,11 +59,8 @@ def bands(xs: Sequence[int], lows: Sequence[Value], highs: Sequence[Value]) -> l
     """One closed polygon for each stretch in which both curves are known, along `lows` and back along `highs`."""
     floors = staircases(xs, [None if high is None else low for low, high in zip(lows, highs, strict=True)])
     ceilings = staircases(xs, [None if low is None else high for low, high in zip(lows, highs, strict=True)])
-    return [
-        [*floor, *reversed(ceiling)]
-        for floor, ceiling in zip(floors, ceilings, strict=True)
-        if floor[0][0] < floor[-1][0]
-    ]
+    sides = zip(floors, ceilings, strict=True)
+    return [[*floor, *reversed(ceiling)] for floor, ceiling in sides if floor[0][0] < floor[-1][0]]
 
 
 @dataclass(frozen=True, slots=True)

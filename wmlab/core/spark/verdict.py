@@ -24,14 +24,8 @@ from wmlab.core.answers.verdicts import Verdicts, unknown_invariant
 from wmlab.core.spark.schemas import spark_schema
 
 FINDINGS_IN_ARROW: Final = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("at_ms", pa.int64()),
-        ("ok", pa.bool_()),
-        ("judged", pa.int64()),
-        ("what", pa.string()),
-        ("evidence", pa.list_(pa.field("element", pa.struct([("table", pa.string()), ("row", pa.string())])))),
-    ]
+    {"stream": pa.string(), "at_ms": pa.int64(), "ok": pa.bool_(), "judged": pa.int64(), "what": pa.string()}
+    | {"evidence": pa.list_(pa.field("element", pa.struct({"table": pa.string(), "row": pa.string()})))}
 )
 FINDINGS: Final = spark_schema(FINDINGS_IN_ARROW)
 """stream; at_ms: when it happened; ok; judged: how many single things this row stands for; what: the violation, or why

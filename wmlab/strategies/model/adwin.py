@@ -11,17 +11,7 @@ from dataclasses import dataclass
 from math import log, sqrt
 from typing import Final
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    Positive,
-    PositiveReal,
-    Record,
-    Share,
-    Strategy,
-)
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, Positive, PositiveReal, Record, Share, Strategy
 
 _PER_ROW: Final = 5
 _TEST_EVERY: Final = 32
@@ -148,8 +138,6 @@ class AdwinWatermark(Strategy[Chunk]):
                 state.low, state.high = min(state.low, given.event_time), max(state.high, given.event_time)
                 if state.adwin.add(delay / max(state.most, 1), state.delta):
                     self._cut(state)
-        elif isinstance(given, EndOfInput):
-            state.x = END
         return state, state.x, state.x
 
     def _cut(self, state: Chunk) -> None:

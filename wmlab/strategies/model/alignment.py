@@ -175,7 +175,7 @@ class Alignment:
         """The state before the first input."""
         return AlignmentState({})
 
-    def step(self, state: AlignmentState, given: Input) -> tuple[AlignmentState, Reads]:
+    def step(self, state: AlignmentState, given: Input | EndOfInput) -> tuple[AlignmentState, Reads]:
         """The next state, and what was read up to and with an input; a state belongs to one run."""
         read: Reads = []
         if isinstance(given, Record):

@@ -11,18 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Record,
-    Status,
-    Strategy,
-    Tick,
-    minus,
-)
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Record, Strategy, minus
 
 DelayRule = Literal["fixed", "beam_40176"]
 """`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
@@ -125,18 +114,15 @@ class LimitedDelay(Strategy[DelayState]):
         return state.x
 
     def step(self, state: DelayState, given: Input) -> tuple[DelayState, int, int]:
+        now = given.arrival_ms if isinstance(given, Record) else given.now_ms
+        self._advance(state, now)
         if isinstance(given, Record):
-            self._advance(state, given.arrival_ms)
             before = state.largest.setdefault(given.writer, UNKNOWN)
             if given.event_time > before:
                 state.largest[given.writer] = given.event_time
                 if before == state.least or (state.least is not None and given.event_time < state.least):
                     state.least = None
-            self._advance(state, given.arrival_ms)
-        elif isinstance(given, Tick | Status):
-            self._advance(state, given.now_ms)
-        elif isinstance(given, EndOfInput):
-            state.x = END
+            self._advance(state, now)
         return state, state.x, state.x
 
     def _advance(self, state: DelayState, now: int) -> None:

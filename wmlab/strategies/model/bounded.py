@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, NotNegative, Record, Strategy, minus
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Record, Strategy, minus
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,6 @@ class BoundedOutOfOrderness(Strategy[int]):
     def step(self, state: int, given: Input) -> tuple[int, int, int]:
         if isinstance(given, Record):
             state = max(state, minus(given.event_time, self.bound))
-        elif isinstance(given, EndOfInput):
-            state = END
         return state, state, minus(state, 1)
 
 
@@ -48,4 +46,7 @@ class StreamTime(Strategy[int]):
     def step(self, state: int, given: Input) -> tuple[int, int, int]:
         if isinstance(given, Record):
             state = max(state, given.event_time)
-        return state, minus(state, self.grace), state
+        return state, *self._at_end(state)
+
+    def _at_end(self, state: int) -> tuple[int, int]:
+        return minus(state, self.grace), state

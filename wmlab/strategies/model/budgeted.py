@@ -8,11 +8,12 @@ sum is not the lag of the minimum, which the writer with the longest bound decid
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
-from wmlab.strategies.model.percentiles import Partition, lateness
+from wmlab.strategies.model.percentiles import Seen
 from wmlab.strategies.model.strategy import UNKNOWN, Input, Positive, Record, Share, Strategy, minus
 from wmlab.strategies.model.writers import Minimum
 
@@ -51,12 +52,12 @@ def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[flo
 
 
 class Plan:
-    """The partitions, their bounds (none before the first plan), the least of their watermarks, and the records."""
+    """The records of each writer and of all, the bounds (none before the first plan), and the least watermark."""
 
     __slots__ = ("bounds", "count", "minimum", "of")
 
-    def __init__(self, minimum: Minimum) -> None:
-        self.of: dict[str, Partition] = {}
+    def __init__(self, minimum: Minimum, size: int) -> None:
+        self.of = defaultdict[str, Seen](lambda: Seen(size))
         self.bounds: dict[str, int] = {}
         self.minimum = minimum
         self.count = 0
@@ -77,27 +78,23 @@ class BudgetedMinimum(Strategy[Plan]):
     idle_ms: Positive | None = None
 
     def start(self) -> Plan:
-        return Plan(Minimum(self.idle_ms))
+        return Plan(Minimum(self.idle_ms), self.size)
 
     def step(self, state: Plan, given: Input) -> tuple[Plan, int, int]:
         if not isinstance(given, Record):
             x = state.minimum.tell(given)
             return state, x, x
-        writer = given.writer
-        own = state.of.get(writer)
-        if own is None:
-            own = state.of[writer] = Partition(self.size)
-        own.window.add(lateness(own.top, given.event_time))
-        own.top = max(own.top, given.event_time)
+        writer, own = given.writer, state.of[given.writer]
+        own.add(given.event_time)
         state.count += 1
         if state.count % self.every == 0:
-            counts = {name: len(partition.window) for name, partition in state.of.items()}
+            counts = {name: len(seen.window) for name, seen in state.of.items()}
             late = int(self.share * sum(counts.values()) + 1e-9)
-            largest = {name: partition.window.largest(late + 1) for name, partition in state.of.items()}
+            largest = {name: seen.window.largest(late + 1) for name, seen in state.of.items()}
             state.bounds = budgets(largest, counts, late)
         value = UNKNOWN
         if state.bounds:
             bound = state.bounds.get(writer)
             value = minus(own.top, max(state.bounds.values()) if bound is None else bound)
-        x = state.minimum.put(writer, max(state.minimum.values.get(writer, UNKNOWN), value), given.arrival_ms)
+        x = state.minimum.put(writer, value, given.arrival_ms)
         return state, x, x

@@ -8,18 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Status,
-    Strategy,
-    minus,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, minus
 from wmlab.strategies.model.writers import Minimum
 
 
@@ -57,8 +46,6 @@ class Bytewax(Strategy[Clocks]):
         return UNKNOWN if clock is None else clock.base + max(state.now, record.arrival_ms) - clock.at
 
     def step(self, state: Clocks, given: Input) -> tuple[Clocks, int, int]:
-        if isinstance(given, EndOfInput):
-            return state, END, END
         state.now = max(state.now, given.arrival_ms if isinstance(given, Record) else given.now_ms)
         if isinstance(given, Record):
             x, base = self.met(state, UNKNOWN, given), given.event_time - self.wait
@@ -103,8 +90,6 @@ class Feldera(Strategy[Waterline]):
                 state = Waterline(largest, rows, state.used)
             else:
                 state = Waterline(largest, 0, max(state.used, minus(largest, self.lateness)))
-        elif isinstance(given, EndOfInput):
-            state = state._replace(used=END)
         return state, state.used, state.used
 
 
@@ -128,8 +113,7 @@ class RisingWave(Strategy[Minimum]):
     def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
         if isinstance(given, Record):
             state.advance(given.arrival_ms)
-            value = max(minus(given.event_time, self.bound), state.values.get(given.writer, UNKNOWN))
-            x = state.put(given.writer, value, given.arrival_ms)
+            x = state.put(given.writer, minus(given.event_time, self.bound), given.arrival_ms)
         elif isinstance(given, Status):
             x = state.advance(given.now_ms)
         else:

@@ -16,18 +16,7 @@ from dataclasses import dataclass
 from math import exp, inf, sqrt
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegativeReal,
-    Positive,
-    Record,
-    Share,
-    Strategy,
-    Tick,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegativeReal, Positive, Record, Share, Strategy, now_of
 
 
 def arrived(ages: Sequence[Sequence[int]], z: float = 0.0) -> list[float]:
@@ -93,10 +82,8 @@ class CompletenessWatermark(Strategy[Cohorts]):
         return Cohorts()
 
     def step(self, state: Cohorts, given: Input) -> tuple[Cohorts, int, int]:
-        if isinstance(given, EndOfInput):
-            state.x = END
-        elif isinstance(given, Record | Tick):
-            now = (given.arrival_ms if isinstance(given, Record) else given.now_ms) // self.bucket
+        if (now_ms := now_of(given)) is not None:
+            now = now_ms // self.bucket
             state.first = now if state.first is None else state.first
             if now > state.now:
                 state.now = now

@@ -19,29 +19,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wmlab.strategies.model.percentiles import lateness, require_hold
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    Positive,
-    PositiveReal,
-    Record,
-    Share,
-    Strategy,
-    minus,
-)
-from wmlab.strategies.model.window import SlidingWindow
+from wmlab.strategies.model.percentiles import Seen, require_hold
+from wmlab.strategies.model.strategy import UNKNOWN, Input, Positive, PositiveReal, Record, Share, Strategy, minus
 
 
 class Steered(NamedTuple):
-    """The largest event time, X, alpha, and the last latenesses."""
+    """X, alpha, and the records so far."""
 
-    top: int
     x: int
     alpha: float
-    window: SlidingWindow
+    seen: Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +49,17 @@ class ConformalWatermark(Strategy[Steered]):
         require_hold(self.hold, self.size)
 
     def start(self) -> Steered:
-        return Steered(UNKNOWN, UNKNOWN, self.target, SlidingWindow(self.size))
+        return Steered(UNKNOWN, self.target, Seen(self.size))
 
     def step(self, state: Steered, given: Input) -> tuple[Steered, int, int]:
-        top, x, alpha, window = state
+        x, alpha, seen = state
         if isinstance(given, Record):
-            if len(window) >= self.hold:
+            if seen.count >= self.hold:
                 alpha += self.gamma * (self.target - (given.event_time < x))
-            window.add(lateness(top, given.event_time))
-            top = max(top, given.event_time)
-            if len(window) >= self.hold and alpha > 0:
-                x = max(x, minus(top, window.bound(1 - alpha)))
-        elif isinstance(given, EndOfInput):
-            x = END
-        return Steered(top, x, alpha, window), x, x
+            seen.add(given.event_time)
+            if seen.count >= self.hold and alpha > 0:
+                x = max(x, minus(seen.top, seen.window.bound(1 - alpha)))
+        return Steered(x, alpha, seen), x, x
 
     def bound(self, records: int) -> float:
         """How far the late share of so many records behind the hold is from `target` at most; see the module for when.

@@ -13,19 +13,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Status,
-    Strategy,
-    Tick,
-    minus,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, minus
 
 IDLE: Final = "IDLE"
 ACTIVE: Final = "ACTIVE"
@@ -216,24 +204,19 @@ class Flink(Strategy[FlinkState]):
         return minus(state.combined.out, -1)
 
     def step(self, state: FlinkState, given: Input) -> tuple[FlinkState, int, int]:
+        self._probe_until(state, given.arrival_ms if isinstance(given, Record) else given.now_ms)
         if isinstance(given, Record):
-            self._probe_until(state, given.arrival_ms)
             writer = given.writer
             if given.event_time > state.maxima.get(writer, UNKNOWN):
                 state.maxima[writer] = given.event_time
             state.fresh.add(writer)
             self._join(state, writer)
-        elif isinstance(given, Tick):
-            self._probe_until(state, given.now_ms)
         elif isinstance(given, Status):
-            self._probe_until(state, given.now_ms)
             self._join(state, given.writer)
             if self.inputs == "channels":
                 state.combined, _ = channel_status(state.combined, given.writer, given.idle, self.rule)
             else:
                 state.combined, _ = split_status(state.combined, given.writer, given.idle, self.rule, immediate=True)
-        elif isinstance(given, EndOfInput):
-            state.combined = state.combined._replace(out=END)
         return state, minus(state.combined.out, -1), state.combined.out
 
     def _join(self, state: FlinkState, writer: str) -> None:

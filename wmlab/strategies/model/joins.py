@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Positive, Record, Share, Strategy, minus
+from wmlab.strategies.model.strategy import UNKNOWN, Input, Positive, Record, Share, Strategy, minus
 
 RecallRule = Literal["paper", "pecj"]
 """`pecj`: the recall is cut to a whole number, and at least 1 is wanted, so that any target gets the longest delay."""
@@ -69,9 +69,7 @@ class JoinSlack(Strategy[Joined]):
         return Joined()
 
     def step(self, state: Joined, given: Input) -> tuple[Joined, int, int]:
-        if isinstance(given, EndOfInput):
-            state.x = END
-        elif isinstance(given, Record):
+        if isinstance(given, Record):
             top = state.tops[given.writer] = max(state.tops.get(given.writer, UNKNOWN), given.event_time)
             state.delays.setdefault(given.writer, deque(maxlen=self.size)).append(top - given.event_time)
             state.count += 1

@@ -72,6 +72,9 @@ class Quix(Strategy[dict[str, int]]):
     def step(self, state: dict[str, int], given: Input) -> tuple[dict[str, int], int, int]:
         if isinstance(given, Record):
             largest = state[given.key] = max(state.get(given.key, UNKNOWN), given.event_time)
-        else:
-            largest = min(state.values(), default=UNKNOWN)
-        return state, minus(largest, self.grace), largest
+            return state, minus(largest, self.grace), largest
+        return state, *self._at_end(state)
+
+    def _at_end(self, state: dict[str, int]) -> tuple[int, int]:
+        largest = min(state.values(), default=UNKNOWN)
+        return minus(largest, self.grace), largest

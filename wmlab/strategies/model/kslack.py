@@ -21,7 +21,6 @@ from typing import Final, Literal, NamedTuple
 from wmlab.strategies.model.strategy import (
     END,
     UNKNOWN,
-    EndOfInput,
     Input,
     NotNegativeReal,
     Positive,
@@ -63,8 +62,6 @@ class MPKSlack(Strategy[Slack]):
             else:
                 k = self.grown(k, time, least)
                 state = Slack(time, max(x, minus(time, k)), k, END)
-        elif isinstance(given, EndOfInput):
-            state = state._replace(x=END)
         return state, state.x, state.x
 
     def grown(self, k: int, top: int, least: int) -> int:
@@ -139,8 +136,6 @@ class AQKSlack(Strategy[Steering]):
             state.count += 1
             if state.count == self.batch:
                 self._steer(state)
-        elif isinstance(given, EndOfInput):
-            state.x = END
         return state, state.x, state.x
 
     def k(self, state: Steering) -> int:

@@ -17,17 +17,7 @@ from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
 from wmlab.progress.model.identifiers import TupleBuffer, assign_origins, by_event_time
 from wmlab.progress.model.tracker import LocalRule, Progress, ProgressRules
 from wmlab.progress.model.tracker import step as progress_step
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Strategy,
-    now_of,
-)
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of
 
 
 def _place(writers: Mapping[str, int], record: Record) -> int:
@@ -94,12 +84,8 @@ class JetWatermark(Strategy[Merging]):
                 self._take(state, quiet, mapper.tick(state.sources[quiet], now_ms=now_ms))
             if place is not None and isinstance(given, Record):
                 state.busy[place] = None
-                source = state.sources[place]
-                self._take(
-                    state, place, mapper.event(source, _EVENT, partition=0, time=given.event_time, now_ms=now_ms)
-                )
-        elif isinstance(given, EndOfInput):
-            state.x = END
+                source, time = state.sources[place], given.event_time
+                self._take(state, place, mapper.event(source, _EVENT, partition=0, time=time, now_ms=now_ms))
         return state, state.x, state.x
 
     def _take(self, state: Merging, place: int, moved: tuple[SourceState, tuple[Item, ...]]) -> None:
@@ -158,9 +144,10 @@ class NebulaWatermark(Strategy[Filling]):
             times.append(given.event_time)
             if len(times) == self.rows:
                 self._send(state, origin)
-        elif isinstance(given, EndOfInput):
-            state.x = END
         return state, state.x, state.progress.watermark
+
+    def _at_end(self, state: Filling) -> tuple[int, int | None]:
+        return END, state.progress.watermark
 
     def _send(self, state: Filling, origin: int) -> None:
         _, times = state.open.pop(origin)

@@ -6,41 +6,40 @@ it is 0. A record counts before its own watermark is made. The watermark never g
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import DAY_MS
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Share,
-    Strategy,
-    Tick,
-    minus,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Share, Strategy, Tick, minus
 from wmlab.strategies.model.window import QuantileSketch, SlidingWindow, rank
 from wmlab.strategies.model.writers import Minimum
 
 
-class Lateness(NamedTuple):
-    """The largest event time so far, X, and the latenesses that count."""
+class Seen:
+    """The records so far: how many, the largest event time, and the last `size` latenesses."""
 
-    top: int
-    x: int
-    window: SlidingWindow
+    __slots__ = ("count", "top", "window")
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.top = UNKNOWN
+        self.window = SlidingWindow(size)
+
+    def add(self, event_time: int) -> None:
+        """One more record."""
+        self.count += 1
+        # As `lateness` has it, without a call for each record.
+        self.window.add(max(0, self.top - event_time))
+        self.top = max(self.top, event_time)
 
 
 @dataclass(frozen=True, slots=True)
-class WindowedPercentile(Strategy[Lateness]):
+class WindowedPercentile(Strategy[tuple[int, Seen]]):
     """X = m - B, B the least that covers `share` of the last `size` latenesses, as `SlidingWindow.bound` has it.
 
-    There is no watermark before `hold` records, at most `size`. Native is X.
+    There is no watermark before `hold` records, at most `size`. Native is X, which the state has beside the records.
     """
 
     share: Share
@@ -51,20 +50,16 @@ class WindowedPercentile(Strategy[Lateness]):
         Strategy.__post_init__(self)
         require_hold(self.hold, self.size)
 
-    def start(self) -> Lateness:
-        return Lateness(UNKNOWN, UNKNOWN, SlidingWindow(self.size))
+    def start(self) -> tuple[int, Seen]:
+        return UNKNOWN, Seen(self.size)
 
-    def step(self, state: Lateness, given: Input) -> tuple[Lateness, int, int]:
-        top, x, window = state
+    def step(self, state: tuple[int, Seen], given: Input) -> tuple[tuple[int, Seen], int, int]:
+        x, seen = state
         if isinstance(given, Record):
-            window.add(lateness(top, given.event_time))
-            top = max(top, given.event_time)
-            if len(window) >= self.hold:
-                x = max(x, minus(top, window.bound(self.share)))
-            state = Lateness(top, x, window)
-        elif isinstance(given, EndOfInput):
-            state = Lateness(top, END, window)
-        return state, state.x, state.x
+            seen.add(given.event_time)
+            if seen.count >= self.hold:
+                x = max(x, minus(seen.top, seen.window.bound(self.share)))
+        return (x, seen), x, x
 
 
 def require_hold(hold: int, size: int) -> None:
@@ -84,21 +79,10 @@ def lateness(top: int, event_time: int) -> int:
     return top - event_time if event_time < top else 0
 
 
-class Partition:
-    """What the Confluent rule keeps of one partition."""
-
-    __slots__ = ("count", "top", "window")
-
-    def __init__(self, size: int) -> None:
-        self.count = 0
-        self.top = UNKNOWN
-        self.window = SlidingWindow(size)
-
-
 class Partitions(NamedTuple):
     """All partitions by name, and the least of their watermarks."""
 
-    of: dict[str, Partition]
+    of: defaultdict[str, Seen]
     minimum: Minimum
 
 
@@ -121,20 +105,15 @@ class ConfluentWatermark(Strategy[Partitions]):
     idle_ms: Positive | None = None
 
     def start(self) -> Partitions:
-        return Partitions({}, Minimum(self.idle_ms))
+        return Partitions(defaultdict(lambda: Seen(self.size)), Minimum(self.idle_ms))
 
     def step(self, state: Partitions, given: Input) -> tuple[Partitions, int, int]:
         if isinstance(given, Record):
-            partition = state.of.get(given.writer)
-            if partition is None:
-                partition = state.of[given.writer] = Partition(self.size)
-            partition.window.add(lateness(partition.top, given.event_time))
-            partition.top = max(partition.top, given.event_time)
-            partition.count += 1
+            partition = state.of[given.writer]
+            partition.add(given.event_time)
             bound = min(max(partition.window.quantile(self.share), self.least_ms), self.most_ms)
             value = minus(partition.top, bound + self.margin_ms(partition.count))
-            before = state.minimum.values.get(given.writer, UNKNOWN)
-            x = state.minimum.put(given.writer, max(before, value), given.arrival_ms)
+            x = state.minimum.put(given.writer, value, given.arrival_ms)
         else:
             x = state.minimum.tell(given)
         return state, x, minus(x, 1)
@@ -175,14 +154,9 @@ class SampledPercentile(Strategy[Sample]):
         return Sample(UNKNOWN, UNKNOWN, None, None, {})
 
     def step(self, state: Sample, given: Input) -> tuple[Sample, int, int]:
-        if isinstance(given, EndOfInput):
-            state = state._replace(x=END)
-        elif isinstance(given, Record | Tick):
-            state = self._sampled(state, given)
-        return state, state.x, minus(state.x, 1)
-
-    def _sampled(self, state: Sample, given: Record | Tick) -> Sample:
         top, x, bound, since_ms, histogram = state
+        if not isinstance(given, Record | Tick):
+            return state, x, minus(x, 1)
         now_ms = given.arrival_ms if isinstance(given, Record) else given.now_ms
         since_ms = now_ms if since_ms is None else since_ms
         if now_ms - since_ms >= self.sample_ms and histogram:
@@ -194,7 +168,8 @@ class SampledPercentile(Strategy[Sample]):
                 second = -(-lateness(top, given.event_time) // 1_000)
                 histogram[second] = histogram.get(second, 0) + 1
             top = max(top, given.event_time)
-        return Sample(top, x if bound is None else max(x, minus(top, bound)), bound, since_ms, histogram)
+        x = x if bound is None else max(x, minus(top, bound))
+        return Sample(top, x, bound, since_ms, histogram), x, minus(x, 1)
 
     def _covering(self, histogram: dict[int, int]) -> int:
         left = rank(self.share, sum(histogram.values()))
@@ -234,8 +209,6 @@ class DelayPercentile(Strategy[Delays]):
             window.add(max(0, given.arrival_ms - given.event_time))
             bound = window.quantile(self.share)
             x = max(self.met(state, x, given), given.arrival_ms - bound)
-        elif isinstance(given, EndOfInput):
-            x = END
         elif bound is not None:
             x = max(x, given.now_ms - bound)
         return Delays(x, window, bound), x, x
@@ -276,6 +249,4 @@ class SketchedPercentile(Strategy[Sketched]):
                 bound = sketch.quantile(self.share)
             top = max(top, given.event_time)
             x = max(x, minus(top, bound))
-        elif isinstance(given, EndOfInput):
-            x = END
         return Sketched(top, x, sketch, bound), x, x

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import END, EndOfInput, Input, Record, Strategy
+from wmlab.strategies.model.strategy import END, Input, Record, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,7 @@ class PerfectWatermark(Strategy[int]):
                     remedy="Make the perfect watermark from the log that it runs over.",
                 )
             state += 1
-        x = END if isinstance(given, EndOfInput) else self.least[state]
-        return state, x, x
+        return state, self.least[state], self.least[state]
 
     def met(self, state: int, x: int, record: Record) -> int:
         return self.least[state]

@@ -9,17 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Strategy,
-    now_of,
-)
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of
 from wmlab.streams.model.cycle import Append, CycleRules, CycleState, Decision, Observe, RemovalDone, RemoveWriter
 from wmlab.streams.model.cycle import step as cycle_step
 from wmlab.streams.model.history import StreamHistory
@@ -68,9 +58,11 @@ class PravegaWatermark(Strategy[Noted]):
             self._cycles(state, now_ms)
         if isinstance(given, Record):
             self._note(state, given)
-        bounds = state.bounds
-        x = END if isinstance(given, EndOfInput) else UNKNOWN if bounds is None else bounds.lower
-        return state, x, None if bounds is None else (bounds.lower, bounds.upper)
+        _, native = self._at_end(state)
+        return state, UNKNOWN if native is None else native[0], native
+
+    def _at_end(self, state: Noted) -> tuple[int, tuple[int, int] | None]:
+        return END, None if state.bounds is None else (state.bounds.lower, state.bounds.upper)
 
     def _note(self, state: Noted, record: Record) -> None:
         time, writer, at_ms = record.event_time, record.writer, record.arrival_ms

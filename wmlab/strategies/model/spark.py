@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import Input, NotNegative, Positive, Record, Status, Strategy, Tick
+from wmlab.strategies.model.strategy import Input, NotNegative, Positive, Record, Strategy
 
 Policy = Literal["min", "max"]
 """`spark.sql.streaming.multipleWatermarkPolicy`."""
@@ -122,9 +122,12 @@ class SparkBatches(Strategy[SparkState]):
             if node in state.marks.nodes:
                 state.largest[node] = max(state.largest.get(node, given.event_time), given.event_time)
             state.rows += 1
-        elif isinstance(given, Tick | Status):
+        else:
             self._begin(state, given.now_ms, data=False)
-        return state, state.marks.watermark, state.marks.watermark
+        return state, *self._at_end(state)
+
+    def _at_end(self, state: SparkState) -> tuple[int, int]:
+        return state.marks.watermark, state.marks.watermark
 
     def _delays(self) -> dict[Hashable, int]:
         return dict.fromkeys(self.streams or ("",), self.delay)
@@ -140,11 +143,9 @@ class SparkBatches(Strategy[SparkState]):
             state.batch = number
         if number <= state.batch:
             return
-        quiet = number - state.batch - 1
+        quiet = not state.rows or number > state.batch + 1
         if state.rows:
             self._end(state)
-        else:
-            quiet += 1
         if quiet:
             state.marks = state.marks._replace(late=state.marks.watermark)
         state.batch = number

@@ -7,23 +7,11 @@ an event time before X. `native` is what the engine itself prints, which may be 
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from numbers import Integral, Number, Real
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Final,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeVar, Union
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import shown
@@ -79,7 +67,8 @@ class EndOfInput(NamedTuple):
     """No record follows."""
 
 
-Input = Record | Tick | Status | EndOfInput
+Input = Record | Tick | Status
+"""What a step is given."""
 
 
 class Strategy(Generic[S]):
@@ -116,6 +105,10 @@ class Strategy(Generic[S]):
         """
         return x
 
+    def _at_end(self, state: S) -> tuple[int, Any]:
+        """X and the native watermark after the end of the input."""
+        return END, END
+
 
 class Step(NamedTuple):
     """What one input did: the X that it met (of a record, else the X before it), X and the native watermark after."""
@@ -125,7 +118,7 @@ class Step(NamedTuple):
     native: Any
 
 
-def run(strategy: Strategy[Any], inputs: Iterable[Input]) -> Iterator[Step]:
+def run(strategy: Strategy[Any], inputs: Iterable[Input | EndOfInput]) -> Iterator[Step]:
     """Every step of a strategy over the inputs of one log, in order of arrival.
 
     >>> from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -135,13 +128,16 @@ def run(strategy: Strategy[Any], inputs: Iterable[Input]) -> Iterator[Step]:
     return map(Step._make, steps(strategy, inputs))
 
 
-def steps(strategy: Strategy[S], inputs: Iterable[Input]) -> Iterator[tuple[int, int, Any]]:
+def steps(strategy: Strategy[S], inputs: Iterable[Input | EndOfInput]) -> Iterator[tuple[int, int, Any]]:
     """What `run` yields, as plain tuples, which take half the time where a strategy is cheap."""
     state, x = strategy.start(), UNKNOWN
     meet, step = strategy.met, strategy.step
     for given in inputs:
         met = meet(state, x, given) if type(given) is Record else x
-        state, x, native = step(state, given)
+        if isinstance(given, EndOfInput):
+            x, native = strategy._at_end(state)
+        else:
+            state, x, native = step(state, given)
         yield met, x, native
 
 
@@ -167,7 +163,7 @@ def require_parameters(owner: Any) -> None:
 
     Numbers of numpy become those of Python first, and lists tuples.
     """
-    hints = get_type_hints(type(owner), include_extras=True)
+    hints = typing.get_type_hints(type(owner), include_extras=True)
     for name in (field.name for field in fields(owner)):
         value = getattr(owner, name)
         if isinstance(value, list) or (isinstance(value, Number) and hasattr(value, "item")):
@@ -185,15 +181,15 @@ def require_argument(name: str, value: object, hint: Any) -> None:
 
 def _wanted(hint: Any, value: object) -> str | None:
     """What a parameter is to be, in words, if it is not; only numbers, choices and tuples are looked at."""
-    parts = get_args(hint)
-    if get_origin(hint) is Union:
+    parts, origin = typing.get_args(hint), typing.get_origin(hint)
+    if origin is Union:
         return None if value is None else _wanted(parts[0], value)
-    if get_origin(hint) is Annotated:
+    if origin is Annotated:
         limits: Limits = parts[1]
         return _wanted(parts[0], value) or (None if limits.admit(value) else limits.words)
-    if get_origin(hint) is Literal:
+    if origin is Literal:
         return None if value in parts else f"one of {', '.join(map(repr, parts))}"
-    if get_origin(hint) is tuple:
+    if origin is tuple:
         return None if isinstance(value, tuple) else "a tuple, ('w1',) for one name"
     if hint in _NUMBERS:
         kinds, words = _NUMBERS[hint]

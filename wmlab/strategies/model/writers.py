@@ -10,19 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from wmlab.strategies.model.strategy import (
-    END,
-    UNKNOWN,
-    EndOfInput,
-    Input,
-    NotNegative,
-    Positive,
-    Record,
-    Status,
-    Strategy,
-    Tick,
-    minus,
-)
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, Tick, minus
 
 
 class Minimum:
@@ -43,21 +31,19 @@ class Minimum:
         self.values: dict[str, int] = {}
 
     def put(self, writer: str, value: int, now_ms: int) -> int:
-        """`x` after a record of `writer` at `now_ms`, whose value is now `value`, not less than before."""
+        """`x` after a record of `writer` at `now_ms`, whose value becomes `value` unless it is larger already."""
         self._declare(now_ms)
-        before = self.values.get(writer) if self._active.pop(writer, None) is not None else None
+        resumes, before = self._active.pop(writer, None) is None, self.values.get(writer, UNKNOWN)
         # The active writers stand in the order of their last records: the first one is the first to turn idle.
         self._active[writer] = now_ms
-        self.values[writer] = value
-        if self._drop(now_ms) or before is None or before == self._least:
+        self.values[writer] = max(before, value)
+        if self._drop(now_ms) or resumes or before == self._least:
             self._lowest()
         return self.x
 
     def tell(self, given: Input) -> int:
         """`x` after anything but a record."""
-        if isinstance(given, EndOfInput):
-            self.x = END
-        elif isinstance(given, Tick):
+        if isinstance(given, Tick):
             self.advance(given.now_ms)
         elif isinstance(given, Status):
             self._declare(given.now_ms)
@@ -115,8 +101,7 @@ class PerWriterMinimum(Strategy[Minimum]):
 
     def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
         if isinstance(given, Record):
-            value = max(minus(given.event_time, self.bound), state.values.get(given.writer, UNKNOWN))
-            x = state.put(given.writer, value, given.arrival_ms)
+            x = state.put(given.writer, minus(given.event_time, self.bound), given.arrival_ms)
         else:
             x = state.tell(given)
         return state, x, x

@@ -27,19 +27,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import refuse, require, spark_schema
-from wmlab.streams.bounds.log_by_segment import (
-    ALWAYS,
-    BELOW,
-    NEVER,
-    Flags,
-    Longs,
-    Marks,
-    Ranges,
-    Runs,
-    bounds_of,
-    log_of,
-    parts,
-)
+from wmlab.streams.bounds.log_by_segment import NEVER, Flags, Longs, Marks, Ranges, Runs, bounds_of, log_of, parts
 
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
@@ -89,9 +77,7 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     found = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
     for columns in _search(segment):
         found = found.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
-    bounds = (
-        _sql(f"GET({{numbers}}, {{at}} + {place})").alias(name) for place, name in enumerate(BOUND_COLUMNS, start=1)
-    )
+    bounds = (_sql(f"GET({{numbers}}, {{at}} + {place})").alias(name) for place, name in enumerate(BOUND_COLUMNS, 1))
     return found.select(_OWN + "asked.*", *bounds)
 
 
@@ -157,6 +143,10 @@ def _lists(parts: Sequence[pa.Array]) -> pa.Array:
     return pa.ListArray.from_arrays(ends, pa.concat_arrays(parts))
 
 
+_ALWAYS: Final = 0
+"""A reach that every offset has: the watermark is passed by being in the segment at all."""
+_BELOW: Final = -(2**63)
+"""Before every segment id."""
 _CELLS_PER_INTERVAL: Final = 8
 _MANY_CELLS: Final = 1 << 16
 """From here on one cell per interval has to do: the table is sent to every executor."""
@@ -176,7 +166,7 @@ def intervals(place: Longs, reach: Longs, decided: Flags) -> Intervals:
 
     Places ascend. Where not `decided`, the watermark is undecided ("mixed") at every offset.
     """
-    furthest = np.maximum.accumulate(np.append(ALWAYS, np.where(decided, reach, ALWAYS)))
+    furthest = np.maximum.accumulate(np.append(_ALWAYS, np.where(decided, reach, _ALWAYS)))
     stops = np.flatnonzero(decided & (reach > furthest[:-1]))
     passed = np.maximum.accumulate(np.append(-1, np.where(decided, place, -1)))
     starts, lower, upper = furthest[:-1][stops], passed[:-1][stops], place[stops]
@@ -195,7 +185,7 @@ def of_segments(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, Intervals]]
         older, newer = runs.sides(segment, ranges)
         never, mixed = newer & ~older, newer & older
         # A run that compares alike throughout is passed up to its last watermark, or stops the tracker at its first.
-        other = np.where(never, runs.first, runs.last), np.where(never, NEVER, ALWAYS), ~mixed
+        other = np.where(never, runs.first, runs.last), np.where(never, NEVER, _ALWAYS), ~mixed
         yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other, ~runs.naming(segment))
 
 
@@ -205,14 +195,14 @@ def of_others(marks: Marks) -> Intervals:
     A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.
     """
     count = len(marks.seq)
-    least, most = np.full(count, NEVER), np.full(count, BELOW)
+    least, most = np.full(count, NEVER), np.full(count, _BELOW)
     np.minimum.at(least, marks.place, marks.segment)
     np.maximum.at(most, marks.place, marks.segment)
-    starts = np.unique(np.concatenate([[BELOW], least[least < NEVER], most]))
+    starts = np.unique(np.concatenate([[_BELOW], least[least < NEVER], most]))
     place, found = np.arange(count), []
     for after in starts.tolist():
         older, newer = least <= after, most > after
-        found.append(intervals(place, np.where(newer & ~older, NEVER, ALWAYS), ~(newer & older)))
+        found.append(intervals(place, np.where(newer & ~older, NEVER, _ALWAYS), ~(newer & older)))
     return Intervals(starts, *(np.array([getattr(one, name)[0] for one in found]) for name in ("lower", "upper")))
 
 

@@ -163,14 +163,10 @@ class StreamState:
         def appended(until_ms: int) -> None:
             while coming and coming[0][0] <= until_ms:
                 at_ms, watermark = coming.popleft()
-                row = {
-                    "at_ms": at_ms,
-                    "lower": watermark.lower,
-                    "upper": watermark.upper,
-                    "lower_seq": first + len(log),
-                }
+                seq = first + len(log)
+                row = {"at_ms": at_ms, "lower": watermark.lower, "upper": watermark.upper, "lower_seq": seq}
                 answer.append(row | {"cut": dict(watermark.cut), "writers": dict(watermark.writers)})
-                log.append((first + len(log), watermark))
+                log.append((seq, watermark))
 
         for (at_ms, name, version), rows in groupby(moves, key=lambda row: (row.at_ms, row.who, row.version)):
             appended(at_ms)

@@ -33,12 +33,8 @@ Reals = npt.NDArray[np.float64]
 Ranges = dict[int, tuple[float, float]]
 """Key ranges of a stream's segments; a segment that is not known has none."""
 
-ALWAYS: Final = 0
-"""A reach that every offset has: the watermark is passed by being in the segment at all."""
 NEVER: Final = 2**63 - 1
 """A reach that no offset has: the end of the segment, or a cut that names only later ones."""
-BELOW: Final = -(2**63)
-"""Before every segment id."""
 UNKNOWN: Final = (np.nan, np.nan)
 """The key range of a segment that is not known: it overlaps every other."""
 _WATERMARKS: Final = {"stream": "string", "seq": "long", "lower": "long", "upper": "long", "cut": "map<long, long>"}

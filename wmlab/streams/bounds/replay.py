@@ -4,7 +4,7 @@ Spark brings the notes of a stream together, and one task runs the stream under 
 `wmlab.streams.model.replay`. Here it stands a second time, over arrays: a note has a place in the order of all that
 was received, each cycle sees the last accepted place of every writer, and what a writer is to the cycle is decided for
 all writers at once. Notes are accepted by `judge_note`, which is asked only where the time or an offset of a writer
-falls, and cuts are made by `stream_cut`.
+falls, and cuts are made by `cut_by`.
 
 Source: as `wmlab.streams.model.replay`.
 """
@@ -22,12 +22,13 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from wmlab.core.columns import LONG, OFFSETS, TEXT
 from wmlab.core.errors import ModelError
-from wmlab.core.spark.schemas import require
+from wmlab.core.spark.schemas import require, spark_schema
 from wmlab.core.values import Problems, problems_of
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, column
-from wmlab.streams.model.cut import CutError, stream_cut
-from wmlab.streams.model.cycle import MIN_TIME
+from wmlab.streams.model.cut import CutError
+from wmlab.streams.model.cycle import MIN_TIME, cut_by
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.marks import NoteOutcome, NoteRule, WriterMark, judge_note
 from wmlab.streams.model.position import Position
@@ -41,22 +42,16 @@ _HEARD: Final = ("stream", "writer", "time", "position", "received_ms")
 _STREAM: Final = "string(stream) stream"
 _WHOLE: Final = f"""if({" or ".join(f"{name} is null" for name in _HEARD)}, raise_error(
     'A writer mark lacks one of {", ".join(_HEARD)}. To repair it: leave out the rows that are null there.'), true)"""
-_ROWS: Final = (
-    "stream string, config string, seq long, lower long, upper long, cut map<long, long>, writers map<string, long>, "
-    "emitted_ms long"
-)
 _CONFIGURATIONS: Final = TypeAdapter(
     dict[str, Configuration], config=ConfigDict(extra="forbid", revalidate_instances="always")
 )
-_OFFSETS: Final = pa.map_(pa.int64(), pa.int64())
 _ANSWER: Final = pa.schema(
     [
-        ("stream", pa.string()),
-        ("config", pa.string()),
-        *((name, pa.int64()) for name in ("seq", "lower", "upper")),
-        ("cut", _OFFSETS),
-        ("writers", pa.map_(pa.string(), pa.int64())),
-        ("emitted_ms", pa.int64()),
+        *((name, TEXT) for name in ("stream", "config")),
+        *((name, LONG) for name in ("seq", "lower", "upper")),
+        ("cut", OFFSETS),
+        ("writers", pa.map_(TEXT, LONG)),
+        ("emitted_ms", LONG),
     ]
 )
 _JUDGED: Final = [NoteOutcome.SUCCESS.value, NoteOutcome.INVALID_TIME.value, NoteOutcome.INVALID_POSITION.value]
@@ -93,7 +88,7 @@ def replay(
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
     ranges = segments.selectExpr(_STREAM, "segment_id", "keys", "created_ms").groupBy("stream")
     received = heard(marks, shutdowns).groupBy("stream")
-    return received.cogroup(ranges).applyInArrow(_runner(configurations(configs), until_ms), _ROWS)
+    return received.cogroup(ranges).applyInArrow(_runner(configurations(configs), until_ms), spark_schema(_ANSWER))
 
 
 def configurations(offered: Mapping[str, Configuration | Mapping[str, Any]]) -> dict[str, Configuration]:
@@ -225,9 +220,8 @@ class Notes:
         places = keys[1:] % (self.size + 1)
         kept = places[(places < first) | ~np.isin(self.who[places], list(writers))]
         noted = np.flatnonzero(self.is_note[first:]) + first
-        return self.keys(
-            np.concatenate([kept, *(self._judged(noted[self.who[noted] == who], rule) for who in writers)])
-        )
+        anew = (self._judged(noted[self.who[noted] == who], rule) for who in writers)
+        return self.keys(np.concatenate([kept, *anew]))
 
     def _judged(self, places: Iterable[int], rule: NoteRule) -> Longs:
         """The places of those of a writer's notes that are accepted, beginning with the first one."""
@@ -253,14 +247,7 @@ class Notes:
             positions = [self.position(entries[np.argsort(self.offset[entries], kind="stable")])]
         else:
             positions = list(map(self.position_at, places.tolist()))
-        return stream_cut(
-            positions,
-            previous,
-            self.history,
-            algorithm=config.algorithm,
-            visit_order=config.visit_order,
-            bug_6510=config.bug_6510,
-        )
+        return cut_by(config, positions, previous, self.history)
 
 
 class Emitted(NamedTuple):

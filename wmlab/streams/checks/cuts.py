@@ -10,7 +10,7 @@ Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any, Final, NamedTuple
@@ -37,7 +37,7 @@ def cut_never_moves_back(watermarks: DataFrame, segments: DataFrame, epochs: Dat
 
     Not decided are cuts that name unknown segments.
     """
-    return _found(watermarks, segments, epochs, _backwards)
+    return _found(watermarks, segments, epochs, _backwards, neighbours=True)
 
 
 def cut_beyond_writers(
@@ -48,7 +48,7 @@ def cut_beyond_writers(
     A counted writer's position is that of its accepted mark with the counted time: the last one that the cycle can
     have read, and any that arrived between cycle and append. Not decided are entries without such a mark.
     """
-    return _found(with_counted(with_writers(watermarks), writer_marks, cycles), segments, epochs, _behind_writers)
+    return _found(with_counted(with_writers(watermarks), writer_marks, cycles), segments, epochs, _behind_writer)
 
 
 def cut_complete(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:
@@ -63,14 +63,22 @@ def _found(
     watermarks: DataFrame,
     segments: DataFrame,
     epochs: DataFrame,
-    findings: Callable[[Sequence[Row], Lineage], Iterable[Row]],
+    finding: Callable[..., Row],
+    *,
+    neighbours: bool = False,
 ) -> DataFrame:
-    """The findings on the watermarks of each stream, given in the order of the log."""
+    """One finding per watermark, in the order of the log, or per pair of `neighbours`; `finding` also has the lineage.
+
+    A finding without `ok` decides nothing.
+    """
 
     def found(log: pa.Table, lineage: pa.Table) -> pa.Table:
-        ordered = log.sort_by([("seq", "ascending"), ("revision", "ascending")])
-        rows = findings(ordered.to_pylist(maps_as_pydicts="strict"), Lineage.of(lineage.to_pylist()))
-        return pa.Table.from_pylist([{"judged": 0} | row for row in rows], schema=FINDINGS_IN_ARROW)
+        ordered = log.sort_by([("seq", "ascending"), ("revision", "ascending")]).to_pylist(maps_as_pydicts="strict")
+        known, rows = Lineage.of(lineage.to_pylist()), []
+        for entries in pairwise(ordered) if neighbours else zip(ordered, strict=True):
+            one = {"stream": entries[-1]["stream"], "judged": 1} | finding(known, *entries)
+            rows.append(one | ({"at_ms": entries[-1]["emitted_ms"]} if "ok" in one else {"judged": 0}))
+        return pa.Table.from_pylist(rows, schema=FINDINGS_IN_ARROW)
 
     named = segments.select("stream", "segment_id", "keys")
     listed = epochs.select("stream", "epoch", "kind", "segment_ids")
@@ -78,35 +86,23 @@ def _found(
     return watermarks.groupBy("stream").cogroup(lineage.groupBy("stream")).applyInArrow(found, FINDINGS)
 
 
-def _finding(entry: Row, *, ok: bool, judged: int = 1) -> Row:
-    return {"stream": entry["stream"], "at_ms": entry["emitted_ms"], "ok": ok, "judged": judged}
+def _backwards(lineage: Lineage, before: Row, entry: Row) -> Row:
+    if complaint := lineage.complaint(before) or lineage.complaint(entry):
+        return {"what": complaint}
+    reached = {segment: _reach(offset) for segment, offset in before["cut"].items()}
+    back = lineage.behind(reached, entry["cut"])
+    if back is None:
+        return {"ok": True}
+    places = f"from {_named(back.segment, back.offset)} to {_named(back.cut_segment, back.cut_offset)}"
+    rows = [
+        _cut_row(before, {back.segment: before["cut"][back.segment]}),
+        _cut_row(entry, {back.cut_segment: back.cut_offset}),
+        *lineage.rows(entry["stream"], (back.segment, back.cut_segment)),
+    ]
+    return {"ok": False, "what": f"the cut of watermark {entry['seq']} moves back, {places}", "evidence": rows}
 
 
-def _backwards(log: Sequence[Row], lineage: Lineage) -> Iterator[Row]:
-    for before, entry in pairwise(log):
-        if complaint := lineage.complaint(before) or lineage.complaint(entry):
-            yield {"stream": entry["stream"], "what": complaint}
-            continue
-        reached = {segment: _reach(offset) for segment, offset in before["cut"].items()}
-        back = lineage.behind(reached, entry["cut"])
-        finding = _finding(entry, ok=back is None)
-        if back is not None:
-            places = f"from {_named(back.segment, back.offset)} to {_named(back.cut_segment, back.cut_offset)}"
-            rows = [
-                _cut_row(before, {back.segment: before["cut"][back.segment]}),
-                _cut_row(entry, {back.cut_segment: back.cut_offset}),
-                *lineage.rows(entry["stream"], (back.segment, back.cut_segment)),
-            ]
-            finding |= {"what": f"the cut of watermark {entry['seq']} moves back, {places}", "evidence": rows}
-        yield finding
-
-
-def _behind_writers(log: Sequence[Row], lineage: Lineage) -> Iterator[Row]:
-    for entry in log:
-        yield {"stream": entry["stream"]} | _behind_writer(entry, lineage)
-
-
-def _behind_writer(entry: Row, lineage: Lineage) -> Row:
+def _behind_writer(lineage: Lineage, entry: Row) -> Row:
     if complaint := lineage.complaint(entry):
         return {"what": complaint}
     judged = 0
@@ -126,25 +122,22 @@ def _behind_writer(entry: Row, lineage: Lineage) -> Row:
             *lineage.rows(entry["stream"], (back.segment, back.cut_segment)),
         ]
         what = f"the cut of watermark {entry['seq']} is behind writer {writer}: {places}"
-        return _finding(entry, ok=False, judged=judged) | {"what": what, "evidence": rows}
+        return {"ok": False, "judged": judged, "what": what, "evidence": rows}
     if not judged:
         return {"what": f"no accepted mark of the writers that watermark {entry['seq']} counted is recorded"}
-    return _finding(entry, ok=True, judged=judged)
+    return {"ok": True, "judged": judged}
 
 
-def _incomplete(log: Sequence[Row], lineage: Lineage) -> Iterator[Row]:
-    for entry in log:
-        try:
-            fault = lineage.fault(entry["cut"])
-        except ModelError as wrong:
-            yield {"stream": entry["stream"], "what": f"segments and epochs are no history: {wrong.problem}"}
-            continue
-        finding = _finding(entry, ok=fault is None)
-        if fault is not None:
-            what, segments = fault
-            rows = [_cut_row(entry, entry["cut"]), *lineage.rows(entry["stream"], segments)]
-            finding |= {"what": f"the cut of watermark {entry['seq']} {what}", "evidence": rows}
-        yield finding
+def _incomplete(lineage: Lineage, entry: Row) -> Row:
+    try:
+        fault = lineage.fault(entry["cut"])
+    except ModelError as wrong:
+        return {"what": f"segments and epochs are no history: {wrong.problem}"}
+    if fault is None:
+        return {"ok": True}
+    what, segments = fault
+    rows = [_cut_row(entry, entry["cut"]), *lineage.rows(entry["stream"], segments)]
+    return {"ok": False, "what": f"the cut of watermark {entry['seq']} {what}", "evidence": rows}
 
 
 class Behind(NamedTuple):
@@ -184,9 +177,7 @@ class Lineage:
 
     def complaint(self, entry: Row) -> str:
         """That the cut of a watermark names a segment which the stream never had, or nothing."""
-        strangers = [
-            _named(segment, offset) for segment, offset in entry["cut"].items() if segment not in self.segments
-        ]
+        strangers = [_named(named, offset) for named, offset in entry["cut"].items() if named not in self.segments]
         return f"watermark {entry['seq']} names {strangers[0]}, which is no segment" if strangers else ""
 
     def behind(self, position: Offsets, cut: Offsets) -> Behind | None:

@@ -193,11 +193,9 @@ def late_events(
     broke = F.col("position").isNotNull() & ~_covers()
     excuse = F.when(F.col("time").isNotNull(), F.when(broke, F.lit(BROKE_ITS_WORD))).otherwise(F.col("excuse"))
     because = F.when(F.col("noted").isNull(), F.lit(NOT_NOTED)).otherwise(excuse)
-    every = F.bool_and(F.col("because").isNotNull())
+    every, last = F.bool_and(F.col("because").isNotNull()), F.max_by("because", F.coalesce("seq", F.lit(0)))
     by_bound = claims.select("late.*", "seq", because.alias("because"))
-    return by_bound.groupBy(*event).agg(
-        F.when(every, F.max_by("because", F.coalesce("seq", F.lit(0)))).alias("because")
-    )
+    return by_bound.groupBy(*event).agg(F.when(every, last).alias("because"))
 
 
 def _covers() -> Column:

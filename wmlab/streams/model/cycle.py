@@ -20,7 +20,7 @@ Source: PDP-33, Periodic Watermark Workflow, and PDP-33, Config Changes (timesta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Literal
@@ -249,10 +249,18 @@ def _end_of_known_time(event: Observe, rules: CycleRules) -> tuple[Append, ...]:
 
 
 def _cut(marks: Mapping[str, WriterMark], event: Observe, rules: CycleRules) -> Position:
+    previous = None if event.previous is None else event.previous.cut
+    return cut_by(rules, [mark.position for mark in marks.values()], previous, event.history)
+
+
+def cut_by(
+    rules: CycleRules, positions: Sequence[Position], previous: Position | None, history: StreamHistory
+) -> Position:
+    """The cut of the counted positions by the options of a cycle, as `stream_cut` makes it; raises `CutError`."""
     return stream_cut(
-        [mark.position for mark in marks.values()],
-        event.previous.cut if event.previous else None,
-        event.history,
+        positions,
+        previous,
+        history,
         algorithm=rules.algorithm,
         visit_order=rules.visit_order,
         bug_6510=rules.bug_6510,

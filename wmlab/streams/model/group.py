@@ -121,14 +121,9 @@ class GroupState:
         """
         self._refuse_foreign(reader, segment)
         offsets = ReaderPosition({**self.offsets, segment: offset}).offsets
-        owners = {**self.owners, segment: None}
-        return replace(
-            self,
-            offsets=offsets,
-            owners=owners,
-            resume={**self.resume, segment: offset},
-            times=_times_of_owners(self.times, owners),
-        )
+        owners, resume = {**self.owners, segment: None}, {**self.resume, segment: offset}
+        times = _times_of_owners(self.times, owners)
+        return replace(self, offsets=offsets, owners=owners, resume=resume, times=times)
 
     def publish(self, reader: str, offsets: Mapping[int, int]) -> GroupState:
         """The group after a reader has published offsets; segments that are not in the state are ignored.
@@ -149,15 +144,13 @@ class GroupState:
         following = {} if segment in self.ends else successors
         waiting = {future: left - {segment} for future, left in {**following, **self.pending}.items()}
         ready = sorted(future for future, left in waiting.items() if not left)
-        starts, owners = dict.fromkeys(ready, 0), _without(self.owners, segment)
-        return replace(
-            self,
-            offsets=ReaderPosition({**_without(self.offsets, segment), **starts}).offsets,
-            owners={**owners, **dict.fromkeys(ready)},
-            pending={future: left for future, left in waiting.items() if left},
-            resume={**_without(self.resume, segment), **starts},
-            times=_times_of_owners(self.times, owners),
-        )
+        starts = dict.fromkeys(ready, 0)
+        offsets = ReaderPosition({**_without(self.offsets, segment), **starts}).offsets
+        owners = {**_without(self.owners, segment), **dict.fromkeys(ready)}
+        pending = {future: left for future, left in waiting.items() if left}
+        resume = {**_without(self.resume, segment), **starts}
+        times = _times_of_owners(self.times, owners)
+        return replace(self, offsets=offsets, owners=owners, pending=pending, resume=resume, times=times)
 
     def note_time(self, reader: str, window: TimeWindow) -> GroupState:
         """The group after a reader has put its window into the map: the time it has passed, and what is ahead of it.
@@ -346,12 +339,8 @@ class Membership:
         if reader not in pending.waiting:
             return state
         lowest = {stream: min(offset, pending.marks.get(stream, offset)) for stream, offset in (marks or {}).items()}
-        reported = PendingCheckpoint(
-            pending.name,
-            pending.waiting - {reader},
-            {**pending.offsets, **self._owned_of(reader, offsets)},
-            {**pending.marks, **lowest},
-        )
+        known = {**pending.offsets, **self._owned_of(reader, offsets)}
+        reported = PendingCheckpoint(pending.name, pending.waiting - {reader}, known, {**pending.marks, **lowest})
         return replace(state, pending=reported)._completed()
 
     def reset(self, name: str, *, ranges: bool = True) -> Membership:

@@ -57,16 +57,11 @@ class TxnEvent(StrEnum):
 
 
 _STEPS: Final = {
-    (TxnState.OPEN, TxnEvent.COMMIT): TxnState.COMMITTING,
-    (TxnState.OPEN, TxnEvent.ABORT): TxnState.ABORTING,
-    (TxnState.COMMITTING, TxnEvent.COMMIT): TxnState.COMMITTING,
-    (TxnState.COMMITTING, TxnEvent.MERGED): TxnState.COMMITTED,
-    (TxnState.COMMITTED, TxnEvent.COMMIT): TxnState.COMMITTED,
-    (TxnState.COMMITTED, TxnEvent.MERGED): TxnState.COMMITTED,
-    (TxnState.ABORTING, TxnEvent.ABORT): TxnState.ABORTING,
-    (TxnState.ABORTING, TxnEvent.DELETED): TxnState.ABORTED,
-    (TxnState.ABORTED, TxnEvent.ABORT): TxnState.ABORTED,
-    (TxnState.ABORTED, TxnEvent.DELETED): TxnState.ABORTED,
+    TxnState.OPEN: {TxnEvent.COMMIT: TxnState.COMMITTING, TxnEvent.ABORT: TxnState.ABORTING},
+    TxnState.COMMITTING: {TxnEvent.COMMIT: TxnState.COMMITTING, TxnEvent.MERGED: TxnState.COMMITTED},
+    TxnState.COMMITTED: {TxnEvent.COMMIT: TxnState.COMMITTED, TxnEvent.MERGED: TxnState.COMMITTED},
+    TxnState.ABORTING: {TxnEvent.ABORT: TxnState.ABORTING, TxnEvent.DELETED: TxnState.ABORTED},
+    TxnState.ABORTED: {TxnEvent.ABORT: TxnState.ABORTED, TxnEvent.DELETED: TxnState.ABORTED},
 }
 
 
@@ -75,9 +70,9 @@ def step(state: TxnState, event: TxnEvent) -> TxnState:
 
     Raises `ModelError` for what the table refuses.
     """
-    if (state, event) not in _STEPS:
+    if event not in _STEPS[state]:
         raise ModelError(f"Cannot {event} a transaction that is {state}.", remedy="Begin a new transaction.")
-    return _STEPS[state, event]
+    return _STEPS[state][event]
 
 
 def refuse_unless_open(state: TxnState, call: str) -> None:
