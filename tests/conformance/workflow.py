@@ -186,9 +186,7 @@ class World(Led):
 
     def writers(self, step: Fields) -> dict[str, Any]:
         marks = self.marks.marks.items()
-        return {
-            "writers": {w: {"time": m.time, "position": written(m.position), "alive": m.alive} for w, m in marks},
-        }
+        return {"writers": {w: {"time": m.time, "position": written(m.position), "alive": m.alive} for w, m in marks}}
 
     def compare_positions(self, step: Fields) -> dict[str, Any]:
         return {"result": positions_ordered(position_of(step.take("first")), position_of(step.take("second")))}

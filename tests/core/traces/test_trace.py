@@ -24,8 +24,7 @@ def table(*rows):
 @pytest.fixture
 def trace():
     return traces.Trace(
-        "log",
-        table((50, 0, "b", "x"), (10, DAY_MS - 1, "a", "y"), (60, DAY_MS, "c", "x"), (60, 3 * DAY_MS, "a", "z")),
+        "log", table((50, 0, "b", "x"), (10, DAY_MS - 1, "a", "y"), (60, DAY_MS, "c", "x"), (60, 3 * DAY_MS, "a", "z"))
     )
 
 

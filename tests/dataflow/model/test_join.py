@@ -155,13 +155,7 @@ def play(driven: Driven, sides: Sides, order: list[int]) -> Driven:
 
 def numbered(back: int, ahead: int, **options: Any) -> Driven:
     """As `join`, with rows (time, number)."""
-    return join(
-        back,
-        ahead,
-        widths=(2, 2),
-        condition=lambda row: row[0] - back <= row[2] <= row[0] + ahead,
-        **options,
-    )
+    return join(back, ahead, widths=(2, 2), condition=lambda row: row[0] - back <= row[2] <= row[0] + ahead, **options)
 
 
 def batch(sides: Sides, kind: str, back: int, ahead: int) -> Counter:

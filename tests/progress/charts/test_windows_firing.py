@@ -17,10 +17,7 @@ def row(table: str, **given: Any) -> dict[str, Any]:
     blank = {"string": "x", "int64": 0, "bool": False, "list<item: int64>": []}
     return (
         {f.name: None if f.nullable else blank.get(str(f.type), []) for f in TABLES[table]}
-        | {
-            "stream": "q",
-            "operator": "build",
-        }
+        | {"stream": "q", "operator": "build"}
         | given
     )
 
@@ -57,10 +54,7 @@ def test_windows_stand_at_their_end_when_they_fired() -> None:
     [
         ([fired(1, 20, 200)], "1 window of q fired, all by the watermark."),
         ([fired(1, 20, 200, "end of stream")], "1 window of q fired, only at the end of the stream."),
-        (
-            [fired(n, 20, 200, "end of stream") for n in (1, 2)],
-            "2 windows of q fired, only at the end of the stream.",
-        ),
+        ([fired(n, 20, 200, "end of stream") for n in (1, 2)], "2 windows of q fired, only at the end of the stream."),
     ],
 )
 def test_windows_that_fire_at_one_moment_have_no_time_without_one(windows: list[Any], sentence: str) -> None:

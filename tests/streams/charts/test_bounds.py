@@ -249,11 +249,7 @@ def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_i
             None,
             "The lower bound rose from 0 s to 3.0 s and never stood still for more than 1.0 s.",
         ),
-        (
-            [1, 2, 3, 3, 3, 3],
-            None,
-            "The lower bound stood still at 3 ms for 3.0 s (from 2.0 s to the end at 5.0 s).",
-        ),
+        ([1, 2, 3, 3, 3, 3], None, "The lower bound stood still at 3 ms for 3.0 s (from 2.0 s to the end at 5.0 s)."),
         (
             [0, 2_000, 3_000, 4_000],
             [1_000, 1_000, 2_900, 9_000],

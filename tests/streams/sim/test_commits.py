@@ -193,11 +193,7 @@ def test_transactions_of_several_streams_are_committed_apart():
     world = run(
         stream=Stream(),
         streams=[Stream("a", segments=2), Stream("b")],
-        writers=[
-            frequent("ta", stream="a"),
-            frequent("tb", stream="b"),
-            EventWriter("w", rate_per_s=9, stream="b"),
-        ],
+        writers=[frequent("ta", stream="a"), frequent("tb", stream="b"), EventWriter("w", rate_per_s=9, stream="b")],
         readers=ReaderGroup(streams=["a", "b"]),
         controllers=Controllers(5, buckets=7, **FLEET),
         script=[
