@@ -10,6 +10,7 @@ from tests.conformance.fields import (
     UnknownFormatError,
     epoch_of,
     expect,
+    known,
     position_of,
     reader_position_of,
     written,
@@ -37,9 +38,7 @@ VISIT_ORDERS: dict[str, VisitOrder] = {"order": "as_noted"}
 
 def run(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Run every step of the case and compare what it lists."""
-    model = inputs.take("model", "order")
-    if model not in VISIT_ORDERS:
-        raise UnknownFormatError(f"model {model!r}")
+    model = known("model", inputs.take("model", "order"), VISIT_ORDERS)
     steps = inputs.take("steps")
     rules = cycle.CycleRules(
         timeout_ms=inputs.take("timeout_ms"),
