@@ -1,0 +1,108 @@
+"""Bounds that spend one budget of late records on several writers."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import late, logs, xs
+from wmlab.strategies.model.budgeted import BudgetedMinimum, budgets
+from wmlab.strategies.model.percentiles import ConfluentWatermark
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, run
+
+VALUES = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 20), min_size=1, max_size=7), min_size=1)
+
+
+@given(VALUES, st.integers(0, 8))
+def test_no_other_bounds_that_leave_out_as_many_are_shorter(given_values: dict[str, list[int]], most: int) -> None:
+    values = {writer: sorted(own, reverse=True) for writer, own in given_values.items()}
+    counts = {writer: len(own) for writer, own in values.items()}
+    found = budgets({writer: own[: most + 1] for writer, own in values.items()}, counts, most)
+    left_out = sum(value > found[writer] for writer, own in values.items() for value in own)
+    assert left_out <= most
+    places = {writer: values[writer].index(bound) for writer, bound in found.items()}
+    cost = sum(counts[writer] * bound for writer, bound in found.items())
+    every = product(*([(writer, k) for k in range(len(own))] for writer, own in values.items()))
+    assert cost == min(
+        sum(counts[writer] * values[writer][k] for writer, k in choice)
+        for choice in every
+        if sum(k for _, k in choice) <= sum(places.values())
+    )
+
+
+def test_the_writer_that_saves_more_gets_the_budget() -> None:
+    largest = {"punctual": [3, 2, 1, 0], "erratic": [90, 50, 20, 10]}
+    assert budgets(largest, {"punctual": 4, "erratic": 4}, 2) == {"punctual": 3, "erratic": 20}
+    # Steps of 3 and 20 records: what saves most for each late record goes first, whole or not at all.
+    assert budgets({"a": [9, 9, 0], "b": [4, 1]}, {"a": 3, "b": 2}, 2) == {"a": 0, "b": 4}
+    assert budgets({"a": [9, 9, 0], "b": [4, 1]}, {"a": 3, "b": 2}, 1) == {"a": 9, "b": 4}
+    assert budgets({"a": [10, 9], "b": [5, 0]}, {"a": 2, "b": 2}, 1) == {"a": 10, "b": 0}
+    # The second step of a saves 4, more than the step of b.
+    assert budgets({"a": [10, 4, 0], "b": [3, 0]}, {"a": 1, "b": 1}, 2) == {"a": 0, "b": 3}
+    # Steps of one writer that save equally are one.
+    assert budgets({"a": [4, 2, 0]}, {"a": 3}, 1) == {"a": 4}
+    assert budgets({"a": [10, 4, 2, 0]}, {"a": 1}, 2) == {"a": 4}
+    # A steep step is taken without the flatter ones behind it.
+    assert budgets({"a": [10, 7, 6, 5, 0]}, {"a": 1}, 1) == {"a": 7}
+
+
+def test_a_writer_that_is_not_in_the_plan_has_its_largest_bound() -> None:
+    log = [(10, "a"), (10, "b"), (5, "b"), (20, "a"), (30, "b"), (22, "c"), (40, "a")]
+    # The plan after four records has the bounds 0 and 5; c stands at 22 - 5 and holds X.
+    found = xs(BudgetedMinimum(0.01, every=4), [Record(time, 0, writer) for time, writer in log])
+    assert found == [UNKNOWN] * 4 + [20, 20, 20]
+
+
+def test_a_share_of_one_in_49_spares_one_record() -> None:
+    log = [Record(time, 0) for time in [*range(1, 48), 0, 48]]
+    assert int(1 / 49 * 49) == 0, "the share is no exact double"
+    assert xs(BudgetedMinimum(1 / 49, every=49), log)[-1] == 48
+
+
+@given(logs(), st.integers(1, 15), st.integers(1, 15))
+def test_it_is_the_least_over_writers_with_the_bounds_of_the_last_plan(
+    records: list[Record], every: int, size: int
+) -> None:
+    tops: dict[str, int] = {}
+    late_by: dict[str, list[int]] = {}
+    marks: dict[str, int] = {}
+    bounds: dict[str, int] = {}
+    expected, x = [], UNKNOWN
+    for index, record in enumerate(records, 1):
+        writer, time = record.writer, record.event_time
+        late_by.setdefault(writer, []).append(max(0, tops.get(writer, time) - time))
+        tops[writer] = max(tops.get(writer, time), time)
+        if index % every == 0:
+            last = {name: sorted(own[-size:], reverse=True) for name, own in late_by.items()}
+            counts = {name: len(own) for name, own in last.items()}
+            bounds = budgets(last, counts, sum(counts.values()) * 3 // 10)
+        mark = tops[writer] - bounds.get(writer, max(bounds.values())) if bounds else UNKNOWN
+        marks[writer] = max(marks.get(writer, UNKNOWN), mark)
+        x = max(x, min(marks.values()))
+        expected.append(x)
+    assert xs(BudgetedMinimum(0.3, size, every), [*records, EndOfInput()]) == [*expected, END]
+
+
+def test_it_lags_less_than_one_share_for_all_where_writers_differ() -> None:
+    draw = random.Random(3)
+    rows = []
+    for time in range(6_000):
+        writer, mean = ("punctual", 5) if time % 4 else ("erratic", 400)
+        rows.append((time + draw.expovariate(1 / mean), time, writer))
+    records = [Record(time, round(arrival), writer) for arrival, time, writer in sorted(rows)]
+    budgeted = BudgetedMinimum(0.01)
+    allowed = late(budgeted, records)
+    assert 0 < allowed < 0.03 * len(records)
+    # The quantile at one share for every writer, the smallest share that is late no more often.
+    shares = [ConfluentWatermark(percent / 100, 2_000, least_ms=0, margins=()) for percent in range(80, 100)]
+    single = next(strategy for strategy in shares if late(strategy, records) <= allowed)
+    assert _lag(budgeted, records) < _lag(single, records)
+
+
+def _lag(strategy: BudgetedMinimum | ConfluentWatermark, records: list[Record]) -> float:
+    # By then the first plan is made and every writer has sent a record under it.
+    steps = list(zip(records, run(strategy, records), strict=True))[1_100:]
+    return sum(record.arrival_ms - step.x for record, step in steps) / len(steps)
