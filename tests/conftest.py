@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import subprocess
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -80,6 +82,16 @@ def changed_spark_folders() -> set[str]:
 
 def _git(*arguments: str, cwd: Path) -> str:
     return subprocess.run(["git", *arguments], cwd=cwd, capture_output=True, text=True, check=False).stdout
+
+
+def module_of(script: Path) -> ModuleType:
+    """A script that stands in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import module_of
+
 SHOOT = Path(__file__).parents[2] / "tools" / "shoot.py"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 HAS_BROWSER = importlib.util.find_spec("playwright") is not None and (
@@ -29,12 +31,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def shoot() -> ModuleType:
     """The script tools/shoot.py as a module."""
-    spec = importlib.util.spec_from_file_location("shoot", SHOOT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(SHOOT)
 
 
 @pytest.fixture(scope="module")

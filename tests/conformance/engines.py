@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from tests.conformance import engines_flink, engines_others, engines_spark
-from tests.conformance.fields import Fields, UnknownFormatError
+from tests.conformance.fields import Fields, known, run_kind
 
 KINDS: Final[Mapping[str, Callable[[Fields], None]]] = {
     "bounded_out_of_orderness": engines_flink.run_bounded,
@@ -61,8 +61,8 @@ def _kinds(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for part, entries in value.items():
             if part != "unit":
                 yield f"{name}.{part}", entries
-            elif entries not in UNITS:
-                raise UnknownFormatError(f"unit {entries!r}")
+            else:
+                known("unit", entries, UNITS)
 
 
 def _entry(entry: Any) -> dict[str, Any]:
@@ -77,9 +77,4 @@ def _entry(entry: Any) -> dict[str, Any]:
 
 def run_case(case: Mapping[str, Any]) -> None:
     """Run one case; raises AssertionError when an expectation fails or anything in the case is unknown."""
-    if case["kind"] not in KINDS:
-        raise UnknownFormatError(f"kind {case['kind']!r}")
-    with Fields(case["entry"], case["name"]) as fields:
-        for described in ("id", "name", "origin", "note"):
-            fields.take(described, None)
-        KINDS[case["kind"]](fields)
+    run_kind(KINDS, case)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, steps_of
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model import alignment, flink
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -55,14 +55,11 @@ def run_valve(case: Fields) -> None:
         state = flink.combined(range(channels))
         for step in steps_of(Fields({"steps": steps}, version)):
             operation, channel = step.take("op"), step.take("ch")
-            if operation == "wm":
+            if known("operation", operation, ("wm", "idle", "active")) == "wm":
                 state, emitted = flink.channel_watermark(state, channel, step.take("v"))
-            elif operation in ("idle", "active"):
-                state, emitted = flink.channel_status(state, channel, operation == "idle", VALVES[version])
             else:
-                raise UnknownFormatError(f"operation {operation!r}")
-            if "emit" in step:
-                expect(f"emit ({version})", emitted, step.take("emit"))
+                state, emitted = flink.channel_status(state, channel, operation == "idle", VALVES[version])
+            expect_if(step, emit=emitted)
 
 
 def run_multiplexer(case: Fields) -> None:
@@ -80,13 +77,10 @@ def run_multiplexer(case: Fields) -> None:
                 state, emitted = multiplexed(state, step, outputs, MULTIPLEXERS[version])
                 told += emitted
                 continue
-            with Fields(step, "step") as fields, Fields(fields.take("expect"), "expect") as wanted:
+            with Fields(step, "step") as fields, Fields(fields.take("expect"), version) as wanted:
                 fields.take("note", None)
                 marks = [value for value in told if isinstance(value, int)]
-                if "wm" in wanted:
-                    expect(f"wm ({version})", marks[-1] if marks else None, wanted.take("wm"))
-                if "idle" in wanted:
-                    expect(f"idle ({version})", told[-1:] == [flink.IDLE], wanted.take("idle"))
+                expect_if(wanted, wm=marks[-1] if marks else None, idle=told[-1:] == [flink.IDLE])
 
 
 def multiplexed(
@@ -120,19 +114,18 @@ def run_coordinator(case: Fields) -> None:
             if allowed in case:
                 expect(allowed, {g: alignment.limit(r, drift) for g, r in groups.items()}, case.take(allowed))
         return
-    known: dict[int, int] = {}
+    latest: dict[int, int] = {}
     for step in steps_of(case):
-        known.update([step.take("report")])
-        if "allowed" in step:
-            expect("allowed", alignment.limit(known, drift), step.take("allowed"))
+        latest.update([step.take("report")])
+        expect_if(step, allowed=alignment.limit(latest, drift))
 
 
 def run_aggregator(case: Fields) -> None:
     """Watermarks by key and the least after each."""
-    known: dict[Any, int] = {}
+    latest: dict[Any, int] = {}
     for step in steps_of(case):
-        known[step.take("key")] = step.take("watermark")
-        expect("min after", alignment.limit(known, 0), step.take("min after"))
+        latest[step.take("key")] = step.take("watermark")
+        expect("min after", alignment.limit(latest, 0), step.take("min after"))
 
 
 def run_source(case: Fields) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, steps_of
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model import beam, kafka
 from wmlab.strategies.model.strategy import UNKNOWN
+
+ESTIMATED: Final = {"manual": "set", "monotonic": "ts", "walltime": "now"}
+"""What a source tells each kind of estimator."""
 
 
 def run_partition_group(case: Fields) -> None:
@@ -32,11 +35,8 @@ def run_partition_group(case: Fields) -> None:
             assert possible <= heads, f"{possible} of {heads}"
         else:
             expect("poll", time, step.take("poll"))
-        for name, found in (("stream_time", group.stream_time), ("late_by", late)):
-            if name in step:
-                expect(name, found, step.take(name))
-    if "stream_time" in case:
-        expect("stream_time", group.stream_time, case.take("stream_time"))
+        expect_if(step, stream_time=group.stream_time, late_by=late)
+    expect_if(case, stream_time=group.stream_time)
 
 
 def run_windows(case: Fields) -> None:
@@ -57,16 +57,15 @@ def run_windows(case: Fields) -> None:
                 skipped.setdefault(f"[{start},{start + size})", []).append(time)
         for start in sorted(s for s in held if not kafka.is_open(s + size, stream_time, grace)):
             finals.setdefault(str(time), []).append([start, start + size, held.pop(start)])
-    for name, found in (
-        ("skipped_windows", skipped),
-        ("skipped_records", sum(map(len, skipped.values()))),
-        ("finals_at", finals),
-        ("max_late", max(lateness)),
-        ("avg_late", round(sum(lateness) / len(lateness), 1)),
-        ("closed_until", stream_time - grace),
-    ):
-        if name in case:
-            expect(name, found, case.take(name))
+    expect_if(
+        case,
+        skipped_windows=skipped,
+        skipped_records=sum(map(len, skipped.values())),
+        finals_at=finals,
+        max_late=max(lateness),
+        avg_late=round(sum(lateness) / len(lateness), 1),
+        closed_until=stream_time - grace,
+    )
 
 
 def windows_of(time: int, size: int, advance: int) -> Iterator[int]:
@@ -109,10 +108,8 @@ def run_transform(case: Fields) -> None:
 
 def run_estimator(case: Fields) -> None:
     """What a source tells its estimator, and the watermark after it."""
-    kind, watermark = case.take("kind"), UNKNOWN
-    given = {"manual": "set", "monotonic": "ts", "walltime": "now"}.get(kind)
-    if given is None:
-        raise UnknownFormatError(f"kind {kind!r}")
+    kind, watermark = known("kind", case.take("kind"), ESTIMATED), UNKNOWN
+    given = ESTIMATED[kind]
     estimate = beam.manual if kind == "manual" else beam.monotonic
     for step in steps_of(case):
         time = step.take(given)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, steps_of
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model import spark
 
@@ -43,15 +43,11 @@ class Query:
 
 def run_query(case: Fields) -> None:
     """Batches of rows, the watermark that each uses or leaves, and the windows that come out."""
-    delays, policy = case.take("streams"), case.take("policy", "min")
-    if policy not in ("min", "max"):
-        raise UnknownFormatError(f"policy {policy!r}")
+    delays, policy = case.take("streams"), known("policy", case.take("policy", "min"), ("min", "max"))
     window, mode = None, "append"
     if "agg" in case:
         with Fields(case.take("agg"), "agg") as agg:
-            window, mode = agg.take("window"), agg.take("mode", "append")
-    if mode not in ("append", "update"):
-        raise UnknownFormatError(f"mode {mode!r}")
+            window, mode = agg.take("window"), known("mode", agg.take("mode", mode), ("append", "update"))
     query, idle_batches = Query(delays, policy, window, mode), case.take("no_data_batches", True)
     for step in steps_of(case):
         used = query.marks.watermark
@@ -61,12 +57,8 @@ def run_query(case: Fields) -> None:
             emitted = query.batch(step.take("batch"))
             if idle_batches:
                 emitted += query.finish()
-            if "emit" in step:
-                expect("emit", emitted, step.take("emit"))
-        if "wm" in step:
-            expect("wm", used, step.take("wm"))
-        if "wm_after" in step:
-            expect("wm_after", query.marks.watermark, step.take("wm_after"))
+            expect_if(step, emit=emitted)
+        expect_if(step, wm=used, wm_after=query.marks.watermark)
 
 
 def run_chain(case: Fields) -> None:
@@ -94,14 +86,7 @@ def run_chain(case: Fields) -> None:
             for start in sorted(s for s in sums if s + outer <= marks.watermark):
                 emitted.append([start, *sums.pop(start)])
             used, marks = marks, spark.after_batch(marks, {"": max(rows)} if rows else {}, {"": delay})
-        for name, found in (
-            ("wm_late", used.late),
-            ("wm_evict", used.watermark),
-            ("emit", emitted),
-            ("dropped", len(dropped)),
-        ):
-            if name in step:
-                expect(name, found, step.take(name))
+        expect_if(step, wm_late=used.late, wm_evict=used.watermark, emit=emitted, dropped=len(dropped))
 
 
 def times_of(text: Any) -> list[int]:

@@ -6,15 +6,17 @@ was not asked for, so a format that the adapter does not know can never pass by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.segment import KeyRange, Segment, parse_segment, segment_name, split_id
 
+T = TypeVar("T")
 MISSING: Any = object()
+DESCRIBED: Final = ("id", "name", "source", "origin", "note", "notes")
 
 
 class UnknownFormatError(AssertionError):
@@ -28,7 +30,7 @@ class Fields:
         if not isinstance(values, Mapping):
             raise UnknownFormatError(f"{what}: {values!r} is not an object")
         self._left = dict(values)
-        self._what = what
+        self.what = what
 
     def __enter__(self) -> Fields:
         return self
@@ -37,7 +39,7 @@ class Fields:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None and self._left:
-            raise UnknownFormatError(f"{self._what}: unknown fields {sorted(self._left)}")
+            raise UnknownFormatError(f"{self.what}: unknown fields {sorted(self._left)}")
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
@@ -45,7 +47,7 @@ class Fields:
     def take(self, name: str, default: Any = MISSING) -> Any:
         """The value of a field; required unless a default is given."""
         if name not in self._left and default is MISSING:
-            raise UnknownFormatError(f"{self._what}: field {name!r} is missing")
+            raise UnknownFormatError(f"{self.what}: field {name!r} is missing")
         return self._left.pop(name, default)
 
     def rest(self) -> dict[str, Any]:
@@ -54,10 +56,22 @@ class Fields:
         return left
 
 
+def undescribed(case: Mapping[str, Any], what: str) -> Fields:
+    """The fields of a case without those that only describe it, any of which may be missing."""
+    return Fields({name: value for name, value in case.items() if name not in DESCRIBED}, what)
+
+
+def run_kind(kinds: Mapping[str, Any], case: Mapping[str, Any]) -> None:
+    """Run a case that stands as an entry under its kind."""
+    run = kinds[known("kind", case["kind"], kinds)]
+    with undescribed(case["entry"], case["name"]) as fields:
+        run(fields)
+
+
 def steps_of(case: Fields) -> Iterator[Fields]:
     """The steps of a case one by one; all fields of each but its note have to be taken before the next."""
     for number, entry in enumerate(case.take("steps")):
-        with Fields(entry, f"step {number}") as fields:
+        with Fields(entry, f"{case.what} step {number}") as fields:
             fields.take("note", None)
             yield fields
 
@@ -67,6 +81,20 @@ def expect(what: str, found: object, expected: object) -> None:
     message = f"{what}: expected {expected!r}, found {found!r}"
     assert type(found) is type(expected), message
     assert found == expected, message
+
+
+def expect_if(fields: Fields, **found: object) -> None:
+    """Compare what was found with the expectations of the same names; those that are missing assert nothing."""
+    for name, value in found.items():
+        if name in fields:
+            expect(f"{fields.what}: {name}", value, fields.take(name))
+
+
+def known(what: str, value: T, among: Container[T]) -> T:
+    """The value, which has to be one that the adapter knows."""
+    if value not in among:
+        raise UnknownFormatError(f"{what} {value!r}")
+    return value
 
 
 def segment_of(record: Mapping[str, Any]) -> Segment:

@@ -17,7 +17,7 @@ from tests.conformance import (
     hazelcast_runtime,
     hazelcast_sources,
 )
-from tests.conformance.fields import Fields, UnknownFormatError
+from tests.conformance.fields import Fields, UnknownFormatError, known, undescribed
 from wmlab.dataflow.model.processor import Deviations, Mode, deviations
 
 KINDS: Final[Mapping[str, Callable[[Fields, Deviations], None]]] = {
@@ -40,7 +40,6 @@ KINDS: Final[Mapping[str, Callable[[Fields, Deviations], None]]] = {
     "s2s_join": hazelcast_processors_joins.run_join,
     "pipeline_join": hazelcast_processors_joins.run_pipeline_join,
 }
-DESCRIBED: Final = ("id", "source", "note")
 
 
 def is_hazelcast(content: Any) -> bool:
@@ -57,12 +56,8 @@ def variants_of(case: Mapping[str, Any]) -> Iterator[str]:
 
 def run_case(case: Mapping[str, Any], variant: str) -> None:
     """Run one case; raises AssertionError when an expectation fails or anything in the case is unknown."""
-    with Fields(case, str(case.get("id"))) as fields:
-        for described in DESCRIBED:
-            fields.take(described, None)
-        kind, known = fields.take("kind"), get_args(Mode)
-        if kind not in KINDS:
-            raise UnknownFormatError(f"kind {kind!r}")
-        if variant not in known or not set(fields.take("variants")) <= set(known):
-            raise UnknownFormatError(f"variant {variant!r} of {known}")
-        KINDS[kind](fields, deviations(variant))
+    with undescribed(case, str(case.get("id"))) as fields:
+        run, modes = KINDS[known("kind", fields.take("kind"), KINDS)], get_args(Mode)
+        if variant not in modes or not set(fields.take("variants")) <= set(modes):
+            raise UnknownFormatError(f"variant {variant!r} of {modes}")
+        run(fields, deviations(variant))

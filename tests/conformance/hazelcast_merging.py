@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
-from tests.conformance.hazelcast_steps import all_written, changed, check, item_of, number, shown, steps_of
+from tests.conformance.hazelcast_steps import all_written, changed, check, item_of, number, operations, shown
 from wmlab.dataflow.model.coalescer import Coalescer, EdgeStream, Keyed, drain
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, Event, Item
 from wmlab.dataflow.model.processor import Deviations
@@ -41,18 +41,17 @@ def run_coalescer(case: Fields, deviations: Deviations) -> None:
         after, emitted = state.run([(queue, item)])
         return after, emitted[0]
 
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "idle_pending":
-                    check(step, lambda s=state: s.settled and any(mark < MAX for mark in s.marks))
-                case "top":
-                    check(step, lambda s=state: shown(s.top))
-                case "coalesced":
-                    check(step, lambda s=state: shown(s.last))
-                case op:
-                    update = item_in(step, op), step.take("queue")
-                    state = changed(step, state, lambda s=state, u=update: merged(s, *u))
+    for op, step in operations(case):
+        match op:
+            case "idle_pending":
+                check(step, lambda s=state: s.settled and any(mark < MAX for mark in s.marks))
+            case "top":
+                check(step, lambda s=state: shown(s.top))
+            case "coalesced":
+                check(step, lambda s=state: shown(s.last))
+            case _:
+                update = item_in(step, op), step.take("queue")
+                state = changed(step, state, lambda s=state, u=update: merged(s, *u))
 
 
 def run_keyed(case: Fields, deviations: Deviations) -> None:
@@ -63,15 +62,13 @@ def run_keyed(case: Fields, deviations: Deviations) -> None:
         after, emitted = state.step(queue, item, deviations)
         return after, all_written(emitted)
 
-    for step in steps_of(case):
-        with step:
-            op = step.take("op")
-            if op == "keys":
-                check(step, lambda s=state: [key for key, _ in s.keys])
-                continue
-            update = item_in(step, op), step.take("queue")
-            # Upstream gives the watermarks of several keys in the order of a hash map.
-            state = changed(step, state, lambda s=state, u=update: merged(s, *u), unordered=op != "event")
+    for op, step in operations(case):
+        if op == "keys":
+            check(step, lambda s=state: [key for key, _ in s.keys])
+            continue
+        update = item_in(step, op), step.take("queue")
+        # Upstream gives the watermarks of several keys in the order of a hash map.
+        state = changed(step, state, lambda s=state, u=update: merged(s, *u), unordered=op != "event")
 
 
 def run_edge(case: Fields, deviations: Deviations) -> None:
@@ -79,17 +76,16 @@ def run_edge(case: Fields, deviations: Deviations) -> None:
     with Fields(case.take("config"), "config") as config:
         guarantee = "exactly_once" if config.take("wait_for_all_barriers") else "at_least_once"
         edge = EdgeStream.start(config.take("queues"), guarantee)
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "push":
-                    edge = edge.push(step.take("queue"), map(item_of, step.take("items")))
-                case "sizes":
-                    check(step, lambda e=edge: [len(queue or ()) for queue in e.queues])
-                case "drain":
-                    edge = changed(step, edge, lambda e=edge: drained(e, deviations))
-                case op:
-                    raise UnknownFormatError(f"unknown operation {op!r}")
+    for op, step in operations(case):
+        match op:
+            case "push":
+                edge = edge.push(step.take("queue"), map(item_of, step.take("items")))
+            case "sizes":
+                check(step, lambda e=edge: [len(queue or ()) for queue in e.queues])
+            case "drain":
+                edge = changed(step, edge, lambda e=edge: drained(e, deviations))
+            case _:
+                raise UnknownFormatError(f"unknown operation {op!r}")
 
 
 def drained(edge: EdgeStream, deviations: Deviations) -> tuple[EdgeStream, Any]:

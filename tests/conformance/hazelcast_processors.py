@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
-from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
+from tests.conformance.hazelcast_steps import all_written, check, number, operations, shown
 from tests.dataflow.model.driving import Driven
 from wmlab.core.expression import time_bounds
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
@@ -45,43 +45,41 @@ def run_async(case: Fields, kind: Any, deviations: Deviations, is_empty: Callabl
     with Fields(case.take("config"), "config") as config:
         calls = kind(config.take("max_ops"), deviations=deviations)
     state = calls.start()
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "item":
-                    reply = calls.take(state, Event((step.take("value"),)))
-                    says = {"accepted": reply.accepted}
-                case "wm":
-                    reply = calls.put(state, Watermark(step.take("key"), number(step.take("value"))))
-                    says = {"accepted": reply.accepted}
-                case "complete_future":
-                    results = tuple((result,) for result in step.take("results"))
-                    state = calls.answered(state, step.take("future"), results)
-                    continue
-                case "flush":
-                    reply = calls.flush(state)
-                    says = {"drained": is_empty(reply.state)}
-                case op:
-                    raise UnknownFormatError(f"unknown operation {op!r}")
-            state = reply.state
-            check(step, lambda says=says, reply=reply: says | {"out": all_written(reply.out)})
+    for op, step in operations(case):
+        match op:
+            case "item":
+                reply = calls.take(state, Event((step.take("value"),)))
+                says = {"accepted": reply.accepted}
+            case "wm":
+                reply = calls.put(state, Watermark(step.take("key"), number(step.take("value"))))
+                says = {"accepted": reply.accepted}
+            case "complete_future":
+                results = tuple((result,) for result in step.take("results"))
+                state = calls.answered(state, step.take("future"), results)
+                continue
+            case "flush":
+                reply = calls.flush(state)
+                says = {"drained": is_empty(reply.state)}
+            case _:
+                raise UnknownFormatError(f"unknown operation {op!r}")
+        state = reply.state
+        check(step, lambda says=says, reply=reply: says | {"out": all_written(reply.out)})
 
 
 def run_late_drop(case: Fields, deviations: Deviations) -> None:
     """Times of events and watermarks of several keys."""
     with Fields(case.take("config"), "config") as config:
         driven = Driven(LateDrop(time=0, key=config.take("key")))
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "event":
-                    row = Row(0, Event((number(step.take("ts")),)))
-                    check(step, lambda row=row: all_written(driven.offer(row)))
-                case "wm":
-                    mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
-                    check(step, lambda mark=mark: all_written(driven.offer(mark)))
-                case op:
-                    check_state(step, driven, op)
+    for op, step in operations(case):
+        match op:
+            case "event":
+                row = Row(0, Event((number(step.take("ts")),)))
+                check(step, lambda row=row: all_written(driven.offer(row)))
+            case "wm":
+                mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
+                check(step, lambda mark=mark: all_written(driven.offer(mark)))
+            case _:
+                check_state(step, driven, op)
 
 
 def run_stateful_map(case: Fields, deviations: Deviations) -> None:
@@ -89,19 +87,18 @@ def run_stateful_map(case: Fields, deviations: Deviations) -> None:
     with Fields(case.take("config"), "config") as config:
         ttl, signal = config.take("ttl") or None, config.take("evict_signal", None)
     driven = Driven(running_sum(ttl, signal, deviations))
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "event":
-                    row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
-                    check(step, lambda row=row: outs(driven.offer(row)))
-                case "wm":
-                    mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
-                    check(step, lambda mark=mark: outs(driven.offer(mark)))
-                case "complete":
-                    check(step, lambda: outs(driven.offer(Complete())))
-                case op:
-                    check_state(step, driven, op)
+    for op, step in operations(case):
+        match op:
+            case "event":
+                row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
+                check(step, lambda row=row: outs(driven.offer(row)))
+            case "wm":
+                mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
+                check(step, lambda mark=mark: outs(driven.offer(mark)))
+            case "complete":
+                check(step, lambda: outs(driven.offer(Complete())))
+            case _:
+                check_state(step, driven, op)
 
 
 def running_sum(ttl: int | None, signal: Any, deviations: Deviations) -> StatefulMap:
@@ -134,23 +131,22 @@ def run_pure(case: Fields, deviations: Deviations) -> None:
     """Functions of their arguments alone."""
     with Fields(case.take("config"), "config"):
         pass
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "extract_bounds":
-                    check(step, lambda s=step: written_bounds(time_bounds(comparison(s), PLACES, {0}, {2})))
-                case "minimum_spread":
-                    width = step.take("left_columns") if "left_columns" in step else step.take("left_cols")
-                    bounds = bounds_of(step.take("postpone"))
-                    check(step, lambda b=bounds, w=width: minimum_spread(b, range(w)))
-                case "throttle_frame":
-                    frame = sql_frame_ms(step.take("slides"), step.take("spreads"))
-                    check(step, lambda f=frame: f)
-                case "window_bounds":
-                    shape, time = WindowShape(step.take("size"), step.take("slide")), number(step.take("ts"))
-                    check(step, lambda s=shape, t=time: [list(window) for window in s.windows_of(t)])
-                case op:
-                    raise UnknownFormatError(f"unknown operation {op!r}")
+    for op, step in operations(case):
+        match op:
+            case "extract_bounds":
+                check(step, lambda s=step: written_bounds(time_bounds(comparison(s), PLACES, {0}, {2})))
+            case "minimum_spread":
+                width = step.take("left_columns") if "left_columns" in step else step.take("left_cols")
+                bounds = bounds_of(step.take("postpone"))
+                check(step, lambda b=bounds, w=width: minimum_spread(b, range(w)))
+            case "throttle_frame":
+                frame = sql_frame_ms(step.take("slides"), step.take("spreads"))
+                check(step, lambda f=frame: f)
+            case "window_bounds":
+                shape, time = WindowShape(step.take("size"), step.take("slide")), number(step.take("ts"))
+                check(step, lambda s=shape, t=time: [list(window) for window in s.windows_of(t)])
+            case _:
+                raise UnknownFormatError(f"unknown operation {op!r}")
 
 
 def comparison(step: Fields) -> str:

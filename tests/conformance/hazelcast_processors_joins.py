@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, UnknownFormatError, expect, known
 from tests.conformance.hazelcast_processors import bounds_of, check_state
 from tests.conformance.hazelcast_sources import source_items
-from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, shown, steps_of
+from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, operations, shown
 from tests.dataflow.model.driving import Driven
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
@@ -34,9 +34,8 @@ def run_join(case: Fields, deviations: Deviations) -> None:
         expect("configuration refused", found is not None, case.take("expect_config_error"))
         return
     driven = Driven(join_of(case.take("config"), deviations))
-    for step in steps_of(case):
-        with step:
-            join_step(step, driven, step.take("op"), unordered=unordered)
+    for op, step in operations(case):
+        join_step(step, driven, op, unordered=unordered)
 
 
 def join_of(written: Mapping[str, Any], deviations: Deviations) -> StreamJoin:
@@ -54,9 +53,7 @@ def join_of(written: Mapping[str, Any], deviations: Deviations) -> StreamJoin:
 
 
 def kind_of(written: str) -> Any:
-    if written not in TYPES:
-        raise UnknownFormatError(f"join {written!r}")
-    return TYPES[written]
+    return TYPES[known("join", written, TYPES)]
 
 
 def keys_of(written: Mapping[str, int]) -> dict[int, int]:

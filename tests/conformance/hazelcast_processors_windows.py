@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.conformance.fields import Fields, UnknownFormatError, expect
 from tests.conformance.hazelcast_processors import check_state
 from tests.conformance.hazelcast_sources import source_items
-from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, steps_of
+from tests.conformance.hazelcast_steps import all_written, check, in_any_order, number, operations
 from tests.dataflow.model.driving import Driven, Instance
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
@@ -48,14 +48,12 @@ def run_window(case: Fields, deviations: Deviations) -> None:
             deviations=deviations,
         )
     driven: Driven[FrameStore] = Driven(window)
-    for step in steps_of(case):
-        with step:
-            op = step.take("op")
-            if op == "restore_into":
-                other = replace(window, shape=WindowShape(step.take("window"), step.take("slide")))
-                driven = driven.restarted(other)
-            else:
-                window_step(step, driven, op)
+    for op, step in operations(case):
+        if op == "restore_into":
+            other = replace(window, shape=WindowShape(step.take("window"), step.take("slide")))
+            driven = driven.restarted(other)
+        else:
+            window_step(step, driven, op)
 
 
 def run_session(case: Fields, deviations: Deviations) -> None:
@@ -66,9 +64,8 @@ def run_session(case: Fields, deviations: Deviations) -> None:
         driven = Driven(
             SessionWindow(timeout=config.take("timeout"), time=0, aggregates=aggregates, group=(1,), key=key)
         )
-    for step in steps_of(case):
-        with step:
-            window_step(step, driven, step.take("op"))
+    for op, step in operations(case):
+        window_step(step, driven, op)
 
 
 def window_step(step: Fields, driven: Driven[Any], op: str) -> None:

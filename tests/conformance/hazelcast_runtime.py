@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError
-from tests.conformance.hazelcast_steps import all_written, check, item_of, steps_of
+from tests.conformance.hazelcast_steps import all_written, check, item_of, operations
 from tests.dataflow.model.driving import Instance
 from wmlab.dataflow.model.items import DONE, Event, Item
 from wmlab.dataflow.model.processor import Deviations, EdgeWatermark, GlobalWatermark, Processor, Reply, Stimulus
@@ -62,16 +62,15 @@ def run_tasklet(case: Fields, deviations: Deviations) -> None:
     """push and run of an instance; the log is compared."""
     with Fields(case.take("config"), "config") as config:
         instance = instance_of(config, deviations)
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "push":
-                    instance.push(step.take("edge"), step.take("queue", 0), *map(item_of, step.take("items")))
-                case "run":
-                    only_global = step.take("only_global", False)
-                    check(step, lambda only=only_global: log_of(instance.run_all(), only_global=only))
-                case op:
-                    raise UnknownFormatError(f"unknown operation {op!r}")
+    for op, step in operations(case):
+        match op:
+            case "push":
+                instance.push(step.take("edge"), step.take("queue", 0), *map(item_of, step.take("items")))
+            case "run":
+                only_global = step.take("only_global", False)
+                check(step, lambda only=only_global: log_of(instance.run_all(), only_global=only))
+            case _:
+                raise UnknownFormatError(f"unknown operation {op!r}")
 
 
 def instance_of(config: Fields, deviations: Deviations) -> Chunked:

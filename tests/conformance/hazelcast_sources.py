@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
-from tests.conformance.hazelcast_steps import all_written, check, number, shown, steps_of
+from tests.conformance.fields import Fields, UnknownFormatError, expect, known
+from tests.conformance.hazelcast_steps import all_written, check, number, operations, shown
 from tests.dataflow.model.driving import Instance
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
 from wmlab.dataflow.model.processor import Deviations
@@ -30,24 +30,23 @@ def run_mapper(case: Fields, deviations: Deviations) -> None:
     with Fields(case.take("config"), "config") as config:
         mapper = mapper_of(config, deviations)
     state: SourceState = mapper.start()
-    for step in steps_of(case):
-        with step:
-            op, now = step.take("op"), step.take("now_ms", 0)
-            match op:
-                case "add_partitions":
-                    state = mapper.add(state, step.take("count"), now_ms=now)
-                case "restore":
-                    state = mapper.restore(state, {step.take("partition"): number(step.take("value"))})
-                case "idle":
-                    state = moved(step, mapper.tick(state, now_ms=now))
-                case "remove_partition":
-                    state = moved(step, mapper.remove(state, step.take("partition"), now_ms=now))
-                case "event":
-                    time = number(step.take("ts"))
-                    event, partition = Event((shown(time),)), step.take("partition")
-                    state = moved(step, mapper.event(state, event, partition=partition, time=time, now_ms=now))
-                case _:
-                    raise UnknownFormatError(f"unknown operation {op!r}")
+    for op, step in operations(case):
+        now = step.take("now_ms", 0)
+        match op:
+            case "add_partitions":
+                state = mapper.add(state, step.take("count"), now_ms=now)
+            case "restore":
+                state = mapper.restore(state, {step.take("partition"): number(step.take("value"))})
+            case "idle":
+                state = moved(step, mapper.tick(state, now_ms=now))
+            case "remove_partition":
+                state = moved(step, mapper.remove(state, step.take("partition"), now_ms=now))
+            case "event":
+                time = number(step.take("ts"))
+                event, partition = Event((shown(time),)), step.take("partition")
+                state = moved(step, mapper.event(state, event, partition=partition, time=time, now_ms=now))
+            case _:
+                raise UnknownFormatError(f"unknown operation {op!r}")
 
 
 def mapper_of(config: Fields, deviations: Deviations) -> EventTimeMapper:
@@ -78,15 +77,14 @@ def run_policy(case: Fields, deviations: Deviations) -> None:
     with Fields(case.take("config"), "config") as config:
         policy = FixedLag(config.take("lag"))
     state = policy.start()
-    for step in steps_of(case):
-        with step:
-            match step.take("op"):
-                case "event":
-                    state = policy.report(state, number(step.take("ts")))
-                case "current":
-                    check(step, lambda s=state: shown(policy.current(s, now_ms=0)))
-                case op:
-                    raise UnknownFormatError(f"unknown operation {op!r}")
+    for op, step in operations(case):
+        match op:
+            case "event":
+                state = policy.report(state, number(step.take("ts")))
+            case "current":
+                check(step, lambda s=state: shown(policy.current(s, now_ms=0)))
+            case _:
+                raise UnknownFormatError(f"unknown operation {op!r}")
 
 
 def run_frames(case: Fields, deviations: Deviations) -> None:
@@ -94,19 +92,15 @@ def run_frames(case: Fields, deviations: Deviations) -> None:
     with Fields(case.take("config"), "config") as config:
         frames = Frames(config.take("frame"), config.take("offset"))
         config.take("frames_per_window", None)
-    for step in steps_of(case):
-        with step:
-            op = step.take("op")
-            if op not in ("floor", "higher"):
-                raise UnknownFormatError(f"unknown operation {op!r}")
-            time = number(step.take("ts"))
-            check(step, lambda op=op, time=time: shown(getattr(frames, op)(time)))
+    for op, step in operations(case):
+        act, time = getattr(frames, known("operation", op, ("floor", "higher"))), number(step.take("ts"))
+        check(step, lambda act=act, time=time: shown(act(time)))
 
 
 def run_pipeline(case: Fields, deviations: Deviations) -> None:
     """The rows of a source of one partition, through a late drop if there is one; its watermarks or its events."""
     with Fields(case.take("config"), "config") as config:
-        rows, view = config.take("rows"), config.take("view")
+        rows, view = config.take("rows"), known("view", config.take("view"), ("wms", "events"))
         mapper = EventTimeMapper(
             policy=FixedLag(config.take("lag")), frames=frames_of(config.take("throttle")), deviations=deviations
         )
@@ -114,8 +108,6 @@ def run_pipeline(case: Fields, deviations: Deviations) -> None:
     found = source_items(mapper, [[time] for time in rows])
     if drops_late:
         found = Instance(1, processor=LateDrop(time=0), deviations=deviations).push(0, 0, *found).run()
-    if view not in ("wms", "events"):
-        raise UnknownFormatError(f"view {view!r}")
     marks = [item.value for item in found if isinstance(item, Watermark)]
     events = [item.values[0] for item in found if isinstance(item, Event)]
     expect("view", marks if view == "wms" else events, case.take("expect"))

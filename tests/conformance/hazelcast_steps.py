@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, UnknownFormatError, expect, known
 from wmlab.dataflow.model.items import DONE, IDLE, MAX, MIN, Barrier, Event, Item, Watermark
 from wmlab.dataflow.model.processor import JobFailedError, Reason
 
@@ -67,9 +67,7 @@ def all_written(items: Iterable[Item]) -> list[list[Any]]:
 def check(step: Fields, act: Callable[[], Any], *, unordered: bool = False) -> None:
     """Do what a step says and compare with its `expect` or `expect_error`; with neither, nothing is asserted."""
     if "expect_error" in step:
-        error = step.take("expect_error")
-        if error not in ERRORS:
-            raise UnknownFormatError(f"error {error!r}")
+        error = known("error", step.take("expect_error"), ERRORS)
         try:
             found = act()
         except JobFailedError as failure:
@@ -99,9 +97,11 @@ def in_any_order(outputs: Any) -> Any:
     return sorted(outputs, key=repr) if isinstance(outputs, list) else outputs
 
 
-def steps_of(case: Fields) -> list[Fields]:
-    """The steps of a case; each has to be closed by `with`."""
+def operations(case: Fields) -> Iterator[tuple[str, Fields]]:
+    """Each step of a case with its operation; all its fields have to be taken before the next."""
     steps = case.take("steps")
     if not isinstance(steps, list) or not steps:
         raise UnknownFormatError("a case without steps")
-    return [Fields(step, f"step {place}") for place, step in enumerate(steps)]
+    for place, entry in enumerate(steps):
+        with Fields(entry, f"step {place}") as step:
+            yield step.take("op"), step

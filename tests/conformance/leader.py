@@ -23,7 +23,7 @@ RECREATE = re.compile(
 
 def run_barrier(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """One leader over many iterations: what it reads, whom it counts, what it emits."""
-    inputs.take("note")
+    inputs.take("note", None)
     leader = Leader(StreamHistory.create(1), cycle.CycleRules())
     for record in inputs.take("iterations"):
         leader.iterate(record)

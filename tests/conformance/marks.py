@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect, history_of, position_of, written
+from tests.conformance.fields import (
+    Fields,
+    UnknownFormatError,
+    expect,
+    expect_if,
+    history_of,
+    known,
+    position_of,
+    written,
+)
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.log import Watermark
@@ -58,10 +67,8 @@ class Store:
         if match := NOTE.fullmatch(step):
             self.mark = WriterMark(int(match[1]), Position({int(match[2]): int(match[3])}))
             return self.note()
-        if step not in self.operations:
-            raise UnknownFormatError(f"step {step!r}")
         before = len(self.table.records)
-        outcome = self.operations[step]()
+        outcome = self.operations[known("step", step, self.operations)]()
         if not isinstance(outcome, StoreOutcome):
             return outcome
         text = "ok" if outcome is StoreOutcome.OK else outcome.value.upper().replace(" ", "_")
@@ -108,8 +115,7 @@ def run_position(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> N
     mark = table.marks["w"]
     expect("position", written(mark.position), expected.take("position"))
     expect("time", mark.time, expected.take("time"))
-    if "auto_mode" in expected:
-        expect("automatic mode", automatic_mode(), expected.take("auto_mode"))
+    expect_if(expected, auto_mode=automatic_mode())
 
 
 def automatic_mode() -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tests.conformance import nebula_progress, nebula_windows
-from tests.conformance.fields import Fields, UnknownFormatError
+from tests.conformance.fields import Fields, UnknownFormatError, run_kind
 
 KINDS: Final[Mapping[str, Callable[[Fields], None]]] = {
     "chunk_collector": nebula_progress.run_chunks,
@@ -24,7 +24,6 @@ KINDS: Final[Mapping[str, Callable[[Fields], None]]] = {
     "sequencer": nebula_windows.run_sequencer,
     "assigners": nebula_windows.run_assigner,
 }
-DESCRIBED: Final = ("id", "name", "origin", "note")
 META: Final = {"convention", "ids", "generations", "recommended_rule"}
 
 
@@ -49,8 +48,8 @@ def cases_of(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _entries(kind: str, entries: Any) -> list[dict[str, Any]]:
     if kind == "chunk_rule_comparison" and isinstance(entries, dict):
         with Fields(entries, kind) as fields:
-            fields.take("origin")
-            fields.take("meaning")
+            fields.take("origin", None)
+            fields.take("meaning", None)
             rows: list[dict[str, Any]] = fields.take("rows")
             return rows
     return entries if isinstance(entries, list) else [entries]
@@ -58,9 +57,4 @@ def _entries(kind: str, entries: Any) -> list[dict[str, Any]]:
 
 def run_case(case: Mapping[str, Any]) -> None:
     """Run one case; raises AssertionError when an expectation fails or anything in the case is unknown."""
-    if case["kind"] not in KINDS:
-        raise UnknownFormatError(f"kind {case['kind']!r}")
-    with Fields(case["entry"], case["name"]) as fields:
-        for described in DESCRIBED:
-            fields.take(described, None)
-        KINDS[case["kind"]](fields)
+    run_kind(KINDS, case)

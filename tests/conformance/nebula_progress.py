@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
 from wmlab.progress.model.identifiers import INITIAL, TupleBuffer
@@ -34,12 +34,10 @@ def native(watermark: int | None) -> int:
 def run_chunks(case: Fields) -> None:
     """Buffers (sequence, chunk, last, watermark) and the sequence that each one completes."""
     rules = ProgressRules(chunk_base=case.take("chunk_base"))
-    steps = case.take("steps")
     offered, wanted = [], []
-    for entry in steps:
-        with Fields(entry, "step") as fields:
-            offered.append(fields.take("in"))
-            wanted.append(fields.take("out"))
+    for fields in steps_of(case):
+        offered.append(fields.take("in"))
+        wanted.append(fields.take("out"))
     expect("steps", completions(offered, rules), wanted)
     final = case.take("final", wanted[-1])
     if case.take("permute", False):
@@ -76,12 +74,10 @@ def run_rules(case: Fields) -> None:
     """After which arrival each rule first takes a sequence for complete; -1: never."""
     base, arrivals = case.take("chunk_base"), case.take("arrivals")
     for name, wanted in case.take("complete_at").items():
-        if name not in RULES:
-            raise UnknownFormatError(f"rule {name!r}")
-        chunks, first = Chunks.none(base), -1
+        rule, chunks, first = RULES[known("rule", name, RULES)], Chunks.none(base), -1
         for place, (chunk, last) in enumerate(arrivals):
             chunks = chunks.add(chunk, last, 0)
-            if first < 0 and chunks.complete(RULES[name]):
+            if first < 0 and chunks.complete(rule):
                 first = place
         expect(name, first, wanted)
 
@@ -89,23 +85,17 @@ def run_rules(case: Fields) -> None:
 def run_sequences(case: Fields) -> None:
     """Whole sequences (sequence, value) of one origin and the local watermark after each."""
     state = Progress.start([1], rules_of(case))
-    for entry in case.take("steps"):
-        with Fields(entry, "step") as fields:
-            sequence, value = fields.take("put")
-            state, effects = step(state, TupleBuffer(1, sequence, 0, True, value))
-            found = ERROR if any(isinstance(e, Finding) for e in effects) else native(state.watermark)
-            if "current" in fields:
-                expect(f"after {sequence}", found, fields.take("current"))
-    if "final" in case:
-        expect("final", native(state.watermark), case.take("final"))
+    for fields in steps_of(case):
+        sequence, value = fields.take("put")
+        state, effects = step(state, TupleBuffer(1, sequence, 0, True, value))
+        found = ERROR if any(isinstance(e, Finding) for e in effects) else native(state.watermark)
+        expect_if(fields, current=found)
+    expect_if(case, final=native(state.watermark))
 
 
 def rules_of(case: Fields) -> ProgressRules:
     """The rules of a case that may ask for the value at the head of the prefix."""
-    mode = case.take("mode", "running_max")
-    if mode not in ("head", "running_max"):
-        raise UnknownFormatError(f"mode {mode!r}")
-    return ProgressRules(local=mode)
+    return ProgressRules(local=known("mode", case.take("mode", "running_max"), ("head", "running_max")))
 
 
 def run_generated(case: Fields) -> None:
@@ -181,13 +171,11 @@ def run_origins(case: Fields) -> None:
     if "generator" in case:
         state = run_rounds(case, state, origins)
     else:
-        for entry in case.take("steps"):
-            with Fields(entry, "step") as fields:
-                origin, sequence, watermark = fields.take("u")
-                state, _ = step(state, TupleBuffer(origin, sequence, 0, True, watermark))
-                expect(f"after {sequence} of {origin}", native(state.watermark), fields.take("global"))
-    if "final" in case:
-        expect("final", native(state.watermark), case.take("final"))
+        for fields in steps_of(case):
+            origin, sequence, watermark = fields.take("u")
+            state, _ = step(state, TupleBuffer(origin, sequence, 0, True, watermark))
+            expect(f"after {sequence} of {origin}", native(state.watermark), fields.take("global"))
+    expect_if(case, final=native(state.watermark))
 
 
 def run_rounds(case: Fields, state: Progress, origins: Sequence[int]) -> Progress:

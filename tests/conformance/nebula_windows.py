@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.progress.model.chunks import Finding
 from wmlab.progress.model.identifiers import TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.model.outputs import Rechunking, window_output
@@ -119,17 +119,15 @@ def run_trigger(case: Fields) -> None:
     state, late = Firing(FiringRules(windows=windows, emit_lag=case.take("emit_lag"))).fill(times)
     assert not late
     outputs: list[dict[str, int]] = []
-    for entry in case.take("steps"):
-        with Fields(entry, "step") as fields:
-            if "late_ts" in fields:
-                _, late = state.fill([fields.take("late_ts")])
-                expect("late record", "late" if late else "in time", fields.take("result"))
-                continue
-            state, fired = fire(state, fields)
-            expect("fired", [window.end for window in fired], fields.take("fired_ends"))
-            outputs += [written(window) for window in fired]
-    if "outputs" in case:
-        expect("outputs", outputs, case.take("outputs"))
+    for fields in steps_of(case):
+        if "late_ts" in fields:
+            _, late = state.fill([fields.take("late_ts")])
+            expect("late record", "late" if late else "in time", fields.take("result"))
+            continue
+        state, fired = fire(state, fields)
+        expect("fired", [window.end for window in fired], fields.take("fired_ends"))
+        outputs += [written(window) for window in fired]
+    expect_if(case, outputs=outputs)
 
 
 def fire(state: Firing, fields: Fields) -> tuple[Firing, tuple[Fired, ...]]:
@@ -169,30 +167,22 @@ def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
 def run_sequencer(case: Fields) -> None:
     """Take and acknowledge."""
     assert case.take("api", "take/ack") == "take/ack"
-    policy = case.take("policy", "keep")
-    if policy not in ("keep", "drop"):
-        raise UnknownFormatError(f"policy {policy!r}")
-    state, released = Sequencer(policy), None
-    for entry in case.take("steps"):
-        with Fields(entry, "step") as fields:
-            fields.take("note", None)
-            if "take" in fields:
-                sequence, chunk, last = fields.take("take")
-                state, released = state.take((sequence, chunk), last)
-            else:
-                state, released = state.ack(tuple(fields.take("ack")))
-            found = None if released is None else list(released)
-            expect(f"released by {entry}", found, fields.take("out", found))
+    state, released = Sequencer(known("policy", case.take("policy", "keep"), ("keep", "drop"))), None
+    for fields in steps_of(case):
+        if "take" in fields:
+            sequence, chunk, last = fields.take("take")
+            state, released = state.take((sequence, chunk), last)
+        else:
+            state, released = state.ack(tuple(fields.take("ack")))
+        expect_if(fields, out=None if released is None else list(released))
 
 
 def run_assigner(case: Fields) -> None:
     """The watermark of one buffer."""
-    kind, times = case.take("kind"), case.take("buffer_ts")
+    kind, times = known("assigner", case.take("kind"), ("event_time", "ingestion_time")), case.take("buffer_ts")
     if kind == "event_time":
         lateness = case.take("allowed_lateness", 0)
         found = by_event_time(times, unit=case.take("unit_multiplier"), allowed_lateness=lateness)
-    elif kind == "ingestion_time":
-        found = by_ingestion_time(case.take("buffer_creation_ts"))
     else:
-        raise UnknownFormatError(f"assigner {kind!r}")
+        found = by_ingestion_time(case.take("buffer_creation_ts"))
     expect("watermark", found, case.take("wm"))

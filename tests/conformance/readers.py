@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, UnknownFormatError, expect, known
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.group import GroupState
 from wmlab.streams.model.segment import KeyRange, parse_segment, segment_id, segment_name
@@ -109,8 +109,7 @@ class Streams:
     def locate(self, name: str) -> tuple[str, int]:
         """ "S1/0" or, for a stream with one segment, "S1"."""
         stream, _, number = name.partition("/")
-        if stream not in self.groups:
-            raise UnknownFormatError(f"stream {stream!r}")
+        known("stream", stream, self.groups)
         if number:
             return stream, segment_id(int(number), 0)
         (segment,) = self.groups[stream].offsets

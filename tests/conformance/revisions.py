@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, UnknownFormatError, expect, known
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.cut import CutAlgorithm
 from wmlab.streams.model.log import MarksLog, TruncatedError
@@ -189,9 +189,7 @@ class Log:
     def maybe(self, name: str | None) -> int | None:
         if name is None:
             return None
-        if name not in self.names:
-            raise UnknownFormatError(f"revision {name!r}")
-        return self.names[name]
+        return self.names[known("revision", name, self.names)]
 
     def name_of(self, revision: int | None, wanted: Any) -> Any:
         """The wanted name if it names the revision, else some name of it."""

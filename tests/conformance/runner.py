@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tests.conformance import buckets, leader, marks, readers, revisions, shapes, streams, workflow
-from tests.conformance.fields import Fields, UnknownFormatError, expect
+from tests.conformance.fields import Fields, expect, known, undescribed
 from wmlab.streams.model.cut import CutAlgorithm
 
 Adapter = Callable[[Fields, Fields, CutAlgorithm], None]
@@ -41,12 +41,8 @@ IN_STEPS: Final = {"workflow", "reader_compare", "reader_window", "writer_mark",
 
 def run_case(case: Mapping[str, Any], algorithm: CutAlgorithm) -> None:
     """Run one case; raises AssertionError when an expectation fails or anything in the case is unknown."""
-    with Fields(case, str(case.get("name"))) as fields:
-        for described in ("name", "source", "origin", "notes"):
-            fields.take(described)
-        kind = fields.take("kind")
-        if kind not in KINDS:
-            raise UnknownFormatError(f"kind {kind!r}")
+    with undescribed(case, str(case.get("name"))) as fields:
+        kind = known("kind", fields.take("kind"), KINDS)
         inputs, expected = fields.take("inputs"), fields.take("expected")
         if kind in IN_STEPS:
             expect("place of the expectations", expected, "in steps[].expect")

@@ -10,6 +10,7 @@ from tests.conformance.fields import (
     UnknownFormatError,
     epoch_of,
     expect,
+    known,
     position_of,
     reader_position_of,
     written,
@@ -37,9 +38,7 @@ VISIT_ORDERS: dict[str, VisitOrder] = {"order": "as_noted"}
 
 def run(inputs: Fields, expected: Fields, algorithm: CutAlgorithm) -> None:
     """Run every step of the case and compare what it lists."""
-    model = inputs.take("model", "order")
-    if model not in VISIT_ORDERS:
-        raise UnknownFormatError(f"model {model!r}")
+    model = known("model", inputs.take("model", "order"), VISIT_ORDERS)
     steps = inputs.take("steps")
     rules = cycle.CycleRules(
         timeout_ms=inputs.take("timeout_ms"),
@@ -186,9 +185,7 @@ class World(Led):
 
     def writers(self, step: Fields) -> dict[str, Any]:
         marks = self.marks.marks.items()
-        return {
-            "writers": {w: {"time": m.time, "position": written(m.position), "alive": m.alive} for w, m in marks},
-        }
+        return {"writers": {w: {"time": m.time, "position": written(m.position), "alive": m.alive} for w, m in marks}}
 
     def compare_positions(self, step: Fields) -> dict[str, Any]:
         return {"result": positions_ordered(position_of(step.take("first")), position_of(step.take("second")))}

@@ -52,11 +52,7 @@ def test_durations_of_one_sentence_have_one_form() -> None:
 
 
 def test_a_time_is_a_number_or_an_instant() -> None:
-    assert [moment(None), moment(-5), moment(1_357_407_120_250)] == [
-        "unknown",
-        "-5 ms",
-        "2013-01-05 17:32:00.250 UTC",
-    ]
+    assert [moment(None), moment(-5), moment(1_357_407_120_250)] == ["unknown", "-5 ms", "2013-01-05 17:32:00.250 UTC"]
     assert [moment(time_ms) for time_ms in (599_999, 600_005, 86_399_999, 86_400_999, -190_812_049)] == [
         "599 999 ms",
         "10 min 0.005 s",

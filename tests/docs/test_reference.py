@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import wmlab
+from tests.conftest import module_of
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "reference.py"
@@ -20,12 +20,7 @@ DELAYS = {"LogNormal", "Uniform"}
 
 @pytest.fixture(scope="module")
 def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(TOOL)
 
 
 def test_the_page_is_as_it_would_be_made_now(reference: ModuleType) -> None:

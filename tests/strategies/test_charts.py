@@ -75,11 +75,6 @@ def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_s
     assert chart.data["strategy_lag_ms"] == [1_100, 90_000]
 
 
-def test_a_strategy_without_a_watermark_has_no_place():
-    with pytest.raises(ChartError, match="No strategy has a watermark"):
-        charts.frontier(compare(LOG, [ConformalWatermark(0.1)]))
-
-
 def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():
     chart = charts.lag(compare(LOG, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(200)]))
     assert chart.sentence == (
@@ -121,12 +116,15 @@ def test_a_record_below_the_lower_bound_is_a_cross_at_its_delay():
     assert (late.xs, late.ys, chart.data["late_rows"]) == ([3_000], [2_500], [30])
 
 
-def test_more_strategies_than_have_room_are_refused():
-    with pytest.raises(ChartError, match="7 strategies have no room"):
-        charts.lag(compare(LOG, [BoundedOutOfOrderness(n) for n in range(7)]))
-
-
-@pytest.mark.parametrize("draw", [charts.frontier, charts.lag])
-def test_a_log_is_no_comparison(draw):
-    with pytest.raises(ChartError, match="is no comparison"):
-        draw(LOG)
+@pytest.mark.parametrize(
+    ("draw", "problem"),
+    [
+        (lambda: charts.frontier(compare(LOG, [ConformalWatermark(0.1)])), "No strategy has a watermark"),
+        (lambda: charts.lag(compare(LOG, [BoundedOutOfOrderness(n) for n in range(7)])), "7 strategies have no room"),
+        (lambda: charts.frontier(LOG), "is no comparison"),
+        (lambda: charts.lag(LOG), "is no comparison"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(draw, problem):
+    with pytest.raises(ChartError, match=problem):
+        draw()

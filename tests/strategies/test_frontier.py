@@ -1,21 +1,27 @@
-"""The frontier of a log: every bound in one pass, exact to the row against running each of them."""
+"""The frontier of a log: every bound in one pass, exact to the row against running each of them; also from Spark."""
 
 from __future__ import annotations
 
+from random import Random
 from statistics import median_low
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from tests.strategies.model.logs import late, logs
 from tests.strategies.over import trace
-from wmlab.core.errors import ModelError
+from wmlab.core.errors import ModelError, TraceError
+from wmlab.core.spark.schemas import dataframe
+from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.strategies import lateness
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.strategy import Record
+from wmlab.strategies.spark import frontier as spark_frontier
 
 records_of = logs(times=40).filter(bool)
 
@@ -88,3 +94,46 @@ def test_there_are_groups_by_writer_and_key_only():
         frontier(trace([Record(1, 1, "a")]), by="arrival_ms")
     with pytest.raises(ModelError, match="'dengue' is no trace"):
         frontier("dengue")
+
+
+SCHEMA = TRACE_SCHEMA.append(pa.field("row", pa.int64(), nullable=False))
+
+
+def a_log(seed: int, rows: int) -> tuple[Trace, pa.Table]:
+    """A log with ties, bursts and pauses, and the same with the number of each row."""
+    random, now, records = Random(seed), 1_000, []
+    for _ in range(rows):
+        now += random.choice((0, 0, 1, 5, 400))
+        records.append((max(0, now - random.choice((0, 3, 50, 900))), now, random.choice("abc"), random.choice("kl")))
+    columns = [list(column) for column in zip(*records, strict=True)]
+    return Trace("log", pa.table(columns, TRACE_SCHEMA)), pa.table([*columns, range(rows)], SCHEMA)
+
+
+@pytest.mark.parametrize(("by", "parts", "seed"), [(None, 7, 1), ("writer", 64, 2), ("key", 1, 3)])
+def test_the_frontier_of_spark_is_that_of_the_trace(spark: SparkSession, by: str | None, parts: int, seed: int) -> None:
+    trace, rows = a_log(seed, 500)
+    log = dataframe(spark, rows).repartition(3, "event_time")
+    found = spark_frontier(log, by, order=("arrival_ms", "row"), parts=parts)
+    assert found.to_dict() == frontier(trace, by).to_dict()
+    assert type(found.base_lag_ms) is int
+
+
+def test_a_log_without_rows_has_no_frontier(spark: SparkSession) -> None:
+    with pytest.raises(TraceError, match="no rows"):
+        spark_frontier(dataframe(spark, SCHEMA.empty_table()))
+
+
+def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession) -> None:
+    log = spark.createDataFrame(
+        [(1, 1, "a"), (None, 2, "a"), (3, None, "a"), (4, 4, None)], "event_time long, arrival_ms long, writer string"
+    )
+    with pytest.raises(TraceError, match="2 rows of the log lack one of event_time, arrival_ms"):
+        spark_frontier(log)
+    with pytest.raises(TraceError, match="3 rows of the log lack one of event_time, arrival_ms, writer"):
+        spark_frontier(log, "writer")
+    with pytest.raises(ModelError, match="log has no column 'key'"):
+        spark_frontier(log, "key")
+    with pytest.raises(ModelError, match="log has string as 'event_time', which is a bigint"):
+        spark_frontier(log.withColumn("event_time", log.event_time.cast("string")))
+    with pytest.raises(ModelError, match="order is 'arrival_ms'"):
+        spark_frontier(log, order="arrival_ms")

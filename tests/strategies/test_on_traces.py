@@ -38,11 +38,7 @@ ACI = ConformalWatermark(0.01, hold=100)
     ],
 )
 def test_late_shares_and_lags_are_those_of_the_reference(
-    name: str,
-    strategy: WindowedPercentile | ConformalWatermark | None,
-    late: float,
-    worst: float | None,
-    lag_s: int,
+    name: str, strategy: WindowedPercentile | ConformalWatermark | None, late: float, worst: float | None, lag_s: int
 ) -> None:
     table = traces.load(name).table
     records = [Record(*row) for row in zip(*(table[c].to_pylist() for c in ("event_time", "arrival_ms")), strict=True)]

@@ -20,10 +20,7 @@ SCENARIOS = Path(__file__).parents[2] / "data" / "scenarios"
 SCENARIO = wm.Scenario(
     "swept",
     stream=wm.Stream(timestamp_aggregation_timeout_ms=5_000),
-    writers=[
-        wm.EventWriter("w1", rate_per_s=20),
-        wm.EventWriter("w2", rate_per_s=20, delay_mean_ms=400),
-    ],
+    writers=[wm.EventWriter("w1", rate_per_s=20), wm.EventWriter("w2", rate_per_s=20, delay_mean_ms=400)],
     controllers=wm.Controllers(period_ms=1_000),
     script=[script.SilenceWriter(at_ms=3_000, writer="w2", for_ms=5_000)],
     duration_ms=12_000,

@@ -1,12 +1,18 @@
-"""One Spark session serves all threads of a process."""
+"""One Spark session serves all threads of a process; in a process of its own, what `PYSPARK_SUBMIT_ARGS` sets stands,
+and nothing listens beyond this machine.
+
+A local cluster has servers of its own: master, worker, executor. After it, another session begins in the same process.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -59,3 +65,79 @@ def test_what_python_workers_are_forked_from_starts_no_thread_and_leaves_no_garb
 
     (row,) = spark.range(1).mapInArrow(frozen, "id long").collect()
     assert row["id"] > 10_000
+
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PROBE = """
+import os, re
+from pathlib import Path
+from wmlab.core.spark.session import log_path, spark_session
+
+spark = spark_session("local-cluster[1,1,1024]")
+assert spark.range(10).repartition(2).count() == 10
+print(spark.conf.get("spark.sql.shuffle.partitions"), spark.conf.get("spark.sql.session.timeZone"))
+parents = {}
+for stat in Path("/proc").glob("[0-9]*/stat"):
+    try:
+        parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        pass
+family = {os.getpid()}
+while more := {pid for pid, parent in parents.items() if parent in family} - family:
+    family |= more
+sockets = {}
+for pid in family:
+    for entry in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            if found := re.match(r"socket:\\[(\\d+)\\]", os.readlink(entry)):
+                sockets[found[1]] = Path(f"/proc/{pid}/cmdline").read_text().split("\\0")
+        except OSError:
+            pass
+for table in ("tcp", "tcp6"):
+    for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in sockets:
+            words = sockets[fields[9]]
+            who = next((w.rpartition(".")[2] for w in words if w.startswith("org.apache.spark.")), words[0])
+            print(fields[1].partition(":")[0], who)
+
+def again():
+    spark = spark_session("local[1]")
+    print(spark, spark.range(3).count(), log_path().is_file())
+    return spark
+
+spark.stop()
+again().sparkContext.stop()
+java = again().sparkContext._gateway.proc
+java.kill()
+java.wait()
+again()
+"""
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+"""127.0.0.1, the same as an IPv6 address, and ::1, as the kernel writes them."""
+
+
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    """The lines of the probe: two settings, then an address and a server in each line."""
+    given = {"PYSPARK_SUBMIT_ARGS": "--conf spark.sql.shuffle.partitions=3 pyspark-shell"}
+    command = [sys.executable, "-c", PROBE]
+    run = subprocess.run(command, cwd=ROOT, env=os.environ | given, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+def test_what_the_user_sets_stands_beside_the_settings_of_wmlab(told: list[str]) -> None:
+    assert told[0] == "3 UTC"
+
+
+def test_every_server_of_a_local_cluster_listens_on_loopback_only(told: list[str]) -> None:
+    listening = [line.split(" ", 1) for line in told[1:-3]]
+    assert any("Executor" in who for _, who in listening)
+    assert any("SparkSubmit" in who for _, who in listening)
+    assert [(address, who) for address, who in listening if address not in LOOPBACK] == []
+
+
+def test_another_session_can_be_started_after_one_was_stopped_or_its_java_has_died(told: list[str]) -> None:
+    assert [line.partition(" on ")[2] for line in told[-3:]] == ["local[1] 3 True"] * 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import tarfile
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.conftest import module_of
 from wmlab.core import traces
 
 FIRST = {
@@ -32,10 +32,7 @@ FIRST = {
 
 @pytest.fixture(scope="module")
 def build():
-    spec = importlib.util.spec_from_file_location("build_traces", traces.DIRECTORY / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(traces.DIRECTORY / "build.py")
 
 
 def flight(**changes):

@@ -74,12 +74,7 @@ def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_
     instance = Instance(2, 1, processor=Recorder())
     instance.push(1, 0, Watermark(0, 4)).push(0, 0, Watermark(0, 7), DONE).push(0, 1, EVENT, Watermark(0, 5))
     instance.run()
-    assert instance.state.processor == (
-        Row(0, EVENT),
-        edge_mark(1, 4),
-        edge_mark(0, 5),
-        global_mark(4),
-    )
+    assert instance.state.processor == (Row(0, EVENT), edge_mark(1, 4), edge_mark(0, 5), global_mark(4))
     instance.push(0, 1, Event((2,)), DONE).run()
     assert instance.state.processor[4:] == (Row(0, Event((2,))), EdgeDone(0), edge_mark(0, 7))
     instance.push(1, 0, DONE).run()

@@ -91,11 +91,7 @@ def test_the_buffers_carry_the_identifiers_of_the_diagram() -> None:
     world = PlanWorld(PlanScenario.load(SCENARIOS / "progress_diagram.yaml"))
     world.run()
     assert identifiers(world, stream="query-1", operator="build", sequence=1) == [(1, 1, 0, True), (2, 1, 0, True)]
-    assert identifiers(world, stream="query-1", operator="sink") == [
-        (3, 1, 0, False),
-        (3, 1, 1, True),
-        (3, 2, 0, True),
-    ]
+    assert identifiers(world, stream="query-1", operator="sink") == [(3, 1, 0, False), (3, 1, 1, True), (3, 2, 0, True)]
     assert identifiers(world, stream="query-2", operator="sink", sequence=1) == [(1, 1, 0, True)]
     names = {(row["stream"], row["origin"]): row["emitter"] for row in rows(world, "buffers")}
     assert names == {

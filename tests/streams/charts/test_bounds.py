@@ -144,55 +144,39 @@ def test_a_happening_has_a_subject_and_a_label(
     assert (happening.what, happening.label) == (subject, label)
 
 
+def without(column: str) -> Any:
+    return lambda frame: frame.drop(columns=column)
+
+
+def full_of(column: str, values: list[Any]) -> Any:
+    return lambda frame: frame.assign(**{column: values})
+
+
+def holding(column: str, value: object) -> Any:
+    """The column with a value in its fifth row that does not belong there."""
+    return lambda frame: frame.assign(**{column: [*frame[column][:4], value, *frame[column][5:]]})
+
+
+ODD = [("lower", 1.5), ("upper", "soon"), ("at_ms", None), ("lower", float("inf")), ("perfect_watermark", "7")]
+NO_INCIDENTS: list[list[Any]] = [[{"at_ms": 1, "kind": "scale"}], ["scale"]]
+TWO_GROUPS, SEGMENTS = full_of("group", ["billing"] * 3 + ["audit"] * 58), full_of("segment_id", [*range(61)])
+
+
 @pytest.mark.parametrize(
     ("change", "message", "remedy"),
     [
-        *(
-            (
-                lambda frame, name=name: frame.drop(columns=name),
-                f"has no column '{name}'; it has .*perfect_watermark",
-                "recording.time_bounds(spark)",
-            )
-            for name in ("stream", "at_ms", "lower", "upper")
-        ),
-        (
-            lambda frame: frame.assign(group=["billing"] * 3 + ["audit"] * 58),
-            r"shows one group, but the table has 2: audit, billing\.",
-            "Choose one with group='billing'",
-        ),
-        (
-            lambda frame: frame.assign(segment_id=range(61)),
-            "shows one segment, but the table has 61",
-            "table[table['segment_id'] == 0]",
-        ),
+        *((without(name), f"has no column '{name}'; it has .*perfect_watermark", "recording.time_bounds(spark)")
+          for name in ("stream", "at_ms", "lower", "upper")),
+        (TWO_GROUPS, r"shows one group, but the table has 2: audit, billing\.", "Choose one with group='billing'"),
+        (SEGMENTS, "shows one segment, but the table has 61", "table[table['segment_id'] == 0]"),
         (lambda frame: frame[:0], "has no rows", "loosen the filter"),
         (lambda _: {"lower": [1]}, "cannot be drawn from a dict", "Pass a table"),
-        *(
-            (
-                lambda frame, cell=cell: frame.assign(incidents=[cell] * 61),
-                "Column 'incidents' holds .*scale",
-                "structs with at_ms, kind and what",
-            )
-            for cell in ([{"at_ms": 1, "kind": "scale"}], ["scale"])
-        ),
-        *(
-            (
-                lambda frame, column=column, value=value: frame.astype({column: object}).assign(
-                    **{column: [*frame[column][:4], value, *frame[column][5:]]}
-                ),
-                f"Column '{column}' holds .*which is no whole number",
-                "times in milliseconds",
-            )
-            for column, value in (
-                ("lower", 1.5),
-                ("upper", "soon"),
-                ("at_ms", None),
-                ("lower", float("inf")),
-                ("perfect_watermark", "7"),
-            )
-        ),
+        *((full_of("incidents", [cell] * 61), "Column 'incidents' holds .*scale", "structs with at_ms, kind and what")
+          for cell in NO_INCIDENTS),
+        *((holding(column, value), f"Column '{column}' holds .*which is no whole number", "times in milliseconds")
+          for column, value in ODD),
     ],
-)
+)  # fmt: skip
 def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
     bounds: Bounds, change: Callable[[pd.DataFrame], Any], message: str, remedy: str
 ) -> None:
@@ -249,11 +233,7 @@ def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_i
             None,
             "The lower bound rose from 0 s to 3.0 s and never stood still for more than 1.0 s.",
         ),
-        (
-            [1, 2, 3, 3, 3, 3],
-            None,
-            "The lower bound stood still at 3 ms for 3.0 s (from 2.0 s to the end at 5.0 s).",
-        ),
+        ([1, 2, 3, 3, 3, 3], None, "The lower bound stood still at 3 ms for 3.0 s (from 2.0 s to the end at 5.0 s)."),
         (
             [0, 2_000, 3_000, 4_000],
             [1_000, 1_000, 2_900, 9_000],

@@ -30,9 +30,7 @@ def test_it_is_at_or_beyond_every_writer_at_every_key(given_writers: tuple[Strea
 
 
 @given(writers())
-def test_it_covers_every_key_once_and_can_be_read(
-    given_writers: tuple[StreamHistory, list[Position]],
-) -> None:
+def test_it_covers_every_key_once_and_can_be_read(given_writers: tuple[StreamHistory, list[Position]]) -> None:
     history, noted = given_writers
     cut = stream_cut(noted, None, history)
     assert is_valid_cut(cut, history)

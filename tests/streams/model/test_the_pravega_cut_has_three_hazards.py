@@ -42,18 +42,8 @@ def test_the_cut_names_segments_that_no_reader_can_read_together() -> None:
     assert stream_cut(noted, None, MERGED_AND_SPLIT) == Position({"3@2": 7, "4@2": 0})
 
 
-def test_a_search_finds_that_the_order_matters() -> None:
-    history, noted = find(writers(), lambda found: order_matters(*found), settings=SEARCH)
-    assert order_matters(history, noted)
-
-
 def order_matters(history: StreamHistory, noted: list[Position]) -> bool:
     return len({stream_cut(noted, None, history, algorithm="pravega", visit_order=order) for order in ORDERS}) > 1
-
-
-def test_a_search_finds_a_cut_behind_a_writer() -> None:
-    history, noted = find(writers(), lambda found: leaves_behind(*found), settings=SEARCH)
-    assert leaves_behind(history, noted)
 
 
 def leaves_behind(history: StreamHistory, noted: list[Position]) -> bool:
@@ -61,10 +51,21 @@ def leaves_behind(history: StreamHistory, noted: list[Position]) -> bool:
     return not all(covers(cut, position, history) for position in noted)
 
 
-@given(writers(), st.sampled_from(ORDERS))
-def test_it_covers_every_key_all_the_same(given_writers: tuple[StreamHistory, list[Position]], order) -> None:
+@pytest.mark.parametrize(
+    "hazard", [order_matters, leaves_behind], ids=["the order matters", "the cut is behind a writer"]
+)
+def test_a_search_finds_each_hazard(hazard) -> None:
+    history, noted = find(writers(), lambda found: hazard(*found), settings=SEARCH)
+    assert hazard(history, noted)
+
+
+@pytest.mark.parametrize("algorithm", ["pravega", "document"])
+@given(given_writers=writers(), order=st.sampled_from(ORDERS))
+def test_it_and_the_cut_of_the_document_cover_every_key_all_the_same(
+    algorithm, given_writers: tuple[StreamHistory, list[Position]], order
+) -> None:
     history, noted = given_writers
-    assert is_valid_cut(stream_cut(noted, None, history, algorithm="pravega", visit_order=order), history)
+    assert is_valid_cut(stream_cut(noted, None, history, algorithm=algorithm, visit_order=order), history)
 
 
 @pytest.mark.parametrize("count", [49, 98, 103])
@@ -73,14 +74,6 @@ def test_it_never_ends_for_ranges_that_stop_short_of_one(count: int) -> None:
     with pytest.raises(CutError) as refused:
         stream_cut([Position({"0@0": 1})], None, history, algorithm="pravega")
     assert refused.value.reason == "did not terminate"
-
-
-@given(writers(), st.sampled_from(ORDERS))
-def test_the_cut_of_the_document_covers_every_key_too(
-    given_writers: tuple[StreamHistory, list[Position]], order
-) -> None:
-    history, noted = given_writers
-    assert is_valid_cut(stream_cut(noted, None, history, algorithm="document", visit_order=order), history)
 
 
 def test_the_cut_of_the_document_is_that_of_its_example() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.streams.sim.worlds import drawn
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
@@ -22,69 +23,64 @@ policies = st.one_of(
 
 
 def writer(name: str) -> st.SearchStrategy[EventWriter]:
-    return st.builds(
+    return drawn(
         EventWriter,
-        st.just(name),
+        name=name,
         rate_per_s=st.floats(0, 1e6),
         delay_mean_ms=st.floats(0, 1e4),
         noting=policies,
         note_every_ms=st.none() | st.integers(1, 10**6),
-        clock=st.builds(Clock, skew_ms=st.integers(-(10**6), 10**6)),
+        clock=drawn(Clock, skew_ms=st.integers(-(10**6), 10**6)),
         starts_ms=st.integers(0, 10**6),
     )
 
 
+AT = st.integers(0, 999)
 actions = st.one_of(
-    st.builds(
+    drawn(
         script.CrashWriter,
-        at_ms=st.integers(0, 999),
-        writer=st.just("a"),
+        at_ms=AT,
+        writer="a",
         restart_after_ms=st.none() | st.integers(1, 500),
-        backlog=st.sampled_from(["lost", "kept"]),
+        backlog=["lost", "kept"],
     ),
-    st.builds(script.SilenceWriter, at_ms=st.integers(0, 999), writer=st.just("b"), for_ms=st.none() | st.just(7)),
-    st.builds(
+    drawn(script.SilenceWriter, at_ms=AT, writer="b", for_ms=st.none() | st.just(7)),
+    drawn(
         script.NoteTime,
-        at_ms=st.integers(0, 999),
-        writer=st.just("a"),
+        at_ms=AT,
+        writer="a",
         time=st.integers(-(2**63), 2**63 - 1),
         position=st.none() | st.dictionaries(st.sampled_from(["0@0", "7@3"]), st.none() | st.integers(0, 2**62)),
     ),
-    st.builds(script.DuplicateWriter, at_ms=st.integers(0, 999), writer=st.just("a"), load=st.just("copied")),
-    st.builds(
-        script.CommitTransaction,
-        at_ms=st.integers(0, 999),
-        writer=st.just("t"),
-        transaction=st.sampled_from([None, "t-1"]),
-        time=st.sampled_from([None, "policy", 0, -(2**63)]),
+    drawn(script.DuplicateWriter, at_ms=AT, writer="a", load="copied"),
+    drawn(
+        script.CommitTransaction, at_ms=AT, writer="t", transaction=[None, "t-1"], time=[None, "policy", 0, -(2**63)]
     ),
-    st.builds(
-        script.CrashCommitHandler, at_ms=st.integers(0, 999), point=st.sampled_from(["before_merge", "after_noting"])
-    ),
+    drawn(script.CrashCommitHandler, at_ms=AT, point=["before_merge", "after_noting"]),
 )
-transactional = st.builds(
+transactional = drawn(
     TransactionalWriter,
-    st.just("t"),
+    name="t",
     rate_per_s=st.floats(0, 1e6),
     noting=policies,
-    writer_id=st.sampled_from([None, "{name}", "shared", "{name}.x"]),
+    writer_id=[None, "{name}", "shared", "{name}.x"],
     every_ms=st.integers(1, 10**6),
     open_ms=st.none() | st.integers(1, 10**6),
-    keys=st.sampled_from(["0..1", "1/3..0.5"]),
+    keys=["0..1", "1/3..0.5"],
 )
 
 scenarios = st.builds(
     Scenario,
     st.text(min_size=1, max_size=30).filter(lambda text: text.strip() == text and text.isprintable()),
-    stream=st.builds(
+    stream=drawn(
         Stream,
         segments=st.integers(1, 100),
-        cut_algorithm=st.sampled_from(["sound", "pravega"]),
-        timeout_from=st.sampled_from(["first_behind", "last_note"]),
+        cut_algorithm=["sound", "pravega"],
+        timeout_from=["first_behind", "last_note"],
     ),
     writers=st.tuples(writer("a"), writer("b"), transactional),
-    readers=st.none() | st.builds(ReaderGroup, readers=st.integers(1, 9), rate_per_s=st.none() | st.floats(0.1, 1e6)),
-    controllers=st.builds(Controllers, period_ms=st.integers(1, 10**6)),
+    readers=st.none() | drawn(ReaderGroup, readers=st.integers(1, 9), rate_per_s=st.none() | st.floats(0.1, 1e6)),
+    controllers=drawn(Controllers, period_ms=st.integers(1, 10**6)),
     script=st.lists(actions, max_size=4).map(tuple),
     duration_ms=st.just(1_000),
     start_ms=st.integers(-(10**12), 10**13),

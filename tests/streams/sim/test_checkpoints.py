@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.streams.sim.worlds import (
     FOUR,
+    drawn,
     first_reads_are_complete,
     group,
     late_first_reads,
@@ -273,22 +274,16 @@ def lives(draw):
     actions = draw(
         st.lists(
             st.one_of(
-                st.builds(
+                drawn(
                     script.CrashReader,
                     at_ms=at,
                     reader=names,
-                    offline_after_ms=st.sampled_from([0, 300, 2_000]),
-                    restart_after_ms=st.sampled_from([100, 1_500]),
+                    offline_after_ms=[0, 300, 2_000],
+                    restart_after_ms=[100, 1_500],
                 ),
-                st.builds(script.PauseReader, at_ms=at, reader=names, for_ms=st.integers(1, 3_000)),
-                st.builds(
-                    script.ReleaseSegment,
-                    at_ms=at,
-                    reader=names,
-                    segment=st.sampled_from(["0@0", "1@0"]),
-                    keep_free_ms=st.sampled_from([0, 900]),
-                ),
-                st.builds(script.ResetToCheckpoint, at_ms=at, ranges=st.booleans()),
+                drawn(script.PauseReader, at_ms=at, reader=names, for_ms=st.integers(1, 3_000)),
+                drawn(script.ReleaseSegment, at_ms=at, reader=names, segment=["0@0", "1@0"], keep_free_ms=[0, 900]),
+                drawn(script.ResetToCheckpoint, at_ms=at, ranges=st.booleans()),
                 st.just(script.Scale(at_ms=4_000, seal=["0@0"], into=2)),
                 st.just(script.AddReader(at_ms=5_000, reader="late")),
             ),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.streams.sim.worlds import (
     assert_sound,
+    drawn,
     first_reads_are_complete,
     late_events,
     rows,
@@ -193,11 +194,7 @@ def test_transactions_of_several_streams_are_committed_apart():
     world = run(
         stream=Stream(),
         streams=[Stream("a", segments=2), Stream("b")],
-        writers=[
-            frequent("ta", stream="a"),
-            frequent("tb", stream="b"),
-            EventWriter("w", rate_per_s=9, stream="b"),
-        ],
+        writers=[frequent("ta", stream="a"), frequent("tb", stream="b"), EventWriter("w", rate_per_s=9, stream="b")],
         readers=ReaderGroup(streams=["a", "b"]),
         controllers=Controllers(5, buckets=7, **FLEET),
         script=[
@@ -248,25 +245,25 @@ def test_a_process_that_has_not_started_yet_cannot_be_crashed():
 
 times, points = st.integers(1_500, 12_000), ["before_merge", "after_merge", "after_noting"]
 disasters = st.one_of(
-    st.builds(script.CrashController, at_ms=times, controller=st.sampled_from(["leader", "committer", "controller-1"]),
-              restart_after_ms=st.integers(1, 4_000), point=st.none() | st.sampled_from([*points, "after_append"])),
-    st.builds(script.PauseController, at_ms=times, for_ms=st.integers(1, 4_000), controller=st.just("committer"),
-              point=st.none() | st.sampled_from(points)),
-    st.builds(script.ExpireSession, at_ms=times, controller=st.just("committer"),
-              notice_after_ms=st.integers(0, 4_000)),
-    st.builds(script.AddController, at_ms=times),
-    st.builds(script.RemoveController, at_ms=times, controller=st.sampled_from(["controller-0", "controller-2"])),
-    st.builds(script.LoseBucketOwner, at_ms=times, for_ms=st.integers(1, 4_000)),
-    st.builds(script.Partition, at_ms=times, for_ms=st.integers(1, 3_000), a=st.sampled_from(["t", "u", "controllers"]),
-              b=st.sampled_from(["coordinator", "segment-store", "metadata-store"])),
-    st.builds(script.StoreUnavailable, at_ms=times, for_ms=st.integers(1, 3_000),
-              store=st.sampled_from(["writer_marks", "segment_metadata", "marks_segment"])),
-    st.builds(script.Scale, at_ms=times, seal=st.just(["0@0"]), into=st.integers(1, 3)),
-    st.builds(script.SilenceWriter, at_ms=times, writer=st.sampled_from(["t", "w"]), for_ms=st.integers(1, 3_000)),
-    st.builds(script.SlowTransaction, at_ms=times, writer=st.just("t"), hold_ms=st.integers(1, 4_000)),
-    st.builds(script.LoseMergeReply, at_ms=times, noticed_after_ms=st.just(300)),
-    st.builds(script.AbortTransaction, at_ms=times, writer=st.just("u"), backlog=st.just("kept")),
-    st.builds(script.CrashCommitHandler, at_ms=times, restart_after_ms=st.just(200), point=st.sampled_from(points)),
+    drawn(script.CrashController, at_ms=times, controller=["leader", "committer", "controller-1"],
+          restart_after_ms=st.integers(1, 4_000), point=st.none() | st.sampled_from([*points, "after_append"])),
+    drawn(script.PauseController, at_ms=times, for_ms=st.integers(1, 4_000), controller="committer",
+          point=st.none() | st.sampled_from(points)),
+    drawn(script.ExpireSession, at_ms=times, controller="committer",
+          notice_after_ms=st.integers(0, 4_000)),
+    drawn(script.AddController, at_ms=times),
+    drawn(script.RemoveController, at_ms=times, controller=["controller-0", "controller-2"]),
+    drawn(script.LoseBucketOwner, at_ms=times, for_ms=st.integers(1, 4_000)),
+    drawn(script.Partition, at_ms=times, for_ms=st.integers(1, 3_000), a=["t", "u", "controllers"],
+          b=["coordinator", "segment-store", "metadata-store"]),
+    drawn(script.StoreUnavailable, at_ms=times, for_ms=st.integers(1, 3_000),
+          store=["writer_marks", "segment_metadata", "marks_segment"]),
+    drawn(script.Scale, at_ms=times, seal=st.just(["0@0"]), into=st.integers(1, 3)),
+    drawn(script.SilenceWriter, at_ms=times, writer=["t", "w"], for_ms=st.integers(1, 3_000)),
+    drawn(script.SlowTransaction, at_ms=times, writer="t", hold_ms=st.integers(1, 4_000)),
+    drawn(script.LoseMergeReply, at_ms=times, noticed_after_ms=300),
+    drawn(script.AbortTransaction, at_ms=times, writer="u", backlog="kept"),
+    drawn(script.CrashCommitHandler, at_ms=times, restart_after_ms=200, point=st.sampled_from(points)),
 )  # fmt: skip
 LOAD = {"rate_per_s": st.sampled_from([0, 5, 60]), "delay_mean_ms": st.sampled_from([0, 30, 900])}
 EVENT_WRITERS = st.fixed_dictionaries(LOAD | {

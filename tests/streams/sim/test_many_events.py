@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wmlab as wm
-from tests.streams.sim.worlds import run
+from tests.streams.sim.worlds import drawn, run
 from wmlab.core import columns
 from wmlab.core.errors import RecordingError
 from wmlab.core.storage import GrowingTable, StoredTable
@@ -43,24 +43,13 @@ def small(monkeypatch: pytest.MonkeyPatch, rows: int = 64, span: int = 16) -> No
     monkeypatch.setattr(load, "SPAN", span)
 
 
+AT, LATER = st.integers(0, 9_000), st.integers(1, 3_000)
 ACTIONS = st.lists(
     st.one_of(
-        st.builds(
-            script.CrashWriter,
-            at_ms=st.integers(0, 9_000),
-            writer=st.sampled_from(["w1", "w2", "t"]),
-            restart_after_ms=st.integers(1, 3_000),
-            backlog=st.sampled_from(["lost", "kept"]),
-        ),
-        st.builds(
-            script.ShutDownWriter,
-            at_ms=st.integers(0, 9_000),
-            writer=st.just("w1"),
-            restart_after_ms=st.integers(1, 3_000),
-            backlog=st.sampled_from(["lost", "kept"]),
-        ),
-        st.builds(script.DuplicateWriter, at_ms=st.integers(0, 9_000), writer=st.just("w2")),
-        st.builds(script.DeleteStream, at_ms=st.integers(0, 9_000), stream=st.just("b")),
+        drawn(script.CrashWriter, at_ms=AT, writer=["w1", "w2", "t"], restart_after_ms=LATER, backlog=["lost", "kept"]),
+        drawn(script.ShutDownWriter, at_ms=AT, writer="w1", restart_after_ms=LATER, backlog=["lost", "kept"]),
+        drawn(script.DuplicateWriter, at_ms=AT, writer="w2"),
+        drawn(script.DeleteStream, at_ms=AT, stream="b"),
     ),
     max_size=3,
 )

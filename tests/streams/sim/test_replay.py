@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.streams.sim.worlds import noted, run
+from tests.streams.sim.worlds import drawn, noted, run
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.replay import Configuration, Received
@@ -56,64 +56,36 @@ def simulated(world: World) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in ("emitted_ms", "lower", "upper", "cut", "writers")) for row in rows]
 
 
+AT, A_OR_B = st.integers(0, 5_000), st.sampled_from("ab")
 PLANS = st.fixed_dictionaries(
     {
         "rules": st.sampled_from(["sound", "implementation", "design"]),
-        "stream": st.builds(
+        "stream": drawn(
             Stream,
             segments=st.integers(1, 3),
-            timestamp_aggregation_timeout_ms=st.sampled_from([0, 300, 1_500, 60_000]),
-            start_delay_ms=st.sampled_from([None, 0, 700]),
-            cut_algorithm=st.sampled_from([None, "pravega", "document"]),
+            timestamp_aggregation_timeout_ms=[0, 300, 1_500, 60_000],
+            start_delay_ms=[None, 0, 700],
+            cut_algorithm=[None, "pravega", "document"],
         ),
-        "controllers": st.builds(
-            Controllers,
-            double_work_entry=st.just(False),
-            distribution=st.just("even"),
-            period_ms=st.sampled_from([200, 500, 1_300]),
-        ),
+        "controllers": drawn(Controllers, double_work_entry=False, distribution="even", period_ms=[200, 500, 1_300]),
         "writers": st.tuples(
-            st.builds(
-                EventWriter, st.just("a"), rate_per_s=st.just(20), note_every_ms=st.sampled_from([100, 900, None])
-            ),
-            st.builds(
-                EventWriter,
-                st.just("b"),
-                rate_per_s=st.just(20),
-                delay_mean_ms=st.just(300.0),
-                processes=st.integers(1, 2),
-            ),
-            st.builds(
-                TransactionalWriter,
-                st.just("t"),
-                rate_per_s=st.sampled_from([0, 20]),
-                every_ms=st.just(700),
-                commit_latency_ms=st.just(150),
-            ),
+            drawn(EventWriter, name="a", rate_per_s=20, note_every_ms=[100, 900, None]),
+            drawn(EventWriter, name="b", rate_per_s=20, delay_mean_ms=300.0, processes=st.integers(1, 2)),
+            drawn(TransactionalWriter, name="t", rate_per_s=[0, 20], every_ms=700, commit_latency_ms=150),
         ),
         "script": st.lists(
             st.one_of(
-                st.builds(
+                drawn(
                     noted,
-                    st.integers(0, 5_000),
-                    st.sampled_from("ab"),
-                    st.integers(-500, 6_000),
-                    st.sampled_from([{}, {"0@0": 0}, {"0@0": 3_000}]),
+                    at_ms=AT,
+                    writer=A_OR_B,
+                    time=st.integers(-500, 6_000),
+                    position=[{}, {"0@0": 0}, {"0@0": 3_000}],
                 ),
-                st.builds(
-                    script.CrashWriter,
-                    at_ms=st.integers(0, 5_000),
-                    writer=st.sampled_from("ab"),
-                    restart_after_ms=st.sampled_from([None, 1_500]),
-                ),
-                st.builds(script.ShutDownWriter, at_ms=st.integers(0, 5_000), writer=st.sampled_from("ab")),
-                st.builds(script.MarkIdle, at_ms=st.integers(0, 5_000), writer=st.sampled_from("ab")),
-                st.builds(
-                    script.SilenceWriter,
-                    at_ms=st.integers(0, 5_000),
-                    writer=st.sampled_from("ab"),
-                    for_ms=st.sampled_from([500, 3_000]),
-                ),
+                drawn(script.CrashWriter, at_ms=AT, writer=A_OR_B, restart_after_ms=[None, 1_500]),
+                drawn(script.ShutDownWriter, at_ms=AT, writer=A_OR_B),
+                drawn(script.MarkIdle, at_ms=AT, writer=A_OR_B),
+                drawn(script.SilenceWriter, at_ms=AT, writer=A_OR_B, for_ms=[500, 3_000]),
             ),
             max_size=6,
         ).map(lambda drawn: (script.Scale(at_ms=3_000, seal=["0@0"]), *drawn)),

@@ -6,18 +6,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from tests.streams.sim.worlds import (
-    assert_sound,
-    cut_of,
-    held,
-    noted,
-    only,
-    rows,
-    run,
-    run_of,
-    scenario,
-    scripted,
-)
+from tests.streams.sim.worlds import assert_sound, cut_of, held, noted, only, rows, run, run_of, scenario, scripted
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.answers.history import history_at, recorded_rules
@@ -416,11 +405,7 @@ def test_explain_says_when_an_unconditional_loop_runs_next():
 def test_with_an_unconditional_loop_no_note_is_late_for_the_next_cycle():
     """Row S12 cannot happen: a stream that never leaves its bucket has no wake-up to lose."""
     pause = script.SilenceWriter(at_ms=4_500, writer="w", for_ms=6_000)
-    case = {
-        "writers": [EventWriter("w", rate_per_s=50)],
-        "controllers": Controllers(period_ms=700),
-        "script": [pause],
-    }
+    case = {"writers": [EventWriter("w", rate_per_s=50)], "controllers": Controllers(period_ms=700), "script": [pause]}
     first = {}
     for cycles in ("while_noted", "unconditional"):
         stream = Stream(timestamp_aggregation_timeout_ms=500, cycles=cycles)

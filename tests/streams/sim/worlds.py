@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.position import behind_at_a_key, is_lineage_valid, is_valid_cut
@@ -63,6 +64,17 @@ def group(**fields: Any) -> ReaderGroup:
 
 def commit(at_ms: int, transaction: str | None = None, time: Any = "policy") -> script.CommitTransaction:
     return script.CommitTransaction(at_ms=at_ms, writer="t", transaction=transaction, time=time)
+
+
+def drawn(kind: Any, **fields: Any) -> st.SearchStrategy[Any]:
+    """Things of a kind, whose fields are strategies, lists to draw from, or values."""
+
+    def strategy(field: Any) -> st.SearchStrategy[Any]:
+        if isinstance(field, st.SearchStrategy):
+            return field
+        return st.sampled_from(field) if isinstance(field, list) else st.just(field)
+
+    return st.builds(kind, **{name: strategy(field) for name, field in fields.items()})
 
 
 # What a run has written.
