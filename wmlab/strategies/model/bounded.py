@@ -46,7 +46,7 @@ class StreamTime(Strategy[int]):
     def step(self, state: int, given: Input) -> tuple[int, int, int]:
         if isinstance(given, Record):
             state = max(state, given.event_time)
-        return state, *self._at_end(state)
+        return state, *self.at_end(state)
 
-    def _at_end(self, state: int) -> tuple[int, int]:
+    def at_end(self, state: int) -> tuple[int, int]:
         return minus(state, self.grace), state

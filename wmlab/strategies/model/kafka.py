@@ -73,8 +73,8 @@ class Quix(Strategy[dict[str, int]]):
         if isinstance(given, Record):
             largest = state[given.key] = max(state.get(given.key, UNKNOWN), given.event_time)
             return state, minus(largest, self.grace), largest
-        return state, *self._at_end(state)
+        return state, *self.at_end(state)
 
-    def _at_end(self, state: dict[str, int]) -> tuple[int, int]:
+    def at_end(self, state: dict[str, int]) -> tuple[int, int]:
         largest = min(state.values(), default=UNKNOWN)
         return minus(largest, self.grace), largest

@@ -146,7 +146,7 @@ class NebulaWatermark(Strategy[Filling]):
                 self._send(state, origin)
         return state, state.x, state.progress.watermark
 
-    def _at_end(self, state: Filling) -> tuple[int, int | None]:
+    def at_end(self, state: Filling) -> tuple[int, int | None]:
         return END, state.progress.watermark
 
     def _send(self, state: Filling, origin: int) -> None:

@@ -58,10 +58,10 @@ class PravegaWatermark(Strategy[Noted]):
             self._cycles(state, now_ms)
         if isinstance(given, Record):
             self._note(state, given)
-        _, native = self._at_end(state)
+        _, native = self.at_end(state)
         return state, UNKNOWN if native is None else native[0], native
 
-    def _at_end(self, state: Noted) -> tuple[int, tuple[int, int] | None]:
+    def at_end(self, state: Noted) -> tuple[int, tuple[int, int] | None]:
         return END, None if state.bounds is None else (state.bounds.lower, state.bounds.upper)
 
     def _note(self, state: Noted, record: Record) -> None:

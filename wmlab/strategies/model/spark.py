@@ -124,9 +124,9 @@ class SparkBatches(Strategy[SparkState]):
             state.rows += 1
         else:
             self._begin(state, given.now_ms, data=False)
-        return state, *self._at_end(state)
+        return state, *self.at_end(state)
 
-    def _at_end(self, state: SparkState) -> tuple[int, int]:
+    def at_end(self, state: SparkState) -> tuple[int, int]:
         return state.marks.watermark, state.marks.watermark
 
     def _delays(self) -> dict[Hashable, int]:

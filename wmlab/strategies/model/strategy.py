@@ -105,8 +105,8 @@ class Strategy(Generic[S]):
         """
         return x
 
-    def _at_end(self, state: S) -> tuple[int, Any]:
-        """X and the native watermark after the end of the input."""
+    def at_end(self, state: S) -> tuple[int, Any]:
+        """X and the native watermark after the end of the input, behind which a strategy gets no step."""
         return END, END
 
 
@@ -134,8 +134,8 @@ def steps(strategy: Strategy[S], inputs: Iterable[Input | EndOfInput]) -> Iterat
     meet, step = strategy.met, strategy.step
     for given in inputs:
         met = meet(state, x, given) if type(given) is Record else x
-        if isinstance(given, EndOfInput):
-            x, native = strategy._at_end(state)
+        if type(given) is EndOfInput:
+            x, native = strategy.at_end(state)
         else:
             state, x, native = step(state, given)
         yield met, x, native
