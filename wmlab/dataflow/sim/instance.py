@@ -7,6 +7,7 @@ Source: "Keyed watermark support", Processor API and Changes to async-transform 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.delays import delays_ms
@@ -15,12 +16,12 @@ from wmlab.dataflow.model.coalescer import Merge
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Answer, Call
-from wmlab.dataflow.model.tasklet import Phase, Tasklet, Turn
+from wmlab.dataflow.model.tasklet import InputEdge, Phase, Tasklet, Turn
 from wmlab.dataflow.model.window import FrameStore
-from wmlab.dataflow.scenario.faults import FailCall, SlowCalls
+from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.party import Party, Queue, described
-from wmlab.dataflow.sim.rules import rows_of
+from wmlab.dataflow.sim.party import Party, described
+from wmlab.dataflow.sim.rules import processor_of, rows_of
 
 if TYPE_CHECKING:
     from wmlab.dataflow.sim.world import DataflowWorld, Running
@@ -68,18 +69,19 @@ class Calls:
 class Instance(Party):
     """One processor instance; `snapshots` are those of all instances of its vertex after a restart, its own first."""
 
-    def __init__(
-        self,
-        execution: Running,
-        node: Node,
-        number: int,
-        runtime: Tasklet[Any],
-        inputs: Sequence[Queue],
-        snapshots: Sequence[Any] | None = None,
-    ) -> None:
+    def __init__(self, execution: Running, node: Node, number: int, snapshots: Sequence[Any]) -> None:
         super().__init__(execution, node, number)
-        self.runtime = runtime
-        self.state = runtime.start(snapshots)
+        world, dataflow = self.world, self.world.dataflow
+        inputs = [q for q in execution.queues if q.lane.link.target == node.name and q.lane.target_instance == number]
+        links = [link for link in world.layout.links if link.target == node.name]
+        self.runtime = Tasklet(
+            processor=processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
+            edges=tuple(InputEdge(sum(q.lane.link is link for q in inputs), link.priority) for link in links),
+            guarantee=dataflow.guarantee,
+            deviations=dataflow.deviations_on,
+            name=self.name,
+        )
+        self.state = self.runtime.start(snapshots)
         self.inputs = {(queue.lane.link.edge, queue.lane.index): queue for queue in inputs}
         self.sunk: list[Row] = []
         self.barrier: Barrier | None = None
@@ -87,7 +89,6 @@ class Instance(Party):
         self._taken = 0
         self._taken_by_last = 0
         self._sizes: dict[str, int] = {}
-        self._lists: dict[int | None, tuple[frozenset[int], frozenset[int], dict[str, list[int]]]] = {}
 
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""
@@ -184,12 +185,6 @@ class Instance(Party):
         if edge is not None:
             self._taken_by_last = (events if isinstance(merge.item, Event) else specials)[merge.place]
         kind, key, value = described(merge.item)
-        # The lists change far less often than watermarks do.
-        idle, done, lists = self._lists.get(edge, (None, None, {}))
-        if idle != merge.after.idle or done != merge.after.done:
-            idle, done = merge.after.idle, merge.after.done
-            lists = {"active": sorted(merge.after.active), "idle": sorted(idle - done), "done": sorted(done)}
-            self._lists[edge] = (idle, done, lists)
         self.write_step(
             merge.emitted,
             taken=self._taken_by_last,
@@ -199,7 +194,7 @@ class Instance(Party):
             stimulus=kind,
             key=key,
             value=value,
-            **lists,
+            **_lists(merge.after.inputs, merge.after.idle, merge.after.done),
         )
 
     def _note_size(self) -> None:
@@ -215,6 +210,13 @@ class Instance(Party):
                 if size != self._sizes.get(buffer, 0):
                     self.write("state", buffer=buffer, size=size)
             self._sizes = sizes
+
+
+@cache
+def _lists(inputs: int, idle: frozenset[int], done: frozenset[int]) -> dict[str, list[int]]:
+    """The inputs that are active, idle and done; they change far less often than watermarks do."""
+    active = sorted(frozenset(range(inputs)) - idle - done)
+    return {"active": active, "idle": sorted(idle - done), "done": sorted(done)}
 
 
 _OF_DROPS = ("edge", "rule", "key", "time", "limit")

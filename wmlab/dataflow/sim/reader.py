@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from wmlab.core.clock import generator
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
+from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.faults import AddPartition, Disorder, LatePartition, RemovePartition, SilentPartition
 from wmlab.dataflow.scenario.source import Source, share
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.party import Party, spread
-from wmlab.dataflow.sim.rules import Clocked
+from wmlab.dataflow.sim.rules import Clocked, condition_of
 
 if TYPE_CHECKING:
     from wmlab.dataflow.sim.world import Running
@@ -79,11 +79,11 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
             partition = (value if type(value) is int else spread((value,))) % reading.partitions
         rows.append(Arrival(at_ms, partition, number, values))
     arrivals = sorted(_faulty(dataflow, source, rows), key=lambda row: (row.at_ms, row.number))
-    kinds = {AddPartition: "added", RemovePartition: "removed"}
+    kinds = {faults.AddPartition: "added", faults.RemovePartition: "removed"}
     changes = [
         Change(dataflow.start_ms + fault.at_ms, fault.partition, kinds[type(fault)])
         for fault in dataflow.faults
-        if isinstance(fault, AddPartition | RemovePartition) and fault.source == source.name
+        if isinstance(fault, faults.AddPartition | faults.RemovePartition) and fault.source == source.name
     ]
     bounds = [Change(at_ms, partition, "bound", bound) for at_ms, partition, bound in reading.bounds]
     # Sorting is stable: a reader sees its bound after what it has read at that moment.
@@ -111,18 +111,18 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
         partition = getattr(fault, "partition", None)
         hit = [begin <= row.at_ms < end and partition in {None, row.partition} for row in rows]
         match fault:
-            case SilentPartition() | RemovePartition():
+            case faults.SilentPartition() | faults.RemovePartition():
                 rows = [row for row, is_hit in zip(rows, hit, strict=True) if not is_hit]
-            case LatePartition(by_ms=by_ms):
+            case faults.LatePartition(by_ms=by_ms):
                 rows = [replace(row, at_ms=row.at_ms + by_ms * is_hit) for row, is_hit in zip(rows, hit, strict=True)]
                 latest = -math.inf
                 for index, row in enumerate(rows):
                     if row.partition == partition:
                         latest = max(latest, row.at_ms)
                         rows[index] = replace(row, at_ms=int(latest))
-            case AddPartition():
+            case faults.AddPartition():
                 rows = [replace(r, at_ms=max(r.at_ms, begin)) if r.partition == partition else r for r in rows]
-            case Disorder(by_ms=by_ms):
+            case faults.Disorder(by_ms=by_ms):
                 chance = generator(dataflow.seed, f"disorder {number} of {source.name}")
                 draws = chance.integers(0, by_ms + 1, len(rows))
                 delays = [int(draw) * is_hit for draw, is_hit in zip(draws, hit, strict=True)]
@@ -144,30 +144,22 @@ Step = tuple[SourceState, Sequence[Item]]
 
 
 class Reader(Party):
-    """One source instance; `keep` is its filter. After a restart it goes on from `position`."""
+    """One source instance; after a restart it goes on from its own position, the first of `snapshots`."""
 
-    def __init__(
-        self,
-        execution: Running,
-        node: Node,
-        number: int,
-        feed: Feed,
-        times: Sequence[Clocked],
-        keep: Callable[[tuple[Any, ...]], bool],
-        position: Position | None = None,
-    ) -> None:
+    def __init__(self, execution: Running, node: Node, number: int, snapshots: Sequence[Position]) -> None:
         super().__init__(execution, node, number)
-        self.feed = feed
-        self.times = tuple(times)
-        self.keep = keep
-        self.partitions = list(feed.partitions if position is None else position.partitions)
+        self.feed = self.world.feeds[node.name][number]
+        self.times = self.world.times[node.name]
+        self.partitions = list(snapshots[0].partitions if snapshots else self.feed.partitions)
+        where = node.vertex.where
+        self._keep = (lambda _: True) if where is None else condition_of(where, node.vertex.row_columns)
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
         self._read = 0
         now_ms = self.world.now_ms
         self.states = [time.mapper.start(len(self.partitions), now_ms=now_ms) for time in self.times]
-        if position is not None:
-            self._restore(position)
+        if snapshots:
+            self._restore(snapshots[0])
 
     def turn(self) -> None:
         """Take a snapshot if one is due, read what has arrived while there is room, and look at the clock."""
@@ -222,7 +214,7 @@ class Reader(Party):
             self.states[number] = state
 
     def _read_row(self, row: Arrival, now_ms: int) -> None:
-        passed = self.keep(row.values)
+        passed = not self.world.is_hit(faults.SwallowAll, self.node.name) and bool(self._keep(row.values))
         text = self._written.text(row.values)
         self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
         if not passed:

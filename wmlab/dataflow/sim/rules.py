@@ -112,12 +112,12 @@ def _asked(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | 
 
 
 Values = tuple[Any, ...]
-Gate = Callable[[], bool]
-"""Whether a filter lets rows pass at the moment."""
 
 
-def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate) -> Processor[Any]:
-    """The processor of a node; `gate` closes a filter by a fault."""
+def processor_of(
+    dataflow: DataflowScenario, plan: Plan, node: Node, gate: Callable[[], bool] = lambda: True
+) -> Processor[Any]:
+    """The processor of a node; `gate` says whether a filter lets rows pass at the moment, which a fault may end."""
     vertex, rules = node.vertex, dataflow.deviations_on
     inputs = plan.given(vertex.name)
     given = inputs[0]
@@ -142,7 +142,7 @@ def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate)
         case step.SessionWindow():
             return window.SessionWindow(timeout=vertex.timeout_ms, **_grouping(vertex, given))
         case step.Join():
-            return _join(dataflow, vertex, plan.joins[vertex.name], inputs)
+            return _join(vertex, plan.joins[vertex.name], inputs, rules)
     return transform.Transform.merge()
 
 
@@ -195,14 +195,14 @@ def _key(given: Output, column: str) -> int:
     return key
 
 
-def _join(dataflow: DataflowScenario, vertex: step.Join, rule: JoinRule, inputs: Sequence[Output]) -> Processor[Any]:
+def _join(vertex: step.Join, rule: JoinRule, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
+    left, right = inputs
     condition = compiled(vertex.condition, rule.indices)
 
     def meets(values: Values) -> bool | None:
         result = condition(values)
         return None if result is None else bool(result)
 
-    left, right = inputs
     return StreamJoin(
         kind="inner" if vertex.outer is None else "left outer" if vertex.outer == "left" else "right outer",
         keys=(_indices_of_keys(left), _indices_of_keys(right)),
@@ -211,7 +211,7 @@ def _join(dataflow: DataflowScenario, vertex: step.Join, rule: JoinRule, inputs:
         condition=meets,
         output=vertex.emit,
         limit=vertex.limit,
-        deviations=dataflow.deviations_on,
+        deviations=rules,
     )
 
 
@@ -359,7 +359,7 @@ def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Join) -> Re
     return RecordedRule(
         vertex=vertex.name,
         entry=vertex.name + FRAMES if isinstance(vertex, step.Window) and vertex.stages == 2 else vertex.name,
-        rule=processor_of(dataflow, plan, node, lambda: True),  # type: ignore[arg-type]
+        rule=processor_of(dataflow, plan, node),  # type: ignore[arg-type]
         inputs=tuple(given.columns for given in plan.given(vertex.name)),
         columns=node.output.columns,
     )

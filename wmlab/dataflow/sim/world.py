@@ -18,7 +18,6 @@ from wmlab.core.delays import chances
 from wmlab.core.errors import WmlabError
 from wmlab.core.journal import Journal, Row
 from wmlab.dataflow.model.items import Barrier
-from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import Fault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
@@ -28,7 +27,7 @@ from wmlab.dataflow.sim.instance import Calls, Instance
 from wmlab.dataflow.sim.layout import Node, layout
 from wmlab.dataflow.sim.party import Party, Queue, Way, Written
 from wmlab.dataflow.sim.reader import Reader, Reading, feeds
-from wmlab.dataflow.sim.rules import clocked, condition_of, processor_of
+from wmlab.dataflow.sim.rules import clocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,29 +118,10 @@ class Running:
                     row["committed"] = False
 
     def _party(self, node: Node, number: int) -> Party:
-        world, dataflow = self.world, self.world.dataflow
         others = [other for other in range(node.parallelism) if other != number]
         states = None if self.snapshot is None else self.snapshot.states
-        snapshots = None if states is None else [states[node.instance(n)] for n in (number, *others)]
-        if node.kind == "source":
-            where, columns = node.vertex.where, node.vertex.row_columns
-            meets = None if where is None else condition_of(where, columns)
-
-            def keep(values: tuple[Any, ...]) -> bool:
-                return meets is None or (not world.is_hit(SwallowAll, node.name) and bool(meets(values)))
-
-            feed = world.feeds[node.name][number]
-            return Reader(self, node, number, feed, world.times[node.name], keep, snapshots[0] if snapshots else None)
-        into = [q for q in self.queues if q.lane.link.target == node.name and q.lane.target_instance == number]
-        links = [link for link in world.layout.links if link.target == node.name]
-        runtime = Tasklet(
-            processor=processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
-            edges=tuple(InputEdge(sum(q.lane.link is link for q in into), link.priority) for link in links),
-            guarantee=dataflow.guarantee,
-            deviations=dataflow.deviations_on,
-            name=node.instance(number),
-        )
-        return Instance(self, node, number, runtime, into, snapshots)
+        snapshots = [] if states is None else [states[node.instance(n)] for n in (number, *others)]
+        return (Reader if node.kind == "source" else Instance)(self, node, number, snapshots)
 
 
 Choose = Callable[[Sequence[str]], int]
