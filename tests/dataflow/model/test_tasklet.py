@@ -22,8 +22,6 @@ from wmlab.dataflow.model.processor import (
     Deviations,
     EdgeDone,
     EdgeWatermark,
-    GlobalWatermark,
-    InputIdle,
     JobFailedError,
     Processor,
     Reason,
@@ -66,8 +64,8 @@ def edge_mark(edge: int, value: int) -> EdgeWatermark:
     return EdgeWatermark(edge, Watermark(0, value))
 
 
-def global_mark(value: int) -> GlobalWatermark:
-    return GlobalWatermark(Watermark(0, value))
+def global_mark(value: int) -> Watermark:
+    return Watermark(0, value)
 
 
 def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_watermarks() -> None:
@@ -87,9 +85,7 @@ def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_
     assert instance.state.phase is Phase.FINISHED
 
 
-@pytest.mark.parametrize(
-    "refused", [Row(0, EVENT), edge_mark(0, 1), global_mark(1), InputIdle(), EdgeDone(0), Complete()]
-)
+@pytest.mark.parametrize("refused", [Row(0, EVENT), edge_mark(0, 1), global_mark(1), IDLE, EdgeDone(0), Complete()])
 def test_what_is_refused_is_offered_again_before_anything_else(refused: Stimulus) -> None:
     refusing = Instance(1, processor=Recorder({refused: [REFUSED, REFUSED]}))
     willing = Instance(1, processor=Recorder())
@@ -136,7 +132,7 @@ def test_rows_can_be_offered_a_few_at_a_time() -> None:
 def test_idle_is_the_processors_affair_in_design(deviations: Deviations) -> None:
     instance = Instance(1, processor=Recorder(), deviations=deviations)
     out = instance.push(0, 0, IDLE).run()
-    asked = InputIdle() in instance.state.processor
+    asked = IDLE in instance.state.processor
     assert (asked, out) == ((False, [IDLE]) if deviations.idle_overtakes else (True, []))
 
 

@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model import coalescer
 from wmlab.dataflow.model.coalescer import Alignment, EdgeStream, Emitted, Keyed, Merge, Taken
-from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
     Answer,
@@ -34,8 +34,6 @@ from wmlab.dataflow.model.processor import (
     Drop,
     EdgeDone,
     EdgeWatermark,
-    GlobalWatermark,
-    InputIdle,
     JobFailedError,
     Processor,
     Reason,
@@ -50,8 +48,6 @@ class Phase(StrEnum):
     """What an instance is doing."""
 
     WORKING = "working"
-    COMPLETING = "completing"
-    """All inputs have ended; the processor finishes what it holds."""
     FINISHED = "finished"
     """The end was sent."""
     STOPPED = "stopped"
@@ -184,9 +180,9 @@ class _Round(Generic[S]):
             is_row = isinstance(stimulus, Row)
             if not self._has_room() or (is_row and self.rows == 0):
                 return False
-            if isinstance(stimulus, InputIdle) and self.deviations.idle_overtakes:
+            if isinstance(stimulus, Idle) and self.deviations.idle_overtakes:
                 self.progress = True
-                self._emit((stimulus.message,))
+                self._emit((stimulus,))
             elif not self.offer(stimulus):
                 return False
             if isinstance(stimulus, Row):
@@ -261,7 +257,7 @@ class _Round(Generic[S]):
             if isinstance(item, Watermark):
                 watermarks.append(EdgeWatermark(edge, item))
             keyed, emitted = self._merged(keyed, edge, item)
-            merged += (GlobalWatermark(out) if isinstance(out, Watermark) else InputIdle(out) for out in emitted)
+            merged += emitted
         groups, cursor = state.groups, state.groups[0].index(edge)
         if ended:
             alignment = alignment.without(edge)
@@ -269,10 +265,8 @@ class _Round(Generic[S]):
             groups = (group, *groups[1:]) if group else groups[1:]
         else:
             cursor += 1
-        if not groups:
-            self.phase = Phase.COMPLETING
-            if self.deviations.last_watermark_lost:
-                watermarks, merged = [], []
+        if not groups and self.deviations.last_watermark_lost:
+            watermarks, merged = [], []
         self.state = replace(
             state,
             edges=(*state.edges[:edge], drained.edge, *state.edges[edge + 1 :]),
@@ -352,7 +346,6 @@ class Tasklet(Generic[S]):
                 tuple(n for n, edge in enumerate(self.edges) if edge.priority == priority) for priority in priorities
             ),
             alignment=Alignment(self.guarantee == "exactly_once"),
-            phase=Phase.WORKING if self.edges else Phase.COMPLETING,
         )
 
     def push(self, state: TaskletState[S], *, edge: int, queue: int, items: Iterable[Item]) -> TaskletState[S]:

@@ -127,7 +127,7 @@ class Instance(Party):
             return
         if self.finished:
             self._save(self.barrier, self.state.processor)
-        elif self.state.phase is Phase.COMPLETING:
+        else:
             self.state = self.runtime.snapshot(self.state, self.barrier)
             self.world.wake(self)
 
