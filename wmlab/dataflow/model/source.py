@@ -213,20 +213,25 @@ class EventTimeMapper:
         """Without one partition; those behind it move down by one. What it held back is released."""
         self._require(state, partition)
         left = state.partitions[:partition] + state.partitions[partition + 1 :]
-        return self._tick(replace(state, partitions=left), now_ms, MAX)
+        return self.tick(replace(state, partitions=left), now_ms=now_ms)
 
     def event(self, state: SourceState, event: Event, *, partition: int, time: int, now_ms: int) -> Moved:
         """An event of this event time; what leaves ends with it."""
-        after, items = self._reported(state, partition, time, now_ms)
+        after, items = self.report(state, partition=partition, time=time, now_ms=now_ms)
         return after, (*items, event)
 
-    def rejected(self, state: SourceState, *, partition: int, time: int, now_ms: int) -> Moved:
-        """An event that a filter within the source swallows; it counts as any other, unless `rejected_rows_silent`."""
-        return (state, ()) if self.deviations.rejected_rows_silent else self._reported(state, partition, time, now_ms)
+    def report(self, state: SourceState, *, partition: int, time: int, now_ms: int, rejected: bool = False) -> Moved:
+        """What leaves before an event of this event time.
 
-    def tick(self, state: SourceState, *, now_ms: int) -> Moved:
-        """No event came up to this clock time."""
-        return self._tick(state, now_ms, MAX)
+        `rejected`: a filter within the source swallows it; it counts as any other, unless `rejected_rows_silent`.
+        """
+        if rejected and self.deviations.rejected_rows_silent:
+            return state, ()
+        self._require(state, partition)
+        before = state.partitions[partition]
+        after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
+        partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
+        return self.tick(SourceState(partitions, state.last, state.top), now_ms=now_ms, cap=time)
 
     def restore(self, state: SourceState, marks: Mapping[int, int | None]) -> SourceState:
         """The source with the watermarks that a snapshot stored for some of its partitions.
@@ -250,15 +255,11 @@ class EventTimeMapper:
                 remedy="Add the partition, and count from 0.",
             )
 
-    def _reported(self, state: SourceState, partition: int, time: int, now_ms: int) -> Moved:
-        self._require(state, partition)
-        before = state.partitions[partition]
-        after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
-        partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
-        return self._tick(SourceState(partitions, state.last, state.top, announced=False), now_ms, time)
+    def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> Moved:
+        """Ask the policies of all partitions that are not idle at this clock time.
 
-    def _tick(self, state: SourceState, now_ms: int, cap: int) -> Moved:
-        """Ask the policies of all partitions that are not idle; `cap` is as far as the watermark may get by it."""
+        `cap` is as far as a watermark may get by it: the time of the event that came, if one did.
+        """
         partitions, active = list(state.partitions), []
         for number, partition in enumerate(partitions):
             if not partition.idle(now_ms):
@@ -270,14 +271,9 @@ class EventTimeMapper:
         if not active and state.announced:
             return state, ()
         top = max([state.top, *active])
-        sent = self._sent(min(active, default=top), state.last)
-        items: tuple[Item, ...] = () if sent is None else (Watermark(self.key, sent),)
-        after = SourceState(tuple(partitions), state.last if sent is None else sent, top, state.announced or not active)
+        # On the grid, above the last one, and not beyond what a watermark can carry.
+        mark = MIN if self.frames is None else self.frames.floor(min(active, default=top))
+        moves = state.last < mark < MAX
+        items: tuple[Item, ...] = (Watermark(self.key, mark),) if moves else ()
+        after = SourceState(tuple(partitions), mark if moves else state.last, top, state.announced or not active)
         return after, items if active else (*items, IDLE)
-
-    def _sent(self, mark: int, last: int) -> int | None:
-        """The watermark to send, on the grid; None: not above the last one, or beyond what a watermark can carry."""
-        if self.frames is None or mark <= last:
-            return None
-        framed = self.frames.floor(mark)
-        return framed if last < framed < MAX else None

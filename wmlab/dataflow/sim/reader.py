@@ -219,18 +219,14 @@ class Reader(Party):
         self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
         if not passed:
             self._rejected_ms = now_ms
-        event = Event(row.values)
         index = self.partitions.index(row.partition)
 
         def advance(time: Clocked, state: SourceState) -> Step:
             happened = row.values[time.index]
-            if not passed:
-                return time.mapper.rejected(state, partition=index, time=happened, now_ms=now_ms)
-            after, items = time.mapper.event(state, event, partition=index, time=happened, now_ms=now_ms)
-            return after, items[:-1]
+            return time.mapper.report(state, partition=index, time=happened, now_ms=now_ms, rejected=not passed)
 
         out = self._advance(advance, "event", row.partition)
-        self.send((*out, event) if passed else out)
+        self.send((*out, Event(row.values)) if passed else out)
 
     def _change(self, change: Change, now_ms: int) -> None:
         partition = change.partition
@@ -285,35 +281,28 @@ class Reader(Party):
 
         With `keyed_idle` each key has idle messages of its own.
         """
+        now_ms = self.world.now_ms
         out: list[Item] = []
         for number, time in enumerate(self.times):
-            before = self.states[number]
-            after, items = advance(time, before)
+            before = self.states[number].marks()
+            after, items = advance(time, self.states[number])
             self.states[number] = after
-            if items or before.marks() != after.marks() or len(before.partitions) != len(after.partitions):
-                self._note_step(time, after, items, stimulus, partition)
             out += (item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items)
-        marks = tuple(item for item in out if isinstance(item, Watermark))
-        if len(marks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
+            if items or before != after.marks():
+                marks = dict(zip(self.partitions, after.marks(), strict=True))
+                idle = {n for n, state in zip(self.partitions, after.partitions, strict=True) if state.idle(now_ms)}
+                self.write_step(
+                    items,
+                    level="partition",
+                    input=partition,
+                    stimulus=stimulus,
+                    key=time.mapper.key,
+                    value=None if partition is None else marks.get(partition),
+                    active=sorted(marks.keys() - idle),
+                    idle=sorted(idle),
+                    done=[],
+                )
+        watermarks = tuple(item for item in out if isinstance(item, Watermark))
+        if len(watermarks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
             return tuple(out)
-        return (*marks, IDLE)
-
-    def _note_step(
-        self, time: Clocked, after: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
-    ) -> None:
-        """Write down a step of merging the partitions."""
-        now_ms = self.world.now_ms
-        known = dict(zip(self.partitions, after.partitions, strict=True))
-        marks = dict(zip(self.partitions, after.marks(), strict=True))
-        idle = sorted(number for number, state in known.items() if state.idle(now_ms))
-        self.write_step(
-            items,
-            level="partition",
-            input=partition,
-            stimulus=stimulus,
-            key=time.mapper.key,
-            value=None if partition is None else marks.get(partition),
-            active=sorted(known.keys() - set(idle)),
-            idle=idle,
-            done=[],
-        )
+        return (*watermarks, IDLE)
