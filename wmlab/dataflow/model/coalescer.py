@@ -41,15 +41,13 @@ class Coalescer:
     """The watermark of one key over several inputs.
 
     `marks` has the last watermark per input, `MIN` before the first and `MAX` after the end; `last` is the highest
-    that was let through, `top` the highest seen, both `MIN` at first. `settled`: that all inputs are idle or have
-    ended was already dealt with.
+    that was let through, `top` the highest seen, both `MIN` at first.
     """
 
     marks: tuple[int, ...]
     idle: frozenset[int] = frozenset()
     last: int = MIN
     top: int = MIN
-    settled: bool = False
 
     @classmethod
     def start(cls, inputs: int) -> Coalescer:
@@ -73,20 +71,19 @@ class _KeyFold:
     these, `holders` how many inputs are at it, so that an update looks at the others only when the last of these moves.
     """
 
-    __slots__ = ("held", "holders", "idle", "last", "low", "marks", "settled", "top")
+    __slots__ = ("held", "holders", "idle", "last", "low", "marks", "top")
 
     def __init__(self, state: Coalescer) -> None:
         self.marks = list(state.marks)
         self.idle = set(state.idle)
         self.last = state.last
         self.top = state.top
-        self.settled = state.settled
         self.held = [MAX if n in self.idle else m for n, m in enumerate(self.marks)] if self.idle else self.marks[:]
         self._lowest()
 
     def frozen(self) -> Coalescer:
         """The state that it has become."""
-        return Coalescer(tuple(self.marks), frozenset(self.idle), self.last, self.top, self.settled)
+        return Coalescer(tuple(self.marks), frozenset(self.idle), self.last, self.top)
 
     def watermark(self, index: int, watermark: Watermark) -> int | None:
         """A watermark came; returns the new merged one, if it moves."""
@@ -118,7 +115,6 @@ class _KeyFold:
         """The input is active."""
         if index in self.idle:
             self.idle.discard(index)
-            self.settled = False
             self.held[index] = self.marks[index]
             self._lowest()
 
@@ -141,10 +137,7 @@ class _KeyFold:
         self.holders = self.held.count(self.low)
 
     def _moved(self) -> int | None:
-        if self.settled:
-            return None
-        self.settled = self.low == MAX
-        merged = self.top if self.settled else self.low
+        merged = self.top if self.low == MAX else self.low
         if merged <= self.last:
             return None
         self.last = merged
@@ -245,10 +238,10 @@ class _KeyedFold:
         if key not in self.keys:
             self.keys[key] = self._first(key)
         fold = self.keys[key]
-        said = fold.settled
+        said = fold.low == MAX
         value = fold.other(index, message)
         emitted = () if value is None else (Watermark(key, value),)
-        return (*emitted, message) if fold.settled and not said else emitted
+        return (*emitted, message) if fold.low == MAX and not said else emitted
 
     def _announces(self, item: Item) -> bool:
         """Whether all inputs that have not ended are idle now, and an idle message is due."""
