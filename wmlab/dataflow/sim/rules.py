@@ -197,18 +197,12 @@ def _key(given: Output, column: str) -> int:
 
 def _join(vertex: step.Join, rule: JoinRule, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
     left, right = inputs
-    condition = compiled(vertex.condition, rule.indices)
-
-    def meets(values: Values) -> bool | None:
-        result = condition(values)
-        return None if result is None else bool(result)
-
     return StreamJoin(
         kind="inner" if vertex.outer is None else "left outer" if vertex.outer == "left" else "right outer",
         keys=(_indices_of_keys(left), _indices_of_keys(right)),
         widths=(len(left.columns), len(right.columns)),
         bounds=rule.bounds,
-        condition=meets,
+        condition=compiled(vertex.condition, rule.indices),
         output=vertex.emit,
         limit=vertex.limit,
         deviations=rules,
