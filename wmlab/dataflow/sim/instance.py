@@ -11,7 +11,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.delays import delays_ms
-from wmlab.core.journal import Row
 from wmlab.dataflow.model.coalescer import Merge
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
@@ -83,7 +82,6 @@ class Instance(Party):
         )
         self.state = self.runtime.start(snapshots)
         self.inputs = {(queue.lane.link.edge, queue.lane.index): queue for queue in inputs}
-        self.sunk: list[Row] = []
         self.barrier: Barrier | None = None
         self._read = [queue.written for queue in inputs if queue.lane.index == 0]
         self._taken = 0
@@ -149,7 +147,7 @@ class Instance(Party):
                 events[taken.queue] = self._taken
             else:
                 events[taken.queue], specials[taken.queue] = self._taken - 1, self._taken
-            if queue.producer is not None and queue.producer.blocked:
+            if queue.producer.blocked:
                 self.world.wake(queue.producer)
         for merge in done.merges:
             self._note_merge(merge, events, specials)
