@@ -165,7 +165,7 @@ def test_neither_order_nor_batches_change_where_the_watermarks_end(chosen: list[
     for _ in range(4):
         instance, out = left_by(chosen, random)
         marks = tuple(dict(instance.state.forwarded).get(key) for key in (0, 1))
-        statuses = (instance.state.keyed.idle, instance.state.keyed.done, instance.state.phase)
+        statuses = (instance.state.inputs.keyed.idle, instance.state.inputs.keyed.done, instance.state.phase)
         ends.add((marks, statuses, out.count(EVENT)))
     assert len(ends) == 1
 
@@ -187,15 +187,15 @@ def test_an_event_on_time_on_its_queue_is_on_time_behind_the_instance(chosen: li
 def test_every_step_of_both_levels_of_merging_is_reported() -> None:
     instance = Instance(2, 1).push(0, 0, Watermark(0, 5)).push(0, 1, Watermark(0, 3)).push(1, 0, IDLE)
     instance.run()
-    merges = [(m.level, m.edge, m.place, m.item, m.emitted) for turn in instance.turns for m in turn.merges]
+    merges = [(m.edge, m.place, m.item, m.emitted) for turn in instance.turns for m in turn.merges]
     assert merges == [
-        ("edge", 0, 0, Watermark(0, 5), ()),
-        ("edge", 0, 1, Watermark(0, 3), (Watermark(0, 3),)),
-        ("global", 0, 0, Watermark(0, 3), ()),
-        ("edge", 1, 0, IDLE, (IDLE,)),
-        ("global", 1, 1, IDLE, (Watermark(0, 3),)),
+        (0, 0, Watermark(0, 5), ()),
+        (0, 1, Watermark(0, 3), (Watermark(0, 3),)),
+        (None, 0, Watermark(0, 3), ()),
+        (1, 0, IDLE, (IDLE,)),
+        (None, 1, IDLE, (Watermark(0, 3),)),
     ]
-    assert instance.turns[-1].merges[-1].after == instance.state.keyed
+    assert instance.turns[-1].merges[-1].after == instance.state.inputs.keyed
     taken = [(t.edge, t.queue, t.count) for turn in instance.turns for t in turn.taken]
     assert taken == [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
 

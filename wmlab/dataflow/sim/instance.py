@@ -121,7 +121,7 @@ class Instance(Party):
         self._snapshot_alone()
 
     def _snapshot_alone(self) -> None:
-        if self.barrier is None or self.state.groups or self.state.alignment.barrier is not None:
+        if self.barrier is None or self.state.groups or self.state.inputs.barrier is not None:
             return
         if self.finished:
             self._save(self.barrier, self.state.processor)
@@ -179,15 +179,14 @@ class Instance(Party):
 
     def _note_merge(self, merge: Merge, events: Mapping[int, int], specials: Mapping[int, int]) -> None:
         """Write down a step of merging, caused by the last row or by the special item that was taken from a queue."""
-        edge = merge.edge if merge.level == "edge" else None
-        if edge is not None:
+        if merge.edge is not None:
             self._taken_by_last = (events if isinstance(merge.item, Event) else specials)[merge.place]
         kind, key, value = described(merge.item)
         self.write_step(
             merge.emitted,
             taken=self._taken_by_last,
-            level=merge.level,
-            edge=edge,
+            level="global" if merge.edge is None else "edge",
+            edge=merge.edge,
             input=merge.place,
             stimulus=kind,
             key=key,
