@@ -19,17 +19,30 @@ throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `WatermarkThr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 
+@dataclass(frozen=True, slots=True)
 class LagPolicy:
-    """A rule for the watermark of one partition, whose state is mostly a time; here it is what others set it to."""
+    """A rule for the watermark of one partition, whose state is mostly a time; here it is what others set it to.
+
+    `lag`, in the unit of the times, is what the watermark is behind. Raises `ModelError` for a negative one.
+    """
+
+    by_clock: ClassVar[bool] = False
+    """Whether the watermark moves without events."""
+
+    lag: int = 0
+
+    def __post_init__(self) -> None:
+        if self.lag < 0:
+            raise ModelError(f"lag {self.lag} is negative", remedy="Use a lag of 0 or more.")
 
     def start(self) -> Any:
         """The state before any event."""
@@ -45,18 +58,13 @@ class LagPolicy:
         return mark
 
 
-@dataclass(frozen=True, slots=True)
 class FixedLag(LagPolicy):
-    """The highest time seen minus `lag`, in the unit of the times. Source: upstream `limitingLag`.
+    """The highest time seen minus `lag`. Source: upstream `limitingLag`.
 
-    A time so low that subtracting the lag would leave the 64 bits is not counted. Raises `ModelError` for a negative
-    lag.
+    A time so low that subtracting the lag would leave the 64 bits is not counted.
     """
 
-    lag: int
-
-    def __post_init__(self) -> None:
-        _require_lag(self.lag)
+    __slots__ = ()
 
     def report(self, state: int | None, time: int) -> int | None:
         """The watermark after an event of this time."""
@@ -73,8 +81,7 @@ class OwnLag(LagPolicy):
     `lag` is taken off the watermark. The state is the pair of both. Source: upstream class `WatermarkPolicy`.
     """
 
-    function: Callable[[Any, int], tuple[Any, int | None]]
-    lag: int = 0
+    function: Callable[[Any, int], tuple[Any, int | None]] = field(kw_only=True)
 
     def report(self, state: Any, time: int) -> Any:
         """What the function says of an event of this time."""
@@ -86,27 +93,18 @@ class OwnLag(LagPolicy):
         return None if state is None else state[1]
 
 
-@dataclass(frozen=True, slots=True)
 class RealTimeLag(LagPolicy):
-    """The clock minus `lag_ms`; events do not matter, their times being clock times. Source: upstream
-    `limitingRealTimeLag`.
+    """The clock minus `lag`; events do not matter, their times being clock times, in ms.
 
-    Raises `ModelError` for a negative lag.
+    Source: upstream `limitingRealTimeLag`.
     """
 
-    lag_ms: int
-
-    def __post_init__(self) -> None:
-        _require_lag(self.lag_ms)
+    __slots__ = ()
+    by_clock: ClassVar[bool] = True
 
     def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
         """The clock time minus the lag."""
-        return now_ms - self.lag_ms
-
-
-def _require_lag(lag: int) -> None:
-    if lag < 0:
-        raise ModelError(f"lag {lag} is negative", remedy="Use a lag of 0 or more.")
+        return now_ms - self.lag
 
 
 SQL_MAX_FRAME_MS: Final = 100

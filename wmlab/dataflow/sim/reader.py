@@ -243,7 +243,7 @@ class Reader(Party):
                 return time.mapper.remove(state, cast("int", index), now_ms=now_ms)
             if not time.promised:
                 return state, ()
-            bound = change.bound - time.lag
+            bound = change.bound - time.mapper.policy.lag
             partitions = tuple(
                 replace(p, policy=bound) if index in {None, n} else p for n, p in enumerate(state.partitions)
             )
@@ -269,7 +269,7 @@ class Reader(Party):
         nexts += [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
         # All partitions may be idle without a message, because rejected rows keep the source busy.
         overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
-        if overdue or any(time.by_clock for time in self.times):
+        if overdue or any(time.mapper.policy.by_clock for time in self.times):
             nexts.append(now_ms + self.node.vertex.poll_ms)
         if nexts:
             self.world.wake_at(self, min(nexts))

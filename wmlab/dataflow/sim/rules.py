@@ -41,16 +41,11 @@ from wmlab.dataflow.sim.layout import FRAMES, Node
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A column with a key: its index in the row and its mapper.
-
-    `promised`: it follows the lower bound of a stream, less `lag`; `by_clock`: it moves without rows.
-    """
+    """A column with a key: its index in the row and its mapper. `promised`: it follows the lower bound of a stream."""
 
     index: int
     mapper: EventTimeMapper
-    promised: bool = False
-    by_clock: bool = False
-    lag: int = 0
+    promised: bool
 
 
 def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
@@ -68,8 +63,6 @@ def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
                 deviations=dataflow.deviations_on,
             ),
             promised=time.policy == "lower_bound",
-            by_clock=time.policy == "real_time",
-            lag=time.lag_ms,
         )
         for time in sorted(source.times, key=lambda time: time.key)
     )
@@ -90,10 +83,8 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
 
 def _policy(time: EventTime) -> LagPolicy:
     if callable(time.policy):
-        return OwnLag(_asked(time.policy), time.lag_ms)
-    if time.policy == "real_time":
-        return RealTimeLag(time.lag_ms)
-    return LagPolicy() if time.policy == "lower_bound" else FixedLag(time.lag_ms)
+        return OwnLag(time.lag_ms, function=_asked(time.policy))
+    return {"lag": FixedLag, "real_time": RealTimeLag, "lower_bound": LagPolicy}[time.policy](time.lag_ms)
 
 
 def _asked(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | None]]:
