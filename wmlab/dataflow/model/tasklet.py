@@ -67,16 +67,15 @@ class TaskletState(Generic[S]):
     """One processor instance between two rounds.
 
     `edges` are the input edges with what lies on their queues, `inputs` merges the edges, `groups` are the edges that
-    have not ended by ascending priority (only the first group is drained, from index `cursor` on). `pending` is what
-    the processor has not accepted yet, in the order in which it is offered. `forwarded` has the last watermark per key
-    that left.
+    have not ended by ascending priority; only the first group is drained, from its first edge on, and an edge that was
+    drained goes to its end. `pending` is what the processor has not accepted yet, in the order in which it is offered.
+    `forwarded` has the last watermark per key that left.
     """
 
     processor: S
     edges: tuple[EdgeStream, ...]
     inputs: Inputs
     groups: tuple[tuple[int, ...], ...]
-    cursor: int = 0
     pending: tuple[Stimulus, ...] = ()
     forwarded: tuple[tuple[int, int], ...] = ()
     phase: Phase = Phase.WORKING
@@ -225,8 +224,7 @@ class _Round(Generic[S]):
     def _fill(self) -> bool:
         """Drain the edges of the first group in turn until one gives something; false if none does."""
         state = self.state
-        group = state.groups[0]
-        for edge in group[state.cursor :] + group[: state.cursor]:
+        for edge in state.groups[0]:
             if state.inputs.blocks(edge):
                 continue
             try:
@@ -255,12 +253,10 @@ class _Round(Generic[S]):
             raise at("input edges", error) from None
         self.merges += merges
         merged = [item for merge in merges for item in merge.emitted]
-        groups, cursor = state.groups, state.groups[0].index(edge)
-        if ended:
-            group = groups[0][:cursor] + groups[0][cursor + 1 :]
-            groups = (group, *groups[1:]) if group else groups[1:]
-        else:
-            cursor += 1
+        first, *others = state.groups
+        place = first.index(edge)
+        first = first[place + 1 :] + first[:place] + (() if ended else (edge,))
+        groups = (first, *others) if first else tuple(others)
         if not groups and self.deviations.last_watermark_lost:
             watermarks, merged = [], []
         self.state = replace(
@@ -268,7 +264,6 @@ class _Round(Generic[S]):
             edges=(*state.edges[:edge], drained.edge, *state.edges[edge + 1 :]),
             inputs=inputs,
             groups=groups,
-            cursor=cursor % len(groups[0]) if groups else 0,
         )
         done = [EdgeDone(edge)] if ended and drained.edge.ended else []
         self.pending = deque([*rows, *done, *watermarks, *merged])
