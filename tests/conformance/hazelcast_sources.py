@@ -77,7 +77,7 @@ def run_policy(case: Fields, deviations: Deviations) -> None:
     """Events that are reported to a policy, and what it says."""
     with Fields(case.take("config"), "config") as config:
         policy = FixedLag(config.take("lag"))
-    state = policy.start()
+    state: int | None = None
     for step in steps_of(case):
         with step:
             match step.take("op"):

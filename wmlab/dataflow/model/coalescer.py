@@ -235,9 +235,7 @@ class _KeyedFold:
 
     def _idle_for_one_key(self, index: int, message: Idle, key: int) -> Emitted:
         """The input is left out for one key; when all are, the message goes on."""
-        if key not in self.keys:
-            self.keys[key] = self._first(key)
-        fold = self.keys[key]
+        fold = self.keys[key] = self.keys.get(key) or self._first(key)
         said = fold.low == MAX
         value = fold.other(index, message)
         emitted = () if value is None else (Watermark(key, value),)

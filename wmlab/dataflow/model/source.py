@@ -30,7 +30,7 @@ from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 @dataclass(frozen=True, slots=True)
 class LagPolicy:
-    """A rule for the watermark of one partition, whose state is mostly a time; here it is what others set it to.
+    """A rule for the watermark of one partition, whose state is mostly a time, None at first; here others set it.
 
     `lag`, in the unit of the times, is what the watermark is behind. Raises `ModelError` for a negative one.
     """
@@ -43,10 +43,6 @@ class LagPolicy:
     def __post_init__(self) -> None:
         if self.lag < 0:
             raise ModelError(f"lag {self.lag} is negative", remedy="Use a lag of 0 or more.")
-
-    def start(self) -> Any:
-        """The state before any event."""
-        return None
 
     def report(self, state: Any, time: int) -> Any:  # noqa: ARG002
         """The state after an event of this time."""
@@ -204,7 +200,7 @@ class EventTimeMapper:
 
     def add(self, state: SourceState, partitions: int = 1, *, now_ms: int) -> SourceState:
         """New partitions, which hold the watermark until they have data or turn idle."""
-        fresh = Partition(self.policy.start(), MIN, self.deadline_ms(now_ms))
+        fresh = Partition(None, MIN, self.deadline_ms(now_ms))
         return replace(state, partitions=state.partitions + (fresh,) * partitions)
 
     def remove(self, state: SourceState, partition: int, *, now_ms: int) -> Moved:

@@ -254,8 +254,7 @@ class Window(_Windowing):
         for key, place in self.grouped:
             if key in state.received:
                 times = (time for group in held if type(time := group[place]) is int)
-                lowest = min(times, default=MAX)
-                due = min(lowest, state.received[key])
+                due = min([state.received[key], *times])
                 state = replace(state, visited=state.visited + len(held))
                 if due > state.sent.get(key, MIN):
                     state = replace(state, sent=state.sent.put(key, due))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.delays import delays_ms
@@ -35,8 +36,8 @@ class Calls:
         self._results = rows_of(node.vertex, world.plan.given(node.name)[0], node.output)
         self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
         mine = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
-        self._slow = [fault for fault in mine if isinstance(fault, SlowCalls)]
-        self._slowed = [0] * len(self._slow)
+        # What a fault adds to each call that it slows down, to the first ones only where it says so.
+        self._slow = [(f, islice(repeat(f.by_ms), f.first)) for f in mine if isinstance(f, SlowCalls)]
         self._failing = [fault for fault in mine if isinstance(fault, FailCall)]
 
     def make(self, instance: Instance, call: Call, row: str) -> None:
@@ -47,7 +48,7 @@ class Calls:
         for fault in failing:
             self._failing.remove(fault)
             world.note("call fails", instance.name, f"call {call.number}")
-        delay_ms = next(self._delays) + self._extra_ms()
+        delay_ms = next(self._delays) + sum(next(more, 0) for fault, more in self._slow if world.in_force(fault))
         results = None if failing else self._results(call.event.values)
 
         def end() -> None:
@@ -55,14 +56,6 @@ class Calls:
             instance.answer(call.number, results)
 
         world.later(delay_ms, end)
-
-    def _extra_ms(self) -> int:
-        extra = 0
-        for number, fault in enumerate(self._slow):
-            if self._world.in_force(fault) and (fault.first is None or self._slowed[number] < fault.first):
-                self._slowed[number] += 1
-                extra += fault.by_ms
-        return extra
 
 
 class Instance(Party):

@@ -176,10 +176,9 @@ class Party:
         while self._outbox:
             item, row = self._outbox[0]
             targets = [queue for way in self.ways for queue in way.targets(item)]
-            for queue in targets:
-                if queue.room < 1:
-                    self.blocked = True
-                    return False
+            if any(queue.room < 1 for queue in targets):
+                self.blocked = True
+                return False
             now_ms = self.world.now_ms
             for queue in targets:
                 queue.put(item, row, now_ms)

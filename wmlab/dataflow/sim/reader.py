@@ -190,9 +190,9 @@ class Reader(Party):
         """The source saves its position before it reads on."""
         if self.finished:
             self.execution.saved(self, barrier, self._position(), 0)
-            return
-        self._barrier = barrier
-        self.world.wake(self)
+        else:
+            self._barrier = barrier
+            self.world.wake(self)
 
     def _take_snapshot(self, barrier: Barrier) -> None:
         self._barrier = None

@@ -181,9 +181,7 @@ def _grouping(vertex: step.StatefulMap | step.Windowed, given: Output) -> dict[s
 
 
 def _key(given: Output, column: str) -> int:
-    key = given.key_of(column)
-    assert key is not None
-    return key
+    return next(key for key, carried in given.keys if carried == column)
 
 
 def _join(vertex: step.Join, rule: JoinRule, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:

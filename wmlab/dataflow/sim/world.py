@@ -79,8 +79,8 @@ class Running:
         """Send barriers; the snapshot is complete when every party has saved its state."""
         self.barrier = Barrier(number, terminal)
         self._states, self._sunk = {}, {}
-        for party in self.parties.values():
-            self._rows[party.name] = party.write("snapshots", snapshot=number, begun_ms=self.world.now_ms)
+        begun = {"snapshot": number, "begun_ms": self.world.now_ms}
+        self._rows = {party.name: party.write("snapshots", **begun) for party in self.parties.values()}
         for party in self.parties.values():
             party.begin_snapshot(self.barrier)
 
