@@ -12,7 +12,7 @@ from wmlab.core.expression import time_bounds
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import Event, Item, Watermark
 from wmlab.dataflow.model.join import minimum_spread
-from wmlab.dataflow.model.processor import Complete, Deviations, GlobalWatermark, Row
+from wmlab.dataflow.model.processor import Complete, Deviations, Row
 from wmlab.dataflow.model.source import sql_frame_ms
 from wmlab.dataflow.model.transform import LateDrop, StatefulMap
 from wmlab.dataflow.model.window import WindowShape
@@ -76,7 +76,7 @@ def run_late_drop(case: Fields, deviations: Deviations) -> None:
                 row = Row(0, Event((number(step.take("ts")),)))
                 check(step, lambda row=row: all_written(driven.offer(row)))
             case "wm":
-                mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
+                mark = Watermark(step.take("key", 0), number(step.take("value")))
                 check(step, lambda mark=mark: all_written(driven.offer(mark)))
             case _:
                 check_state(step, driven, op)
@@ -93,7 +93,7 @@ def run_stateful_map(case: Fields, deviations: Deviations) -> None:
                 row = Row(0, Event((number(step.take("ts")), step.take("key"), step.take("value"))))
                 check(step, lambda row=row: outs(driven.offer(row)))
             case "wm":
-                mark = GlobalWatermark(Watermark(step.take("key", 0), number(step.take("value"))))
+                mark = Watermark(step.take("key", 0), number(step.take("value")))
                 check(step, lambda mark=mark: outs(driven.offer(mark)))
             case "complete":
                 check(step, lambda: outs(driven.offer(Complete())))

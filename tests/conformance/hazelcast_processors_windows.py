@@ -14,7 +14,7 @@ from tests.conformance.hazelcast_steps import all_written, check, in_any_order, 
 from tests.dataflow.model.driving import Driven, Instance
 from wmlab.dataflow.model.aggregate import Aggregate
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
-from wmlab.dataflow.model.processor import Complete, Deviations, GlobalWatermark, Row
+from wmlab.dataflow.model.processor import Complete, Deviations, Row
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, sql_frame_ms
 from wmlab.dataflow.model.window import FrameStore, SessionWindow, Window, WindowShape
 
@@ -76,7 +76,7 @@ def window_step(step: Fields, driven: Driven[Any], op: str) -> None:
             check(step, lambda: wins(driven.offer(row)), unordered=unordered)
         case "wm":
             watermark = Watermark(step.take("key", 0), number(step.take("value")))
-            check(step, lambda: wins(driven.offer(GlobalWatermark(watermark))), unordered=unordered)
+            check(step, lambda: wins(driven.offer(watermark)), unordered=unordered)
         case "complete":
             check(step, lambda: wins(driven.offer(Complete())), unordered=unordered)
         case _:

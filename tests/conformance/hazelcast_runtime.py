@@ -9,8 +9,8 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError
 from tests.conformance.hazelcast_steps import all_written, check, item_of, operations
 from tests.dataflow.model.driving import Instance
-from wmlab.dataflow.model.items import DONE, Event, Item
-from wmlab.dataflow.model.processor import Deviations, EdgeWatermark, GlobalWatermark, Processor, Reply, Stimulus
+from wmlab.dataflow.model.items import DONE, Event, Item, Watermark
+from wmlab.dataflow.model.processor import Deviations, EdgeWatermark, Processor, Reply, Stimulus
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Probe(Processor[int | None]):
         match stimulus:
             case EdgeWatermark(edge, mark):
                 return self.called(state, self.edge_refusals, ("edge_wm", edge, mark.key, mark.value))
-            case GlobalWatermark(mark):
-                return self.called(state, self.global_refusals, ("global_wm", mark.key, mark.value))
+            case Watermark(key, value):
+                return self.called(state, self.global_refusals, ("global_wm", key, value))
         return Processor.step(self, state, stimulus)
 
     def called(self, state: int | None, refusals: int, log: tuple[Any, ...]) -> Reply[int | None]:

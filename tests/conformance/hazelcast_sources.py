@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, known
@@ -19,7 +19,7 @@ from wmlab.dataflow.model.transform import LateDrop
 class Constant(LagPolicy):
     """A policy that always says the same."""
 
-    mark: int
+    mark: int = field(kw_only=True)
 
     def current(self, state: int | None, now_ms: int) -> int:
         return self.mark
@@ -51,7 +51,7 @@ def run_mapper(case: Fields, deviations: Deviations) -> None:
 
 def mapper_of(config: Fields, deviations: Deviations) -> EventTimeMapper:
     policy: LagPolicy = (
-        Constant(number(config.take("const_wm"))) if "const_wm" in config else FixedLag(config.take("lag"))
+        Constant(mark=number(config.take("const_wm"))) if "const_wm" in config else FixedLag(config.take("lag"))
     )
     return EventTimeMapper(
         policy=policy,
@@ -76,7 +76,7 @@ def run_policy(case: Fields, deviations: Deviations) -> None:
     """Events that are reported to a policy, and what it says."""
     with Fields(case.take("config"), "config") as config:
         policy = FixedLag(config.take("lag"))
-    state = policy.start()
+    state: int | None = None
     for op, step in operations(case):
         match op:
             case "event":

@@ -44,7 +44,7 @@ def texts() -> dict[str, str]:
     return found
 
 
-STEPS = frozenset({"start", "step", "met"})
+STEPS = frozenset({"start", "step", "met", "at_end"})
 """The methods of a strategy."""
 
 

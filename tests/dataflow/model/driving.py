@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from wmlab.dataflow.model.coalescer import EdgeStream, drain
-from wmlab.dataflow.model.items import Event, Item, Watermark
+from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
     SHIPPED,
@@ -16,8 +16,6 @@ from wmlab.dataflow.model.processor import (
     Deviations,
     Drop,
     EdgeWatermark,
-    GlobalWatermark,
-    InputIdle,
     Mode,
     Processor,
     Row,
@@ -89,13 +87,13 @@ class Driven(Generic[S]):
         return [item for values in rows for item in self.row(*values, edge=edge)]
 
     def wm(self, value: int, key: int = 0) -> list[Any]:
-        return self.do(GlobalWatermark(Watermark(key, value)))
+        return self.do(Watermark(key, value))
 
     def edge_wm(self, edge: int, value: int, key: int) -> list[Any]:
         return self.do(EdgeWatermark(edge, Watermark(key, value)))
 
     def idle(self) -> list[Any]:
-        return self.do(InputIdle())
+        return self.do(IDLE)
 
     def complete(self) -> list[Any]:
         return self.do(Complete())

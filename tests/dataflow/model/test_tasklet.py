@@ -22,8 +22,6 @@ from wmlab.dataflow.model.processor import (
     Deviations,
     EdgeDone,
     EdgeWatermark,
-    GlobalWatermark,
-    InputIdle,
     JobFailedError,
     Processor,
     Reason,
@@ -66,8 +64,8 @@ def edge_mark(edge: int, value: int) -> EdgeWatermark:
     return EdgeWatermark(edge, Watermark(0, value))
 
 
-def global_mark(value: int) -> GlobalWatermark:
-    return GlobalWatermark(Watermark(0, value))
+def global_mark(value: int) -> Watermark:
+    return Watermark(0, value)
 
 
 def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_watermarks() -> None:
@@ -82,9 +80,7 @@ def test_a_batch_comes_before_the_end_of_its_edge_and_that_before_both_kinds_of_
     assert instance.state.phase is Phase.FINISHED
 
 
-@pytest.mark.parametrize(
-    "refused", [Row(0, EVENT), edge_mark(0, 1), global_mark(1), InputIdle(), EdgeDone(0), Complete()]
-)
+@pytest.mark.parametrize("refused", [Row(0, EVENT), edge_mark(0, 1), global_mark(1), IDLE, EdgeDone(0), Complete()])
 def test_what_is_refused_is_offered_again_before_anything_else(refused: Stimulus) -> None:
     refusing = Instance(1, processor=Recorder({refused: [REFUSED, REFUSED]}))
     willing = Instance(1, processor=Recorder())
@@ -131,7 +127,7 @@ def test_rows_can_be_offered_a_few_at_a_time() -> None:
 def test_idle_is_the_processors_affair_in_design(deviations: Deviations) -> None:
     instance = Instance(1, processor=Recorder(), deviations=deviations)
     out = instance.push(0, 0, IDLE).run()
-    asked = InputIdle() in instance.state.processor
+    asked = IDLE in instance.state.processor
     assert (asked, out) == ((False, [IDLE]) if deviations.idle_overtakes else (True, []))
 
 
@@ -164,7 +160,7 @@ def test_neither_order_nor_batches_change_where_the_watermarks_end(chosen: list[
     for _ in range(4):
         instance, out = left_by(chosen, random)
         marks = tuple(dict(instance.state.forwarded).get(key) for key in (0, 1))
-        statuses = (instance.state.keyed.idle, instance.state.keyed.done, instance.state.phase)
+        statuses = (instance.state.inputs.keyed.idle, instance.state.inputs.keyed.done, instance.state.phase)
         ends.add((marks, statuses, out.count(EVENT)))
     assert len(ends) == 1
 
@@ -186,15 +182,15 @@ def test_an_event_on_time_on_its_queue_is_on_time_behind_the_instance(chosen: li
 def test_every_step_of_both_levels_of_merging_is_reported() -> None:
     instance = Instance(2, 1).push(0, 0, Watermark(0, 5)).push(0, 1, Watermark(0, 3)).push(1, 0, IDLE)
     instance.run()
-    merges = [(m.level, m.edge, m.place, m.item, m.emitted) for turn in instance.turns for m in turn.merges]
+    merges = [(m.edge, m.place, m.item, m.emitted) for turn in instance.turns for m in turn.merges]
     assert merges == [
-        ("edge", 0, 0, Watermark(0, 5), ()),
-        ("edge", 0, 1, Watermark(0, 3), (Watermark(0, 3),)),
-        ("global", 0, 0, Watermark(0, 3), ()),
-        ("edge", 1, 0, IDLE, (IDLE,)),
-        ("global", 1, 1, IDLE, (Watermark(0, 3),)),
+        (0, 0, Watermark(0, 5), ()),
+        (0, 1, Watermark(0, 3), (Watermark(0, 3),)),
+        (None, 0, Watermark(0, 3), ()),
+        (1, 0, IDLE, (IDLE,)),
+        (None, 1, IDLE, (Watermark(0, 3),)),
     ]
-    assert instance.turns[-1].merges[-1].after == instance.state.keyed
+    assert instance.turns[-1].merges[-1].after == instance.state.inputs.keyed
     taken = [(t.edge, t.queue, t.count) for turn in instance.turns for t in turn.taken]
     assert taken == [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
 

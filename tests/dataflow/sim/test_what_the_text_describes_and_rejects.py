@@ -213,10 +213,10 @@ def test_a_lag_policy_of_ones_own_is_asked_for_every_row() -> None:
 
 
 def test_each_partition_has_a_memory_of_its_own() -> None:
-    mapper = EventTimeMapper(policy=OwnLag(lambda memory, time: ((memory or 0) + 1, time - (memory or 0))))
+    mapper = EventTimeMapper(policy=OwnLag(function=lambda memory, time: ((memory or 0) + 1, time - (memory or 0))))
     state = mapper.start(2)
     for partition, time in [(0, 10), (0, 20), (1, 30), (1, 40)]:
-        state, items = mapper._reported(state, partition, time, 0)
+        state, items = mapper.report(state, partition=partition, time=time, now_ms=0)
     assert (state.marks(), items) == ((19, 39), ())
     assert mapper.event(mapper.start(1), flow.Watermark, partition=0, time=5, now_ms=0)[1][0] == Watermark(0, 5)
 

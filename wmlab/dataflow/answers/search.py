@@ -26,7 +26,6 @@ from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.scenario.source import share
-from wmlab.dataflow.sim.rules import Clocked
 
 Found = tuple[Holder, bool]
 """A holder, and whether another input has reached the value, so that it helps when the holder is left out."""
@@ -290,8 +289,8 @@ class Partitions:
         source = search.run.rules.sources.get(vertex)
         time = search.run.rules.times.get((vertex, key))
         self._known = time is not None
-        time = time or Clocked(0, EventTimeMapper(policy=LagPolicy(), idle_timeout_ms=None))
-        self.mapper, self.lag, self.by_clock = time.mapper, time.lag, time.by_clock
+        self.mapper = EventTimeMapper(policy=LagPolicy(), idle_timeout_ms=None) if time is None else time.mapper
+        self.lag, self.by_clock = self.mapper.policy.lag, self.mapper.policy.by_clock
         self._silent = self.mapper.deviations.rejected_rows_silent
         self._begun_ms: int = search.execution["started_ms"]
         self._level = search.level(vertex, instance, "partition")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from operator import add
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
@@ -102,10 +103,8 @@ class Aggregate:
         """The result."""
         if self.distinct:
             plain = Aggregate(self.function, 0)
-            accumulator, values = plain.create(), cast(Accumulators, accumulator)
-            for value in values:
-                accumulator = plain.accumulate(accumulator, (value,))
-            return plain.finish(accumulator)
+            rows = ((value,) for value in cast(Accumulators, accumulator))
+            return plain.finish(reduce(plain.accumulate, rows, plain.create()))
         if self.function == "avg":
             total, count = cast(Any, accumulator)
             return None if count == 0 else total / count

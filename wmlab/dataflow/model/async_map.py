@@ -252,7 +252,7 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
         state = replace(
             state,
             idle=tuple(i for i in state.idle if i.key not in {None, key}),
-            keys=_sorted(state.keys.put(key, progress)),
+            keys=FrozenMap(sorted(state.keys.put(key, progress).items())),
         )
         if value <= progress.received:
             return Reply(state)
@@ -307,7 +307,7 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
         counts = FrozenMap([(MIN, len(events))] if events else [])
         return UnorderedCalls(
             in_flight=FrozenMap((number, Flight(event, FrozenMap())) for number, event in enumerate(events)),
-            keys=_sorted(FrozenMap((key, KeyProgress(value, counts=counts)) for key, value in received.items())),
+            keys=FrozenMap((key, KeyProgress(value, counts=counts)) for key, value in sorted(received.items())),
             made=len(events),
         )
 
@@ -315,7 +315,3 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
         """The calls that wait for an answer; after a restart they have to be made again."""
         answered = {number for number, _ in state.answers}
         return tuple(Call(number, flight.event) for number, flight in state.in_flight.items() if number not in answered)
-
-
-def _sorted(keys: FrozenMap[int, KeyProgress]) -> FrozenMap[int, KeyProgress]:
-    return FrozenMap(sorted(keys.items()))

@@ -41,15 +41,13 @@ class Coalescer:
     """The watermark of one key over several inputs.
 
     `marks` has the last watermark per input, `MIN` before the first and `MAX` after the end; `last` is the highest
-    that was let through, `top` the highest seen, both `MIN` at first. `settled`: that all inputs are idle or have
-    ended was already dealt with.
+    that was let through, `top` the highest seen, both `MIN` at first.
     """
 
     marks: tuple[int, ...]
     idle: frozenset[int] = frozenset()
     last: int = MIN
     top: int = MIN
-    settled: bool = False
 
     @classmethod
     def start(cls, inputs: int) -> Coalescer:
@@ -73,20 +71,19 @@ class _KeyFold:
     these, `holders` how many inputs are at it, so that an update looks at the others only when the last of these moves.
     """
 
-    __slots__ = ("held", "holders", "idle", "last", "low", "marks", "settled", "top")
+    __slots__ = ("held", "holders", "idle", "last", "low", "marks", "top")
 
     def __init__(self, state: Coalescer) -> None:
         self.marks = list(state.marks)
         self.idle = set(state.idle)
         self.last = state.last
         self.top = state.top
-        self.settled = state.settled
         self.held = [MAX if n in self.idle else m for n, m in enumerate(self.marks)] if self.idle else self.marks[:]
         self._lowest()
 
     def frozen(self) -> Coalescer:
         """The state that it has become."""
-        return Coalescer(tuple(self.marks), frozenset(self.idle), self.last, self.top, self.settled)
+        return Coalescer(tuple(self.marks), frozenset(self.idle), self.last, self.top)
 
     def watermark(self, index: int, watermark: Watermark) -> int | None:
         """A watermark came; returns the new merged one, if it moves."""
@@ -118,7 +115,6 @@ class _KeyFold:
         """The input is active."""
         if index in self.idle:
             self.idle.discard(index)
-            self.settled = False
             self.held[index] = self.marks[index]
             self._lowest()
 
@@ -141,10 +137,7 @@ class _KeyFold:
         self.holders = self.held.count(self.low)
 
     def _moved(self) -> int | None:
-        if self.settled:
-            return None
-        self.settled = self.low == MAX
-        merged = self.top if self.settled else self.low
+        merged = self.top if self.low == MAX else self.low
         if merged <= self.last:
             return None
         self.last = merged
@@ -242,13 +235,11 @@ class _KeyedFold:
 
     def _idle_for_one_key(self, index: int, message: Idle, key: int) -> Emitted:
         """The input is left out for one key; when all are, the message goes on."""
-        if key not in self.keys:
-            self.keys[key] = self._first(key)
-        fold = self.keys[key]
-        said = fold.settled
+        fold = self.keys[key] = self.keys.get(key) or self._first(key)
+        said = fold.low == MAX
         value = fold.other(index, message)
         emitted = () if value is None else (Watermark(key, value),)
-        return (*emitted, message) if fold.settled and not said else emitted
+        return (*emitted, message) if fold.low == MAX and not said else emitted
 
     def _announces(self, item: Item) -> bool:
         """Whether all inputs that have not ended are idle now, and an idle message is due."""
@@ -304,12 +295,11 @@ def _run(fold: _KeyFold | _KeyedFold, inputs: int, updates: Iterable[Update], no
 class Merge:
     """Effect: one step of coalescing. What came on input `place` was `item`, `emitted` what that let through.
 
-    At level "edge" the inputs are the queues of edge `edge`, at level "global" the edges of the instance, and `edge` is
-    the one it came from. `after` is the state behind the step. An event is listed if it ended an idleness.
+    The inputs are the queues of edge `edge`, or with None the edges of the instance. `after` is the state behind the
+    step. An event is listed if it ended an idleness.
     """
 
-    level: Literal["edge", "global"]
-    edge: int
+    edge: int | None
     place: int
     item: Item
     emitted: Emitted
@@ -321,10 +311,14 @@ Guarantee = Literal["none", "at_least_once", "exactly_once"]
 
 
 @dataclass(frozen=True, slots=True)
-class Alignment:
-    """The inputs that have brought the `barrier` under way; `waits`: these are left alone until all have."""
+class Inputs:
+    """Inputs as they are merged and aligned: the queues of an edge, or the edges of an instance.
 
-    waits: bool = False
+    `marked` are the inputs that have brought the `barrier` under way; `waits`: these are left alone until all have.
+    """
+
+    keyed: Keyed
+    waits: bool
     barrier: Barrier | None = None
     marked: frozenset[int] = frozenset()
 
@@ -332,27 +326,41 @@ class Alignment:
         """Whether an input is left alone."""
         return self.waits and index in self.marked
 
-    def observe(self, barrier: Barrier, index: int, name: str) -> Alignment:
-        """An input, called `name` and its index, has brought a barrier; `ModelError` while another is under way."""
-        if self.barrier is not None and self.barrier != barrier:
-            raise ModelError(
-                f"{name} {index} brings barrier {barrier.snapshot} while {self.barrier.snapshot} is under way",
-                remedy="Begin a snapshot after the one before has ended.",
-            )
-        # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot is taken.
-        return Alignment(self.waits or barrier.terminal, barrier, self.marked | {index})
-
-    def without(self, index: int) -> Alignment:
-        """An input has ended."""
-        return replace(self, marked=self.marked - {index})
-
     def complete(self, live: Collection[int]) -> Barrier | None:
         """The barrier if it has come on all inputs that have not ended."""
         return self.barrier if self.marked.issuperset(live) else None
 
-    def passed(self) -> Alignment:
+    def passed(self) -> Inputs:
         """The snapshot was taken."""
-        return Alignment(self.waits)
+        return Inputs(self.keyed, self.waits)
+
+    def take(
+        self, index: int, items: Iterable[Item], deviations: Deviations, edge: int | None = None
+    ) -> tuple[Inputs, list[Merge]]:
+        """These items came on an input; the steps of coalescing by them, of edge `edge` as `Merge` has it.
+
+        Raises `JobFailedError` when merging does, and `ModelError` for a barrier while another is under way.
+        """
+        keyed, waits, barrier, marked = self.keyed, self.waits, self.barrier, self.marked
+        merges: list[Merge] = []
+        for item in items:
+            if isinstance(item, Barrier):
+                if barrier is not None and barrier != item:
+                    name = "input edge" if edge is None else "queue"
+                    raise ModelError(
+                        f"{name} {index} brings barrier {item.snapshot} while {barrier.snapshot} is under way",
+                        remedy="Begin a snapshot after the one before has ended.",
+                    )
+                # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot.
+                waits, barrier, marked = waits or item.terminal, item, marked | {index}
+                continue
+            if isinstance(item, Done):
+                marked -= {index}
+            after, emitted = keyed.step(index, item, deviations)
+            if after is not keyed:
+                merges.append(Merge(edge, index, item, emitted, after))
+            keyed = after
+        return Inputs(keyed, waits, barrier, marked), merges
 
 
 class Progress(StrEnum):
@@ -378,19 +386,18 @@ class Taken:
 class EdgeStream:
     """The queues of an edge with what lies on them, None for one that has ended; `number` is that of the edge.
 
-    `keyed` merges the queues; `stash` is what was set aside.
+    `stash` is what was set aside.
     """
 
     queues: tuple[tuple[Item, ...] | None, ...]
-    keyed: Keyed
-    alignment: Alignment
+    inputs: Inputs
     number: int = 0
     stash: tuple[Watermark | Idle | Barrier, ...] = ()
 
     @classmethod
     def start(cls, queues: int, guarantee: Guarantee = "at_least_once", number: int = 0) -> EdgeStream:
         """An edge of empty queues."""
-        return cls(((),) * queues, Keyed(queues), Alignment(guarantee == "exactly_once"), number)
+        return cls(((),) * queues, Inputs(Keyed(queues), guarantee == "exactly_once"), number)
 
     @property
     def exhausted(self) -> bool:
@@ -431,13 +438,13 @@ def drain(edge: EdgeStream, deviations: Deviations = DESIGN) -> Drained:
         after = replace(edge, stash=())
         last = after.exhausted and not deviations.last_watermark_lost
         return Drained(after, Progress.DONE if last else Progress.MADE_PROGRESS, edge.stash)
-    queues, keyed, alignment = list(edge.queues), edge.keyed, edge.alignment
+    queues, inputs = list(edge.queues), edge.inputs
     events: list[Item] = []
     specials: list[Watermark | Idle | Barrier] = []
     taken: list[Taken] = []
     merges: list[Merge] = []
     for queue, lying in enumerate(edge.queues):
-        if not lying or alignment.blocks(queue):
+        if not lying or inputs.blocks(queue):
             continue
         count = next((n for n, item in enumerate(lying) if type(item) is not Event), len(lying))
         events += lying[:count]
@@ -445,26 +452,19 @@ def drain(edge: EdgeStream, deviations: Deviations = DESIGN) -> Drained:
         queues[queue] = None if special == (DONE,) else lying[count + 1 :]
         taken.append(Taken(edge.number, queue, count + len(special)))
         # Of the events one is enough to wake the queue.
-        updates = (*lying[:count][-1:], *special)
-        for item in reversed(updates) if deviations.event_after_special else updates:
-            if isinstance(item, Barrier):
-                alignment = alignment.observe(item, queue, "queue")
-                continue
-            if isinstance(item, Done):
-                alignment = alignment.without(queue)
-            merged, emitted = keyed.step(queue, item, deviations)
-            if merged is not keyed:
-                merges.append(Merge("edge", edge.number, queue, item, emitted, merged))
-            keyed = merged
-            specials += emitted
+        items = (*lying[:count][-1:], *special)
+        items = items[::-1] if deviations.event_after_special else items
+        inputs, steps = inputs.take(queue, items, deviations, edge.number)
+        merges += steps
+        specials += (item for step in steps for item in step.emitted)
         live = [number for number, left in enumerate(queues) if left is not None]
-        if special and live and (barrier := alignment.complete(live)):
+        if special and live and (barrier := inputs.complete(live)):
             specials.append(barrier)
-            alignment = alignment.passed()
+            inputs = inputs.passed()
             break
     if not taken:
         return Drained(edge, Progress.WAS_ALREADY_DONE if edge.exhausted else Progress.NO_PROGRESS)
-    after = EdgeStream(tuple(queues), keyed, alignment, edge.number, tuple(specials) if events else ())
+    after = EdgeStream(tuple(queues), inputs, edge.number, tuple(specials) if events else ())
     finished = after.exhausted if deviations.last_watermark_lost else after.ended
     progress = Progress.DONE if finished else Progress.MADE_PROGRESS
     return Drained(after, progress, tuple(events or specials), tuple(taken), tuple(merges))

@@ -72,9 +72,9 @@ Output = Literal["state", "buffer"]
 class StreamJoin(Processor[JoinState]):
     """Edge 0 is the left input, edge 1 the right one; `keys` gives for each side the time column of every key.
 
-    `widths` are the numbers of columns of both sides. `condition` gets the joined row, left before right. `limit` is
-    how many rows may be kept, None for any number. Raises `ModelError` for a join that cannot be run, and names the
-    mistake.
+    `widths` are the numbers of columns of both sides. `condition` gets the joined row, left before right, and is met by
+    what counts as true. `limit` is how many rows may be kept, None for any number. Raises `ModelError` for a join that
+    cannot be run, and names the mistake.
     """
 
     counts_retries: ClassVar[bool] = True
@@ -83,7 +83,7 @@ class StreamJoin(Processor[JoinState]):
     keys: tuple[Mapping[int, int], Mapping[int, int]]
     widths: tuple[int, int]
     bounds: Bounds
-    condition: Callable[[Values], bool | None] = field(repr=False)
+    condition: Callable[[Values], object] = field(repr=False)
     output: Output = "state"
     limit: int | None = None
     deviations: Deviations = DESIGN
@@ -156,7 +156,7 @@ class StreamJoin(Processor[JoinState]):
         results, other = [], []
         for row in state.buffers[1 - side]:
             joined = values + row.values if side == LEFT else row.values + values
-            meets = self.condition(joined) is True
+            meets = bool(self.condition(joined))
             if meets:
                 results.append(Event(joined))
             other.append(Buffered(row.values) if meets and row.unmatched else row)

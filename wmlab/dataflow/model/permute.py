@@ -134,24 +134,19 @@ def every_choice(run: Callable[[Choose], T]) -> Iterator[tuple[T, Order]]:
 
     The program must ask the same as long as it gets the same answers.
     """
-    wanted: list[int] = []
-    while True:
-        made: list[tuple[int, int]] = []
+    beginnings: list[Order] = [()]
+    while beginnings:
+        begun = beginnings.pop()
+        answers: list[int] = []
 
-        def choose(
-            names: Sequence[str], made: list[tuple[int, int]] = made, wanted: Sequence[int] = tuple(wanted)
-        ) -> int:
-            pick = wanted[len(made)] if len(made) < len(wanted) else 0
-            made.append((pick, len(names)))
-            return pick
+        def choose(names: Sequence[str], begun: Order = begun, answers: list[int] = answers) -> int:
+            place = len(answers)
+            if place >= len(begun):
+                beginnings.extend((*answers, other) for other in range(len(names) - 1, 0, -1))
+            answers.append(begun[place] if place < len(begun) else 0)
+            return answers[place]
 
-        result = run(choose)
-        yield result, tuple(pick for pick, _ in made)
-        while made and made[-1][0] + 1 == made[-1][1]:
-            made.pop()
-        if not made:
-            return
-        wanted = [pick for pick, _ in made[:-1]] + [made[-1][0] + 1]
+        yield run(choose), tuple(answers)
 
 
 def _add(counts: _Counts[K], key: K, count: int, order: Order) -> None:

@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
-from wmlab.dataflow.model.items import IDLE, Event, Idle, Item, Values, Watermark
+from wmlab.dataflow.model.items import Event, Idle, Item, Values, Watermark
 
 Mode = Literal["design", "hz"]
 
@@ -118,20 +118,6 @@ class EdgeWatermark:
 
 
 @dataclass(frozen=True, slots=True)
-class GlobalWatermark:
-    """Stimulus: a watermark coalesced over all input edges."""
-
-    watermark: Watermark
-
-
-@dataclass(frozen=True, slots=True)
-class InputIdle:
-    """Stimulus: all inputs are idle. Whatever holds items in flight may hold the message back behind them."""
-
-    message: Idle = IDLE
-
-
-@dataclass(frozen=True, slots=True)
 class EdgeDone:
     """Stimulus: input `edge` has ended and everything on it was processed."""
 
@@ -151,7 +137,9 @@ class Answer:
     results: tuple[Values, ...] | None
 
 
-Stimulus = Row | EdgeWatermark | GlobalWatermark | InputIdle | EdgeDone | Complete | Answer
+Stimulus = Row | EdgeWatermark | Watermark | Idle | EdgeDone | Complete | Answer
+"""A watermark as such is coalesced over all input edges. An idle message: all inputs are idle; whatever holds items in
+flight may hold the message back behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +199,12 @@ class Processor(Generic[S]):
         match stimulus:
             case Row(edge, event, retry):
                 return self.row_again(state) if retry else self.row(state, edge, event)
-            case GlobalWatermark(watermark):
-                return self.watermark(state, watermark)
+            case Watermark():
+                return self.watermark(state, stimulus)
             case EdgeWatermark(watermark=watermark):
                 return self.edge_watermark(state, watermark)
-            case InputIdle(message):
-                return self.idle(state, message)
+            case Idle():
+                return self.idle(state, stimulus)
             case Complete():
                 return self.complete(state)
             case Answer(call, results):

@@ -19,21 +19,30 @@ throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `WatermarkThr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 
 
+@dataclass(frozen=True, slots=True)
 class LagPolicy:
-    """A rule for the watermark of one partition, whose state is mostly a time; here it is what others set it to."""
+    """A rule for the watermark of one partition, whose state is mostly a time, None at first; here others set it.
 
-    def start(self) -> Any:
-        """The state before any event."""
-        return None
+    `lag`, in the unit of the times, is what the watermark is behind. Raises `ModelError` for a negative one.
+    """
+
+    by_clock: ClassVar[bool] = False
+    """Whether the watermark moves without events."""
+
+    lag: int = 0
+
+    def __post_init__(self) -> None:
+        if self.lag < 0:
+            raise ModelError(f"lag {self.lag} is negative", remedy="Use a lag of 0 or more.")
 
     def report(self, state: Any, time: int) -> Any:  # noqa: ARG002
         """The state after an event of this time."""
@@ -45,18 +54,13 @@ class LagPolicy:
         return mark
 
 
-@dataclass(frozen=True, slots=True)
 class FixedLag(LagPolicy):
-    """The highest time seen minus `lag`, in the unit of the times. Source: upstream `limitingLag`.
+    """The highest time seen minus `lag`. Source: upstream `limitingLag`.
 
-    A time so low that subtracting the lag would leave the 64 bits is not counted. Raises `ModelError` for a negative
-    lag.
+    A time so low that subtracting the lag would leave the 64 bits is not counted.
     """
 
-    lag: int
-
-    def __post_init__(self) -> None:
-        _require_lag(self.lag)
+    __slots__ = ()
 
     def report(self, state: int | None, time: int) -> int | None:
         """The watermark after an event of this time."""
@@ -73,8 +77,7 @@ class OwnLag(LagPolicy):
     `lag` is taken off the watermark. The state is the pair of both. Source: upstream class `WatermarkPolicy`.
     """
 
-    function: Callable[[Any, int], tuple[Any, int | None]]
-    lag: int = 0
+    function: Callable[[Any, int], tuple[Any, int | None]] = field(kw_only=True)
 
     def report(self, state: Any, time: int) -> Any:
         """What the function says of an event of this time."""
@@ -86,27 +89,18 @@ class OwnLag(LagPolicy):
         return None if state is None else state[1]
 
 
-@dataclass(frozen=True, slots=True)
 class RealTimeLag(LagPolicy):
-    """The clock minus `lag_ms`; events do not matter, their times being clock times. Source: upstream
-    `limitingRealTimeLag`.
+    """The clock minus `lag`; events do not matter, their times being clock times, in ms.
 
-    Raises `ModelError` for a negative lag.
+    Source: upstream `limitingRealTimeLag`.
     """
 
-    lag_ms: int
-
-    def __post_init__(self) -> None:
-        _require_lag(self.lag_ms)
+    __slots__ = ()
+    by_clock: ClassVar[bool] = True
 
     def current(self, state: int | None, now_ms: int) -> int | None:  # noqa: ARG002
         """The clock time minus the lag."""
-        return now_ms - self.lag_ms
-
-
-def _require_lag(lag: int) -> None:
-    if lag < 0:
-        raise ModelError(f"lag {lag} is negative", remedy="Use a lag of 0 or more.")
+        return now_ms - self.lag
 
 
 SQL_MAX_FRAME_MS: Final = 100
@@ -206,27 +200,32 @@ class EventTimeMapper:
 
     def add(self, state: SourceState, partitions: int = 1, *, now_ms: int) -> SourceState:
         """New partitions, which hold the watermark until they have data or turn idle."""
-        fresh = Partition(self.policy.start(), MIN, self.deadline_ms(now_ms))
+        fresh = Partition(None, MIN, self.deadline_ms(now_ms))
         return replace(state, partitions=state.partitions + (fresh,) * partitions)
 
     def remove(self, state: SourceState, partition: int, *, now_ms: int) -> Moved:
         """Without one partition; those behind it move down by one. What it held back is released."""
         self._require(state, partition)
         left = state.partitions[:partition] + state.partitions[partition + 1 :]
-        return self._tick(replace(state, partitions=left), now_ms, MAX)
+        return self.tick(replace(state, partitions=left), now_ms=now_ms)
 
     def event(self, state: SourceState, event: Event, *, partition: int, time: int, now_ms: int) -> Moved:
         """An event of this event time; what leaves ends with it."""
-        after, items = self._reported(state, partition, time, now_ms)
+        after, items = self.report(state, partition=partition, time=time, now_ms=now_ms)
         return after, (*items, event)
 
-    def rejected(self, state: SourceState, *, partition: int, time: int, now_ms: int) -> Moved:
-        """An event that a filter within the source swallows; it counts as any other, unless `rejected_rows_silent`."""
-        return (state, ()) if self.deviations.rejected_rows_silent else self._reported(state, partition, time, now_ms)
+    def report(self, state: SourceState, *, partition: int, time: int, now_ms: int, rejected: bool = False) -> Moved:
+        """What leaves before an event of this event time.
 
-    def tick(self, state: SourceState, *, now_ms: int) -> Moved:
-        """No event came up to this clock time."""
-        return self._tick(state, now_ms, MAX)
+        `rejected`: a filter within the source swallows it; it counts as any other, unless `rejected_rows_silent`.
+        """
+        if rejected and self.deviations.rejected_rows_silent:
+            return state, ()
+        self._require(state, partition)
+        before = state.partitions[partition]
+        after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
+        partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
+        return self.tick(SourceState(partitions, state.last, state.top), now_ms=now_ms, cap=time)
 
     def restore(self, state: SourceState, marks: Mapping[int, int | None]) -> SourceState:
         """The source with the watermarks that a snapshot stored for some of its partitions.
@@ -250,15 +249,11 @@ class EventTimeMapper:
                 remedy="Add the partition, and count from 0.",
             )
 
-    def _reported(self, state: SourceState, partition: int, time: int, now_ms: int) -> Moved:
-        self._require(state, partition)
-        before = state.partitions[partition]
-        after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
-        partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
-        return self._tick(SourceState(partitions, state.last, state.top, announced=False), now_ms, time)
+    def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> Moved:
+        """Ask the policies of all partitions that are not idle at this clock time.
 
-    def _tick(self, state: SourceState, now_ms: int, cap: int) -> Moved:
-        """Ask the policies of all partitions that are not idle; `cap` is as far as the watermark may get by it."""
+        `cap` is as far as a watermark may get by it: the time of the event that came, if one did.
+        """
         partitions, active = list(state.partitions), []
         for number, partition in enumerate(partitions):
             if not partition.idle(now_ms):
@@ -270,14 +265,9 @@ class EventTimeMapper:
         if not active and state.announced:
             return state, ()
         top = max([state.top, *active])
-        sent = self._sent(min(active, default=top), state.last)
-        items: tuple[Item, ...] = () if sent is None else (Watermark(self.key, sent),)
-        after = SourceState(tuple(partitions), state.last if sent is None else sent, top, state.announced or not active)
+        # On the grid, above the last one, and not beyond what a watermark can carry.
+        mark = MIN if self.frames is None else self.frames.floor(min(active, default=top))
+        moves = state.last < mark < MAX
+        items: tuple[Item, ...] = (Watermark(self.key, mark),) if moves else ()
+        after = SourceState(tuple(partitions), mark if moves else state.last, top, state.announced or not active)
         return after, items if active else (*items, IDLE)
-
-    def _sent(self, mark: int, last: int) -> int | None:
-        """The watermark to send, on the grid; None: not above the last one, or beyond what a watermark can carry."""
-        if self.frames is None or mark <= last:
-            return None
-        framed = self.frames.floor(mark)
-        return framed if last < framed < MAX else None

@@ -23,8 +23,8 @@ from typing import Generic, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model import coalescer
-from wmlab.dataflow.model.coalescer import Alignment, EdgeStream, Emitted, Keyed, Merge, Taken
-from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Item, Watermark
+from wmlab.dataflow.model.coalescer import EdgeStream, Inputs, Keyed, Merge, Taken
+from wmlab.dataflow.model.items import DONE, MIN, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.processor import (
     DESIGN,
     Answer,
@@ -34,8 +34,6 @@ from wmlab.dataflow.model.processor import (
     Drop,
     EdgeDone,
     EdgeWatermark,
-    GlobalWatermark,
-    InputIdle,
     JobFailedError,
     Processor,
     Reason,
@@ -50,8 +48,6 @@ class Phase(StrEnum):
     """What an instance is doing."""
 
     WORKING = "working"
-    COMPLETING = "completing"
-    """All inputs have ended; the processor finishes what it holds."""
     FINISHED = "finished"
     """The end was sent."""
     STOPPED = "stopped"
@@ -70,18 +66,16 @@ class Snapshot(Generic[S]):
 class TaskletState(Generic[S]):
     """One processor instance between two rounds.
 
-    `edges` are the input edges with what lies on their queues, `keyed` merges the edges, `groups` are the edges that
-    have not ended by ascending priority (only the first group is drained, from index `cursor` on). `pending` is what
-    the processor has not accepted yet, in the order in which it is offered. `forwarded` has the last watermark per key
-    that left.
+    `edges` are the input edges with what lies on their queues, `inputs` merges the edges, `groups` are the edges that
+    have not ended by ascending priority; only the first group is drained, from its first edge on, and an edge that was
+    drained goes to its end. `pending` is what the processor has not accepted yet, in the order in which it is offered.
+    `forwarded` has the last watermark per key that left.
     """
 
     processor: S
     edges: tuple[EdgeStream, ...]
-    keyed: Keyed
+    inputs: Inputs
     groups: tuple[tuple[int, ...], ...]
-    alignment: Alignment
-    cursor: int = 0
     pending: tuple[Stimulus, ...] = ()
     forwarded: tuple[tuple[int, int], ...] = ()
     phase: Phase = Phase.WORKING
@@ -161,7 +155,7 @@ class _Round(Generic[S]):
             return
         drained = False
         while self._offer_pending():
-            barrier = self.state.alignment.complete(tuple(chain(*self.state.groups)))
+            barrier = self.state.inputs.complete(tuple(chain(*self.state.groups)))
             if barrier is not None:
                 if not self._take_snapshot(barrier):
                     return
@@ -184,9 +178,9 @@ class _Round(Generic[S]):
             is_row = isinstance(stimulus, Row)
             if not self._has_room() or (is_row and self.rows == 0):
                 return False
-            if isinstance(stimulus, InputIdle) and self.deviations.idle_overtakes:
+            if isinstance(stimulus, Idle) and self.deviations.idle_overtakes:
                 self.progress = True
-                self._emit((stimulus.message,))
+                self._emit((stimulus,))
             elif not self.offer(stimulus):
                 return False
             if isinstance(stimulus, Row):
@@ -230,9 +224,8 @@ class _Round(Generic[S]):
     def _fill(self) -> bool:
         """Drain the edges of the first group in turn until one gives something; false if none does."""
         state = self.state
-        group = state.groups[0]
-        for edge in group[state.cursor :] + group[: state.cursor]:
-            if state.alignment.blocks(edge):
+        for edge in state.groups[0]:
+            if state.inputs.blocks(edge):
                 continue
             try:
                 drained = coalescer.drain(state.edges[edge], self.deviations)
@@ -250,48 +243,30 @@ class _Round(Generic[S]):
         self.merges += drained.merges
         state, items = self.state, drained.out
         ended = drained.progress is coalescer.Progress.DONE
-        alignment, keyed = state.alignment, state.keyed
         rows = [Row(edge, item) for item in items if isinstance(item, Event)]
-        watermarks: list[Stimulus] = []
-        merged: list[Stimulus] = []
-        for item in (*(items[-1:] if rows else items), *([DONE] if ended else ())):
-            if isinstance(item, Barrier):
-                alignment = alignment.observe(item, edge, "input edge")
-                continue
-            if isinstance(item, Watermark):
-                watermarks.append(EdgeWatermark(edge, item))
-            keyed, emitted = self._merged(keyed, edge, item)
-            merged += (GlobalWatermark(out) if isinstance(out, Watermark) else InputIdle(out) for out in emitted)
-        groups, cursor = state.groups, state.groups[0].index(edge)
-        if ended:
-            alignment = alignment.without(edge)
-            group = groups[0][:cursor] + groups[0][cursor + 1 :]
-            groups = (group, *groups[1:]) if group else groups[1:]
-        else:
-            cursor += 1
-        if not groups:
-            self.phase = Phase.COMPLETING
-            if self.deviations.last_watermark_lost:
-                watermarks, merged = [], []
+        watermarks = [EdgeWatermark(edge, item) for item in items if isinstance(item, Watermark)]
+        # Of the events one is enough to wake the edge.
+        came = (*(items[-1:] if rows else items), *([DONE] if ended else ()))
+        try:
+            inputs, merges = state.inputs.take(edge, came, self.deviations)
+        except JobFailedError as error:
+            raise at("input edges", error) from None
+        self.merges += merges
+        merged = [item for merge in merges for item in merge.emitted]
+        first, *others = state.groups
+        place = first.index(edge)
+        first = first[place + 1 :] + first[:place] + (() if ended else (edge,))
+        groups = (first, *others) if first else tuple(others)
+        if not groups and self.deviations.last_watermark_lost:
+            watermarks, merged = [], []
         self.state = replace(
             state,
             edges=(*state.edges[:edge], drained.edge, *state.edges[edge + 1 :]),
-            keyed=keyed,
+            inputs=inputs,
             groups=groups,
-            alignment=alignment,
-            cursor=cursor % len(groups[0]) if groups else 0,
         )
         done = [EdgeDone(edge)] if ended and drained.edge.ended else []
         self.pending = deque([*rows, *done, *watermarks, *merged])
-
-    def _merged(self, keyed: Keyed, edge: int, item: Item) -> tuple[Keyed, Emitted]:
-        try:
-            after, emitted = keyed.step(edge, item, self.deviations)
-        except JobFailedError as error:
-            raise at("input edges", error) from None
-        if after is not keyed:
-            self.merges.append(Merge("global", edge, edge, item, emitted, after))
-        return after, emitted
 
     def _take_snapshot(self, barrier: Barrier) -> bool:
         if not self._has_room() or not self.tasklet.processor.may_snapshot(self.processor):
@@ -299,7 +274,7 @@ class _Round(Generic[S]):
         self.progress = True
         self.snapshot = Snapshot(barrier, self.processor)
         self._emit((barrier,))
-        self.state = replace(self.state, alignment=self.state.alignment.passed())
+        self.state = replace(self.state, inputs=self.state.inputs.passed())
         if barrier.terminal:
             self.phase = Phase.STOPPED
         return not barrier.terminal
@@ -347,12 +322,10 @@ class Tasklet(Generic[S]):
         return TaskletState(
             processor=self.processor.restore(snapshots) if snapshots else self.processor.start(),
             edges=tuple(EdgeStream.start(edge.queues, self.guarantee, n) for n, edge in enumerate(self.edges)),
-            keyed=Keyed(len(self.edges)),
+            inputs=Inputs(Keyed(len(self.edges)), self.guarantee == "exactly_once"),
             groups=tuple(
                 tuple(n for n, edge in enumerate(self.edges) if edge.priority == priority) for priority in priorities
             ),
-            alignment=Alignment(self.guarantee == "exactly_once"),
-            phase=Phase.WORKING if self.edges else Phase.COMPLETING,
         )
 
     def push(self, state: TaskletState[S], *, edge: int, queue: int, items: Iterable[Item]) -> TaskletState[S]:
@@ -394,4 +367,4 @@ class Tasklet(Generic[S]):
                 f"{self.name}: barrier {barrier.snapshot} has to come over the inputs, which have not ended",
                 remedy="Push the barrier into every queue.",
             )
-        return replace(state, alignment=replace(state.alignment, barrier=barrier))
+        return replace(state, inputs=replace(state.inputs, barrier=barrier))

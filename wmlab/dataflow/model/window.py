@@ -37,9 +37,10 @@ Source: "Keyed watermark support", Changes to window aggregation processors; ups
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
+from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
 from wmlab.core.errors import ModelError
@@ -50,7 +51,6 @@ from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedEr
 
 S = TypeVar("S")
 Groups = FrozenMap[Values, Accumulators]
-Combine = Callable[[Accumulators, Accumulators], Accumulators]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,38 +98,15 @@ class FrameStore:
     sent: FrozenMap[int, int] = field(default_factory=FrozenMap)
     visited: int = 0
 
-    def added(self, frame: int, group: Values, accumulators: Accumulators, combine: Combine) -> FrameStore:
-        """With accumulators added to those of a group in a frame."""
-        groups: Groups = self.frames.get(frame, FrozenMap())
-        sums = combine(groups[group], accumulators) if group in groups else accumulators
-        return replace(self, frames=self.frames.put(frame, groups.put(group, sums)))
-
-    def content(self, shape: WindowShape, end: int, combine: Combine) -> list[tuple[Values, Accumulators]]:
-        """What the window that ends at `end` holds, by group in a fixed order."""
-        content: dict[Values, Accumulators] = {}
-        for frame in range(end - shape.size + shape.slide, end + 1, shape.slide):
-            for group, accumulators in self.frames.get(frame, {}).items():
-                content[group] = combine(content[group], accumulators) if group in content else accumulators
-        return sorted(content.items(), key=lambda entry: group_order(entry[0]))
-
-    def ends(self, shape: WindowShape, upto: int, *, every: bool = False) -> Iterator[int]:
-        """The ends of the windows that a watermark at `upto` closes, ascending; empty windows only with `every`.
-
-        Without `every` a gap is crossed in one step, to the first window that holds the next occupied frame.
-        """
-        waiting = sorted(self.frames, reverse=True)
-        if not waiting:
-            return
-        end = self.next if self.next != MIN else waiting[-1]
-        while waiting or every:
-            while waiting and shape.last_end(waiting[-1]) < end:
-                waiting.pop()
-            if waiting and not every:
-                end = max(end, waiting[-1])
-            if end > upto or not (waiting or every):
-                return
-            yield end
-            end += shape.slide
+    def ends(self, shape: WindowShape, upto: int, *, every: bool = False) -> Sequence[int]:
+        """The ends of the windows that a watermark at `upto` closes, ascending; empty windows only with `every`."""
+        if not self.frames:
+            return ()
+        first = self.next if self.next != MIN else min(self.frames)
+        if every:
+            return range(first, upto + 1, shape.slide)
+        of_each = (range(max(frame, first), min(shape.last_end(frame), upto) + 1, shape.slide) for frame in self.frames)
+        return sorted(set(chain(*of_each)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,23 +155,33 @@ class _Windowing(_Aggregation[FrameStore]):
     deviations: Deviations = DESIGN
 
     def _closed(self, state: FrameStore, watermark: int | None) -> tuple[FrameStore, tuple[Event, ...]]:
-        if watermark is not None:
-            kept = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > watermark}
-            after = replace(state, frames=FrozenMap(kept), next=self.shape.frames.higher(watermark))
-            return after, self._results(state, watermark)
-        last = self.shape.last_end(max(state.frames, default=MIN))
-        return replace(state, frames=FrozenMap()), self._results(state, last)
+        upto = self.shape.last_end(max(state.frames, default=MIN)) if watermark is None else watermark
+        ends = state.ends(self.shape, upto, every=self.deviations.every_boundary)
+        out = (self._result(end, *entry) for end in ends for entry in self._content(state, end))
+        kept = {frame: groups for frame, groups in state.frames.items() if self.shape.last_end(frame) > upto}
+        start = state.next if watermark is None else self.shape.frames.higher(watermark)
+        return replace(state, frames=FrozenMap(kept), next=start), tuple(out)
 
-    def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
-        """The rows of the windows that end up to a time: (start, end, group..., results...)."""
-        return tuple(
-            Event((end - self.shape.size, end, *group, *aggregate.finished(self.aggregates, accumulators)))
-            for end in state.ends(self.shape, upto, every=self.deviations.every_boundary)
-            for group, accumulators in state.content(self.shape, end, self.combine)
-        )
+    def _content(self, state: FrameStore, end: int) -> list[tuple[Values, Accumulators]]:
+        """What the window that ends at `end` holds, by group in a fixed order."""
+        content: dict[Values, Accumulators] = {}
+        for frame in range(end - self.shape.size + self.shape.slide, end + 1, self.shape.slide):
+            for group, accumulators in state.frames.get(frame, {}).items():
+                content[group] = self.combine(content[group], accumulators) if group in content else accumulators
+        return sorted(content.items(), key=lambda entry: group_order(entry[0]))
 
-    def _added(self, state: FrameStore, frame: int, group: Values, accumulators: Accumulators) -> Reply[FrameStore]:
-        """With accumulators added to those of a group in a frame.
+    def _result(self, end: int, group: Values, accumulators: Accumulators) -> Event:
+        """The row (start, end, group..., results...)."""
+        return Event((end - self.shape.size, end, *group, *aggregate.finished(self.aggregates, accumulators)))
+
+    def _added(self, state: FrameStore, frame: int, group: Values, accumulators: Accumulators) -> FrameStore:
+        """With accumulators added to those of a group in a frame."""
+        groups: Groups = state.frames.get(frame, FrozenMap())
+        sums = self.combine(groups[group], accumulators) if group in groups else accumulators
+        return replace(state, frames=state.frames.put(frame, groups.put(group, sums)))
+
+    def _taken(self, state: FrameStore, frame: int, group: Values, accumulators: Accumulators) -> Reply[FrameStore]:
+        """What a row leads to that goes into a frame.
 
         Refuses one more pair when the count reaches the limit, or with `limit_when_exceeded`, when it is above it.
         Source: upstream class `SlidingWindowP` (maxProcessorAccumulatedRecords).
@@ -207,7 +194,7 @@ class _Windowing(_Aggregation[FrameStore]):
                 f"The window would hold {count} accumulators at a limit of {limit}.",
                 remedy="Raise the limit, or let the watermark come sooner so that windows close.",
             )
-        return Reply(state.added(frame, group, accumulators, self.combine))
+        return Reply(self._added(state, frame, group, accumulators))
 
     def closed_by(self, end: int) -> int:
         """The lowest watermark that closes the window that ends at `end`."""
@@ -231,7 +218,7 @@ class _Windowing(_Aggregation[FrameStore]):
             if self.shape.last_end(moved) < store.next:
                 continue
             for group, accumulators in groups.items():
-                store = store.added(moved, group, accumulators, self.combine)
+                store = self._added(store, moved, group, accumulators)
         return store
 
 
@@ -267,8 +254,7 @@ class Window(_Windowing):
         for key, place in self.grouped:
             if key in state.received:
                 times = (time for group in held if type(time := group[place]) is int)
-                lowest = min(times, default=MAX)
-                due = min(lowest, state.received[key])
+                due = min([state.received[key], *times])
                 state = replace(state, visited=state.visited + len(held))
                 if due > state.sent.get(key, MIN):
                     state = replace(state, sent=state.sent.put(key, due))
@@ -282,7 +268,7 @@ class Window(_Windowing):
         if frame < state.next:
             limit = state.next - self.shape.slide
             return Reply(state, drops=(Drop(edge, event, "window", self.key, time, limit),))
-        return self._added(state, frame, group_of(event.values, self.group), self._single(event.values))
+        return self._taken(state, frame, group_of(event.values, self.group), self._single(event.values))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,14 +283,9 @@ class FrameStage(Window):
         flushed = self.complete(state)
         return Reply(flushed.state, (*flushed.out, message))
 
-    def _results(self, state: FrameStore, upto: int) -> tuple[Event, ...]:
-        """The rows (frame end, group..., accumulators...)."""
-        return tuple(
-            Event((frame, *group, *accumulators))
-            for frame, groups in sorted(state.frames.items())
-            for group, accumulators in sorted(groups.items(), key=lambda entry: group_order(entry[0]))
-            if frame <= upto
-        )
+    def _result(self, end: int, group: Values, accumulators: Accumulators) -> Event:
+        """The row (frame end, group..., accumulators...)."""
+        return Event((end, *group, *accumulators))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +301,7 @@ class CombineStage(_Windowing):
         if frame < state.next:
             drop = Drop(edge, event, "window", self.key, sent, state.next - self.shape.slide + 1)
             return Reply(state, drops=(drop,))
-        return self._added(state, frame, event.values[1 : 1 + self.groups], event.values[1 + self.groups :])
+        return self._taken(state, frame, event.values[1 : 1 + self.groups], event.values[1 + self.groups :])
 
 
 def in_two_stages(window: Window) -> tuple[FrameStage, CombineStage]:

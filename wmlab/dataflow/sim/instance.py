@@ -7,20 +7,21 @@ Source: "Keyed watermark support", Processor API and Changes to async-transform 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.delays import delays_ms
-from wmlab.core.journal import Row
 from wmlab.dataflow.model.coalescer import Merge
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
 from wmlab.dataflow.model.processor import Answer, Call
-from wmlab.dataflow.model.tasklet import Phase, Tasklet, Turn
+from wmlab.dataflow.model.tasklet import InputEdge, Phase, Tasklet, Turn
 from wmlab.dataflow.model.window import FrameStore
-from wmlab.dataflow.scenario.faults import FailCall, SlowCalls
+from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
 from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.party import Party, Queue, described
-from wmlab.dataflow.sim.rules import rows_of
+from wmlab.dataflow.sim.party import Party, described
+from wmlab.dataflow.sim.rules import processor_of, rows_of
 
 if TYPE_CHECKING:
     from wmlab.dataflow.sim.world import DataflowWorld, Running
@@ -35,8 +36,8 @@ class Calls:
         self._results = rows_of(node.vertex, world.plan.given(node.name)[0], node.output)
         self._delays = delays_ms(node.vertex.latency, world.draws(f"calls of {node.name}"))
         mine = [fault for fault in dataflow.faults if getattr(fault, "vertex", None) == node.name]
-        self._slow = [fault for fault in mine if isinstance(fault, SlowCalls)]
-        self._slowed = [0] * len(self._slow)
+        # What a fault adds to each call that it slows down, to the first ones only where it says so.
+        self._slow = [(f, islice(repeat(f.by_ms), f.first)) for f in mine if isinstance(f, SlowCalls)]
         self._failing = [fault for fault in mine if isinstance(fault, FailCall)]
 
     def make(self, instance: Instance, call: Call, row: str) -> None:
@@ -47,7 +48,7 @@ class Calls:
         for fault in failing:
             self._failing.remove(fault)
             world.note("call fails", instance.name, f"call {call.number}")
-        delay_ms = next(self._delays) + self._extra_ms()
+        delay_ms = next(self._delays) + sum(next(more, 0) for fault, more in self._slow if world.in_force(fault))
         results = None if failing else self._results(call.event.values)
 
         def end() -> None:
@@ -56,38 +57,29 @@ class Calls:
 
         world.later(delay_ms, end)
 
-    def _extra_ms(self) -> int:
-        extra = 0
-        for number, fault in enumerate(self._slow):
-            if self._world.in_force(fault) and (fault.first is None or self._slowed[number] < fault.first):
-                self._slowed[number] += 1
-                extra += fault.by_ms
-        return extra
-
 
 class Instance(Party):
     """One processor instance; `snapshots` are those of all instances of its vertex after a restart, its own first."""
 
-    def __init__(
-        self,
-        execution: Running,
-        node: Node,
-        number: int,
-        runtime: Tasklet[Any],
-        inputs: Sequence[Queue],
-        snapshots: Sequence[Any] | None = None,
-    ) -> None:
+    def __init__(self, execution: Running, node: Node, number: int, snapshots: Sequence[Any]) -> None:
         super().__init__(execution, node, number)
-        self.runtime = runtime
-        self.state = runtime.start(snapshots)
+        world, dataflow = self.world, self.world.dataflow
+        inputs = [q for q in execution.queues if q.lane.link.target == node.name and q.lane.target_instance == number]
+        links = [link for link in world.layout.links if link.target == node.name]
+        self.runtime = Tasklet(
+            processor=processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
+            edges=tuple(InputEdge(sum(q.lane.link is link for q in inputs), link.priority) for link in links),
+            guarantee=dataflow.guarantee,
+            deviations=dataflow.deviations_on,
+            name=self.name,
+        )
+        self.state = self.runtime.start(snapshots)
         self.inputs = {(queue.lane.link.edge, queue.lane.index): queue for queue in inputs}
-        self.sunk: list[Row] = []
         self.barrier: Barrier | None = None
         self._read = [queue.written for queue in inputs if queue.lane.index == 0]
         self._taken = 0
         self._taken_by_last = 0
         self._sizes: dict[str, int] = {}
-        self._lists: dict[int | None, tuple[frozenset[int], frozenset[int], dict[str, list[int]]]] = {}
 
     def begin(self) -> None:
         """Make the calls again that were in flight at a snapshot, and look what there is to do."""
@@ -122,11 +114,11 @@ class Instance(Party):
         self._snapshot_alone()
 
     def _snapshot_alone(self) -> None:
-        if self.barrier is None or self.state.groups or self.state.alignment.barrier is not None:
+        if self.barrier is None or self.state.groups or self.state.inputs.barrier is not None:
             return
         if self.finished:
             self._save(self.barrier, self.state.processor)
-        elif self.state.phase is Phase.COMPLETING:
+        else:
             self.state = self.runtime.snapshot(self.state, self.barrier)
             self.world.wake(self)
 
@@ -148,7 +140,7 @@ class Instance(Party):
                 events[taken.queue] = self._taken
             else:
                 events[taken.queue], specials[taken.queue] = self._taken - 1, self._taken
-            if queue.producer is not None and queue.producer.blocked:
+            if queue.producer.blocked:
                 self.world.wake(queue.producer)
         for merge in done.merges:
             self._note_merge(merge, events, specials)
@@ -180,26 +172,19 @@ class Instance(Party):
 
     def _note_merge(self, merge: Merge, events: Mapping[int, int], specials: Mapping[int, int]) -> None:
         """Write down a step of merging, caused by the last row or by the special item that was taken from a queue."""
-        edge = merge.edge if merge.level == "edge" else None
-        if edge is not None:
+        if merge.edge is not None:
             self._taken_by_last = (events if isinstance(merge.item, Event) else specials)[merge.place]
         kind, key, value = described(merge.item)
-        # The lists change far less often than watermarks do.
-        idle, done, lists = self._lists.get(edge, (None, None, {}))
-        if idle != merge.after.idle or done != merge.after.done:
-            idle, done = merge.after.idle, merge.after.done
-            lists = {"active": sorted(merge.after.active), "idle": sorted(idle - done), "done": sorted(done)}
-            self._lists[edge] = (idle, done, lists)
         self.write_step(
             merge.emitted,
             taken=self._taken_by_last,
-            level=merge.level,
-            edge=edge,
+            level="global" if merge.edge is None else "edge",
+            edge=merge.edge,
             input=merge.place,
             stimulus=kind,
             key=key,
             value=value,
-            **lists,
+            **_lists(merge.after.inputs, merge.after.idle, merge.after.done),
         )
 
     def _note_size(self) -> None:
@@ -215,6 +200,13 @@ class Instance(Party):
                 if size != self._sizes.get(buffer, 0):
                     self.write("state", buffer=buffer, size=size)
             self._sizes = sizes
+
+
+@cache
+def _lists(inputs: int, idle: frozenset[int], done: frozenset[int]) -> dict[str, list[int]]:
+    """The inputs that are active, idle and done; they change far less often than watermarks do."""
+    active = sorted(frozenset(range(inputs)) - idle - done)
+    return {"active": active, "idle": sorted(idle - done), "done": sorted(done)}
 
 
 _OF_DROPS = ("edge", "rule", "key", "time", "limit")

@@ -75,9 +75,9 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The nodes in the order of the flow, the links, and the queues."""
+    """The nodes by name in the order of the flow, the links, and the queues."""
 
-    nodes: tuple[Node, ...]
+    nodes: dict[str, Node]
     links: tuple[Link, ...]
     lanes: tuple[Lane, ...]
 
@@ -85,7 +85,7 @@ class Layout:
 def layout(dataflow: DataflowScenario) -> Layout:
     """What a dataflow becomes when it runs."""
     plan = dataflow.plan
-    nodes: list[Node] = []
+    nodes: dict[str, Node] = {}
     links: list[Link] = []
     for name, output in plan.outputs.items():
         vertex = dataflow.vertex(name)
@@ -95,16 +95,15 @@ def layout(dataflow: DataflowScenario) -> Layout:
             links.append(Link(edge.source, entry, number, edge.priority, *_routing(vertex, plan, edge, number)))
         if two_stages:
             frames = Output(("end", *vertex.by, *vertex.aggregates), tuple((key, "end") for key, _ in output.keys))
-            nodes.append(Node(entry, vertex, frames, 1))
+            nodes[entry] = Node(entry, vertex, frames, 1)
             links.append(Link(entry, name, 0, 0, "partitioned", vertex.by))
-        nodes.append(Node(name, vertex, output, 2 if two_stages else None))
-    copies = {node.name: node.parallelism for node in nodes}
+        nodes[name] = Node(name, vertex, output, 2 if two_stages else None)
     lanes: list[Lane] = []
     for link in links:
-        for target in range(copies[link.target]):
-            sources = [target] if link.routing == "isolated" else range(copies[link.source])
+        for target in range(nodes[link.target].parallelism):
+            sources = [target] if link.routing == "isolated" else range(nodes[link.source].parallelism)
             lanes += [Lane(len(lanes) + n, link, source, target, n) for n, source in enumerate(sources)]
-    return Layout(tuple(nodes), tuple(links), tuple(lanes))
+    return Layout(nodes, tuple(links), tuple(lanes))
 
 
 def _routing(target: Any, plan: Plan, edge: Edge, number: int) -> tuple[str, tuple[str, ...]]:

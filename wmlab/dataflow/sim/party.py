@@ -12,6 +12,7 @@ import json
 import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from wmlab.core.journal import Journal, Row
@@ -63,8 +64,8 @@ class Queue:
         self.journal = journal
         self.written = written
         self.fresh: list[Item] = []
-        self.producer: Party | None = None
-        self.consumer: Party | None = None
+        self.producer: Party
+        self.consumer: Party
         self._lying: deque[Row] = deque()
         self._sequence = 0
 
@@ -99,7 +100,7 @@ class Queue:
 class Way:
     """The queues of one outgoing edge of an instance, and which of them a row takes; its rows have `columns`."""
 
-    def __init__(self, link: Link, queues: Sequence[Queue], columns: Sequence[str]) -> None:
+    def __init__(self, link: Link, queues: Iterable[Queue], columns: Sequence[str]) -> None:
         self.queues = tuple(queues)
         self.passed = 0
         self._routing = link.routing
@@ -135,7 +136,9 @@ class Party:
         self.node = node
         self.number = number
         self.name = node.instance(number)
-        self.ways: list[Way] = []
+        mine = [q for q in execution.queues if (q.lane.link.source, q.lane.source_instance) == (node.name, number)]
+        self.ways = [Way(link, queues, node.output.columns) for link, queues in groupby(mine, lambda q: q.lane.link)]
+        self.sunk: list[Row] = []
         self.ready = False
         self.finished = False
         self.blocked = False
@@ -173,15 +176,13 @@ class Party:
         while self._outbox:
             item, row = self._outbox[0]
             targets = [queue for way in self.ways for queue in way.targets(item)]
-            for queue in targets:
-                if queue.room < 1:
-                    self.blocked = True
-                    return False
+            if any(queue.room < 1 for queue in targets):
+                self.blocked = True
+                return False
             now_ms = self.world.now_ms
             for queue in targets:
                 queue.put(item, row, now_ms)
-                if queue.consumer is not None and not queue.consumer.ready:
-                    self.world.wake(queue.consumer)
+                self.world.wake(queue.consumer)
             if isinstance(item, Event):
                 for way in self.ways:
                     way.passed += 1

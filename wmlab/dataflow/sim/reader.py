@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, cast
 from wmlab.core.clock import generator
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
+from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
-from wmlab.dataflow.scenario.faults import AddPartition, Disorder, LatePartition, RemovePartition, SilentPartition
 from wmlab.dataflow.scenario.source import Source, share
 from wmlab.dataflow.sim.layout import Node
 from wmlab.dataflow.sim.party import Party, spread
-from wmlab.dataflow.sim.rules import Clocked
+from wmlab.dataflow.sim.rules import Clocked, condition_of
 
 if TYPE_CHECKING:
     from wmlab.dataflow.sim.world import Running
@@ -79,11 +79,11 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
             partition = (value if type(value) is int else spread((value,))) % reading.partitions
         rows.append(Arrival(at_ms, partition, number, values))
     arrivals = sorted(_faulty(dataflow, source, rows), key=lambda row: (row.at_ms, row.number))
-    kinds = {AddPartition: "added", RemovePartition: "removed"}
+    kinds = {faults.AddPartition: "added", faults.RemovePartition: "removed"}
     changes = [
         Change(dataflow.start_ms + fault.at_ms, fault.partition, kinds[type(fault)])
         for fault in dataflow.faults
-        if isinstance(fault, AddPartition | RemovePartition) and fault.source == source.name
+        if isinstance(fault, faults.AddPartition | faults.RemovePartition) and fault.source == source.name
     ]
     bounds = [Change(at_ms, partition, "bound", bound) for at_ms, partition, bound in reading.bounds]
     # Sorting is stable: a reader sees its bound after what it has read at that moment.
@@ -111,18 +111,18 @@ def _faulty(dataflow: DataflowScenario, source: Source, rows: list[Arrival]) -> 
         partition = getattr(fault, "partition", None)
         hit = [begin <= row.at_ms < end and partition in {None, row.partition} for row in rows]
         match fault:
-            case SilentPartition() | RemovePartition():
+            case faults.SilentPartition() | faults.RemovePartition():
                 rows = [row for row, is_hit in zip(rows, hit, strict=True) if not is_hit]
-            case LatePartition(by_ms=by_ms):
+            case faults.LatePartition(by_ms=by_ms):
                 rows = [replace(row, at_ms=row.at_ms + by_ms * is_hit) for row, is_hit in zip(rows, hit, strict=True)]
                 latest = -math.inf
                 for index, row in enumerate(rows):
                     if row.partition == partition:
                         latest = max(latest, row.at_ms)
                         rows[index] = replace(row, at_ms=int(latest))
-            case AddPartition():
+            case faults.AddPartition():
                 rows = [replace(r, at_ms=max(r.at_ms, begin)) if r.partition == partition else r for r in rows]
-            case Disorder(by_ms=by_ms):
+            case faults.Disorder(by_ms=by_ms):
                 chance = generator(dataflow.seed, f"disorder {number} of {source.name}")
                 draws = chance.integers(0, by_ms + 1, len(rows))
                 delays = [int(draw) * is_hit for draw, is_hit in zip(draws, hit, strict=True)]
@@ -144,30 +144,22 @@ Step = tuple[SourceState, Sequence[Item]]
 
 
 class Reader(Party):
-    """One source instance; `keep` is its filter. After a restart it goes on from `position`."""
+    """One source instance; after a restart it goes on from its own position, the first of `snapshots`."""
 
-    def __init__(
-        self,
-        execution: Running,
-        node: Node,
-        number: int,
-        feed: Feed,
-        times: Sequence[Clocked],
-        keep: Callable[[tuple[Any, ...]], bool],
-        position: Position | None = None,
-    ) -> None:
+    def __init__(self, execution: Running, node: Node, number: int, snapshots: Sequence[Position]) -> None:
         super().__init__(execution, node, number)
-        self.feed = feed
-        self.times = tuple(times)
-        self.keep = keep
-        self.partitions = list(feed.partitions if position is None else position.partitions)
+        self.feed = self.world.feeds[node.name][number]
+        self.times = self.world.times[node.name]
+        self.partitions = list(snapshots[0].partitions if snapshots else self.feed.partitions)
+        where = node.vertex.where
+        self._keep = (lambda _: True) if where is None else condition_of(where, node.vertex.row_columns)
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
         self._read = 0
         now_ms = self.world.now_ms
         self.states = [time.mapper.start(len(self.partitions), now_ms=now_ms) for time in self.times]
-        if position is not None:
-            self._restore(position)
+        if snapshots:
+            self._restore(snapshots[0])
 
     def turn(self) -> None:
         """Take a snapshot if one is due, read what has arrived while there is room, and look at the clock."""
@@ -198,9 +190,9 @@ class Reader(Party):
         """The source saves its position before it reads on."""
         if self.finished:
             self.execution.saved(self, barrier, self._position(), 0)
-            return
-        self._barrier = barrier
-        self.world.wake(self)
+        else:
+            self._barrier = barrier
+            self.world.wake(self)
 
     def _take_snapshot(self, barrier: Barrier) -> None:
         self._barrier = None
@@ -222,23 +214,19 @@ class Reader(Party):
             self.states[number] = state
 
     def _read_row(self, row: Arrival, now_ms: int) -> None:
-        passed = self.keep(row.values)
+        passed = not self.world.is_hit(faults.SwallowAll, self.node.name) and bool(self._keep(row.values))
         text = self._written.text(row.values)
         self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
         if not passed:
             self._rejected_ms = now_ms
-        event = Event(row.values)
         index = self.partitions.index(row.partition)
 
         def advance(time: Clocked, state: SourceState) -> Step:
             happened = row.values[time.index]
-            if not passed:
-                return time.mapper.rejected(state, partition=index, time=happened, now_ms=now_ms)
-            after, items = time.mapper.event(state, event, partition=index, time=happened, now_ms=now_ms)
-            return after, items[:-1]
+            return time.mapper.report(state, partition=index, time=happened, now_ms=now_ms, rejected=not passed)
 
         out = self._advance(advance, "event", row.partition)
-        self.send((*out, event) if passed else out)
+        self.send((*out, Event(row.values)) if passed else out)
 
     def _change(self, change: Change, now_ms: int) -> None:
         partition = change.partition
@@ -255,7 +243,7 @@ class Reader(Party):
                 return time.mapper.remove(state, cast("int", index), now_ms=now_ms)
             if not time.promised:
                 return state, ()
-            bound = change.bound - time.lag
+            bound = change.bound - time.mapper.policy.lag
             partitions = tuple(
                 replace(p, policy=bound) if index in {None, n} else p for n, p in enumerate(state.partitions)
             )
@@ -281,7 +269,7 @@ class Reader(Party):
         nexts += [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
         # All partitions may be idle without a message, because rejected rows keep the source busy.
         overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
-        if overdue or any(time.by_clock for time in self.times):
+        if overdue or any(time.mapper.policy.by_clock for time in self.times):
             nexts.append(now_ms + self.node.vertex.poll_ms)
         if nexts:
             self.world.wake_at(self, min(nexts))
@@ -293,35 +281,28 @@ class Reader(Party):
 
         With `keyed_idle` each key has idle messages of its own.
         """
+        now_ms = self.world.now_ms
         out: list[Item] = []
         for number, time in enumerate(self.times):
-            before = self.states[number]
-            after, items = advance(time, before)
+            before = self.states[number].marks()
+            after, items = advance(time, self.states[number])
             self.states[number] = after
-            if items or before.marks() != after.marks() or len(before.partitions) != len(after.partitions):
-                self._note_step(time, after, items, stimulus, partition)
             out += (item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items)
-        marks = tuple(item for item in out if isinstance(item, Watermark))
-        if len(marks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
+            if items or before != after.marks():
+                marks = dict(zip(self.partitions, after.marks(), strict=True))
+                idle = {n for n, state in zip(self.partitions, after.partitions, strict=True) if state.idle(now_ms)}
+                self.write_step(
+                    items,
+                    level="partition",
+                    input=partition,
+                    stimulus=stimulus,
+                    key=time.mapper.key,
+                    value=None if partition is None else marks.get(partition),
+                    active=sorted(marks.keys() - idle),
+                    idle=sorted(idle),
+                    done=[],
+                )
+        watermarks = tuple(item for item in out if isinstance(item, Watermark))
+        if len(watermarks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
             return tuple(out)
-        return (*marks, IDLE)
-
-    def _note_step(
-        self, time: Clocked, after: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
-    ) -> None:
-        """Write down a step of merging the partitions."""
-        now_ms = self.world.now_ms
-        known = dict(zip(self.partitions, after.partitions, strict=True))
-        marks = dict(zip(self.partitions, after.marks(), strict=True))
-        idle = sorted(number for number, state in known.items() if state.idle(now_ms))
-        self.write_step(
-            items,
-            level="partition",
-            input=partition,
-            stimulus=stimulus,
-            key=time.mapper.key,
-            value=None if partition is None else marks.get(partition),
-            active=sorted(known.keys() - set(idle)),
-            idle=idle,
-            done=[],
-        )
+        return (*watermarks, IDLE)

@@ -41,16 +41,11 @@ from wmlab.dataflow.sim.layout import FRAMES, Node
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A column with a key: its index in the row and its mapper.
-
-    `promised`: it follows the lower bound of a stream, less `lag`; `by_clock`: it moves without rows.
-    """
+    """A column with a key: its index in the row and its mapper. `promised`: it follows the lower bound of a stream."""
 
     index: int
     mapper: EventTimeMapper
-    promised: bool = False
-    by_clock: bool = False
-    lag: int = 0
+    promised: bool
 
 
 def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
@@ -68,8 +63,6 @@ def clocked(dataflow: DataflowScenario, source: Source) -> tuple[Clocked, ...]:
                 deviations=dataflow.deviations_on,
             ),
             promised=time.policy == "lower_bound",
-            by_clock=time.policy == "real_time",
-            lag=time.lag_ms,
         )
         for time in sorted(source.times, key=lambda time: time.key)
     )
@@ -90,10 +83,8 @@ def _frame_ms(dataflow: DataflowScenario, source: Source) -> int:
 
 def _policy(time: EventTime) -> LagPolicy:
     if callable(time.policy):
-        return OwnLag(_asked(time.policy), time.lag_ms)
-    if time.policy == "real_time":
-        return RealTimeLag(time.lag_ms)
-    return LagPolicy() if time.policy == "lower_bound" else FixedLag(time.lag_ms)
+        return OwnLag(time.lag_ms, function=_asked(time.policy))
+    return {"lag": FixedLag, "real_time": RealTimeLag, "lower_bound": LagPolicy}[time.policy](time.lag_ms)
 
 
 def _asked(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | None]]:
@@ -112,12 +103,12 @@ def _asked(policy: Callable[..., Any]) -> Callable[[Any, int], tuple[Any, int | 
 
 
 Values = tuple[Any, ...]
-Gate = Callable[[], bool]
-"""Whether a filter lets rows pass at the moment."""
 
 
-def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate) -> Processor[Any]:
-    """The processor of a node; `gate` closes a filter by a fault."""
+def processor_of(
+    dataflow: DataflowScenario, plan: Plan, node: Node, gate: Callable[[], bool] = lambda: True
+) -> Processor[Any]:
+    """The processor of a node; `gate` says whether a filter lets rows pass at the moment, which a fault may end."""
     vertex, rules = node.vertex, dataflow.deviations_on
     inputs = plan.given(vertex.name)
     given = inputs[0]
@@ -142,7 +133,7 @@ def processor_of(dataflow: DataflowScenario, plan: Plan, node: Node, gate: Gate)
         case step.SessionWindow():
             return window.SessionWindow(timeout=vertex.timeout_ms, **_grouping(vertex, given))
         case step.Join():
-            return _join(dataflow, vertex, plan.joins[vertex.name], inputs)
+            return _join(vertex, plan.joins[vertex.name], inputs, rules)
     return transform.Transform.merge()
 
 
@@ -190,28 +181,20 @@ def _grouping(vertex: step.StatefulMap | step.Windowed, given: Output) -> dict[s
 
 
 def _key(given: Output, column: str) -> int:
-    key = given.key_of(column)
-    assert key is not None
-    return key
+    return next(key for key, carried in given.keys if carried == column)
 
 
-def _join(dataflow: DataflowScenario, vertex: step.Join, rule: JoinRule, inputs: Sequence[Output]) -> Processor[Any]:
-    condition = compiled(vertex.condition, rule.indices)
-
-    def meets(values: Values) -> bool | None:
-        result = condition(values)
-        return None if result is None else bool(result)
-
+def _join(vertex: step.Join, rule: JoinRule, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
     left, right = inputs
     return StreamJoin(
         kind="inner" if vertex.outer is None else "left outer" if vertex.outer == "left" else "right outer",
         keys=(_indices_of_keys(left), _indices_of_keys(right)),
         widths=(len(left.columns), len(right.columns)),
         bounds=rule.bounds,
-        condition=meets,
+        condition=compiled(vertex.condition, rule.indices),
         output=vertex.emit,
         limit=vertex.limit,
-        deviations=dataflow.deviations_on,
+        deviations=rules,
     )
 
 
@@ -359,7 +342,7 @@ def _result(dataflow: DataflowScenario, vertex: step.Windowed | step.Join) -> Re
     return RecordedRule(
         vertex=vertex.name,
         entry=vertex.name + FRAMES if isinstance(vertex, step.Window) and vertex.stages == 2 else vertex.name,
-        rule=processor_of(dataflow, plan, node, lambda: True),  # type: ignore[arg-type]
+        rule=processor_of(dataflow, plan, node),  # type: ignore[arg-type]
         inputs=tuple(given.columns for given in plan.given(vertex.name)),
         columns=node.output.columns,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from wmlab.core.clock import Simulation
@@ -18,7 +19,6 @@ from wmlab.core.delays import chances
 from wmlab.core.errors import WmlabError
 from wmlab.core.journal import Journal, Row
 from wmlab.dataflow.model.items import Barrier
-from wmlab.dataflow.model.tasklet import InputEdge, Tasklet
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import Fault, Restart, Stall, SwallowAll
 from wmlab.dataflow.scenario.plan import Output
@@ -26,9 +26,9 @@ from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap
 from wmlab.dataflow.sim.instance import Calls, Instance
 from wmlab.dataflow.sim.layout import Node, layout
-from wmlab.dataflow.sim.party import Party, Queue, Way, Written
+from wmlab.dataflow.sim.party import Party, Queue, Written
 from wmlab.dataflow.sim.reader import Reader, Reading, feeds
-from wmlab.dataflow.sim.rules import clocked, condition_of, processor_of
+from wmlab.dataflow.sim.rules import clocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +52,19 @@ class Running:
         self._rows: dict[str, Row] = {}
         begun = {"started_ms": world.now_ms, "snapshot": None if snapshot is None else snapshot.number}
         self._row = world.journal.write("executions", outcome="running", reason="", **begun)
-        nodes = {node.name: node for node in world.layout.nodes}
+        nodes = world.layout.nodes
         self.queues = [
             Queue(lane, world.dataflow.queue_size, world.journal, Written(nodes[lane.link.source].output))
             for lane in world.layout.lanes
         ]
         self.parties = {
-            (node.name, number): self._party(node, number)
-            for node in world.layout.nodes
+            (name, number): self._party(node, number)
+            for name, node in nodes.items()
             for number in range(node.parallelism)
         }
-        for (name, number), party in self.parties.items():
-            for link in world.layout.links:
-                if link.source == name:
-                    queues = [q for q in self.queues if q.lane.link is link and q.lane.source_instance == number]
-                    party.ways.append(Way(link, queues, party.node.output.columns))
-                    for queue in queues:
-                        queue.producer = party
-                        queue.consumer = self.parties[link.target, queue.lane.target_instance]
+        for queue in self.queues:
+            queue.producer = self.parties[queue.lane.link.source, queue.lane.source_instance]
+            queue.consumer = self.parties[queue.lane.link.target, queue.lane.target_instance]
 
     def begin(self) -> None:
         """Everybody looks whether there is something to do."""
@@ -84,8 +79,8 @@ class Running:
         """Send barriers; the snapshot is complete when every party has saved its state."""
         self.barrier = Barrier(number, terminal)
         self._states, self._sunk = {}, {}
-        for party in self.parties.values():
-            self._rows[party.name] = party.write("snapshots", snapshot=number, begun_ms=self.world.now_ms)
+        begun = {"snapshot": number, "begun_ms": self.world.now_ms}
+        self._rows = {party.name: party.write("snapshots", **begun) for party in self.parties.values()}
         for party in self.parties.values():
             party.begin_snapshot(self.barrier)
 
@@ -94,8 +89,7 @@ class Running:
         if barrier != self.barrier:
             return
         self._states[party.name] = state
-        if isinstance(party, Instance):
-            self._sunk[party.name] = len(party.sunk)
+        self._sunk[party.name] = len(party.sunk)
         self._rows[party.name].update(saved_ms=self.world.now_ms, size=size)
         if len(self._states) < len(self.parties):
             return
@@ -114,34 +108,14 @@ class Running:
         snapshot = self.world.last_snapshot
         sunk = {} if snapshot is None or snapshot is self.snapshot else snapshot.sunk
         for party in self.parties.values():
-            if isinstance(party, Instance):
-                for row in party.sunk[sunk.get(party.name, 0) :]:
-                    row["committed"] = False
+            for row in party.sunk[sunk.get(party.name, 0) :]:
+                row["committed"] = False
 
     def _party(self, node: Node, number: int) -> Party:
-        world, dataflow = self.world, self.world.dataflow
         others = [other for other in range(node.parallelism) if other != number]
         states = None if self.snapshot is None else self.snapshot.states
-        snapshots = None if states is None else [states[node.instance(n)] for n in (number, *others)]
-        if node.kind == "source":
-            where, columns = node.vertex.where, node.vertex.row_columns
-            meets = None if where is None else condition_of(where, columns)
-
-            def keep(values: tuple[Any, ...]) -> bool:
-                return meets is None or (not world.is_hit(SwallowAll, node.name) and bool(meets(values)))
-
-            feed = world.feeds[node.name][number]
-            return Reader(self, node, number, feed, world.times[node.name], keep, snapshots[0] if snapshots else None)
-        into = [q for q in self.queues if q.lane.link.target == node.name and q.lane.target_instance == number]
-        links = [link for link in world.layout.links if link.target == node.name]
-        runtime = Tasklet(
-            processor=processor_of(dataflow, world.plan, node, lambda: not world.is_hit(SwallowAll, node.name)),
-            edges=tuple(InputEdge(sum(q.lane.link is link for q in into), link.priority) for link in links),
-            guarantee=dataflow.guarantee,
-            deviations=dataflow.deviations_on,
-            name=node.instance(number),
-        )
-        return Instance(self, node, number, runtime, into, snapshots)
+        snapshots = [] if states is None else [states[node.instance(n)] for n in (number, *others)]
+        return (Reader if node.kind == "source" else Instance)(self, node, number, snapshots)
 
 
 Choose = Callable[[Sequence[str]], int]
@@ -164,12 +138,12 @@ class DataflowWorld(Simulation):
         sources = [vertex for vertex in dataflow.vertices if isinstance(vertex, Source)]
         self.feeds = {source.name: feeds(dataflow, source, readings[source.name]) for source in sources}
         self.times = {source.name: clocked(dataflow, source) for source in sources}
-        self.calls = {n.name: Calls(self, n) for n in self.layout.nodes if isinstance(n.vertex, AsyncMap)}
+        self.calls = {name: Calls(self, n) for name, n in self.layout.nodes.items() if isinstance(n.vertex, AsyncMap)}
         self._chances = chances(self.draws("turns"))
         self._choose = choose or (lambda names: int(next(self._chances) * len(names)))
         self._due: list[Party] = []
         self._dispatching = False
-        self._snapshots = 0
+        self._snapshots = count(1)
         self._stopped = False
         self._asleep: dict[Party, int] = {}
         self._restart_due = False
@@ -190,7 +164,7 @@ class DataflowWorld(Simulation):
         return self.journal
 
     def _write_topology(self) -> None:
-        for node in self.layout.nodes:
+        for node in self.layout.nodes.values():
             output = Output() if node.kind == "sink" else node.output
             self.journal.write(
                 "vertices",
@@ -201,7 +175,6 @@ class DataflowWorld(Simulation):
                 keys=output.keys,
                 detail="first stage" if node.stage == 1 else node.vertex.detail,
             )
-        outputs = {node.name: node.output for node in self.layout.nodes}
         for lane in self.layout.lanes:
             self.journal.write(
                 "queues",
@@ -215,7 +188,7 @@ class DataflowWorld(Simulation):
                 priority=lane.link.priority,
                 routing=lane.link.words,
                 capacity=self.dataflow.queue_size,
-                keys=outputs[lane.link.source].keys,
+                keys=self.layout.nodes[lane.link.source].output.keys,
             )
 
     def wake(self, party: Party, *, after_ms: int = 0) -> None:
@@ -325,16 +298,13 @@ class DataflowWorld(Simulation):
 
     def _snapshot_regularly(self, every_ms: int) -> None:
         if self.execution.barrier is None:
-            self._snapshots += 1
-            self.execution.begin_snapshot(self._snapshots)
+            self.execution.begin_snapshot(next(self._snapshots))
         self.after(every_ms, self._snapshot_regularly, every_ms)
 
     def _snapshot_and_restart(self) -> None:
         self._terminal_due = self.execution.barrier is not None
-        if self._terminal_due:
-            return
-        self._snapshots += 1
-        self.execution.begin_snapshot(self._snapshots, terminal=True)
+        if not self._terminal_due:
+            self.execution.begin_snapshot(next(self._snapshots), terminal=True)
 
     def _restart(self) -> None:
         """Begin again from the last complete snapshot."""

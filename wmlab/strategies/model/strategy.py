@@ -134,7 +134,7 @@ def steps(strategy: Strategy[S], inputs: Iterable[Input | EndOfInput]) -> Iterat
     meet, step = strategy.met, strategy.step
     for given in inputs:
         met = meet(state, x, given) if type(given) is Record else x
-        if type(given) is EndOfInput:
+        if isinstance(given, EndOfInput):
             x, native = strategy.at_end(state)
         else:
             state, x, native = step(state, given)
