@@ -191,9 +191,7 @@ def automatic_problems(writer: WriterPart, stream: Stream) -> Iterator[Problem]:
     if automatic and writer.note_every_ms != 1_000:
         message = "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out"
         yield Problem(("note_every_ms",), message)
-    if automatic:
-        return
-    if writer.automatic_note_period_ms != 5_000:
+    if not automatic and writer.automatic_note_period_ms != 5_000:
         yield Problem(("automatic_note_period_ms",), "needs automatically_note_time")
 
 
