@@ -9,19 +9,19 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 288,
-    "core": 3_913,
-    "streams": 12_391,
-    "dataflow": 6_929,
-    "progress": 2_559,
-    "strategies": 2_770,
+    "top": 285,
+    "core": 3_880,
+    "streams": 12_249,
+    "dataflow": 6_739,
+    "progress": 2_504,
+    "strategies": 2_556,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 43_105
+LINES: Final = 42_430
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 245
+FILES: Final = 243
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)
