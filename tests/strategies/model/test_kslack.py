@@ -126,6 +126,12 @@ def test_a_bound_is_not_negative() -> None:
             made(-1)
 
 
+def test_a_bound_is_at_most_two_to_the_62() -> None:
+    assert BoundedOutOfOrderness(2**62).bound == 2**62
+    with pytest.raises(ModelError, match=r"at most 2\*\*62"):
+        BoundedOutOfOrderness(2**62 + 1)
+
+
 def test_the_end_of_the_input_does_not_move_stream_time() -> None:
     assert [step.native for step in run(StreamTime(10), [Record(12, 0), EndOfInput()])] == [12, 12]
 
