@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmlab.streams.bounds.bounds import BOUND_COLUMNS, of_segments
-from wmlab.streams.bounds.log_by_segment import Marks, bounds_of
+from wmlab.streams.bounds.bounds import BOUND_COLUMNS
+from wmlab.streams.bounds.log_by_segment import Marks, bounds_of, of_segments
 
 STREAM = "s"
 BYTES_PER_POSITION = 100

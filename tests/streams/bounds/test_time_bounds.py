@@ -14,6 +14,7 @@ from tests.streams.bounds.frames import CHANGES, POSITIONS, SEGMENTS, WATERMARKS
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
+from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 
@@ -44,9 +45,16 @@ def test_every_position_gets_what_a_fresh_tracker_says(spark: SparkSession) -> N
     assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 200
 
 
-def test_unevenly_spread_cuts(spark: SparkSession) -> None:
-    # One cell of the grid holds almost every cut, and offsets are as large as they get.
-    offsets = [*range(100, 400), 10**6, 2**62, 2**63 - 2]
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        # One cell of the grid has almost every cut, as does one of the grid inside; offsets are as large as can be.
+        [*range(100, 400), 10**6, 2**62, 2**63 - 2],
+        # Of the cells that hold many, some begin with a cut, and some hold one more than the search steps over.
+        sorted({*range(0, 10**9, 10**7), *range(5 * 10**8, 5 * 10**8 + 20_000, 70), *range(2**29, 2**29 + 6)}),
+    ],
+)
+def test_unevenly_spread_cuts(spark: SparkSession, offsets: list[int]) -> None:
     marks = [
         {"stream": "s", "seq": seq, "lower": seq, "upper": seq, "emitted_ms": 0, "cut": {0: offset}}
         for seq, offset in enumerate(offsets)
@@ -59,6 +67,18 @@ def test_unevenly_spread_cuts(spark: SparkSession) -> None:
     assert found == {
         offset: max((s for s, cut in enumerate(offsets) if cut <= offset), default=None) for offset in asked
     }
+
+
+def test_unknown_segments_lie_between_many_ids(spark: SparkSession) -> None:
+    ids = [*range(0, 40, 2), *range(50, 110, 3), 2**62 + 1, *range(2**62 + 7, 2**62 + 90, 2)]
+    log = tuple(Watermark(seq, seq + 1, {segment: 10}, {"w": seq}) for seq, segment in enumerate(sorted(ids, key=hash)))
+    asked = sorted({max(0, segment + step) for segment in ids for step in (-1, 0, 1)} | {2**63 - 2**31 - 1})
+    stream = Stream("s", {}, log, tuple(range(len(log))), (0,) * len(log), tuple(asked))
+    logs = Logs.of(spark, [stream])
+    positions = frame(spark, [position("s", segment, 10) for segment in asked], POSITIONS)
+    found = rows_of(time_bounds(positions, logs.watermarks, logs.segments), "segment_id", *BOUNDS)
+    assert {row[0]: row[1:] for row in found} == {segment: expected(stream, segment, 10) for segment in asked}
+    assert len({row[1:] for row in found}) > 40
 
 
 def test_positions_in_ints_are_those_in_longs(spark: SparkSession) -> None:
@@ -150,7 +170,7 @@ def test_the_rows_are_neither_sorted_nor_shuffled(spark: SparkSession) -> None:
     plan = time_bounds(positions, logs.watermarks, logs.segments)._jdf.queryExecution().sparkPlan().toString()
     before_broadcasts = [line for line in plan.splitlines() if "Join" in line or "Sort" in line or "Window" in line]
     assert len(before_broadcasts) == 2
-    assert all("BroadcastHashJoin [xxhash64" in line or "BroadcastHashJoin [if" in line for line in before_broadcasts)
+    assert all("BroadcastHashJoin [(xxhash64" in line or "BroadcastHashJoin [if" in line for line in before_broadcasts)
 
 
 def test_a_column_that_is_missing_or_would_be_overwritten_is_refused(spark: SparkSession) -> None:

@@ -2,9 +2,9 @@
 
 A fresh tracker (`wmlab.streams.model.window.Tracker`) that is given one position and the complete log gives both. Per
 segment the answer is constant on intervals of offsets, and for all segments that nobody knows on intervals of ids, so
-the question is a lookup in a broadcast table, which has a row for each segment and one for all others of a stream. A
-position shifts its offset to a cell of its segment's grid, which says between which records to search for the last one
-that starts at or before it. No position is sorted, shuffled or sent to Python, and the search is compiled.
+the question is a lookup in a broadcast table, which has a row for each segment and one for all others of a stream. In
+the numbers of its row a position finds the last interval to start at or before its offset. No position is sorted,
+shuffled or sent to Python, and the search is compiled.
 
 A fresh tracker stops at the first watermark that is ahead of the position. Seen from one segment, only a watermark
 that reaches further than all before it can be that first one, so each such step begins a new interval of offsets.
@@ -16,9 +16,7 @@ Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -27,25 +25,29 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import refuse, require, spark_schema
-from wmlab.streams.bounds.log_by_segment import NEVER, Flags, Longs, Marks, Ranges, Runs, bounds_of, log_of, parts
+from wmlab.streams.bounds.log_by_segment import Intervals, Longs, Marks, log_of, of_others, of_segments, parts
 
 POSITION_COLUMNS: Final = ("stream", "segment_id", "offset")
 BOUND_COLUMNS: Final = ("lower", "upper", "lower_seq", "upper_seq")
 _OWN: Final = "_wmlab_"
 _STREAM: Final = "STRING({asked}.stream)"
-_LOOKUP: Final = pa.schema({"stream": pa.string(), "segment_id": pa.int64(), "numbers": pa.list_(pa.int64())})
+_NUMBERS: Final = pa.list_(pa.field("element", pa.int64(), nullable=False))
+_LOOKUP: Final = pa.schema({"stream": pa.string(), "segment_id": pa.int64(), "numbers": _NUMBERS})
 """One row for each segment that is known or named in a cut, and for each stream one for all others: segment_id null.
 
-`numbers` are a shift, the last cell, the cells of a grid, and a record for each interval of offsets, or of ids in the
-row of the others. A record is `RECORD` numbers: start, lower, upper, lower_seq, upper_seq. Cell `min(value >> shift,
-last)` holds the index of the last record that starts before it, or of the first; the next cell, of the last one in it.
+`_Numbers` says what the numbers are. Where they could be null, Spark would look for it at each of them, at a fifth of
+the time of a query.
 """
-RECORD: Final = 5
-"""Numbers in the record of an interval."""
-_BITS: Final = 27
-"""Two to this power is more than the records that a row of Spark can hold, so it is enough for the fullest cell."""
-_BITS_AT_ONCE: Final = 3
-"""Bits of the place that are searched in one column: Spark compiles each column once, and skips it where it can."""
+_NONE, _NULL = 2**28, 2**29
+"""Where the numbers of no watermark are, and what is added to where those of one without this bound are. A row of Spark
+has fewer numbers."""
+_KIND_BITS: Final = 3
+_GRID, _LIST = 6, 7
+_MOST: Final = _GRID - 1
+_CELLS: Final = 2
+"""Cells of a grid for each of its records, at least."""
+_FEW_CELLS: Final = 1 << 16
+"""Up to here there are four times as many: the numbers are sent to every executor."""
 
 
 def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
@@ -67,17 +69,19 @@ def time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame
     require(positions, "positions", POSITION_COLUMNS)
     refuse(positions, "positions", BOUND_COLUMNS)
     lookup = log_of(watermarks, segments).groupBy("stream").applyInArrow(_lookup_rows, spark_schema(_LOOKUP))
-    lookup = lookup.select(F.expr("XXHASH64(stream, segment_id) AS key"), "*")
-    segment = "BIGINT({asked}.segment_id)"  # The hash of an int is not that of the same long.
+    # Ids under a hash of the stream cost half of a hash of both. What has the same key is told apart when it is joined.
+    lookup = lookup.select(_sql("IFNULL(XXHASH64(stream) ^ segment_id, ~XXHASH64(stream)) AS key"), "*")
+    segment = "BIGINT({asked}.segment_id)"
     asked = positions.alias(_OWN + "asked")
-    known = _joined(asked, lookup, "known", f"XXHASH64({_STREAM}, {segment})", f"{{known}}.segment_id = {segment}")
+    known = _joined(asked, lookup, "known", f"XXHASH64({_STREAM}) ^ {segment}", f"{{known}}.segment_id = {segment}")
     # A key of null is not looked up. The condition names the position too: by one on the table alone Spark would filter
     # the table, and make it once more.
-    key = f"IF({{known}}.key IS NULL, XXHASH64({_STREAM}), NULL)"
+    key = f"IF({{known}}.key IS NULL, ~XXHASH64({_STREAM}), NULL)"
     found = _joined(known, lookup, "other", key, f"COALESCE({{other}}.segment_id, {segment}) = {segment}")
     for columns in _search(segment):
         found = found.withColumns({_OWN + name: _sql(text) for name, text in columns.items()})
-    bounds = (_sql(f"GET({{numbers}}, {{at}} + {place})").alias(name) for place, name in enumerate(BOUND_COLUMNS, 1))
+    places = ("{low}", "{up} + 1", f"({{low}} & ~{_NULL}) + 2", f"({{up}} & ~{_NULL}) + 2")
+    bounds = (_sql(f"GET({{numbers}}, {at})").alias(name) for at, name in zip(places, BOUND_COLUMNS, strict=True))
     return found.select(_OWN + "asked.*", *bounds)
 
 
@@ -90,36 +94,42 @@ def _joined(rows: DataFrame, lookup: DataFrame, name: str, key: str, is_row: str
 
 
 def _search(segment: str) -> Iterator[dict[str, str]]:
-    """SQL of columns, group by group. The last, `at`, is the index of the last record that starts at or before a value.
+    """SQL of columns, group by group. The last are where the numbers of the lower and of the upper watermark are.
 
-    It is null where nothing is known. The search has a fixed number of steps: a function over an array would be
+    They are null where nothing is known. The search has a fixed number of steps: a function over an array would be
     interpreted, at up to twice the time of the whole.
     """
     # Both joins read the same columns, for the same reason as above.
     value = f"IF({{asked}}.offset >= 0, IF({{known}}.key IS NULL, {segment}, BIGINT({{asked}}.offset)), NULL)"
     yield {"numbers": "COALESCE({known}.numbers, {other}.numbers)", "value": value}
-    yield {"cell": "SHIFTRIGHT({value}, INT(GET({numbers}, 0)))", "last": "GET({numbers}, 1)"}
-    yield {"cell": "INT(IF({cell} < 0, 0, IF({cell} > {last}, {last}, {cell})))"}
-    yield {
-        "at": "INT(GET({numbers}, {cell} + 2))",
-        "more": "INT(GET({numbers}, {cell} + 3) - GET({numbers}, {cell} + 2))",
-    }
-    for bit in range(_BITS - _BITS_AT_ONCE, -1, -_BITS_AT_ONCE):
-        step = RECORD << bit
-        yield {"at": f"IF({{more}} >= {step}, {_jump(step, 0, 1 << _BITS_AT_ONCE)}, {{at}})"}
+    yield {"value": "IF({value} > GET({numbers}, 0), GET({numbers}, 0), {value})", "grid": "GET({numbers}, 1)"}
+    yield {"cell": _cell("{grid}", "IF({value} < 0, 0, {value})")}
+    rest = f"{{value}} & ~SHIFTLEFT(-1L, INT(SHIFTRIGHT({{grid}}, {_KIND_BITS}) & 63))"
+    yield {"cell": f"IF(({{cell}} & 7) = {_GRID}, {_cell('{cell}', rest)}, {{cell}})"}
+    yield {"at": f"INT(SHIFTRIGHT({{cell}}, {_KIND_BITS}))", "more": "INT({cell} & 7)"}
+    yield {"found": f"GET({{numbers}}, 1 + IF({{more}} = {_LIST}, {_listed()}, {{at}} + {_steps(1)}))"}
+    yield {"low": "INT(SHIFTRIGHT({found}, 32))", "up": "INT({found} & 4294967295)"}
 
 
-def _jump(step: int, first: int, count: int) -> str:
-    """SQL of a binary search: of the indices `at + step * i`, i from `first`, `count` of them, the last to begin at.
+def _cell(entry: str, value: str) -> str:
+    """SQL of the entry of the cell of a value in the grid of an entry."""
+    shift = f"INT(SHIFTRIGHT({entry}, {_KIND_BITS}) & 63)"
+    return f"GET({{numbers}}, INT(SHIFTRIGHT({entry}, {_KIND_BITS + 6}) + SHIFTRIGHT({value}, {shift})))"
 
-    Records behind those of the cell begin behind the value, or are none: null, which is not less.
-    """
-    if count == 1:
-        return f"{{at}} + {step * first}"
-    half = count // 2
-    middle = step * (first + half)
-    is_behind = f"{{more}} >= {middle} AND GET({{numbers}}, {{at}} + {middle}) <= {{value}}"
-    return f"IF({is_behind}, {_jump(step, first + half, half)}, {_jump(step, first, half)})"
+
+def _steps(count: int) -> str:
+    """SQL of how far to go over at most `_MOST` records, from the first to start behind a cell's beginning."""
+    if count > _MOST:
+        return str(2 * _MOST)
+    is_last = f"{{more}} < {count} OR GET({{numbers}}, {{at}} + {2 * count}) > {{value}}"
+    return f"IF({is_last}, {2 * (count - 1)}, {_steps(count + 1)})"
+
+
+def _listed() -> str:
+    """SQL of the place of a record by the place of the value in a list of starts that descends."""
+    starts = "SLICE({numbers}, {at} + 3, INT(GET({numbers}, {at})))"
+    place = f"ARRAY_POSITION(SORT_ARRAY(ARRAY_APPEND({starts}, {{value}}), FALSE), {{value}})"
+    return f"INT(GET({{numbers}}, {{at}} + 1) + 2 * (GET({{numbers}}, {{at}}) + 1 - {place}))"
 
 
 def _sql(text: str) -> Column:
@@ -133,99 +143,66 @@ def _lookup_rows(rows: pa.Table) -> pa.Table:
     if not len(marks.seq):
         return _LOOKUP.empty_table()
     found = {None: of_others(marks)} | dict(of_segments(marks, ranges))
-    numbers = [_table(marks, intervals) for intervals in found.values()]
-    stream = [rows["stream"][0].as_py()] * len(found)
-    return pa.table([stream, list(found), _lists(numbers)], schema=_LOOKUP)
+    tables = [_Numbers(marks, intervals) for intervals in found.values()]
+    ends = pa.array(np.cumsum([0, *(table.size for table in tables)]), pa.int32())
+    numbers = np.concatenate([part for table in tables for part in table.parts])
+    lists = pa.ListArray.from_arrays(ends, numbers, type=_NUMBERS)
+    return pa.table([[rows["stream"][0].as_py()] * len(found), list(found), lists], schema=_LOOKUP)
 
 
-def _lists(parts: Sequence[pa.Array]) -> pa.Array:
-    ends = pa.array(accumulate((len(part) for part in parts), initial=0), pa.int32())
-    return pa.ListArray.from_arrays(ends, pa.concat_arrays(parts))
+class _Numbers:
+    """The numbers of one row of the lookup table, which grow at the end.
 
-
-_ALWAYS: Final = 0
-"""A reach that every offset has: the watermark is passed by being in the segment at all."""
-_BELOW: Final = -(2**63)
-"""Before every segment id."""
-_CELLS_PER_INTERVAL: Final = 8
-_MANY_CELLS: Final = 1 << 16
-"""From here on one cell per interval has to do: the table is sent to every executor."""
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """Intervals of offsets or ids: `starts` ascend, the last one is open; places in the log, -1: none."""
-
-    starts: Longs
-    lower: Longs
-    upper: Longs
-
-
-def intervals(place: Longs, reach: Longs, decided: Flags) -> Intervals:
-    """The intervals of a segment that passes the watermark at `place[i]` from offset `reach[i]` on.
-
-    Places ascend. Where not `decided`, the watermark is undecided ("mixed") at every offset.
+    - First the last start of an interval, and the entry of a grid.
+    - A watermark: its lower bound, its upper bound, its seq.
+    - A record, of an interval: its start; where its lower watermark is, and in the lower half of the number where the
+      upper one is.
+    - A grid: an entry for each cell of 2**shift values. Its lowest bits are its kind. Up to `_MOST` it is how many
+      records start inside the cell, behind where the record before them is. Behind `_GRID` are a shift and where a
+      grid over the rest of the value is.
+    - A list, for what a second grid does not part, is where an entry of the kind `_LIST` says: how many records start
+      inside the cell, where the record before them is, and their starts.
     """
-    furthest = np.maximum.accumulate(np.append(_ALWAYS, np.where(decided, reach, _ALWAYS)))
-    stops = np.flatnonzero(decided & (reach > furthest[:-1]))
-    passed = np.maximum.accumulate(np.append(-1, np.where(decided, place, -1)))
-    starts, lower, upper = furthest[:-1][stops], passed[:-1][stops], place[stops]
-    if furthest[-1] < NEVER:
-        mixed = place[~decided]
-        starts, lower = np.append(starts, furthest[-1]), np.append(lower, passed[-1])
-        upper = np.append(upper, mixed[-1] if len(mixed) else -1)
-    return Intervals(starts, lower, upper)
 
+    def __init__(self, marks: Marks, found: Intervals) -> None:
+        """The numbers of the intervals of one segment, or of the ids of all others."""
+        self.parts, self.size = [head := np.zeros(2, np.int64)], 2
+        gives = np.zeros(len(marks.seq) + 1, np.bool_)
+        gives[found.lower] = gives[found.upper] = True
+        used = np.flatnonzero(gives[:-1] & ~marks.is_end)
+        bounds = [bound.take(pa.array(used)) for bound in (marks.lower, marks.upper)]
+        places = np.full((2, len(marks.seq) + 1), _NONE)
+        at = self.add(np.column_stack([*(bound.fill_null(0) for bound in bounds), marks.seq[used]]).ravel())
+        for place, bound in zip(places, bounds, strict=True):
+            place[used] = at + 3 * np.arange(len(used)) | np.where(bound.is_null(), _NULL, 0)
+        records = np.column_stack([found.starts, places[0][found.lower] << 32 | places[1][found.upper]])
+        cells = max(_CELLS * len(records), min(4 * _CELLS * len(records), _FEW_CELLS))
+        top = max(0, int(found.starts[-1]))
+        shift = (top // cells).bit_length()
+        head[:] = top, self.grid(found.starts, self.add(records.ravel()), 0, shift, (top >> shift) + 1)
 
-def of_segments(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
-    """The intervals of every segment that is known or named in a cut, by id."""
-    runs = Runs.of(marks, ranges)
-    for segment in sorted(ranges.keys() | set(runs.segment.tolist())):
-        place, reach = runs.cuts_of(segment, marks)
-        older, newer = runs.sides(segment, ranges)
-        never, mixed = newer & ~older, newer & older
-        # A run that compares alike throughout is passed up to its last watermark, or stops the tracker at its first.
-        other = np.where(never, runs.first, runs.last), np.where(never, NEVER, _ALWAYS), ~mixed
-        yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other, ~runs.naming(segment))
+    def add(self, numbers: Longs) -> int:
+        """Where these numbers begin."""
+        self.parts.append(numbers)
+        self.size += len(numbers)
+        return self.size - len(numbers)
 
-
-def of_others(marks: Marks) -> Intervals:
-    """The intervals of ids of the segments that are neither known nor named in a cut, at whatever offset.
-
-    A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.
-    """
-    count = len(marks.seq)
-    least, most = np.full(count, NEVER), np.full(count, _BELOW)
-    np.minimum.at(least, marks.place, marks.segment)
-    np.maximum.at(most, marks.place, marks.segment)
-    starts = np.unique(np.concatenate([[_BELOW], least[least < NEVER], most]))
-    place, found = np.arange(count), []
-    for after in starts.tolist():
-        older, newer = least <= after, most > after
-        found.append(intervals(place, np.where(newer & ~older, NEVER, _ALWAYS), ~(newer & older)))
-    return Intervals(starts, *(np.array([getattr(one, name)[0] for one in found]) for name in ("lower", "upper")))
-
-
-def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], which: Flags) -> Intervals:
-    if not which.any():
-        return intervals(*own)
-    place, reach, decided = (np.append(mine, theirs[which]) for mine, theirs in zip(own, other, strict=True))
-    order = np.argsort(place, kind="stable")
-    return intervals(place[order], reach[order], decided[order])
-
-
-def _table(marks: Marks, found: Intervals) -> pa.Array:
-    """The numbers of one row of the lookup table."""
-    starts = found.starts
-    wanted = max(len(starts), min(_CELLS_PER_INTERVAL * len(starts), _MANY_CELLS))
-    shift = (max(0, int(starts[-1])) // wanted).bit_length()
-    # All ids below zero are in the first cell.
-    inside = np.bincount(np.maximum(starts, 0) >> shift)
-    before = np.append(0, np.cumsum(inside))
-    cells = 2 + len(before) + RECORD * np.maximum(before - 1, 0)
-    bounds = bounds_of(marks, found.lower, found.upper).values()
-    values = np.column_stack([starts, *(bound.fill_null(0).to_numpy() for bound in bounds)])
-    nowhere = np.zeros(len(starts), np.bool_)
-    unknown = np.column_stack([nowhere, *(np.asarray(bound.is_null()) for bound in bounds)])
-    records = pa.array(values.ravel(), mask=unknown.ravel())
-    return pa.concat_arrays([pa.array([shift, len(inside) - 1]), pa.array(cells), records])
+    def grid(self, starts: Longs, at: int, origin: int, shift: int, cells: int, *, deep: bool = False) -> int:
+        """The entry of a grid of cells of 2**shift values over records, the first of which is at `at`."""
+        inside = np.bincount((np.maximum(starts, 0) - origin) >> shift, minlength=cells)
+        behind = np.cumsum(inside)
+        first = behind - inside
+        # A record that starts where its cell does is at or before all values of the cell.
+        begins = origin + (np.arange(cells) << shift)
+        first += (inside > 0) & (starts[np.minimum(first, len(starts) - 1)] <= begins)
+        before, more = at + 2 * (first - 1), behind - first
+        entries = before << _KIND_BITS | more
+        for cell in np.flatnonzero(more > _MOST).tolist():
+            part = starts[first[cell] : behind[cell]]
+            if deep or part[0] < 0:
+                entries[cell] = self.add(np.append([len(part), before[cell]], part)) << _KIND_BITS | _LIST
+            else:
+                finer = max(0, shift - (_CELLS * len(part)).bit_length())
+                inner = int(before[cell]) + 2, int(begins[cell]), finer, 1 << shift - finer
+                entries[cell] = self.grid(part, *inner, deep=True)
+        return self.add(entries) << _KIND_BITS + 6 | shift << _KIND_BITS | _GRID

@@ -25,13 +25,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.stateful_processor import (
-    MapState,
-    StatefulProcessor,
-    StatefulProcessorHandle,
-    TimerValues,
-    ValueState,
-)
+from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.schemas import require
@@ -78,14 +72,9 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
     noted = heard(marks, shutdowns).select(
         "stream", F.col("received_ms").alias("at_ms"), kind.alias("kind"), F.col("writer").alias("who"), *_NOTED
     )
-    read = positions.select(
-        stream,
-        "at_ms",
-        F.lit("position").alias("kind"),
-        F.col("group").alias("who"),
-        F.create_map("segment_id", F.expr("if(finished, null, offset)")).alias("position"),
-        "version",
-    )
+    position = "map(segment_id, if(finished, null, offset)) AS position"
+    named = ("'position' AS kind", "group AS who", position)
+    read = positions.select(stream, "at_ms", *map(F.expr, named), "version")
     return created.unionByName(noted, allowMissingColumns=True).unionByName(read, allowMissingColumns=True)
 
 
@@ -180,7 +169,7 @@ class StreamState:
         return replace(self, log=tuple(log), emitted=first + len(log), groups=groups), answer
 
 
-class Live(StatefulProcessor):
+class Live(spark.StatefulProcessor):
     """The stateful processor of `live`: one stream a key.
 
     Its state is a `StreamState` without the log, and the log by place: a group that comes late reads it from the
@@ -190,12 +179,12 @@ class Live(StatefulProcessor):
     def __init__(self, config: Configuration) -> None:
         self.config = config
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
+    def init(self, handle: spark.StatefulProcessorHandle) -> None:
         """Open the state."""
-        self.kept: ValueState = handle.getValueState("stream", "state binary")
-        self.log: MapState = handle.getMapState("log", "seq long", "watermark binary")
+        self.kept: spark.ValueState = handle.getValueState("stream", "state binary")
+        self.log: spark.MapState = handle.getMapState("log", "seq long", "watermark binary")
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: spark.TimerValues) -> Iterator[Row]:  # noqa: ARG002, N802, N803
         """Take one batch of a stream."""
         batch, kept = list(rows), self.kept.get()
         state = StreamState() if kept is None else pickle.loads(kept[0])

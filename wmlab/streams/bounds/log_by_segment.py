@@ -15,6 +15,7 @@ Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl` (compare).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,6 +38,10 @@ NEVER: Final = 2**63 - 1
 """A reach that no offset has: the end of the segment, or a cut that names only later ones."""
 UNKNOWN: Final = (np.nan, np.nan)
 """The key range of a segment that is not known: it overlaps every other."""
+_ALWAYS: Final = 0
+"""A reach that every offset has: the watermark is passed by being in the segment at all."""
+_BELOW: Final = -(2**63)
+"""Before every segment id."""
 _WATERMARKS: Final = {"stream": "string", "seq": "long", "lower": "long", "upper": "long", "cut": "map<long, long>"}
 _SEGMENTS: Final = {"stream": "string", "segment_id": "long", "low": "double", "high": "double"}
 
@@ -174,6 +179,68 @@ class Runs:
 
 
 _NONE: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Intervals of offsets or ids: `starts` ascend, the last one is open; places in the log, -1: none."""
+
+    starts: Longs
+    lower: Longs
+    upper: Longs
+
+
+def intervals(place: Longs, reach: Longs, decided: Flags) -> Intervals:
+    """The intervals of a segment that passes the watermark at `place[i]` from offset `reach[i]` on.
+
+    Places ascend. Where not `decided`, the watermark is undecided ("mixed") at every offset.
+    """
+    furthest = np.maximum.accumulate(np.append(_ALWAYS, np.where(decided, reach, _ALWAYS)))
+    stops = np.flatnonzero(decided & (reach > furthest[:-1]))
+    passed = np.maximum.accumulate(np.append(-1, np.where(decided, place, -1)))
+    starts, lower, upper = furthest[:-1][stops], passed[:-1][stops], place[stops]
+    if furthest[-1] < NEVER:
+        mixed = place[~decided]
+        starts, lower = np.append(starts, furthest[-1]), np.append(lower, passed[-1])
+        upper = np.append(upper, mixed[-1] if len(mixed) else -1)
+    return Intervals(starts, lower, upper)
+
+
+def of_segments(marks: Marks, ranges: Ranges) -> Iterator[tuple[int, Intervals]]:
+    """The intervals of every segment that is known or named in a cut, by id."""
+    runs = Runs.of(marks, ranges)
+    for segment in sorted(ranges.keys() | set(runs.segment.tolist())):
+        place, reach = runs.cuts_of(segment, marks)
+        older, newer = runs.sides(segment, ranges)
+        never, mixed = newer & ~older, newer & older
+        # A run that compares alike throughout is passed up to its last watermark, or stops the tracker at its first.
+        other = np.where(never, runs.first, runs.last), np.where(never, NEVER, _ALWAYS), ~mixed
+        yield segment, _merged((place, reach, np.ones(len(place), np.bool_)), other, ~runs.naming(segment))
+
+
+def of_others(marks: Marks) -> Intervals:
+    """The intervals of ids of the segments that are neither known nor named in a cut, at whatever offset.
+
+    A segment of unknown range is compared with all segments of a cut, so the least and the most of them decide.
+    """
+    count = len(marks.seq)
+    least, most = np.full(count, NEVER), np.full(count, _BELOW)
+    np.minimum.at(least, marks.place, marks.segment)
+    np.maximum.at(most, marks.place, marks.segment)
+    starts = np.unique(np.concatenate([[_BELOW], least[least < NEVER], most]))
+    place, found = np.arange(count), []
+    for after in starts.tolist():
+        older, newer = least <= after, most > after
+        found.append(intervals(place, np.where(newer & ~older, NEVER, _ALWAYS), ~(newer & older)))
+    return Intervals(starts, *(np.array([getattr(one, name)[0] for one in found]) for name in ("lower", "upper")))
+
+
+def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], which: Flags) -> Intervals:
+    if not which.any():
+        return intervals(*own)
+    place, reach, decided = (np.append(mine, theirs[which]) for mine, theirs in zip(own, other, strict=True))
+    order = np.argsort(place, kind="stable")
+    return intervals(place[order], reach[order], decided[order])
 
 
 def column(table: pa.Table, name: str) -> Longs:
