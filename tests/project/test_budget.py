@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 285,
     "core": 3_880,
-    "streams": 12_264,
+    "streams": 12_244,
     "dataflow": 6_739,
     "progress": 2_504,
     "strategies": 2_556,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 42_461
+LINES: Final = 42_430
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 243

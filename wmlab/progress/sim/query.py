@@ -26,7 +26,6 @@ from wmlab.progress.sim.steps import Chain, End, Step, Task, restamped, steps_of
 if TYPE_CHECKING:
     from wmlab.progress.sim.world import PlanWorld
 
-
 Output = tuple[Fired, list[tuple[TupleBuffer, int]]]
 """A fired window as the probe is given it: one task per stamp, each with its number of results."""
 

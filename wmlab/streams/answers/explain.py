@@ -31,17 +31,8 @@ from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
 from wmlab.core.answers.verdicts import Verdicts
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed, moment, rounded, span
-from wmlab.streams.answers.history import (
-    CLOCKS,
-    CONTROLLERS,
-    Rules,
-    RunHistory,
-    events_of,
-    history_at,
-    of_stream,
-    recorded_rules,
-    walk,
-)
+from wmlab.streams.answers import history as recorded
+from wmlab.streams.answers.history import Rules, RunHistory
 
 _NOT_APPENDED: Final = "the watermark was not appended"
 
@@ -164,9 +155,9 @@ def causes(
     recording: Recording, stream: str, *, start_ms: int, end_ms: int, rules: Rules | None = None
 ) -> Iterator[Held]:
     """What held the bound from `start_ms` to `end_ms`, stretch by stretch, by default by the recorded rules."""
-    rules = rules or recorded_rules(recording, stream)
+    rules = rules or recorded.recorded_rules(recording, stream)
     before = RunHistory(at_ms=start_ms)
-    for history in chain(_with_missed(walk(recording, stream), end_ms, rules), [RunHistory(at_ms=end_ms)]):
+    for history in chain(_with_missed(recorded.walk(recording, stream), end_ms, rules), [RunHistory(at_ms=end_ms)]):
         same = history.cycle is before.cycle and history.bound is before.bound and before.on_record
         # While a cycle is missing, each mark changes what the bound would be otherwise.
         if history.at_ms < end_ms and same and rules.missed_ms(history) is None:
@@ -201,7 +192,7 @@ def longest_stall(found: Iterable[Held]) -> str:
 
 def explain_log(recording: Recording, stream: str, *, at_ms: int, rules: Rules) -> Explanation:
     """What holds the lower bound of the stream's marks log at `at_ms` (clock, ms)."""
-    case = _Case(recording, history_at(recording, stream, at_ms), stream, rules)
+    case = _Case(recording, recorded.history_at(recording, stream, at_ms), stream, rules)
     return Explanation(
         at_ms=at_ms,
         stream=stream,
@@ -236,7 +227,7 @@ class _Case:
         self.awaited = [name for name in sorted(history.on_record) if not self.caught_up(name)]
         self.wrote: list[str] = []
         if self.cause.kind is CauseKind.NO_MARK:
-            chunks = events_of(recording, stream, "append_ms", "writer")
+            chunks = recorded.events_of(recording, stream, "append_ms", "writer")
             events = (chunk.filter(pc.less_equal(chunk["append_ms"], history.at_ms)) for chunk in chunks)
             self.wrote = sorted({name for chunk in events for name in chunk["writer"].unique().to_pylist()})
         self.reason = str(history.cycle["reason"]) if history.cycle is not None else ""
@@ -337,8 +328,8 @@ def _leader(history: RunHistory, in_words: Callable[[int], str]) -> str:
     name = history.leader
     since = f" since {in_words(history.owner[1])}" if history.owner else ""
     kind, at_ms = history.incidents.get(name or "", ("", 0))
-    if kind in CONTROLLERS and (history.owner is None or at_ms >= history.owner[1]):
-        return f"{name}, owner of the bucket, {CONTROLLERS[kind]} at {in_words(at_ms)}"
+    if kind in recorded.CONTROLLERS and (history.owner is None or at_ms >= history.owner[1]):
+        return f"{name}, owner of the bucket, {recorded.CONTROLLERS[kind]} at {in_words(at_ms)}"
     return f"{name or 'nobody'} owns the bucket{since}"
 
 
@@ -410,11 +401,11 @@ def _run(recording: Recording, stream: str) -> tuple[int, int]:
     """From the creation of the stream to its deletion, the end of its finished scenario, or the last row."""
     times: list[int] = []
     for name in _TIMED:
-        when = CLOCKS[name]
+        when = recorded.CLOCKS[name]
         for chunk in recording.chunks(name, "stream", when):
-            column = of_stream(chunk, stream)[when]
+            column = recorded.of_stream(chunk, stream)[when]
             times += pc.min_max(column).as_py().values() if len(column) else []
-    incidents = of_stream(recording.table("incidents"), stream)
+    incidents = recorded.of_stream(recording.table("incidents"), stream)
     end_ms = pc.max(incidents.filter(pc.equal(incidents["kind"], "delete"))["at_ms"]).as_py()
     if end_ms is None and (planned := scenario_span(recording)) is not None:
         end_ms = planned[1]
@@ -440,7 +431,7 @@ def sentences(recording: Recording, stream: str, moments: Sequence[int]) -> tupl
     A sentence that stays is given once. One walk through the recording, however many moments there are.
     """
     found: list[tuple[int, str]] = []
-    rules, steps = recorded_rules(recording, stream), chain(walk(recording, stream), [None])
+    rules, steps = recorded.recorded_rules(recording, stream), chain(recorded.walk(recording, stream), [None])
     history, following = RunHistory(at_ms=0), next(steps)
     for at_ms in moments:
         while following is not None and following.at_ms <= at_ms:

@@ -153,15 +153,12 @@ def _lookup_rows(rows: pa.Table) -> pa.Table:
 class _Numbers:
     """The numbers of one row of the lookup table, which grow at the end.
 
-    - First the last start of an interval, and the entry of a grid.
-    - A watermark: its lower bound, its upper bound, its seq.
-    - A record, of an interval: its start; where its lower watermark is, and in the lower half of the number where the
-      upper one is.
-    - A grid: an entry for each cell of 2**shift values. Its lowest bits are its kind. Up to `_MOST` it is how many
-      records start inside the cell, behind where the record before them is. Behind `_GRID` are a shift and where a
-      grid over the rest of the value is.
-    - A list, for what a second grid does not part, is where an entry of the kind `_LIST` says: how many records start
-      inside the cell, where the record before them is, and their starts.
+    First come the last start of an interval and the entry of a grid. A watermark is its lower bound, upper bound and
+    seq. A record, of an interval, is its start, and where its lower watermark is, with where the upper one is in the
+    lower half of the number. A grid is an entry for each cell of 2**shift values. The lowest bits of an entry are its
+    kind: up to `_MOST` how many records start inside the cell, behind where the record before them is. `_GRID` is
+    behind a shift and where a grid over the rest of the value is, `_LIST` behind where a list is, of what a second grid
+    does not part: how many records start inside the cell, where the record before them is, and their starts.
     """
 
     def __init__(self, marks: Marks, found: Intervals) -> None:

@@ -17,7 +17,6 @@ from wmlab.streams.scenario.units import EVERY, SERVICES, controller_name, proce
 if TYPE_CHECKING:
     from wmlab.streams.scenario.scenario import StreamScenario
 
-
 _ON_TRANSACTIONS = (
     script.AbortTransaction,
     script.CommitTransaction,

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.controller import Controller, Job
     from wmlab.streams.sim.stream import StreamWorld
 
-
 UNAVAILABLE: Final = "unavailable"
 """The answer of a controller that is not there, or that cannot reach its store."""
 

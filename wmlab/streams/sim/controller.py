@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
 
-
 T = TypeVar("T")
 Job = Generator[simpy.Event | int | None, None, T]
 """Work in steps: it yields the moment to go on at, as an event or in how many ms.

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Any
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.streams.model.group import (
-    Checkpoint,
-    GroupState,
-    Membership,
-    Place,
-    Shared,
-    StreamPlace,
-    fair_share,
-    is_least_loaded,
-    to_release,
-)
+from wmlab.streams.model import group as model
 from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import Position, ReaderPosition, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
@@ -34,7 +24,6 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
 
-
 _PATIENCE = 3
 
 
@@ -44,19 +33,19 @@ class Balance:
     def __init__(self, group: Group) -> None:
         self._group = group
         self._by = group.part.rebalance
-        self._free_since: dict[Place, int] = {}
-        self.kept_free: dict[Place, int] = {}
-        self.given_back: set[Place] = set()
+        self._free_since: dict[model.Place, int] = {}
+        self.kept_free: dict[model.Place, int] = {}
+        self.given_back: set[model.Place] = set()
         self.members_changed = False
 
-    def note(self, before: Membership, after: Membership) -> None:
+    def note(self, before: model.Membership, after: model.Membership) -> None:
         """Remember since when segments are free."""
         if any(state.owners is not before.streams[name].owners for name, state in after.streams.items()):
             now = self._group.world.now_ms
             self._free_since = {place: self._free_since.get(place, now) for place in after.unassigned}
             self.given_back &= self._free_since.keys()
 
-    def acquired(self, value: Membership, reader: str) -> Membership | None:
+    def acquired(self, value: model.Membership, reader: str) -> model.Membership | None:
         """The state after a reader has taken the free segments that are for it, None when none is."""
         if reader not in value.readers:
             return None
@@ -65,15 +54,15 @@ class Balance:
             taken = taken.acquire(reader, place)
         return None if taken is value else taken
 
-    def _next(self, value: Membership, reader: str) -> Place | None:
+    def _next(self, value: model.Membership, reader: str) -> model.Place | None:
         now = self._group.world.now_ms
         free = [place for place in value.unassigned if self.kept_free.get(place, now) <= now]
         if not free:
             return None
-        short = len(value.owned(reader)) < fair_share(value.size, len(value.readers))
+        short = len(value.owned(reader)) < model.fair_share(value.size, len(value.readers))
         if self._by == "segments":
             return free[0] if short else None
-        if is_least_loaded(self._loads(value), reader):
+        if model.is_least_loaded(self._loads(value), reader):
             return free[0]
         # Nobody's yet: for anybody with less than a fair share. Given back: for the least loaded reader, which may be
         # gone without a word; what nobody takes is for everybody.
@@ -83,13 +72,13 @@ class Balance:
                 return place
         return None
 
-    def to_release(self, value: Membership, reader: str) -> Place | None:
+    def to_release(self, value: model.Membership, reader: str) -> model.Place | None:
         """The segment that a reader should give back now, if any; not while segments are free."""
         if (self._by == "segments" and not self.members_changed) or reader not in value.readers or value.has_unassigned:
             return None
         if self._by == "segments":
-            return to_release({r: dict.fromkeys(value.owned(r), 1) for r in sorted(value.readers)}, reader)
-        place = to_release(self._loads(value), reader, gain=self._slack)
+            return model.to_release({r: dict.fromkeys(value.owned(r), 1) for r in sorted(value.readers)}, reader)
+        place = model.to_release(self._loads(value), reader, gain=self._slack)
         if place is not None:
             self.given_back.add(place)
         return place
@@ -100,13 +89,13 @@ class Balance:
         part = self._group.part
         return max(1, part.rebalance_slack_bytes if self._by == "bytes" else part.rebalance_slack_ms)
 
-    def _loads(self, value: Membership) -> Mapping[str, Mapping[Place, int]]:
+    def _loads(self, value: model.Membership) -> Mapping[str, Mapping[model.Place, int]]:
         return {
             reader: {place: self._slack + self._lag(value, place) for place in value.owned(reader)}
             for reader in sorted(value.readers)
         }
 
-    def _lag(self, value: Membership, place: Place) -> int:
+    def _lag(self, value: model.Membership, place: model.Place) -> int:
         """Bytes that remain in a segment, or how far its time is behind the last mark."""
         stream, segment = place
         feed, offset = self._group.feeds[stream], value.streams[stream].offsets[segment]
@@ -121,8 +110,8 @@ class Balance:
         return last - (first if here is None else here)
 
 
-State = Shared[Membership]
-Change = Callable[[Membership], Membership | None]
+State = model.Shared[model.Membership]
+Change = Callable[[model.Membership], model.Membership | None]
 Update = Generator[simpy.Event, None, State]
 
 
@@ -137,34 +126,33 @@ class Group:
         self.world = world
         self.part = part
         self.feeds = {feed.name: feed for feed in feeds}
-        self.shared: State = Shared(Membership({}))
+        self.shared: State = model.Shared(model.Membership({}))
         self.readers: dict[str, Reader] = {}
         self.balance = Balance(self)
-        self.read_up_to: dict[Place, int] = {}
+        self.read_up_to: dict[model.Place, int] = {}
         self.requested: dict[str, int] = {}
         self._completed: dict[str, int] = {}
         self._version = -1
 
     def start(self) -> None:
         """Bring the group to life: its starting position, then its readers."""
-        empty = Membership({name: GroupState.create({}) for name in self.feeds})
+        empty = model.Membership({name: model.GroupState.create({}) for name in self.feeds})
         origin = self._origin()
         ends = {parse_segment(name): offset for name, offset in (self.part.ending_cut or {}).items()}
-        places = origin or {name: StreamPlace(feed.head, {}) for name, feed in self.feeds.items()}
-        begun = Membership(
-            {name: GroupState.create(places[name].offsets, places[name].pending, ends=ends) for name in self.feeds},
-            origin=origin,
-        )
+        places = origin or {name: model.StreamPlace(feed.head, {}) for name, feed in self.feeds.items()}
+        first = {name: (places[name].offsets, places[name].pending) for name in self.feeds}
+        states = {name: model.GroupState.create(*begin, ends=ends) for name, begin in first.items()}
+        begun = model.Membership(states, origin=origin)
         self._write_positions(empty, begun, None, None)
         for name in self.part.reader_names():
             begun = begun.add_reader(name)
-        self.shared = Shared(begun)
+        self.shared = model.Shared(begun)
         for name in self.part.reader_names():
             self.add(name)
         if self.part.automatic_checkpoint_every_ms is not None:
             self.world.env.process(self._checkpointing(self.part.automatic_checkpoint_every_ms))
 
-    def _origin(self) -> Checkpoint | None:
+    def _origin(self) -> model.Checkpoint | None:
         """Where the group is to begin in each stream; None: at the head of all."""
         if self.part.starting_checkpoint is not None:
             return self._checkpoint_of_another(self.part.starting_checkpoint)
@@ -175,7 +163,7 @@ class Group:
             return {name: self._place_of(feed, cut) for name, feed in self.feeds.items()}
         return None
 
-    def _checkpoint_of_another(self, name: str) -> Checkpoint:
+    def _checkpoint_of_another(self, name: str) -> model.Checkpoint:
         for other in self.world.groups.values():
             found = other.shared.value.checkpoints.get(name)
             same = all(other.feeds.get(name) is feed for name, feed in self.feeds.items())
@@ -186,22 +174,22 @@ class Group:
             remedy="Let it start later, with starts_ms, or read the streams of the group that takes it.",
         )
 
-    def _place_at(self, feed: StreamWorld, time: int) -> StreamPlace:
+    def _place_at(self, feed: StreamWorld, time: int) -> model.StreamPlace:
         """The stream cut of a time, and where its entry begins in the marks segment; the head before the first."""
         record = record_at(feed.index, feed.log, time)
         if record is None:
-            return StreamPlace(feed.head, {})
+            return model.StreamPlace(feed.head, {})
         cut = feed.log.first_after(record.offset)[1].cut
-        return StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {}, record.offset)
+        return model.StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {}, record.offset)
 
-    def _place_of(self, feed: StreamWorld, cut: Position) -> StreamPlace:
+    def _place_of(self, feed: StreamWorld, cut: Position) -> model.StreamPlace:
         exists = is_valid_cut(cut, feed.history)
         if not exists or any((offset or 0) > feed.store[segment].length for segment, offset in cut.items()):
             raise ScenarioError(
                 f"Group {self.part.name!r} cannot start at {cut}: it is no place in {feed.name!r} at that time.",
                 remedy="Give one offset at each key, in what is written by the time the readers start.",
             )
-        return StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {})
+        return model.StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {})
 
     def write(self, stream: str, table: str, **row: Any) -> None:
         """Write down what the group does now in a stream."""
@@ -258,7 +246,7 @@ class Group:
     def checkpoint(self, name: str) -> Generator[simpy.Event]:
         """Ask for a checkpoint, once no other is under way; of several that wait one comes first."""
 
-        def begun(value: Membership) -> Membership | None:
+        def begun(value: model.Membership) -> model.Membership | None:
             return value.begin_checkpoint(name) if value.pending is None else None
 
         while True:
@@ -272,7 +260,7 @@ class Group:
     def take_cut(self, name: str) -> Generator[simpy.Event]:
         """Keep the stream cut that is published, by the document with the least place in the marks."""
 
-        def taken(value: Membership) -> Membership:
+        def taken(value: model.Membership) -> model.Membership:
             compared = self.part.read_side == "document" and self.part.time_windows
             marks = {s: start_of(self.feeds[s].log, state.time) for s, state in value.streams.items()}
             return value.take_cut(name, marks if compared else {})
@@ -280,7 +268,7 @@ class Group:
         self.requested[name] = self.world.now_ms
         yield from self.update(self.shared, None, "stream cut", taken)
 
-    def remove(self, name: str, operation: str, at: dict[Place, int] | None = None) -> Generator[simpy.Event]:
+    def remove(self, name: str, operation: str, at: dict[model.Place, int] | None = None) -> Generator[simpy.Event]:
         """Take a reader out of the group, with what it says about where it is, or without."""
         self.balance.members_changed = True
         yield from self.update(
@@ -321,7 +309,7 @@ class Group:
             yield arrival
 
     def _write_positions(
-        self, before: Membership, after: Membership, reader: str | None, operation: str | None
+        self, before: model.Membership, after: model.Membership, reader: str | None, operation: str | None
     ) -> None:
         """Write down what left the open position, and what is new or moved in it, under the next version."""
         version = self._version + 1

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from wmlab.streams.scenario.parts import WriterPart
     from wmlab.streams.scenario.scenario import StreamScenario
 
-
 _MILLION = 1_000_000
 _KEYS = 2**64
 _SCAN = 4_096

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.transactions import Txn
 
-
 NO_EVENTS: Final = np.empty(0, np.int64)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from wmlab.streams.sim.stream import StreamWorld
 
-
 _NOTHING = np.empty(0, np.int64)
 
 
