@@ -166,12 +166,12 @@ class _Numbers:
         self.parts, self.size = [head := np.zeros(2, np.int64)], 2
         gives = np.zeros(len(marks.seq) + 1, np.bool_)
         gives[found.lower] = gives[found.upper] = True
-        used = np.flatnonzero(gives[:-1] & ~marks.is_end)
-        bounds = [bound.take(pa.array(used)) for bound in (marks.lower, marks.upper)]
+        gives &= ~np.append(marks.is_end, True)
+        bounds = [bound.filter(pa.array(gives[:-1])) for bound in (marks.lower, marks.upper)]
         places = np.full((2, len(marks.seq) + 1), _NONE)
-        at = self.add(np.column_stack([*(bound.fill_null(0) for bound in bounds), marks.seq[used]]).ravel())
+        at = self.add(np.column_stack([*(bound.fill_null(0) for bound in bounds), marks.seq[gives[:-1]]]).ravel())
         for place, bound in zip(places, bounds, strict=True):
-            place[used] = at + 3 * np.arange(len(used)) | np.where(bound.is_null(), _NULL, 0)
+            place[gives] = at + 3 * np.arange(len(bound)) | np.where(bound.is_null(), _NULL, 0)
         records = np.column_stack([found.starts, places[0][found.lower] << 32 | places[1][found.upper]])
         cells = max(_CELLS * len(records), min(4 * _CELLS * len(records), _FEW_CELLS))
         top = max(0, int(found.starts[-1]))
