@@ -15,10 +15,10 @@ from collections.abc import Generator, Iterator
 import simpy
 
 from benchmarks.measure import Answer, Contender, Timing, measured, table
-from wmlab.core.delays import Fixed
+from wmlab.core.simulation import Fixed
 from wmlab.streams.api import Scenario
-from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.units import Network
 
 ROWS = 5_000_000
 THREADS = 1

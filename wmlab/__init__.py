@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wmlab.core.lazy import lazy
+from wmlab.core import lazy
 
 __version__ = "0.1.0"
 

@@ -10,8 +10,7 @@ from wmlab.core.spark.session import log_path, spark_session
 from wmlab.streams.bounds.bounds import time_bounds
 from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.bounds.live import FEED, feed, live
-from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, with_slack
-from wmlab.streams.bounds.recorded import with_incidents
+from wmlab.streams.bounds.recorded import group_perfect_watermark, perfect_watermark, with_incidents, with_slack
 from wmlab.streams.bounds.replay import replay
 from wmlab.streams.feed import write_feed
 from wmlab.streams.model.replay import Configuration

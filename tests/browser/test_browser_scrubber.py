@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 import wmlab as wm
-from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
+from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.charts.style import ROLES
 from wmlab.streams.scrubber.frames import Frames
 from wmlab.streams.scrubber.page import Scrubber, frame_parts, frames_json, script

@@ -16,7 +16,7 @@ import wmlab as wm
 from wmlab import dataflow as flow
 from wmlab import progress as plans
 from wmlab import script
-from wmlab.core.answers.verdicts import Verdicts
+from wmlab.core.answers import Verdicts
 from wmlab.dataflow.sim.rules import rules_of
 from wmlab.dataflow.spark import join_of_on_time_rows, windows_of_on_time_rows
 from wmlab.open import read_recording

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model import beam, kafka
+from wmlab.strategies.model import engines
 from wmlab.strategies.model.strategy import UNKNOWN
 
 ESTIMATED: Final = {"manual": "set", "monotonic": "ts", "walltime": "now"}
@@ -19,7 +19,7 @@ ESTIMATED: Final = {"manual": "set", "monotonic": "ts", "walltime": "now"}
 
 def run_partition_group(case: Fields) -> None:
     """Records of partitions, and which is processed next."""
-    group = kafka.PartitionGroup({})
+    group = engines.PartitionGroup({})
     for time in case.take("set_partition_time", {}).values():
         group = group.restored(time)
     for step in steps_of(case) if "steps" in case else ():
@@ -51,11 +51,11 @@ def run_windows(case: Fields) -> None:
         stream_time = max(stream_time, time)
         lateness.append(stream_time - time)
         for start in windows_of(time, size, advance):
-            if kafka.is_open(start + size, stream_time, grace):
+            if engines.is_open(start + size, stream_time, grace):
                 held.setdefault(start, []).append(time)
             else:
                 skipped.setdefault(f"[{start},{start + size})", []).append(time)
-        for start in sorted(s for s in held if not kafka.is_open(s + size, stream_time, grace)):
+        for start in sorted(s for s in held if not engines.is_open(s + size, stream_time, grace)):
             finals.setdefault(str(time), []).append([start, start + size, held.pop(start)])
     expect_if(
         case,
@@ -80,15 +80,15 @@ def run_rule(case: Fields) -> None:
     for name, text in case.rest().items():
         match name, text:
             case "stream_time", "running max of ts of processed records (per task; operators keep their own copy)":
-                assert kafka.PartitionGroup({}).add("p", 5, 3).poll()[0].poll()[0].stream_time == 5
+                assert engines.PartitionGroup({}).add("p", 5, 3).poll()[0].poll()[0].stream_time == 5
             case "accept", "window_end > stream_time - grace":
-                assert all(kafka.is_open(end, time, grace) == (end > time - grace) for end, time, grace in grid)
+                assert all(engines.is_open(end, time, grace) == (end > time - grace) for end, time, grace in grid)
             case "final", "window_end <= stream_time - grace":
-                assert all(kafka.is_open(end, time, grace) != (end <= time - grace) for end, time, grace in grid)
+                assert all(engines.is_open(end, time, grace) != (end <= time - grace) for end, time, grace in grid)
             case "monotone", True:
-                assert kafka.PartitionGroup({}, 9).add("p", 3).poll()[0].stream_time == 9
+                assert engines.PartitionGroup({}, 9).add("p", 3).poll()[0].stream_time == 9
             case "idle", "no idleness: a silent task never advances; no punctuation by wall clock":
-                assert kafka.PartitionGroup({"silent": ()}, 9).add("p", 3).poll()[0].stream_time == 9
+                assert engines.PartitionGroup({"silent": ()}, 9).add("p", 3).poll()[0].stream_time == 9
             case _:
                 raise UnknownFormatError(f"rule {name!r}: {text!r}")
 
@@ -101,16 +101,16 @@ def run_transform(case: Fields) -> None:
     ]
     expect("rule", case.take("rule"), expected)
     for before_in, before_out, upstream, pending, hold in product(range(3), repeat=5):
-        found = beam.transform(beam.Transform(before_in, before_out), [upstream], [pending], [hold])
+        found = engines.transform(engines.Transform(before_in, before_out), [upstream], [pending], [hold])
         arriving = max(before_in, min(upstream, pending))
-        assert found == beam.Transform(arriving, max(before_out, min(arriving, hold)))
+        assert found == engines.Transform(arriving, max(before_out, min(arriving, hold)))
 
 
 def run_estimator(case: Fields) -> None:
     """What a source tells its estimator, and the watermark after it."""
     kind, watermark = known("kind", case.take("kind"), ESTIMATED), UNKNOWN
     given = ESTIMATED[kind]
-    estimate = beam.manual if kind == "manual" else beam.monotonic
+    estimate = engines.manual if kind == "manual" else engines.monotonic
     for step in steps_of(case):
         time = step.take(given)
         if "error" in step:
@@ -127,7 +127,7 @@ def run_limited_delay(case: Fields) -> None:
     now = case.take("now")
     check = case.take("check_time", now) if case.take("backlog") == 0 else None
     case.take("check_time", None)
-    found = beam.limited_delay(case.take("max_ts"), now, case.take("max_delay"), check=check)
+    found = engines.limited_delay(case.take("max_ts"), now, case.take("max_delay"), check=check)
     expect("wm", found, case.take("wm"))
 
 
@@ -135,5 +135,5 @@ def run_reports(case: Fields) -> None:
     """Reports of partitions and the watermark over all of them."""
     reports: dict[Any, int | None] = dict.fromkeys(range(case.take("partitions")))
     for step in steps_of(case):
-        reports = beam.aggregate(reports, step.take("partition"), step.take("report"))
-        expect("aggregate", beam.aggregated(reports), step.take("aggregate"))
+        reports = engines.aggregate(reports, step.take("partition"), step.take("report"))
+        expect("aggregate", engines.aggregated(reports), step.take("aggregate"))

@@ -11,7 +11,7 @@ from typing import Any
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding
-from wmlab.progress.model.identifiers import INITIAL, TupleBuffer
+from wmlab.progress.model.numbers import INITIAL, TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 
 RULES: dict[str, CompletenessRule] = {

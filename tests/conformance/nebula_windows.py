@@ -9,11 +9,9 @@ from typing import Any
 
 from tests.conformance.fields import Fields, UnknownFormatError, expect, expect_if, known, steps_of
 from wmlab.progress.model.chunks import Finding
-from wmlab.progress.model.identifiers import TupleBuffer, by_event_time, by_ingestion_time
-from wmlab.progress.model.outputs import Rechunking, window_output
-from wmlab.progress.model.sequences import Sequencer
+from wmlab.progress.model.numbers import Sequencer, TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.model.tracker import ProgressRules
-from wmlab.progress.model.windows import Fired, Firing, FiringRules, Windows
+from wmlab.progress.model.windows import Fired, Firing, FiringRules, Rechunking, Windows, window_output
 
 Output = tuple[int, int, bool]
 

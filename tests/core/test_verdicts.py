@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wmlab.core.answers.verdicts import Proof, Verdicts
+from wmlab.core.answers import Proof, Verdicts
 from wmlab.core.errors import ModelError
 
 

@@ -11,10 +11,9 @@ import pytest
 import wmlab as wm
 from tests.fuzz.mutants import SCENARIOS, limited
 from wmlab.__main__ import main
-from wmlab.core.delays import Exponential, delays_ms
 from wmlab.core.errors import ModelError, RecordingError, ScenarioError, TraceError
 from wmlab.core.expression import time_bounds
-from wmlab.core.journal import Journal
+from wmlab.core.simulation import Exponential, Journal, delays_ms
 from wmlab.core.storage import PART_FILE
 from wmlab.dataflow.recording import Dataflow
 from wmlab.open import load_scenario

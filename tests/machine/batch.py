@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.machine.judge import Findings, Found
-from wmlab.streams.checks.checks import INVARIANTS
-from wmlab.streams.checks.checks import TABLES as CHECKED
+from wmlab.streams.checks import INVARIANTS
+from wmlab.streams.checks import TABLES as CHECKED
 from wmlab.streams.sweep import named_after
 from wmlab.streams.tables import TABLES as SCHEMAS
 

@@ -61,7 +61,7 @@ def test_a_forbidden_import_is_found(tmp_path: Path, place: str, text: str, culp
         ("streams/charts/a.py", "from wmlab.streams.model import cycle\nfrom wmlab.core.charts.scene import Scene"),
         ("streams/checks/a.py", "from pyspark.sql import DataFrame\nimport wmlab.streams.bounds.bounds"),
         ("dataflow/simulate.py", "from wmlab.streams.recording import record"),
-        ("progress/recording.py", "def f():\n    from wmlab.progress.checks.checks import check"),
+        ("progress/recording.py", "def f():\n    from wmlab.progress.checks import check"),
         ("open.py", "import wmlab.streams, wmlab.dataflow, tqdm"),
     ],
 )

@@ -9,19 +9,19 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 285,
-    "core": 3_880,
-    "streams": 12_244,
-    "dataflow": 6_739,
-    "progress": 2_504,
-    "strategies": 2_556,
+    "top": 284,
+    "core": 3_843,
+    "streams": 12_196,
+    "dataflow": 6_662,
+    "progress": 2_471,
+    "strategies": 2_530,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 42_430
+LINES: Final = 41_997
 """Lines of all files of the package, whatever is in them."""
 
-FILES: Final = 243
+FILES: Final = 190
 
 
 @pytest.mark.parametrize("folder", CODE_LINES)

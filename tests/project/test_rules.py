@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 import wmlab as wm
-from wmlab.core.rules import UNSET, Rules, options_of
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import Problems
+from wmlab.core.values import UNSET, Problems, Rules, options_of
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.progress.scenario import ProgressScenario
-from wmlab.streams.scenario.form import fields_of, with_changes
-from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.scenario.scenario import StreamScenario, fields_of, with_changes
 
 KINDS: tuple[type[ScenarioFile], ...] = (StreamScenario, DataflowScenario, ProgressScenario)
 TABLE = [

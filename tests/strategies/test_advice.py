@@ -14,7 +14,7 @@ from wmlab.strategies import advice as of_advice
 from wmlab.strategies.advice import advise, settings
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.conformal import ConformalWatermark
+from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import replayed
 

@@ -9,11 +9,10 @@ from wmlab.core.charts.scene import Between, Blocks, Dots, Path, Steps
 from wmlab.core.errors import ChartError
 from wmlab.strategies import charts
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.perfect import PerfectWatermark
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import Record
+from wmlab.strategies.model.targets import ConformalWatermark
 
 LATE = 5
 RECORDS = [Record(n * 100 - (300 if n % LATE == 4 else 0), n * 100 + 1_000, "a") for n in range(3, 103)]

@@ -14,10 +14,9 @@ from tests.strategies.over import Clock, EachKey, trace
 from wmlab.core.errors import ModelError
 from wmlab.strategies import comparison, replay
 from wmlab.strategies.comparison import compare
-from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
-from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.perfect import PerfectWatermark
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark, StreamTime
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
+from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 WINDOW = 10

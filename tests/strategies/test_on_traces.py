@@ -13,10 +13,9 @@ import pytest
 
 from wmlab.core import traces
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.conformal import ConformalWatermark
-from wmlab.strategies.model.percentiles import WindowedPercentile, lateness
+from wmlab.strategies.model.percentiles import WindowedPercentile, lateness, rank
 from wmlab.strategies.model.strategy import UNKNOWN, Record, run
-from wmlab.strategies.model.window import rank
+from wmlab.strategies.model.targets import ConformalWatermark
 
 DAY_S = 86_400
 SLIDING = WindowedPercentile(0.99, hold=50)

@@ -16,8 +16,8 @@ from wmlab.core.words import grouped
 from wmlab.streams.api import Scenario
 from wmlab.streams.panel import Panel, panel
 from wmlab.streams.recording import record
-from wmlab.streams.scenario.form import fields_of, with_changes
 from wmlab.streams.scenario.parts import EventWriter
+from wmlab.streams.scenario.scenario import fields_of, with_changes
 
 TIMEOUT = ("stream", "timestamp_aggregation_timeout_ms")
 

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from wmlab.core.answers.answer import html_table
+from wmlab.core.answers import html_table
 from wmlab.core.errors import ScenarioError
 from wmlab.core.words import counted, grouped, span
 

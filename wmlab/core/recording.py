@@ -22,10 +22,17 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 
 from wmlab.core import storage
-from wmlab.core.answers.answer import html_table, pandas_frame
-from wmlab.core.columns import without_added
+from wmlab.core.answers import html_table, pandas_frame
 from wmlab.core.errors import MissingVerbError, RecordingError, WmlabError
-from wmlab.core.manifest import SCHEMA_VERSION, Manifest, Source, damaged, installed_version, scenario_text
+from wmlab.core.schemas import (
+    SCHEMA_VERSION,
+    Manifest,
+    Source,
+    damaged,
+    installed_version,
+    scenario_text,
+    without_added,
+)
 from wmlab.core.words import grouped, shown
 
 if TYPE_CHECKING:

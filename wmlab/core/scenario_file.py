@@ -19,8 +19,7 @@ from yaml.composer import Composer, ComposerError
 from wmlab.core import files
 from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost, Estimate
-from wmlab.core.rules import RuleTable, options_in, resolved
-from wmlab.core.values import Problems, plain, problems_of, without_functions
+from wmlab.core.values import Problems, RuleTable, options_in, plain, problems_of, resolved, without_functions
 from wmlab.core.words import shown
 
 FORMAT = 1

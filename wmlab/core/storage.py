@@ -26,10 +26,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wmlab.core import columns, files
-from wmlab.core.columns import without_added
+from wmlab.core import files, schemas
 from wmlab.core.errors import RecordingError
-from wmlab.core.manifest import MANIFEST_FILE, MOST_BYTES, VERSION_1, Manifest, damaged
+from wmlab.core.schemas import MANIFEST_FILE, MOST_BYTES, VERSION_1, Manifest, damaged, without_added
 
 PART_FILE: Final = "part-0.parquet"
 """The one file of a table's dataset."""
@@ -158,9 +157,9 @@ class GrowingTable:
         """Add rows at the end."""
         self._num_rows += rows.num_rows
         self._waiting = pa.concat_tables([self._waiting, rows])
-        while self._waiting.num_rows > columns.ROW_GROUP:
-            self._write(self._waiting.slice(0, columns.ROW_GROUP))
-            self._waiting = self._waiting.slice(columns.ROW_GROUP)
+        while self._waiting.num_rows > schemas.ROW_GROUP:
+            self._write(self._waiting.slice(0, schemas.ROW_GROUP))
+            self._waiting = self._waiting.slice(schemas.ROW_GROUP)
 
     def finish(self) -> pa.Table | StoredTable:
         """The whole table: in memory if it is one row group, and otherwise on disk."""
@@ -182,7 +181,7 @@ class GrowingTable:
                 self._scratch = Scratch(self._place)
                 options = _parquet_options(rows.schema)
                 self._writer = pq.ParquetWriter(self._scratch.path / PART_FILE, rows.schema, **options)
-            self._writer.write_table(rows.combine_chunks(), columns.ROW_GROUP)
+            self._writer.write_table(rows.combine_chunks(), schemas.ROW_GROUP)
         except OSError as failure:
             raise RecordingError(
                 f"the {self._name} of the run cannot be kept on disk: {failure}.",
@@ -314,7 +313,7 @@ def describe(schema: pa.Schema) -> str:
 
 def _write_table(target: Path, table: pa.Table) -> None:
     with target.open("wb") as file:
-        pq.write_table(table, file, row_group_size=columns.ROW_GROUP, **_parquet_options(table.schema))
+        pq.write_table(table, file, row_group_size=schemas.ROW_GROUP, **_parquet_options(table.schema))
         _flush(file)
 
 

@@ -22,7 +22,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from wmlab.core.answers.answer import html_table
+from wmlab.core.answers import html_table
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.values import Problem, Problems

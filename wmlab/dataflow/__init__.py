@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wmlab.core.lazy import lazy
+from wmlab.core import lazy
 
 _HOMES: Final = {
     "chart": "wmlab.dataflow.charts",
@@ -26,7 +26,7 @@ _HOMES: Final = {
         }.items()
         for name in names.split()
     },
-    **{name: f"wmlab.core.delays:{name}" for name in ("Exponential", "Fixed", "LogNormal", "Uniform")},
+    **{name: f"wmlab.core.simulation:{name}" for name in ("Exponential", "Fixed", "LogNormal", "Uniform")},
 }
 
 __all__ = sorted(_HOMES)

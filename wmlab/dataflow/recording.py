@@ -29,12 +29,12 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
     why_dropped = answers.why_dropped
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, K1 to K15, or of those named in `only`; see `wmlab.dataflow.checks.checks.check`.
+        """One verdict per invariant, K1 to K15, or of those named in `only`; see `wmlab.dataflow.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """
         from wmlab.core.spark.session import spark_session
-        from wmlab.dataflow.checks.checks import check
+        from wmlab.dataflow.checks import check
 
         return check(self, spark or spark_session(), *only)
 
@@ -43,7 +43,7 @@ class DataflowRecording(Recording, kind="dataflow", schemas=DATAFLOW_TABLES):
 
         With the deviations of the dataflow, so that a recording of mode `hz` is followed as it was.
         """
-        from wmlab.dataflow.checks.coalesced import coalesced
+        from wmlab.dataflow.checks.watermarks import coalesced
 
         tables = [self.spark(spark, name) for name in ("items", "queues", "coalescing")]
         return coalesced(*tables, deviations=dataflow_of(self, DataflowScenario, stand_ins=True).deviations_on)

@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column, table
+from wmlab.core.schemas import FLAG, INCIDENTS, LONG, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the dataflow's name")
 _EXECUTION = column("execution", LONG, "the execution, from 1; a restart begins the next")

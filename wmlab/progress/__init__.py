@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wmlab.core.lazy import lazy
+from wmlab.core import lazy
 
 _NAMES: Final = (
     "Aggregate DelayBuffer DuplicateBuffer Emit EmptyBuffer Filter InOrder Join LoseBuffer Map Query Renumber "

@@ -7,7 +7,7 @@ from typing import Any
 
 from wmlab.core.recording import Recording, recorded
 from wmlab.core.values import value
-from wmlab.progress.answers.progress import causes, explain_plan
+from wmlab.progress.answers import causes, explain_plan
 from wmlab.progress.scenario import ProgressScenario
 from wmlab.progress.sim.world import simulate
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -22,12 +22,12 @@ class ProgressRecording(Recording, kind="progress", schemas=PROGRESS_TABLES):
     explain = explain_plan
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, N1 to N11, or of those named in `only`; see `wmlab.progress.checks.checks.check`.
+        """One verdict per invariant, N1 to N11, or of those named in `only`; see `wmlab.progress.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """
         from wmlab.core.spark.session import spark_session
-        from wmlab.progress.checks.checks import check
+        from wmlab.progress.checks import check
 
         return check(self, spark or spark_session(), *only)
 

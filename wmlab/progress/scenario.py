@@ -26,11 +26,10 @@ from pydantic import Field
 from wmlab.core import traces
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
-from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MAX_MS, MeanMs, Ms, Name, Period, Problem, tagged, unknown, value
+from wmlab.core.values import MAX_MS, UNSET, MeanMs, Ms, Name, Option, Period, Problem, Rules, tagged, unknown, value
 from wmlab.core.words import span
-from wmlab.progress.model.identifiers import assign_origins
+from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]

@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FLAG, INCIDENTS, LONG, TEXT, column, table
+from wmlab.core.schemas import FLAG, INCIDENTS, LONG, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the query's name")
 _OPERATOR = column("operator", TEXT, "where: 'build' or 'probe' of windows, 'sink', or the name of an operator")

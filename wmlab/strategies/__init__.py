@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wmlab.core.lazy import lazy
+from wmlab.core import lazy
 
 _NAMES: Final = {
     "advice": "Advice advise",
@@ -13,22 +13,16 @@ _NAMES: Final = {
     "replay": "aligned",
     "model.alignment": "Alignment",
     "model.adwin": "AdwinWatermark",
-    "model.beam": "LimitedDelay",
-    "model.bounded": "BoundedOutOfOrderness StreamTime",
-    "model.budgeted": "BudgetedMinimum",
-    "model.clocks": "Bytewax Feldera RisingWave",
-    "model.completeness": "CompletenessWatermark",
-    "model.conformal": "ConformalWatermark",
+    "model.bounded": "BoundedOutOfOrderness PerfectWatermark StreamTime",
+    "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave",
     "model.flink": "Flink",
-    "model.joins": "JoinSlack",
-    "model.kafka": "Quix",
-    "model.kslack": "AQKSlack MPKSlack",
+    "model.kslack": "AQKSlack JoinSlack MPKSlack",
     "model.models": "JetWatermark NebulaWatermark",
-    "model.percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
-    "model.perfect": "PerfectWatermark",
     "model.pravega": "PravegaWatermark",
+    "model.percentiles": "ConfluentWatermark DelayPercentile SampledPercentile SketchedPercentile WindowedPercentile",
     "model.spark": "SparkBatches",
     "model.strategy": "END EndOfInput Record Status Strategy Tick UNKNOWN run",
+    "model.targets": "BudgetedMinimum CompletenessWatermark ConformalWatermark",
     "model.writers": "PerWriterMinimum",
 }
 _HOMES: Final = {

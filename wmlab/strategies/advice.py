@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from wmlab.core.answers.answer import Answer
+from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, grouped, rounded
 from wmlab.strategies.comparison import Outcome, Windows, named, outcome
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.conformal import ConformalWatermark
 from wmlab.strategies.model.strategy import UNKNOWN, Share, Strategy, require_argument
+from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, replayed, require_trace
 

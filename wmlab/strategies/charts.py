@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
-from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.layout import text_width
-from wmlab.core.charts.rows import share_of
+from wmlab.core.charts.chart import Chart, share_of
 from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps
 from wmlab.core.charts.steps import Value, thin
+from wmlab.core.charts.style import text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
 from wmlab.core.words import is_instant, listed, rounded, shown

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from wmlab.core.answers.answer import Cell, TableAnswer, text_table
+from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import exactly, grouped, rounded, shown

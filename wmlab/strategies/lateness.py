@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
-from wmlab.core.answers.answer import Answer, pandas_frame
+from wmlab.core.answers import Answer, pandas_frame
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from wmlab.core.answers.answer import Answer, html_table, text_table
+from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import time_axis
-from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SERIES, columns
+from wmlab.core.charts.chart import SERIES, Chart, columns
 from wmlab.core.charts.scene import Panel, Path, Scene, Steps, joined
 from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError, RecordingError

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import ipywidgets as widgets  # type: ignore[import-untyped]
 
-from wmlab.core.answers.verdicts import Verdicts
+from wmlab.core.answers import Verdicts
 from wmlab.core.charts.chart import Chart
 from wmlab.core.charts.style import jupyter_style
 from wmlab.core.errors import ScenarioError, WmlabError
@@ -24,8 +24,15 @@ from wmlab.core.words import grouped
 from wmlab.streams import charts
 from wmlab.streams.compare import compare
 from wmlab.streams.recording import StreamRecording, record
-from wmlab.streams.scenario.form import FormField, Path, fields_of, with_changes, with_part, without_part
-from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.scenario.scenario import (
+    FormField,
+    Path,
+    StreamScenario,
+    fields_of,
+    with_changes,
+    with_part,
+    without_part,
+)
 
 _PICTURES: Final[dict[str, Callable[..., Chart]]] = {
     "events and bounds": charts.event_vs_arrival,

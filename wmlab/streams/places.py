@@ -18,14 +18,13 @@ from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.streams.answers.history import Row, epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
 from wmlab.streams.answers.history import group_positions as states
+from wmlab.streams.model import index as designs
 from wmlab.streams.model import index as watermark_index
-from wmlab.streams.model import read_sides as designs
 from wmlab.streams.model.cycle import CycleRules
-from wmlab.streams.model.index import IndexRecord, MarksIndex
+from wmlab.streams.model.index import IndexRecord, Known, MarksIndex, NotedTime, ReadSide
 from wmlab.streams.model.log import MarksLog, Watermark, known_from
 from wmlab.streams.model.position import Position, ReaderPosition
 from wmlab.streams.model.position import bytes_between as between
-from wmlab.streams.model.read_sides import Known, NotedTime, ReadSide
 from wmlab.streams.model.segment import Segment, joined, same_space, segment_name
 from wmlab.streams.model.window import TimeWindow, Tracker
 from wmlab.streams.scenario.scenario import StreamScenario

@@ -14,7 +14,7 @@ from wmlab.core.recording import Recording, recorded
 from wmlab.streams import places, simulate
 from wmlab.streams.answers.explain import scenario_span
 from wmlab.streams.answers.history import the_stream
-from wmlab.streams.answers.ownership import ownership
+from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.reader import explain
 from wmlab.streams.answers.timeline import timeline
 from wmlab.streams.scenario.scenario import StreamScenario
@@ -65,12 +65,12 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         return replay(self, spark or spark_session(), configs or {"as recorded": {}}, stream=name, until_ms=until_ms)
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, I1 to I12, or of those named in `only`; see `wmlab.streams.checks.checks.check`.
+        """One verdict per invariant, I1 to I12, or of those named in `only`; see `wmlab.streams.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """
         from wmlab.core.spark.session import spark_session
-        from wmlab.streams.checks.checks import check
+        from wmlab.streams.checks import check
 
         return check(self, spark or spark_session(), *only)
 

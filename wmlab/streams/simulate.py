@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from wmlab.core import traces
-from wmlab.core.journal import EventColumns, Journal
+from wmlab.core.simulation import EventColumns, Journal
 from wmlab.core.storage import GrowingTable, StoredTable
 from wmlab.streams.model.segment import key_of
-from wmlab.streams.scenario.costs import replayed
-from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.scenario.scenario import StreamScenario, replayed
 from wmlab.streams.sim.load import Load
 from wmlab.streams.sim.world import World
 from wmlab.streams.tables import TABLES

@@ -30,8 +30,7 @@ from wmlab.streams.answers.history import of_stream, the_stream
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.compare import run_of
 from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
-from wmlab.streams.scenario.form import FormField, fields_of, with_changes
-from wmlab.streams.scenario.scenario import StreamScenario
+from wmlab.streams.scenario.scenario import FormField, StreamScenario, fields_of, with_changes
 
 SHORT: Final = {"timeout_ms": "timestamp_aggregation_timeout_ms"}
 """Names of fields that are shorter than their own."""
@@ -225,7 +224,7 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
 
 def _tables(recording: Any, stream: str | None, index: int) -> dict[str, pa.Table]:
     """What the invariants are judged by, of one stream; before every stream's name stand the run's number and a /."""
-    from wmlab.streams.checks.checks import TABLES
+    from wmlab.streams.checks import TABLES
 
     name, tables = the_stream(recording, stream), {}
     for title in TABLES:
@@ -252,7 +251,7 @@ def _violations(spark: Any, runs: Sequence[Mapping[str, pa.Table]]) -> dict[int,
         return {}
     from wmlab.core.spark.schemas import dataframe
     from wmlab.core.spark.verdict import violations
-    from wmlab.streams.checks.checks import INVARIANTS
+    from wmlab.streams.checks import INVARIANTS
 
     frames = {name: dataframe(spark, pa.concat_tables([run[name] for run in runs])) for name in runs[0]}
     return {int(row["stream"].partition("/")[0]): row["count"] for row in violations(INVARIANTS, frames).collect()}

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from wmlab.core.columns import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column, table
+from wmlab.core.schemas import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the stream's name")
 _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or the group has no map"

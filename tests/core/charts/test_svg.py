@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from wmlab.core.charts import svg
 from wmlab.core.charts.axis import duration_ticks, time_axis
-from wmlab.core.charts.layout import Placed, spread, stagger, text_width, wrap
 from wmlab.core.charts.scene import Panel, Rule, Scene, Steps, joined
-from wmlab.core.charts.style import GREY, ROLES
+from wmlab.core.charts.style import GREY, ROLES, Placed, spread, stagger, text_width, wrap
 
 PANEL = svg.PlotArea(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
 

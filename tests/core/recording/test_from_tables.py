@@ -10,8 +10,8 @@ import pytest
 
 from tests.core.recording.samples import SCENARIO, events, recording, segments, watermarks
 from wmlab.core.errors import RecordingError, WmlabError
-from wmlab.core.manifest import SCHEMA_VERSION
 from wmlab.core.recording import Recording
+from wmlab.core.schemas import SCHEMA_VERSION
 from wmlab.core.storage import Tables
 from wmlab.streams.tables import TABLES
 

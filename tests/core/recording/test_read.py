@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from tests.core.recording.samples import events, recording
 from wmlab.core.errors import RecordingError
-from wmlab.core.manifest import SCHEMA_VERSION
 from wmlab.core.recording import Recording
+from wmlab.core.schemas import SCHEMA_VERSION
 from wmlab.open import read_recording
 from wmlab.streams.tables import TABLES
 

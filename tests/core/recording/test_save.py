@@ -13,8 +13,8 @@ import pytest
 from tests.core.recording.samples import SCENARIO, events, recording
 from wmlab.core import storage
 from wmlab.core.errors import RecordingError
-from wmlab.core.manifest import SCHEMA_VERSION
 from wmlab.core.recording import Recording
+from wmlab.core.schemas import SCHEMA_VERSION
 from wmlab.streams.tables import TABLES
 
 

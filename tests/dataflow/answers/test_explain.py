@@ -15,7 +15,7 @@ from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.answers.explanation import Explanation
+from wmlab.dataflow.answers.run import Explanation
 
 
 @pytest.fixture(scope="module")

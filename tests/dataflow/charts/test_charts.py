@@ -12,8 +12,7 @@ from tests.dataflow.flows import ROWS, joined, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.charts.facts import level_of
-from wmlab.dataflow.charts.merging import held_ms
+from wmlab.dataflow.charts.merging import held_ms, level_of
 
 charts = wm.dataflow.chart
 

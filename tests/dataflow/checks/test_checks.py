@@ -16,7 +16,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
-from wmlab.dataflow.checks.checks import INVARIANTS, TABLES, UNKNOWN_DATAFLOW, inputs_of
+from wmlab.dataflow.checks import INVARIANTS, TABLES, UNKNOWN_DATAFLOW, inputs_of
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
 

@@ -13,7 +13,7 @@ from tests.dataflow.checks.dataflows import Row, frames, generated
 from wmlab import dataflow as flow
 from wmlab.core.errors import ModelError, RecordingError
 from wmlab.core.recording import Recording
-from wmlab.dataflow.checks.coalesced import coalesced
+from wmlab.dataflow.checks.watermarks import coalesced
 from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.items import DONE, MIN, Event, Idle, Watermark
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations

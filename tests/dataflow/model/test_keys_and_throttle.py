@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from wmlab.dataflow.model.keys import Merged, joined, merged, of_source, selected, windowed
+from wmlab.dataflow.model.items import Merged, joined, merged, of_source, selected, windowed
 from wmlab.dataflow.model.source import pipeline_frame_ms, sql_frame_ms
 
 

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from wmlab.core.errors import ChartError
-from wmlab.progress.charts.firing import windows_firing
-from wmlab.progress.charts.progress import progress, sequence_prefix
+from wmlab.progress.charts import progress, sequence_prefix, windows_firing
 from wmlab.progress.recording import ProgressRecording
 from wmlab.progress.tables import PROGRESS_TABLES as TABLES
 

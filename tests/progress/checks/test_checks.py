@@ -17,7 +17,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.schemas import dataframe
 from wmlab.progress import Aggregate, DuplicateBuffer, Join, LoseBuffer, PlanScenario
-from wmlab.progress.checks.checks import INVARIANTS, TABLES, inputs_of
+from wmlab.progress.checks import INVARIANTS, TABLES, inputs_of
 from wmlab.progress.tables import PROGRESS_TABLES
 
 Rows = list[dict[str, Any]]

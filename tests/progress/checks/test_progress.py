@@ -12,10 +12,9 @@ from pyspark.sql import functions as F
 
 from tests.progress.sim.plans import growing, query, rows, run, source
 from wmlab.core.errors import ModelError
-from wmlab.progress.checks.fired_windows import fired_windows
-from wmlab.progress.checks.progress import PROGRESS_COLUMNS, progress
+from wmlab.progress.checks.progress import PROGRESS_COLUMNS, fired_windows, progress
 from wmlab.progress.model.chunks import Completed
-from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.numbers import TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
 from wmlab.progress.scenario import Aggregate, DelayBuffer, EmptyBuffer, Join, LoseBuffer, Renumber, SilenceSource
 from wmlab.progress.sim.world import PlanWorld

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.numbers import TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 
 

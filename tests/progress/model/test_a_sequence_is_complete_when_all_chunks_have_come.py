@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers, run_origin
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Finding, NumberSet
-from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
+from wmlab.progress.model.numbers import ChunkBase, TupleBuffer
 from wmlab.progress.model.tracker import OriginProgress, ProgressRules, take
 
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.identifiers import TupleBuffer, assign_origins, by_event_time, by_ingestion_time
-from wmlab.progress.model.number_map import NumberMap
+from wmlab.progress.model.numbers import NumberMap, TupleBuffer, assign_origins, by_event_time, by_ingestion_time
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
 
 

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tests.progress.model.streams import origin_buffers, run, run_origin, several_origins, values
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Finding
-from wmlab.progress.model.identifiers import TupleBuffer
-from wmlab.progress.model.outputs import Rechunking, Renumbering, window_output
+from wmlab.progress.model.numbers import TupleBuffer
 from wmlab.progress.model.tracker import ProgressRules
-from wmlab.progress.model.windows import Firing, FiringRules, Windows
+from wmlab.progress.model.windows import Firing, FiringRules, Rechunking, Renumbering, Windows, window_output
 
 
 @given(st.data(), st.sampled_from([0, 1]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.sequences import Sequencer
+from wmlab.progress.model.numbers import Sequencer
 
 
 @given(st.data())

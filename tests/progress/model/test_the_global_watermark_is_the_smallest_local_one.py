@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.progress.model.streams import run, several_origins
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.identifiers import UNBOUNDED, TupleBuffer
+from wmlab.progress.model.numbers import UNBOUNDED, TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules, explain, step
 
 

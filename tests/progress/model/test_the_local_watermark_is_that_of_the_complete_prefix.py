@@ -8,7 +8,7 @@ from hypothesis import find, given
 from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers, prefix, run, run_origin, values
-from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.numbers import TupleBuffer
 from wmlab.progress.model.tracker import ProgressRules
 
 HEAD = ProgressRules(local="head")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wmlab.progress.answers.progress import stamp_of
+from wmlab.progress.answers import stamp_of
 from wmlab.progress.model.tracker import Progress, ProgressRules, step
 from wmlab.progress.recording import PlanScenario
 from wmlab.progress.scenario import Aggregate, Emit, Join, Map, Query, Source, Workers

@@ -11,7 +11,7 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.values import Problems
 from wmlab.progress import Aggregate, Join, LoseBuffer, Query, SilenceSource, Source
-from wmlab.progress.answers.progress import causes, replay
+from wmlab.progress.answers import causes, replay
 from wmlab.progress.recording import PlanScenario, record
 from wmlab.progress.sim.records import trace_records
 from wmlab.progress.sim.world import PlanWorld

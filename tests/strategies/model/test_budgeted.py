@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import late, logs, xs
-from wmlab.strategies.model.budgeted import BudgetedMinimum, budgets
 from wmlab.strategies.model.percentiles import ConfluentWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, run
+from wmlab.strategies.model.targets import BudgetedMinimum, budgets
 
 VALUES = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 20), min_size=1, max_size=7), min_size=1)
 

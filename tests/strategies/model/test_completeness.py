@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.strategies.model.logs import xs
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.completeness import CompletenessWatermark, arrived
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
+from wmlab.strategies.model.targets import CompletenessWatermark, arrived
 
 AGES = st.integers(0, 4).flatmap(
     lambda h: st.tuples(*(st.lists(st.integers(0, 5), min_size=a + 1, max_size=a + 1) for a in range(h + 1)))

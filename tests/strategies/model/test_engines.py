@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 
 from tests.strategies.model.logs import logs, xs
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model import beam, kafka, spark
-from wmlab.strategies.model.beam import LimitedDelay
-from wmlab.strategies.model.clocks import Bytewax, Feldera, RisingWave
-from wmlab.strategies.model.kafka import Quix
+from wmlab.strategies.model import engines, spark
+from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, Tick, run
 
@@ -111,7 +109,7 @@ def test_spark_refuses_what_it_cannot_run(wrong: dict[str, int]) -> None:
 
 @given(st.lists(st.lists(st.integers(0, 99), max_size=6).map(sorted), min_size=1, max_size=4))
 def test_partitions_in_order_are_merged_in_order(partitions: list[list[int]]) -> None:
-    group = kafka.PartitionGroup({})
+    group = engines.PartitionGroup({})
     for name, times in enumerate(partitions):
         group = group.add(name, *times)
     everything = sorted(time for times in partitions for time in times)
@@ -162,12 +160,12 @@ def test_beam_40176_a_partition_without_records_holds_the_watermark() -> None:
 
 
 def test_beam_waits_for_every_partition_and_for_records_that_wait() -> None:
-    assert beam.limited_delay(900, 1300, 60) == 840
-    assert beam.transform(beam.Transform(), ()) == (END, END)
-    assert not beam.is_open(10, 10)
+    assert engines.limited_delay(900, 1300, 60) == 840
+    assert engines.transform(engines.Transform(), ()) == (END, END)
+    assert not engines.takes_records(10, 10)
     reports: dict[Any, int | None] = {0: None, 1: None}
-    assert beam.aggregated(reports := beam.aggregate(reports, 0, 5)) is None
-    assert beam.aggregated(beam.aggregate(reports, 1, 7)) == 5
+    assert engines.aggregated(reports := engines.aggregate(reports, 0, 5)) is None
+    assert engines.aggregated(engines.aggregate(reports, 1, 7)) == 5
 
 
 @given(logs(times=3000), st.integers(0, 300))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.strategies.model.logs import logs, xs
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.joins import Joined, JoinSlack, join_recall
+from wmlab.strategies.model.kslack import Joined, JoinSlack, join_recall
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
 
 DELAYS = st.lists(st.integers(0, 60), min_size=1, max_size=4)

@@ -11,12 +11,14 @@ from wmlab.core.errors import ModelError
 from wmlab.strategies.model.percentiles import (
     ConfluentWatermark,
     DelayPercentile,
+    QuantileSketch,
     SampledPercentile,
     SketchedPercentile,
+    SlidingWindow,
     WindowedPercentile,
+    rank,
 )
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
-from wmlab.strategies.model.window import QuantileSketch, SlidingWindow, rank
 
 DAY_MS = 86_400_000
 

@@ -13,16 +13,10 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import logs, xs
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.adwin import AdwinWatermark
-from wmlab.strategies.model.beam import LimitedDelay
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
-from wmlab.strategies.model.budgeted import BudgetedMinimum
-from wmlab.strategies.model.clocks import Bytewax, Feldera, RisingWave
-from wmlab.strategies.model.completeness import CompletenessWatermark
-from wmlab.strategies.model.conformal import ConformalWatermark
+from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.flink import Flink
-from wmlab.strategies.model.joins import JoinSlack
-from wmlab.strategies.model.kafka import Quix
-from wmlab.strategies.model.kslack import AQKSlack, MPKSlack
+from wmlab.strategies.model.kslack import AQKSlack, JoinSlack, MPKSlack
 from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
 from wmlab.strategies.model.percentiles import (
     ConfluentWatermark,
@@ -34,6 +28,7 @@ from wmlab.strategies.model.percentiles import (
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Strategy, run
+from wmlab.strategies.model.targets import BudgetedMinimum, CompletenessWatermark, ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 BY_MAXIMUM: list[Strategy[Any]] = [BoundedOutOfOrderness(5), PerWriterMinimum(5), Flink(5, interval_ms=1)]

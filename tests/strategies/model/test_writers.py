@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from tests.strategies.model.logs import late, logs, xs
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.perfect import PerfectWatermark
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Status, Tick, run
 from wmlab.strategies.model.writers import PerWriterMinimum
 

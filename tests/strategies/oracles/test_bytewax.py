@@ -8,7 +8,7 @@ from typing import Final
 
 from bytewax.operators.windowing import UTC_MAX, EventClock
 
-from wmlab.strategies.model.clocks import Bytewax
+from wmlab.strategies.model.engines import Bytewax
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record, Tick, run
 
 HISTORIES: Final = 10_000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.streams.answers.runs import crash
-from wmlab.core.answers.stragglers import Stragglers
+from wmlab.core.answers import Stragglers
 from wmlab.core.charts.chart import Chart
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.explain import Explanation

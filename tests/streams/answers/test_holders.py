@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.streams.answers.runs import crash, cycle, fault, mark, position, segment, watermark, written
-from wmlab.core.answers.stragglers import Straggler, Stragglers
+from wmlab.core.answers import Straggler, Stragglers
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.history import Rules
 from wmlab.streams.answers.reader import explain

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from tests.streams.bounds.cases import Row, a_history
 from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, rows_of
 from wmlab.core.errors import ModelError
-from wmlab.streams.bounds import perfect
-from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark, with_slack
+from wmlab.streams.bounds import recorded
+from wmlab.streams.bounds.recorded import group_perfect_watermark, perfect_watermark, with_slack
 from wmlab.streams.model.history import StreamHistory
 
 
@@ -72,7 +72,7 @@ def tables(spark: SparkSession, made: list[Told]) -> tuple[DataFrame, DataFrame]
 def test_every_position_gets_the_smallest_time_to_come(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, events_per_cell: int
 ) -> None:
-    monkeypatch.setattr(perfect, "_EVENTS_PER_CELL", events_per_cell)
+    monkeypatch.setattr(recorded, "_EVENTS_PER_CELL", events_per_cell)
     made = histories(40, seed=1)
     asked = [(told, segment, offset) for told in made for segment in told.events for offset in range(0, 62, 3)]
     rows = [{"stream": told.name, "segment_id": part, "offset": at, "tag": "x"} for told, part, at in asked]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from wmlab.core.errors import ChartError
-from wmlab.streams.charts.holders import holder_costs
+from wmlab.streams.charts.parties import holder_costs
 
 
 def table(*rows: tuple[str, str, int, int | None, float | None], stream: str = "orders") -> pd.DataFrame:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from wmlab.core.errors import ChartError
-from wmlab.streams.charts.messages import message_diagram
+from wmlab.streams.charts.diagrams import message_diagram
 
 
 def table(*rows: tuple[int, int | None, str, str, str], stream: str | None = "orders") -> pd.DataFrame:

@@ -20,7 +20,7 @@ from tests.streams.charts.test_bounds import frame
 from tests.streams.charts.test_holder_costs import RUN
 from tests.streams.charts.test_message_diagram import TALK
 from tests.streams.sim.worlds import scenario
-from wmlab.core import columns
+from wmlab.core import schemas
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
@@ -29,7 +29,7 @@ from wmlab.streams import charts as view
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.reader import explain
 from wmlab.streams.api import Scenario
-from wmlab.streams.charts.messages import message_diagram
+from wmlab.streams.charts.diagrams import message_diagram
 from wmlab.streams.compare import compare
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
@@ -293,7 +293,7 @@ def spilled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, Record
     made = scenario(writers=WRITERS, stream=Stream(segments=2, timestamp_aggregation_timeout_ms=2_000), script=[SILENT])
     whole = made.record(progress=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns, "ROW_GROUP", 500)
+        patch.setattr(schemas, "ROW_GROUP", 500)
         return whole, made.record(tmp_path_factory.mktemp("runs") / "run", progress=False)
 
 

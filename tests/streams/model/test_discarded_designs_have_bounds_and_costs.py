@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.model.index import NotedTime, extended_attributes, ingestion_time, marks_segment, segment_index
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.read_sides import NotedTime, extended_attributes, ingestion_time, marks_segment, segment_index
 from wmlab.streams.model.window import TimeWindow
 
 SEGMENTS = StreamHistory.create(2).segments

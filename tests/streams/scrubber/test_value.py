@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.streams.scrubber.runs import LENGTH_MS, everything, unread
-from wmlab.core.answers.verdicts import Proof, Verdict, Verdicts
+from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.streams.api import Scenario
 from wmlab.streams.recording import StreamRecording

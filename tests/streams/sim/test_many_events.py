@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import wmlab as wm
 from tests.streams.sim.worlds import drawn, run
-from wmlab.core import columns
+from wmlab.core import schemas
 from wmlab.core.errors import RecordingError
 from wmlab.core.storage import GrowingTable, StoredTable
 from wmlab.streams.recording import StreamRecording
@@ -39,7 +39,7 @@ def one_stream(**fields: Any) -> wm.Scenario:
 
 
 def small(monkeypatch: pytest.MonkeyPatch, rows: int = 64, span: int = 16) -> None:
-    monkeypatch.setattr(columns, "ROW_GROUP", rows)
+    monkeypatch.setattr(schemas, "ROW_GROUP", rows)
     monkeypatch.setattr(load, "SPAN", span)
 
 
@@ -107,7 +107,7 @@ def test_a_long_segment_of_one_size_of_events_takes_no_room():
 
 def test_a_saved_recording_has_the_same_bytes(monkeypatch, tmp_path):
     whole = one_stream().record(progress=False)
-    monkeypatch.setattr(columns, "ROW_GROUP", 64)
+    monkeypatch.setattr(schemas, "ROW_GROUP", 64)
     whole.save(tmp_path / "whole")
     small(monkeypatch)
     chunked = one_stream().record(tmp_path / "chunked", progress=False)

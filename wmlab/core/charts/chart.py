@@ -1,23 +1,177 @@
-"""A finished picture: its data, a plotly figure, an SVG and the sentence that states what it shows."""
+"""A chart: what it takes from a recording or a table, and the finished picture with its answer as a sentence."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import pyarrow.compute as pc
 import resvg_py
 
-from wmlab.core.charts.scene import Scene
+from wmlab.core.charts.axis import format_instant
+from wmlab.core.charts.scene import Rule, Scene, Shape
 from wmlab.core.charts.style import ROLES
 from wmlab.core.charts.svg import draw_svg
 from wmlab.core.errors import ChartError
 from wmlab.core.files import as_path
+from wmlab.core.recording import Recording
+from wmlab.core.words import is_instant, listed, rounded, shown
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
+
+_Entry = TypeVar("_Entry")
+
+SHAPES: Final[dict[str, Shape]] = {
+    "scale": "diamond",
+    "crash": "cross",
+    "restart": "triangle",
+    "silence": "cross",
+    "speak": "triangle",
+}
+"""Marker of an incident by its kind; any other is a circle."""
+
+SERIES: Final = ("lower", "upper", "third", "fourth")
+"""Roles of curves that differ in name only, in this order; each has its own colour and dash."""
+
+
+def one_stream(recording: Recording, stream: str | None, table: str) -> str:
+    """The chosen stream, or the only one that has rows in `table`; raises `ChartError` if there is no one answer."""
+    if not isinstance(recording, Recording):
+        raise ChartError(f"{shown(recording)} is no recording.", remedy="Draw what scenario.record() gives.")
+    if table not in recording.schemas:
+        raise ChartError(
+            f"Recording {recording.name!r} is one of {recording.kind}, which has no table {table!r}.",
+            remedy="Draw a recording of the model that the chart belongs to.",
+        )
+    found = {name for chunk in recording.chunks(table, "stream") for name in chunk["stream"].unique().to_pylist()}
+    names = sorted(found - {None})
+    if stream in names or (stream is None and len(names) == 1):
+        return stream or str(names[0])
+    remedy = "Choose one with stream=..." if names else "Record a scenario whose run fills this table."
+    if stream is not None:
+        raise ChartError(
+            f"Recording {recording.name!r} has no rows of stream {stream!r} in its table {table!r}; "
+            f"it has {', '.join(names) or 'no stream'}.",
+            remedy=remedy,
+        )
+    known = f"{len(names)} streams: {', '.join(names[:6])}" if names else "no stream"
+    raise ChartError(f"Recording {recording.name!r} has {known} in its table {table!r}.", remedy=remedy)
+
+
+def stream_rows(
+    recording: Recording, table: str, stream: str, columns: Sequence[str] | None = None, *, by: str | None = None
+) -> list[dict[str, Any]]:
+    """The rows of one stream as dicts, ascending by the column `by` if given; `columns` keeps only those."""
+    chosen = recording.table(table)
+    chosen = chosen.filter(pc.equal(chosen["stream"], stream))
+    rows: list[dict[str, Any]] = (chosen.select(list(columns)) if columns else chosen).to_pylist()
+    return rows if by is None else sorted(rows, key=itemgetter(by))
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    """The rows as lists by column: the data of a chart."""
+    return {name: [row[name] for row in rows] for name in names}
+
+
+def columns(rows: Sequence[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
+    """Rows as the data of a chart: one list for each column, by its name."""
+    return {name: [row[number] for row in rows] for number, name in enumerate(names)}
+
+
+def when(at_ms: int, *, span_ms: int) -> str:
+    """A clock time in words: since the begin, or in UTC if it reads as an instant, as exact as `span_ms` demands."""
+    return f"{format_instant(at_ms, span_ms=span_ms)} UTC" if is_instant([at_ms]) else rounded(at_ms)
+
+
+def share_of(rows: Sequence[_Entry], most: int) -> list[_Entry]:
+    """At most `most` of the rows, evenly spread, the last one included."""
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[(n + 1) * len(rows) // most - 1] for n in range(most)]
+
+
+def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) -> list[Rule]:
+    """What happened to a stream, as rules across a chart, but for some kinds; one kind in one instant is one rule."""
+    details: dict[tuple[int, str], list[str]] = {}
+    for row in stream_rows(recording, "incidents", stream):
+        if row["kind"] not in without:
+            details.setdefault((row["at_ms"], row["kind"]), []).append(row["detail"])
+    return [
+        Rule(at_ms, ", ".join(dict.fromkeys(texts)), SHAPES.get(kind, "circle"))
+        for (at_ms, kind), texts in sorted(details.items())
+    ]
+
+
+def plain_columns(
+    table: Any, required: Sequence[str], optional: Sequence[str] = (), *, chart: str, example: str
+) -> dict[str, list[Any]]:
+    """The columns of `table` as lists: the required ones, and those of the optional ones that it has; unknown is None.
+
+    `table` is a pandas DataFrame, a Spark one, which is read by way of Arrow since pandas makes floats of whole numbers
+    with unknowns, or a value with `to_pandas`. `chart` names the picture and `example` a table that fits, for the
+    error. Raises `ChartError` for anything else, and for a missing column.
+    """
+    frame = table.to_pandas() if hasattr(table, "to_pandas") and not isinstance(table, Recording) else table
+    columns = getattr(frame, "columns", None)
+    if columns is None or not hasattr(frame, "__getitem__"):
+        raise ChartError(
+            f"{chart} cannot be drawn from a {type(table).__name__}.", remedy=f"Pass a table, for example {example}."
+        )
+    names = [str(name) for name in columns]
+    if missing := [name for name in required if name not in names]:
+        raise ChartError(
+            f"The table has no column {listed([repr(name) for name in missing])}; "
+            f"it has {listed(names) if names else 'no columns'}.",
+            remedy=f"Pass a table with the columns {listed(required)}, for example {example}.",
+        )
+    chosen = [*required, *(name for name in optional if name in names)]
+    narrow = frame[chosen]
+    if hasattr(narrow, "toArrow"):
+        local = narrow.toArrow()
+        return {name: local[name].to_pylist() for name in chosen}
+    return {name: _plain(narrow[name]) for name in chosen}
+
+
+def _plain(column: Any) -> list[Any]:
+    """Its values, numbers without fraction as `int`: a column with unknown values may have become floating-point."""
+    values = column.astype(object).where(column.notna(), None)
+    return [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
+
+
+def one_value(column: str, values: Sequence[Any]) -> None:
+    """Refuse a column in which not all values are the same, with a `ChartError`."""
+    distinct = sorted({str(value) for value in values})
+    if len(distinct) > 1:
+        shown = ", ".join(distinct[:6]) + (", …" if len(distinct) > 6 else "")
+        example = next(value for value in values if value is not None)
+        raise ChartError(
+            f"One chart shows one {column.removesuffix('_id')}, but the table has {len(distinct)}: {shown}.",
+            remedy=f"Choose one with group={example!r}."
+            if column == "group"
+            else f"Keep one of them, for example with table[table[{column!r}] == {example!r}].",
+        )
+
+
+def whole(column: str, value: Any, *, unknown: bool = False) -> int | None:
+    """The value as an integer, None only if it may be `unknown`; raises `ChartError` for anything else."""
+    if value is None and unknown:
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or isinstance(value, bool | str) or number != value:
+        raise ChartError(
+            f"Column {column!r} holds {value!r}, which is no whole number.",
+            remedy="Give whole numbers, times in milliseconds; what is unknown is null, but never a clock time.",
+        )
+    return number
+
 
 T = TypeVar("T")
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeVar
 
 from wmlab.core.charts.axis import Number, Numbers, Scale, Tick
-from wmlab.core.charts.layout import Placed, stagger, text_width, wrap
 from wmlab.core.charts.steps import Value, staircases
+from wmlab.core.charts.style import Placed, stagger, text_width, wrap
 from wmlab.core.words import listed
 
 Shape = Literal["circle", "diamond", "triangle", "cross"]

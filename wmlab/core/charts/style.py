@@ -1,4 +1,4 @@
-"""The look of all pictures: colours by role and line styles.
+"""The look of all pictures: colours by role, line styles, and text that must not collide.
 
 A plotly figure is stored once and shown on white as well as on near-black pages, so its background is transparent
 and its text is one grey, #797979, whose contrast is 4.3 to 1 on white and on #111: no colour has more on both. The SVG
@@ -6,10 +6,15 @@ knows the reader's preference and brings its own background, so it has two colou
 
 Lower and upper are blue and vermilion of Okabe and Ito's palette for colour-blind readers, and always differ in dash
 and label as well.
+
+Widths and places are in pixels. Fonts differ between machines, so the estimate is a little generous.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,3 +70,111 @@ def jupyter_style(inside: str) -> str:
         for kind in ("fill", "stroke")
         for light, colour in (("true", role.light), ("false", role.dark))
     )
+
+
+_EM_PER_CHARACTER: Final = 0.57
+_GAP: Final = 8.0
+_QUANTITY: Final = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|\d{3})\b)")
+
+
+def text_width(text: str, size: float) -> float:
+    """About how wide `text` is in a proportional sans-serif font of `size` pixels."""
+    return len(text) * _EM_PER_CHARACTER * size
+
+
+def wrap(text: str, *, width: float, size: float) -> list[str]:
+    """The lines of `text` so that each fits into `width`; a number stays whole and with its unit."""
+    glued = _QUANTITY.sub("\u00a0", text)
+    return textwrap.wrap(glued, max(int(width / (_EM_PER_CHARACTER * size)), 10))
+
+
+def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Places near `wanted`, in its order, at least `gap` apart and inside [low, high] if they fit at all.
+
+    Labels that would touch form a block around their mean; the order along the axis never changes.
+    """
+
+    def edges(block: Sequence[int]) -> tuple[float, float]:
+        length = gap * (len(block) - 1)
+        first = max(min(sum(wanted[i] for i in block) / len(block) - length / 2, high - length), low)
+        return first, first + length
+
+    blocks: list[list[int]] = []
+    for index in sorted(range(len(wanted)), key=lambda i: (wanted[i], i)):
+        blocks.append([index])
+        while len(blocks) > 1 and edges(blocks[-2])[1] + gap > edges(blocks[-1])[0]:
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    heights = {index: edges(block)[0] + rank * gap for block in blocks for rank, index in enumerate(block)}
+    return [heights[index] for index in range(len(wanted))]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a marker's label stands: its level (0 next to the plot, upwards), from where to where its text runs, and
+    whether the text stands before its line instead of after it."""
+
+    level: int
+    start: float
+    end: float
+    before: bool
+
+
+def stagger(
+    places: Sequence[float], widths: Sequence[float], *, limit: float, most: int = 4, ranks: Sequence[int] = ()
+) -> tuple[int, list[Placed | None]]:
+    """Levels for the labels of vertical lines at `places` (ascending): (number of levels, one answer per label).
+
+    A line rises from the plot to the level of its label, whose text stands after it or before it, between 0 and
+    `limit`. No text touches another text or a line. Labels are placed from the left or from the right, whichever
+    needs fewer levels; one that does not fit into `most` levels is None. If there is no room for all, those of the
+    lowest of the `ranks` come first.
+    """
+    if not places:
+        return 0, []
+
+    def least(rank: Sequence[int]) -> tuple[int, list[Placed | None]]:
+        tries = [
+            (levels, _place_all(places, widths, rank, limit, levels, backwards=backwards))
+            for levels in range(1, most + 1)
+            for backwards in (False, True)
+        ]
+        return min(tries, key=lambda tried: _missing(tried[1], rank))
+
+    placed = least([0] * len(places))
+    return least(ranks) if ranks and None in placed[1] else placed
+
+
+def _missing(labels: Sequence[Placed | None], ranks: Sequence[int]) -> list[int]:
+    """How many labels have no room, by rank."""
+    missing = [rank for rank, label in zip(ranks, labels, strict=True) if label is None]
+    return [missing.count(rank) for rank in sorted({*ranks})]
+
+
+def _place_all(
+    places: Sequence[float],
+    widths: Sequence[float],
+    ranks: Sequence[int],
+    limit: float,
+    levels: int,
+    *,
+    backwards: bool,
+) -> list[Placed | None]:
+    labels: list[Placed | None] = [None] * len(places)
+    for i in sorted(range(len(places)), key=lambda i: (ranks[i], -i if backwards else i)):
+        after, before = (places[i], places[i] + widths[i], False), (places[i] - widths[i], places[i], True)
+        sides = [side for side in ((before, after) if backwards else (after, before)) if side[0] >= 0]
+        wishes = [Placed(level, *side) for side in sides if side[1] <= limit for level in reversed(range(levels))]
+        lines = [(place, label) for place, label in zip(places, labels, strict=True) if label is not None]
+        labels[i] = next((wish for wish in wishes if _is_free(wish, places[i], lines)), None)
+    return labels
+
+
+def _is_free(wish: Placed, place: float, lines: Sequence[tuple[float, Placed]]) -> bool:
+    """Whether neither the wished text nor the line at `place` that carries it meets a line or a text that stands."""
+    for other_place, other in lines:
+        texts_meet = other.level == wish.level and wish.start < other.end + _GAP and other.start < wish.end + _GAP
+        line_crosses_wish = other.level > wish.level and wish.start < other_place < wish.end
+        line_crosses_other = wish.level > other.level and other.start < place < other.end
+        if texts_meet or line_crosses_wish or line_crosses_other:
+            return False
+    return True

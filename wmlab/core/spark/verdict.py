@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.answers.verdicts import Verdicts, unknown_invariant
+from wmlab.core.answers import Verdicts, unknown_invariant
 from wmlab.core.spark.schemas import spark_schema
 
 FINDINGS_IN_ARROW: Final = pa.schema(

@@ -17,15 +17,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import counted, moment, span
-from wmlab.dataflow.answers.explanation import Drops, Explanation, Holder, StateForecast, waiting
-from wmlab.dataflow.answers.row import dropped_rows, explain_row
-from wmlab.dataflow.answers.run import Row, Run
+from wmlab.dataflow.answers.outcome import Open, Windows, dropped_rows, explain_row, the_window
+from wmlab.dataflow.answers.run import Drops, Explanation, Holder, Row, Run, StateForecast, waiting
 from wmlab.dataflow.answers.search import Search
-from wmlab.dataflow.answers.windows import Open, Windows, the_window
 from wmlab.dataflow.model.join import START
 
 _WAITING: Final = ("window", "session window", "join", "stateful map")

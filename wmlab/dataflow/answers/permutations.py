@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 import pyarrow as pa
 
-from wmlab.core.answers.answer import TableAnswer, text_table
+from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.errors import ModelError, ScenarioError
 from wmlab.core.words import counted, grouped
 from wmlab.dataflow.model import permute

@@ -1,15 +1,24 @@
-"""A recorded dataflow, indexed: its vertices, who feeds whom, the rules by which it ran, and the rows of its tables."""
+"""A recorded dataflow, indexed, and the answers about it as values, with their sentences.
+
+They say what holds a watermark, a window or a row and what would release it, what was dropped, and whether state stays
+bounded.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+import pyarrow as pa
+
+from wmlab.core.answers import Answer, Cell, TableAnswer
 from wmlab.core.errors import RecordingError, WmlabError
 from wmlab.core.recording import Recording
+from wmlab.core.words import counted, grouped, listed, moment, span
 from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of, no_dataflow
 from wmlab.dataflow.sim.rules import DataflowRules, rules_of
 
@@ -94,3 +103,300 @@ def listing(values: Mapping[str, Any]) -> str:
 
 def _keyed(row: Row) -> Row:
     return {**row, "keys": dict(row["keys"])}
+
+
+Asked = Literal["watermark", "window", "row"]
+Kind = Literal["slow", "idle", "ended", "no key", "on queue", "inside", "no bound", "no watermark", "clock", "mute"]
+_MOST_ROWS: Final = 20
+_MOST_HOLDERS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """What holds a watermark back, at the place where it begins; times in ms, None if unknown or if there is none.
+
+    `vertex`, `instance`, `partition` say where (the partition of a source, otherwise None); `kind` is why: slow, idle,
+    ended, no key (the input has no watermarks of `key`), on queue (it waits there), inside (work is in flight), no
+    bound (a join never lets the key through), no watermark (the source sends none), clock (it follows the clock),
+    mute (it is idle, and has not sent that). `mark` is its own watermark, `last_ms` when the last row came, `rejected`
+    how many rows a filter of the source has rejected since. `needs_time` is the event time that would release it,
+    `idle_at_ms` when it is left out as idle if nothing comes. `behind_by` is how far it is behind the next input,
+    `end_helps` whether its end would release it. `through` are the vertices between it and the one explained.
+    """
+
+    vertex: str
+    instance: int
+    partition: int | None = None
+    kind: Kind
+    key: int
+    mark: int | None = None
+    last_ms: int | None = None
+    rejected: int = 0
+    needs_time: int | None = None
+    idle_at_ms: int | None = None
+    behind_by: int | None = None
+    end_helps: bool = True
+    through: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Where it is, in words."""
+        return self.vertex if self.partition is None else f"partition {self.partition} of {self.vertex}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class StateForecast(Answer):
+    """Whether the state of an instance stays bounded: its size and peak by `at_ms`, in rows or accumulators.
+
+    `since_ms` is when it last shrank (or began), `changed_ms` when it last changed, `rate_per_s` how fast it grew
+    between; `limit_at_ms` when it reaches `limit` at that rate. `bounded` is None if unknown. `shrank`: it ever did.
+    """
+
+    vertex: str
+    instance: int
+    at_ms: int
+    size: int
+    peak: int
+    since_ms: int
+    changed_ms: int
+    rate_per_s: float
+    shrank: bool
+    limit: int | None = None
+    limit_at_ms: int | None = None
+    bounded: bool | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The forecast in one sentence, without a full stop."""
+        held = f"{self.vertex} holds {grouped(self.size)}"
+        most = f"at most {grouped(self.peak)} so far"
+        if self.bounded:
+            return f"{held}, {most}, and shrinks whenever its watermark moves"
+        if self.bounded is None:
+            return f"{held}, {most}, unchanged since {moment(self.changed_ms)}"
+        since = f"since it last shrank at {moment(self.since_ms)}" if self.shrank else "and has never shrunk"
+        rate = self.rate_per_s
+        per_s = grouped(round(rate)) if rate >= 10 else f"{rate:.1f}".removesuffix(".0")
+        grows = f"{held} {since}, growing by {per_s} a second"
+        if self.limit is None:
+            return f"{grows}, without a limit"
+        if self.limit_at_ms is None:
+            return f"{grows}; it has reached its limit of {grouped(self.limit)}"
+        return f"{grows}: it reaches its limit of {grouped(self.limit)} at {moment(self.limit_at_ms)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedRow:
+    """A row that was left out at `at_ms` (clock) by `rule`: its time lies `margin` below `limit`, both of `key`.
+
+    `passed_ms` is when the watermark that decided had come; None if the recording does not tell.
+    """
+
+    vertex: str
+    instance: int
+    at_ms: int
+    rule: str
+    key: int
+    time: int
+    limit: int
+    margin: int
+    passed_ms: int | None
+    row: dict[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """The drop in one sentence, without a full stop."""
+        late = ""
+        if self.passed_ms is not None:
+            before = span(self.at_ms - self.passed_ms, beside_ms=self.at_ms)
+            late = f"; the watermark that decided had come at {moment(self.passed_ms)}, {before} before it"
+        return (
+            f"dropped by the {self.rule} rule of {self.vertex} at {moment(self.at_ms)}: its time {moment(self.time)} "
+            f"is {span(self.margin, beside_ms=self.time)} below {moment(self.limit)}, the lowest that was still taken "
+            f"(key {self.key}){late}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Drops(TableAnswer[DroppedRow]):
+    """The rows that were left out, in the order of the clock."""
+
+    stream: str
+    rows: tuple[DroppedRow, ...]
+
+    entries = "rows"
+    heads = ("row", "vertex", "rule", "key", "at (ms)", "time", "limit", "late by", "passed at (ms)")
+    left = (0, 1, 2)
+
+    @property
+    def sentence(self) -> str:
+        """Who dropped how many and by how much, in one sentence."""
+        if not self.rows:
+            return f"No row was dropped in {self.stream}."
+        if len(self.rows) == 1:
+            return f"row ({listing(self.rows[0].row)}) was {self.rows[0].sentence}."
+        margins: dict[tuple[str, str], list[int]] = {}
+        for drop in self.rows:
+            margins.setdefault((drop.rule, drop.vertex), []).append(drop.margin)
+        parts = []
+        for (rule, vertex), late_by in sorted(margins.items(), key=lambda entry: -len(entry[1])):
+            ends = dict.fromkeys((span(min(late_by)), span(max(late_by))))
+            parts.append(f"{grouped(len(late_by))} by the {rule} rule of {vertex}, late by {' to '.join(ends)}")
+        return f"{counted(len(self.rows), 'row')} of {self.stream} were dropped: {listed(parts)}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The drops as dicts, lists and scalars."""
+        return asdict(self) | {"sentence": self.sentence}
+
+    def to_pandas(self) -> Any:
+        """One row per drop as a pandas DataFrame, with the columns of `DroppedRow`; `row` as JSON."""
+        names = [field.name for field in fields(DroppedRow)]
+        columns = {name: [getattr(drop, name) for drop in self.rows] for name in names}
+        columns["row"] = [json.dumps(row, ensure_ascii=False) for row in columns["row"]]
+        return pa.table(columns).to_pandas(integer_object_nulls=True)
+
+    def __repr__(self) -> str:
+        shown = self.rows[:_MOST_ROWS] if len(self) > 1 else ()
+        lines = [f"  row ({listing(drop.row)}) {drop.sentence}" for drop in shown]
+        more = [f"  {grouped(len(self) - _MOST_ROWS)} more"] if len(self) > _MOST_ROWS else []
+        return "\n".join([self.sentence, *lines, *more])
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for drop in self.rows[:_MOST_ROWS]:
+            numbers = drop.key, drop.at_ms, drop.time, drop.limit, drop.margin, drop.passed_ms
+            yield f"row ({listing(drop.row)})", drop.vertex, drop.rule, *numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Explanation(Answer):
+    """Why a watermark, a window or a row stands where it does at `at_ms` (clock, ms).
+
+    `asked` says which of them. `cause` is in one word what is the matter: held, moving, idle, ended, failed, stuck,
+    came out, dropped, rejected, empty, waiting, gone or unknown. `watermark` is what has left `vertex` for `key`,
+    `since_ms` when it last moved (for a window or a row: when it happened), `needed` the watermark that would release
+    it. `holders` are those that keep it from there; `release_ms` is when it is released if nothing else happens. Each
+    is None if unknown or if there is none. `drop` tells how a row was left out, `state` whether the vertex stays
+    bounded.
+    """
+
+    at_ms: int
+    stream: str
+    asked: Asked
+    vertex: str | None
+    instance: int | None = None
+    key: int | None = None
+    cause: str
+    watermark: int | None = None
+    since_ms: int | None = None
+    needed: int | None = None
+    holders: tuple[Holder, ...] = ()
+    release_ms: int | None = None
+    drop: DroppedRow | None = None
+    state: StateForecast | None = None
+    sentence: str
+
+
+def waiting(
+    run: Run, text: str, holders: Sequence[Holder], at_ms: int, *, free: str = "", idles: bool = True
+) -> tuple[str, int | None]:
+    """What waits (`text`), who holds it (`free` without holders) and what releases it, in one sentence, and when.
+
+    It is released, if nothing else happens, when the last holder is left out as idle; None if one never is. Without
+    `idles` that is not considered.
+    """
+    known = [holder.idle_at_ms for holder in holders if holder.idle_at_ms is not None]
+    release_ms = max([at_ms, *known]) if idles and known and len(known) == len(holders) else None
+    parts = (text, _held_by(run, holders) or free, _released_by(run, holders, release_ms))
+    return "; ".join(part for part in parts if part), release_ms
+
+
+def _held_by(run: Run, holders: Sequence[Holder]) -> str:
+    if not holders:
+        return ""
+    texts = []
+    for holder in holders[:_MOST_HOLDERS]:
+        through = f" (through {listed(holder.through)})" if holder.through else ""
+        texts.append(f"{holder.name}{through}: {_why(run, holder)}")
+    left = len(holders) - _MOST_HOLDERS
+    return "held by " + "; and by ".join(texts) + (f"; and by {grouped(left)} more" if left > 0 else "")
+
+
+def _why(run: Run, holder: Holder) -> str:
+    mark = "it has no watermark yet" if holder.mark is None else f"its watermark is {moment(holder.mark)}"
+    at_mark = idle_at = "without a watermark"
+    if holder.mark is not None:
+        at_mark, idle_at = f"at {moment(holder.mark)}", f"at watermark {moment(holder.mark)}"
+    behind = f", {span(holder.behind_by, beside_ms=holder.mark or 0)} behind the next" if holder.behind_by else ""
+    inside = "the watermark has come and is still inside"
+    if holder.last_ms is not None:
+        inside = f"the watermark has come, but a call that began at {moment(holder.last_ms)} is in flight"
+    elif run.vertices[holder.vertex]["kind"] == "source":
+        inside = "its partitions are there, but it has not sent the watermark yet"
+    return {
+        "slow": f"{mark}{behind}, {_last(holder)}",
+        "mute": f"{_last(holder)}, and it sends neither watermarks nor that it is idle",
+        "idle": f"it is idle {idle_at}, {_last(holder)}",
+        "ended": f"it has ended {at_mark}, and nothing more comes",
+        "no key": f"it brings no watermarks of key {holder.key}, so the key is stuck while this input is neither idle "
+        "nor done",
+        "on queue": f"what would release it left at {moment(holder.last_ms)} and waits on a queue to be taken",
+        "inside": inside,
+        "no bound": f"nothing of the other side bounds key {holder.key}, so the join never lets it through",
+        "no watermark": "it sends no watermarks at all, its frame being 0",
+        "clock": f"its watermark follows the clock and is {moment(holder.mark)}",
+    }[holder.kind]
+
+
+def _last(holder: Holder) -> str:
+    """When a row last came, and how many came since that the filter of the source rejected."""
+    rows = counted(holder.rejected, "row")
+    if holder.last_ms is None:
+        return f"its filter has rejected all {rows}" if holder.rejected else "no row has come"
+    rejected = f", {rows} since were rejected by its filter" if holder.rejected else ""
+    return f"its last row came at {moment(holder.last_ms)}{rejected}"
+
+
+def _released_by(run: Run, holders: Sequence[Holder], at_ms: int | None) -> str:
+    """What would release it, in one phrase; empty if nothing can be said."""
+    idle = ""
+    if at_ms is not None:
+        who = "it is" if len(holders) == 1 else "the last of them is"
+        clock = all(holder.kind == "clock" for holder in holders)
+        idle = f"by the clock at {moment(at_ms)}" if clock else f"at {moment(at_ms)} when {who} left out as idle"
+    ways = [way for way in (_events(run, holders), idle, _end(holders)) if way]
+    return f"released {', or '.join(ways)}" if ways else ""
+
+
+def _events(run: Run, holders: Sequence[Holder]) -> str:
+    """Rows that would do it, one for each holder.
+
+    All of them are needed, unless they are merely idle inputs of one merge: a join needs both of its sides.
+    """
+    needed = [holder for holder in holders if holder.kind in {"slow", "idle", "mute"}]
+    if not needed or len(needed) < sum(holder.kind not in {"on queue", "inside"} for holder in holders):
+        return ""
+    idle = all(holder.kind != "slow" and holder.end_helps for holder in needed)
+    names: dict[str, list[str]] = {}
+    for holder in needed:
+        column = run.vertices[holder.vertex]["keys"].get(holder.key)
+        known = holder.needs_time is not None and column is not None
+        row = f"a row with {column} ≥ {moment(holder.needs_time)}" if known else "a row"
+        names.setdefault(row, []).append(holder.name)
+    texts = []
+    for row, those in list(names.items())[:_MOST_HOLDERS]:
+        more = [f"{grouped(len(those) - _MOST_HOLDERS)} more"] if len(those) > _MOST_HOLDERS else []
+        among = f"{'any' if idle else 'each'} of " if len(those) > 1 else ""
+        texts.append(f"{row} in {among}{listed([*those[:_MOST_HOLDERS], *more])}")
+    return "by " + (" or " if idle else " and ").join(texts)
+
+
+def _end(holders: Sequence[Holder]) -> str:
+    """The inputs whose end would do it."""
+    kinds = {holder.kind for holder in holders}
+    if kinds & {"no bound", "ended"}:
+        return ""
+    if "no key" in kinds:
+        stuck = dict.fromkeys(holder.name for holder in holders if holder.kind == "no key")
+        return f"by {listed(list(stuck))} being idle or ending"
+    sources = dict.fromkeys(holder.vertex for holder in holders if holder.kind in {"slow", "idle", "clock", "mute"})
+    return f"by the end of {listed(list(sources))}" if sources and all(holder.end_helps for holder in holders) else ""

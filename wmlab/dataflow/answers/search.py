@@ -20,8 +20,7 @@ from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
-from wmlab.dataflow.answers.explanation import Asked, Explanation, Holder, Kind
-from wmlab.dataflow.answers.run import BEGINS, Row, Run
+from wmlab.dataflow.answers.run import BEGINS, Asked, Explanation, Holder, Kind, Row, Run
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy

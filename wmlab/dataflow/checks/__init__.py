@@ -1,1 +1,75 @@
-"""The check of a recorded dataflow: invariants K1 to K15, computed by Spark."""
+"""The check of a recorded dataflow: the invariants K1 to K15, from the tables of its recording.
+
+What merging let through, what was dropped and what came out is recorded, and compared with what stood on the queues:
+the merged watermarks are computed anew as the documents have them, windows and joins by batch queries over the on-time
+rows. So a recording of mode `hz` shows its defects where they had an effect.
+
+Source: "Keyed watermark support"; "Stream-to-stream join"; wmlab's own list of what they guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from wmlab.core.answers import Verdicts
+from wmlab.core.errors import RecordingError
+from wmlab.core.recording import Recording
+from wmlab.core.spark import verdict
+from wmlab.core.spark.verdict import Invariant
+from wmlab.dataflow.checks import rows, watermarks
+from wmlab.dataflow.checks.batch import joins_equal_batch, windows_equal_batch
+from wmlab.dataflow.checks.watermarks import coalesced
+from wmlab.dataflow.scenario.dataflow import DataflowScenario, dataflow_of
+from wmlab.dataflow.sim.rules import DataflowRules, rules_of
+
+INVARIANTS: Final[Mapping[str, Invariant]] = {
+    "K1": watermarks.marks_increase,
+    "K2": watermarks.idle_once,
+    "K3": watermarks.marks_merged,
+    "K4": watermarks.idle_when_all_are,
+    "K5": watermarks.reaches_the_instance,
+    "K6": watermarks.leaves_the_instance,
+    "K7": rows.on_time_stays_on_time,
+    "K8": rows.late_stays_late,
+    "K9": rows.drops_by_rule,
+    "K10": windows_equal_batch,
+    "K11": joins_equal_batch,
+    "K12": rows.within_limits,
+    "K13": rows.calls_consistent,
+    "K14": rows.idle_overtakes_no_call,
+    "K15": watermarks.leaves_at_once,
+}
+"""What a recording of a dataflow has to keep, by name."""
+UNKNOWN_DATAFLOW: Final = {
+    name: replace(invariant, no_data="the recording does not tell its dataflow, as it has Python functions")
+    if "rules" in invariant.inputs
+    else invariant
+    for name, invariant in INVARIANTS.items()
+}
+"""The same, where nobody knows the rules of the dataflow."""
+TABLES: Final = ("items", "queues", "coalescing", "vertices", "executions", "drops", "state", "calls")
+"""The tables of a recording that this takes."""
+
+
+def inputs_of(tables: Mapping[str, DataFrame], rules: DataflowRules | None) -> dict[str, Any]:
+    """What the invariants take, from the tables of a recording and what they do not say of its dataflow."""
+    merged = cache(partial(coalesced, tables["items"], tables["queues"], tables["coalescing"]))
+    return {**tables, "merged": merged, "rules": rules or DataflowRules()}
+
+
+def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
+    """One verdict per invariant, K1 to K15, with the rows that prove a violation; from the tables, by Spark.
+
+    `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
+    """
+    tables = {name: recording.spark(spark, name) for name in TABLES}
+    try:
+        rules = rules_of(dataflow_of(recording, DataflowScenario))
+    except RecordingError:
+        return verdict.check(recording.name, UNKNOWN_DATAFLOW, inputs_of(tables, None), only)
+    return verdict.check(recording.name, INVARIANTS, inputs_of(tables, rules), only)

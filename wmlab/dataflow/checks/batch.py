@@ -23,7 +23,7 @@ from pyspark.sql import types as T
 
 from wmlab.core.errors import ModelError
 from wmlab.core.spark.verdict import SO_FAR, findings, invariant, row_of, undecided
-from wmlab.dataflow.checks.items import field, on_time_rows, progress_of, put_items
+from wmlab.dataflow.checks.rows import field, on_time_rows, progress_of, put_items
 from wmlab.dataflow.model.aggregate import accumulated, created, finished, group_of
 from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin
 from wmlab.dataflow.model.window import SessionWindow
@@ -58,7 +58,7 @@ def join_of_on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, 
 
 
 def windows_of(rows: DataFrame, window: RecordedRule) -> DataFrame:
-    """As `windows_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.items.on_time_rows` gives."""
+    """As `windows_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.rows.on_time_rows` gives."""
     rule = window.rule
     if isinstance(rule, StreamJoin):
         raise ModelError(f"{window.vertex!r} is a join.", remedy="Ask join_of_on_time_rows.")
@@ -104,7 +104,7 @@ def _placed(
 
 
 def join_of(rows: DataFrame, join: RecordedRule) -> DataFrame:
-    """As `join_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.items.on_time_rows` gives, with `sure`.
+    """As `join_of_on_time_rows`, of the rows that `wmlab.dataflow.checks.rows.on_time_rows` gives, with `sure`.
 
     That tells rows and pairs of them whose turn has come for certain. Rows without a partner are looked for among
     those alone.

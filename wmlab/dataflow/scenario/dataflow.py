@@ -12,16 +12,14 @@ from wmlab.core import traces
 from wmlab.core.errors import RecordingError, ScenarioError
 from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
-from wmlab.core.rules import UNSET, Option, Rules
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import MeanMs, Ms, Period, Problem, is_function, value
+from wmlab.core.values import UNSET, MeanMs, Ms, Option, Period, Problem, Rules, is_function, value
 from wmlab.core.words import in_mermaid, span
 from wmlab.dataflow.model import processor as model
 from wmlab.dataflow.scenario.faults import Fault, problems_of_faults
-from wmlab.dataflow.scenario.parts import Size
 from wmlab.dataflow.scenario.plan import Plan, plan
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink, Window
+from wmlab.dataflow.scenario.vertices import AnyStep, Edge, Edges, Join, Sink, Size, Window
 
 Vertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 """Any vertex of a dataflow."""

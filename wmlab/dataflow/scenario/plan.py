@@ -1,6 +1,6 @@
 """Which columns and which watermark keys travel over every edge of a dataflow, found in the order of the flow.
 
-A key travels with the column that carries it, by the rule of `wmlab.dataflow.model.keys`. Of the condition of a join
+A key travels with the column that carries it, by the rule of `wmlab.dataflow.model.items`. Of the condition of a join
 only the parts joined by `and` at the top say something about time and equal columns, as
 `wmlab.core.expression` has it; all of it is applied to the rows. What does not fit is a problem with its
 location in the dataflow.
@@ -18,11 +18,10 @@ from typing import Any, Final
 
 from wmlab.core.expression import columns_of, required_comparisons, time_bounds
 from wmlab.core.values import Problem, unknown
-from wmlab.dataflow.model.keys import Keys, joined, key_of, merged, of_source, selected, windowed
+from wmlab.dataflow.model.items import Keys, joined, key_of, merged, of_source, selected, windowed
 from wmlab.dataflow.scenario import vertices as step
-from wmlab.dataflow.scenario.parts import aggregate_of
 from wmlab.dataflow.scenario.source import Source
-from wmlab.dataflow.scenario.vertices import Edge, Join, Sink
+from wmlab.dataflow.scenario.vertices import Edge, Join, Sink, aggregate_of
 
 Location = tuple[str | int, ...]
 RESULT_TIMES: Final = ("start", "end")

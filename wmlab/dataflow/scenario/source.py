@@ -17,8 +17,7 @@ from pydantic import BeforeValidator, Discriminator, Tag
 from wmlab.core.expression import columns_of
 from wmlab.core.values import MAX_MS, Ms, Period, Problem, tagged, unknown, value
 from wmlab.core.words import counted
-from wmlab.dataflow.scenario.parts import Column, Columns, Condition, Copies, Function, Key, Rows
-from wmlab.dataflow.scenario.vertices import Vertex
+from wmlab.dataflow.scenario.vertices import Column, Columns, Condition, Copies, Function, Key, Rows, Vertex
 from wmlab.streams.scenario.scenario import StreamScenario
 
 TRACE_COLUMNS: Final = ("event_time", "writer", "key")

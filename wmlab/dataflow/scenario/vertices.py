@@ -1,4 +1,4 @@
-"""The vertices behind the sources, and the edges between all of them.
+"""The vertices behind the sources, the edges between all of them, and the plain types that they are made of.
 
 Every vertex has `parallelism` instances. With `turn_ms` each turn of an instance takes that long and one row at most;
 otherwise it takes no time and all that has come. What a vertex makes of a row is an expression per column (`select`) or
@@ -7,18 +7,131 @@ a Python `function`, which gets the row as a dict. The documents behind each are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from wmlab.core.delays import Delay, Fixed
-from wmlab.core.rules import UNSET, Option
-from wmlab.core.values import Ms, Name, Period, Problem, Problems, function_name, is_function, tagged, value
+from wmlab.core.expression import parse
+from wmlab.core.simulation import Delay, Fixed
+from wmlab.core.values import (
+    UNSET,
+    Ms,
+    Name,
+    Option,
+    Period,
+    Problem,
+    Problems,
+    function_name,
+    is_function,
+    tagged,
+    value,
+)
 from wmlab.core.words import exactly
-from wmlab.dataflow.scenario import parts
+from wmlab.dataflow.model.aggregate import FUNCTIONS
+
+Column = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\W\d]\w*$")]
+"""A column of rows."""
+Columns = Annotated[tuple[Column, ...], Field(max_length=1_000)]
+Key = Annotated[int, Field(ge=-128, le=127, strict=True)]
+"""The key of a watermark: a signed byte."""
+Copies = Annotated[int, Field(ge=1, le=1_000, strict=True)]
+"""How many parallel instances a vertex has, or partitions a source."""
+Size = Annotated[int, Field(ge=1, le=10_000_000, strict=True)]
+"""How many items a queue holds, or rows a state."""
+Function = Callable[..., Any]
+"""A Python function; a dataflow with one runs, but cannot be written to a file."""
+
+
+def _expression(text: str) -> str:
+    parse(text)
+    return text.strip()
+
+
+Expression = Annotated[str, Field(min_length=1, max_length=10_000), AfterValidator(_expression)]
+"""An expression over the columns of a row."""
+Select = Annotated[dict[Column, Expression], Field(min_length=1)]
+"""New columns by name, each with its expression over the columns of the input."""
+
+
+def _condition(offered: object) -> object:
+    if is_function(offered):
+        return offered
+    if not isinstance(offered, str):
+        raise ValueError("give an expression, or a function of a row as a dict")
+    parse(offered)
+    return offered.strip()
+
+
+Condition = Annotated[Any, BeforeValidator(_condition)]
+"""Which rows: an expression, or a function of a row as a dict."""
+
+
+def _rows(offered: object) -> object:
+    """Rows as tuples of plain values."""
+    if not isinstance(offered, Sequence) or isinstance(offered, str):
+        return offered
+    rows = []
+    for number, row in enumerate(offered):
+        if not isinstance(row, Sequence) or isinstance(row, str):
+            raise ValueError(f"row {number} is no sequence of values (got {row!r})")
+        try:
+            rows.append(tuple(map(plain_value, row)))
+        except ValueError as error:
+            raise ValueError(f"row {number} {error}") from None
+    return tuple(rows)
+
+
+def plain_value(field: Any) -> Any:
+    """A value as a row holds it: NumPy's scalars as Python's, lists as tuples; raises `ValueError` for any other."""
+    if isinstance(field, list | tuple):
+        return tuple(map(plain_value, field))
+    plain = getattr(field, "item", lambda: field)()
+    if not _is_plain(plain):
+        raise ValueError(f"holds {field!r}, which is no number, text, truth value or None")
+    return plain
+
+
+def _is_plain(field: object) -> bool:
+    if isinstance(field, float):
+        return math.isfinite(field)
+    if isinstance(field, int):
+        return -(2**63) <= field < 2**63
+    return field is None or isinstance(field, str)
+
+
+Rows = Annotated[tuple[tuple[Any, ...], ...], BeforeValidator(_rows), Field(max_length=10_000_000)]
+"""Rows in the order in which they arrive, each with one value per column."""
+
+
+def _one_column(offered: object) -> object:
+    return (offered,) if isinstance(offered, str) else offered
+
+
+Grouping = Annotated[Columns, BeforeValidator(_one_column)]
+"""Columns that make a group; one may be given as a text."""
+
+
+def _aggregate(text: str) -> str:
+    name, call, rest = text.strip().partition("(")
+    column = rest.removesuffix(")")
+    if not call or not rest.endswith(")") or name not in FUNCTIONS or (name == "count") is not (column == ""):
+        known = ", ".join(f"{known}({'' if known == 'count' else 'column'})" for known in FUNCTIONS)
+        raise ValueError(f"is no aggregate; there are {known}")
+    return f"{name}({column.strip()})"
+
+
+Aggregates = Annotated[dict[Column, Annotated[str, AfterValidator(_aggregate)]], Field(min_length=1)]
+"""Result columns by name, each with its aggregate: `{"n": "count()", "total": "sum(amount)"}`."""
+
+
+def aggregate_of(text: str) -> tuple[str, str | None]:
+    """The function and the column of an aggregate; `count()` has none."""
+    name, _, rest = text.partition("(")
+    return name, rest.removesuffix(")") or None
 
 
 @value
@@ -28,7 +141,7 @@ class Vertex:
     kind: ClassVar[str]
     name: Name
     _: KW_ONLY
-    parallelism: parts.Copies = 1
+    parallelism: Copies = 1
 
     @property
     def detail(self) -> str:
@@ -74,8 +187,8 @@ class Selecting(Step):
 
     _: KW_ONLY
     select: Any = None
-    function: parts.Function | None = None
-    columns: parts.Columns = ()
+    function: Function | None = None
+    columns: Columns = ()
 
     def _problems(self) -> Iterator[Problem]:
         given = [name for name in ("select", "function") if getattr(self, name) is not None]
@@ -93,14 +206,14 @@ class Map(Selecting):
     """
 
     _: KW_ONLY
-    select: parts.Select | None = None
+    select: Select | None = None
 
 
 @tagged
 class Filter(Step):
     """Keeps the rows for which `where` holds: an expression, or a function of the row as a dict."""
 
-    where: parts.Condition
+    where: Condition
 
 
 @tagged
@@ -108,7 +221,7 @@ class FlatMap(Selecting):
     """Each row becomes any number of rows: one per entry of `select`, or those that `function` returns as a list."""
 
     _: KW_ONLY
-    select: Annotated[tuple[parts.Select, ...] | None, Field(min_length=1)] = None
+    select: Annotated[tuple[Select, ...] | None, Field(min_length=1)] = None
 
     def _problems(self) -> Iterator[Problem]:
         yield from super()._problems()
@@ -133,10 +246,10 @@ class AsyncMap(Selecting):
     """
 
     _: KW_ONLY
-    select: parts.Select | None = None
+    select: Select | None = None
     ordered: bool = True
     ignores_key: bool = False
-    capacity: parts.Size = 4
+    capacity: Size = 4
     latency: Delay = Fixed(10)
 
     def _problems(self) -> Iterator[Problem]:
@@ -155,10 +268,10 @@ class Custom(Step):
     """
 
     _: KW_ONLY
-    function: parts.Function
+    function: Function
     initial: int | float | str | None = None
-    columns: parts.Columns = ()
-    keys: dict[parts.Key, parts.Column] | None = None
+    columns: Columns = ()
+    keys: dict[Key, Column] | None = None
 
 
 @tagged
@@ -168,7 +281,7 @@ class LateDrop(Step):
     With `ignores_key` it is a processor from before there were keys: every watermark counts as one of that key.
     """
 
-    column: parts.Column
+    column: Column
     _: KW_ONLY
     ignores_key: bool = False
 
@@ -181,10 +294,10 @@ class StatefulMap(Step):
     below that watermark are then dropped. Source: upstream class `TransformStatefulP`.
     """
 
-    column: parts.Column
+    column: Column
     _: KW_ONLY
-    by: parts.Grouping = ()
-    aggregates: parts.Aggregates
+    by: Grouping = ()
+    aggregates: Aggregates
     ttl_ms: Period | None = None
 
 
@@ -210,14 +323,14 @@ class Window(Step):
 
     size_ms: Period
     _: KW_ONLY
-    column: parts.Column
+    column: Column
     slide_ms: Period | None = None
-    by: parts.Grouping = ()
-    aggregates: parts.Aggregates
+    by: Grouping = ()
+    aggregates: Aggregates
     stages: Literal[1, 2] = 1
-    limit: parts.Size | None = None
+    limit: Size | None = None
     ignores_key: bool = False
-    columns: parts.Columns = ()
+    columns: Columns = ()
     grouped_times: bool = False
 
     @property
@@ -245,9 +358,9 @@ class SessionWindow(Step):
 
     timeout_ms: Period
     _: KW_ONLY
-    column: parts.Column
-    by: parts.Grouping = ()
-    aggregates: parts.Aggregates
+    column: Column
+    by: Grouping = ()
+    aggregates: Aggregates
 
     def _problems(self) -> Iterator[Problem]:
         return _result_problems(self.by, self.aggregates)
@@ -265,11 +378,11 @@ class Join(Step):
     called `right_NAME`. Source: "Stream-to-stream join"; upstream class `StreamToStreamJoinP`.
     """
 
-    condition: parts.Expression
+    condition: Expression
     _: KW_ONLY
     outer: Literal["left", "right"] | None = None
     emit: Option[Literal["state", "buffer"]] = UNSET
-    limit: parts.Size | None = None
+    limit: Size | None = None
 
 
 Windowed = Window | SessionWindow
@@ -310,7 +423,7 @@ class Edge:
     target: str
     _: KW_ONLY
     routing: Literal["round_robin", "isolated", "broadcast", "partitioned"] | None = None
-    by: parts.Grouping = ()
+    by: Grouping = ()
     priority: Annotated[int, Field(ge=-1_000, le=1_000, strict=True)] = 0
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from wmlab.core.delays import delays_ms
+from wmlab.core.simulation import delays_ms
 from wmlab.dataflow.model.coalescer import Merge
 from wmlab.dataflow.model.items import Barrier, Event, Item
 from wmlab.dataflow.model.join import JoinState
@@ -19,8 +19,7 @@ from wmlab.dataflow.model.processor import Answer, Call
 from wmlab.dataflow.model.tasklet import InputEdge, Phase, Tasklet, Turn
 from wmlab.dataflow.model.window import FrameStore
 from wmlab.dataflow.scenario.faults import FailCall, SlowCalls, SwallowAll
-from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.party import Party, described
+from wmlab.dataflow.sim.party import Node, Party, described
 from wmlab.dataflow.sim.rules import processor_of, rows_of
 
 if TYPE_CHECKING:

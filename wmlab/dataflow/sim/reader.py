@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from wmlab.core.clock import generator
+from wmlab.core.simulation import generator
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
 from wmlab.dataflow.scenario import faults
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.source import Source, share
-from wmlab.dataflow.sim.layout import Node
-from wmlab.dataflow.sim.party import Party, spread
+from wmlab.dataflow.sim.party import Node, Party, spread
 from wmlab.dataflow.sim.rules import Clocked, condition_of
 
 if TYPE_CHECKING:

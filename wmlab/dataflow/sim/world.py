@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from wmlab.core.clock import Simulation
-from wmlab.core.delays import chances
 from wmlab.core.errors import WmlabError
-from wmlab.core.journal import Journal, Row
+from wmlab.core.simulation import Journal, Row, Simulation, chances
 from wmlab.dataflow.model.items import Barrier
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.dataflow.scenario.faults import Fault, Restart, Stall, SwallowAll
@@ -25,8 +23,7 @@ from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap
 from wmlab.dataflow.sim.instance import Calls, Instance
-from wmlab.dataflow.sim.layout import Node, layout
-from wmlab.dataflow.sim.party import Party, Queue, Written
+from wmlab.dataflow.sim.party import Node, Party, Queue, Written, layout
 from wmlab.dataflow.sim.reader import Reader, Reading, feeds
 from wmlab.dataflow.sim.rules import clocked
 

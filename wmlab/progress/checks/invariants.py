@@ -16,8 +16,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.verdict import findings, invariant, phrase, row_of
-from wmlab.progress.checks.fired_windows import SLICES
-from wmlab.progress.checks.progress import falling_minimum
+from wmlab.progress.checks.progress import SLICES, falling_minimum
 
 _NO_WINDOW: Final = "no window fired"
 _NO_BUFFER: Final = "no buffer came to an operator"

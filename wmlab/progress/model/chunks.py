@@ -25,8 +25,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Literal
 
-from wmlab.progress.model.identifiers import ChunkBase, TupleBuffer
-from wmlab.progress.model.number_map import NumberMap
+from wmlab.progress.model.numbers import ChunkBase, NumberMap, TupleBuffer
 
 CompletenessRule = Literal["set", "count", "literal", "balance"]
 

@@ -21,8 +21,7 @@ from typing import Literal, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding, breach
-from wmlab.progress.model.identifiers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, TupleBuffer, require_chunk
-from wmlab.progress.model.number_map import NumberMap
+from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, NumberMap, TupleBuffer, require_chunk
 
 T = TypeVar("T")
 LocalRule = Literal["running_max", "head", "literal"]

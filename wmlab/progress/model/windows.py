@@ -1,4 +1,4 @@
-"""Windows over event time and their slices: every slice lies in the same windows from end to end.
+"""Windows over event time and their slices, and the buffers that operators put out.
 
 The windows are [k·slide, k·slide + size) for k = 0, 1, ...; slices are cut at all their starts and ends. A window is
 the disjoint union of its slices, so a record is kept once however many windows overlap. Windows that are shorter than
@@ -26,9 +26,17 @@ A windowed join keeps what both sides have built in each slice; the probe matche
 The probe's watermark is that of the join's own outputs, which carry the start of their window: a slice is needed until
 no window that holds it can still be probed.
 
-Source: "Watermarking and Progress", Triggering windows; upstream classes `SliceAssigner`, `WindowBasedOperatorHandler`,
-`DefaultTimeBasedSliceStore` (states of a window, garbage collection), `StreamJoinOperatorHandler` and
-`StreamJoinProbePhysicalOperator`.
+A pipeline without state keeps origin and sequence and numbers its outputs in the order in which it emits them,
+whatever the order of its inputs; the output that closes the last missing input carries the last flag. An input that
+leaves no record still gives an empty buffer, or the sequence would never be complete downstream.
+
+A window goes out under the operator's own origin, with the window's output number as sequence: one chunk for an
+aggregation, one chunk per pair of slices for a join.
+
+Source: "Watermarking and Progress", Triggering windows and ChunkNumber; upstream classes `SliceAssigner`,
+`WindowBasedOperatorHandler`, `DefaultTimeBasedSliceStore` (states of a window, garbage collection),
+`StreamJoinOperatorHandler`, `StreamJoinProbePhysicalOperator`, `EmitOperatorHandler` and
+`AggregationProbePhysicalOperator`.
 """
 
 from __future__ import annotations
@@ -40,7 +48,9 @@ from numbers import Integral
 from typing import Literal
 
 from wmlab.core.errors import ModelError
-from wmlab.progress.model.number_map import NumberMap
+from wmlab.progress.model.chunks import Completed, Effect
+from wmlab.progress.model.numbers import FIRST_ORIGIN, INITIAL, ChunkBase, NumberMap, TupleBuffer
+from wmlab.progress.model.tracker import OriginProgress, Progress, ProgressRules, step, take
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,3 +303,107 @@ class JoinTables:
             latest = latest.without(2 * first[0]).without(2 * first[0] + 1)
             gone.append(first[0])
         return (replace(self, slices=kept, latest=latest), tuple(gone)) if gone else (self, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Rechunking:
+    """The emission of a pipeline without state, for one origin: its inputs and how many outputs each sequence has."""
+
+    rules: ProgressRules = field(default_factory=ProgressRules)
+    inputs: OriginProgress = field(default_factory=OriginProgress)
+    emitted: NumberMap[int] = field(default_factory=NumberMap)
+
+    def emit(
+        self, buffer: TupleBuffer, outputs: int = 1
+    ) -> tuple[Rechunking, tuple[TupleBuffer, ...], tuple[Effect, ...]]:
+        """The buffers that one input becomes: `outputs` of them, at least one, the last of which may be the last.
+
+        A buffer that breaks the protocol gives no output and a `Finding`. Raises `ModelError` for negative `outputs`.
+        """
+        if outputs < 0:
+            raise ModelError(f"A buffer cannot become {outputs} buffers.", remedy="Give 0 or more.")
+        inputs, effects = take(self.inputs, buffer, self.rules)
+        if inputs is self.inputs:
+            return self, (), effects
+        closes = any(isinstance(effect, Completed) for effect in effects)
+        count = max(1, outputs)
+        before = self.emitted.get(buffer.sequence) or 0
+        made = chunked(
+            buffer.origin, buffer.sequence, buffer.watermark, count, self.rules.chunk_base, before=before, closed=closes
+        )
+        emitted = self.emitted.without(buffer.sequence) if closes else self.emitted.put(buffer.sequence, before + count)
+        return Rechunking(self.rules, inputs, emitted), made, effects
+
+
+def chunked(
+    origin: int, sequence: int, watermark: int, count: int, base: ChunkBase, *, before: int = 0, closed: bool = True
+) -> tuple[TupleBuffer, ...]:
+    """`count` chunks of a sequence after `before` earlier ones; if `closed`, the final one carries the last flag."""
+    first = base + before
+    return tuple(
+        TupleBuffer(origin, sequence, first + place, closed and place == count - 1, watermark) for place in range(count)
+    )
+
+
+def window_output(fired: Fired, origin: int, base: ChunkBase = 0, *, pairs: int = 1) -> tuple[TupleBuffer, ...]:
+    """The output of a window: one chunk per pair of slices of a join, an empty one without; one of an aggregation."""
+    return chunked(origin, fired.sequence, fired.watermark, max(1, pairs), base)
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbering:
+    """A blocking operator that hands on whole sequences in order, under an origin of its own.
+
+    It waits for the longest complete prefix of each input and gives new, gapless numbers only to what lies in it;
+    `held` are the (origin, sequence) in a prefix that wait for an input that has none yet. Nothing goes out
+    while one of the inputs is silent. The last output of a step carries their smallest local watermark, those before it
+    what went out last (`watermark`): the records behind them in the same step may be as old as that.
+    """
+
+    origin: int
+    inputs: Progress
+    outputs: int = 0
+    watermark: int = INITIAL
+    held: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def start(cls, origin: int, inputs: Sequence[int], rules: ProgressRules | None = None) -> Renumbering:
+        """An operator that has seen nothing. Raises `ModelError` for no input or an origin that is its own input."""
+        if not inputs or origin in inputs or origin < FIRST_ORIGIN:
+            raise ModelError(
+                f"Origin {origin} cannot renumber the origins {list(inputs)}.",
+                remedy="Give it at least one input and an origin id of its own.",
+            )
+        return cls(origin, Progress.start(inputs, rules))
+
+    def emit(self, buffer: TupleBuffer) -> tuple[Renumbering, tuple[Renumbered, ...], tuple[Effect, ...]]:
+        """One buffer per input sequence that has entered a prefix, once every input has one.
+
+        Raises `ModelError` for an origin that is no input.
+        """
+        before = self.inputs.of(buffer.origin).prefix
+        inputs, effects = step(self.inputs, buffer)
+        entered = range(before + 1, inputs.of(buffer.origin).prefix + 1)
+        ready = (*self.held, *((buffer.origin, sequence) for sequence in entered))
+        reached = inputs.watermark
+        if reached is None:
+            return replace(self, inputs=inputs, held=ready), (), effects
+        outputs = self.outputs + len(ready)
+        made = tuple(
+            Renumbered(self._output(number, reached if number == outputs else self.watermark), *old)
+            for number, old in enumerate(ready, self.outputs + 1)
+        )
+        watermark = reached if made else self.watermark
+        return Renumbering(self.origin, inputs, outputs, watermark), made, effects
+
+    def _output(self, number: int, watermark: int) -> TupleBuffer:
+        return TupleBuffer(self.origin, number, self.inputs.rules.chunk_base, True, watermark)
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbered:
+    """An output of a renumbering, and the origin and sequence of the input it stands for."""
+
+    buffer: TupleBuffer
+    origin: int
+    sequence: int

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wmlab.core import traces
-from wmlab.core.clock import generator
+from wmlab.core.simulation import generator
 from wmlab.core.values import Problem, Problems
-from wmlab.progress.model.identifiers import FIRST_SEQUENCE, INITIAL, TupleBuffer, by_event_time, by_ingestion_time
+from wmlab.progress.model.numbers import FIRST_SEQUENCE, INITIAL, TupleBuffer, by_event_time, by_ingestion_time
 from wmlab.progress.scenario import Source
 
 if TYPE_CHECKING:

@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import simpy
 
-from wmlab.core.clock import Simulation, generator
-from wmlab.core.journal import Journal
+from wmlab.core.simulation import Journal, Simulation, generator
 from wmlab.core.words import span
 from wmlab.progress import scenario as plans
 from wmlab.progress.scenario import BufferFault, ProgressScenario, Query, Source, StallWorker, Workers
-from wmlab.progress.sim.query import QueryRun
+from wmlab.progress.sim.query import QueryRun, Task
 from wmlab.progress.sim.records import Records, cut, received, trace_records
-from wmlab.progress.sim.steps import Task
 from wmlab.progress.tables import PROGRESS_TABLES
 
 

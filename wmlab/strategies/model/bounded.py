@@ -1,4 +1,4 @@
-"""The largest event time less a constant: bounded out-of-orderness, stream time with grace.
+"""The largest event time less a constant; and the perfect watermark, the yardstick, which knows what is still to come.
 
 With m the largest event time so far, X = m - B. The same rule under three names: Flink's
 `BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), the stream time of Kafka Streams less the grace of a
@@ -7,9 +7,12 @@ window, and the delay of a Spark watermark over batches of one record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
 
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Record, Strategy, minus
+from wmlab.core.errors import ModelError
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Record, Strategy, minus
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +53,39 @@ class StreamTime(Strategy[int]):
 
     def at_end(self, state: int) -> tuple[int, int]:
         return minus(state, self.grace), state
+
+
+@dataclass(frozen=True, slots=True)
+class PerfectWatermark(Strategy[int]):
+    """X = the least event time still to come, `END` after the last record; also native. Made from a log by `of`.
+
+    No record is late, and no other watermark of which this is true is ever larger. It is not causal: no engine can
+    have it. The state is the number of records so far. Raises `ModelError` for a record that is not the next of the
+    log.
+    """
+
+    event_times: tuple[int, ...] = field(repr=False)
+    least: tuple[int, ...] = field(repr=False)
+    """The least event time from each place of the log on; `END` behind the last."""
+
+    @classmethod
+    def of(cls, event_times: Iterable[int]) -> PerfectWatermark:
+        """That of a log, from its event times in order of arrival."""
+        times = tuple(event_times)
+        return cls(times, tuple(accumulate(reversed(times), min, initial=END))[::-1])
+
+    def start(self) -> int:
+        return 0
+
+    def step(self, state: int, given: Input) -> tuple[int, int, int]:
+        if isinstance(given, Record):
+            if state >= len(self.event_times) or self.event_times[state] != given.event_time:
+                raise ModelError(
+                    f"Record {state + 1} with event time {given.event_time} is not that of the log.",
+                    remedy="Make the perfect watermark from the log that it runs over.",
+                )
+            state += 1
+        return state, self.least[state], self.least[state]
+
+    def met(self, state: int, x: int, record: Record) -> int:
+        return self.least[state]

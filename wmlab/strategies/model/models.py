@@ -14,7 +14,7 @@ from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, SourceState
-from wmlab.progress.model.identifiers import TupleBuffer, assign_origins, by_event_time
+from wmlab.progress.model.numbers import TupleBuffer, assign_origins, by_event_time
 from wmlab.progress.model.tracker import LocalRule, Progress, ProgressRules
 from wmlab.progress.model.tracker import step as progress_step
 from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, now_of

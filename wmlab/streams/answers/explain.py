@@ -26,9 +26,7 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from wmlab.core.answers.answer import Answer
-from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
-from wmlab.core.answers.verdicts import Verdicts
+from wmlab.core.answers import Answer, Stragglers, Stretch, Verdicts, stragglers_from
 from wmlab.core.recording import Recording
 from wmlab.core.words import listed, moment, rounded, span
 from wmlab.streams.answers import history as recorded

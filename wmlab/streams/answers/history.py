@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.delays import Fixed
 from wmlab.core.recording import Recording, the_one
+from wmlab.core.simulation import Fixed
 from wmlab.streams.model.cycle import CycleState, inactive_since
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import known_from

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from wmlab.core.answers.stragglers import Stragglers
+from wmlab.core.answers import Stragglers
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import grouped, listed, moment, span

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 
 import pyarrow as pa
 
-from wmlab.core.answers.answer import TableAnswer
+from wmlab.core.answers import TableAnswer
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of, the_stream

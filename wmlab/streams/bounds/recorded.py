@@ -1,22 +1,165 @@
-"""The time bounds of a recording, with the incidents of the run beside them, and its replay with other rules."""
+"""The time bounds of a recording, how far they are from the perfect watermark, the incidents beside them, its replay.
+
+The perfect watermark is the smallest event time still to come. What is still to come after an offset of a segment is
+the rest of the segment and everything in its descendants. Minima are taken per cell of a segment first, then over all
+that follows a cell, then inside the position's own cell, so that no task sees a whole segment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, Literal
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, Literal
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording
-from wmlab.core.spark.schemas import choose, refuse, require
+from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
-from wmlab.streams.bounds.perfect import group_perfect_watermark, perfect_watermark
 from wmlab.streams.bounds.replay import replay as replay_of
+from wmlab.streams.model.position import moved
 from wmlab.streams.scenario.scenario import StreamScenario
+
+_SEGMENT: Final = ("stream", "segment_id")
+_CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")
+_EVENTS_PER_CELL: Final = 10_000
+_PERFECT: Final = pa.field("perfect_watermark", pa.int64())
+_AFTER: Final = pa.field("after_cell", pa.int64())
+
+
+def perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
+    """Add `perfect_watermark` to every position: the smallest event time still to come, null when nothing comes.
+
+    It is null, too, for a null or negative offset, which is no place. `positions` needs stream, segment_id and offset
+    (bytes read) and keeps its rows and columns; `events` and `segments` are the tables of a recording. An event is
+    still to come if it ends beyond the offset in the same segment, or lies in a segment that descends from it. Raises
+    `ModelError` for a missing column and for one that is there already.
+    """
+    require(positions, "positions", (*_SEGMENT, "offset"))
+    require(events, "events", (*_SEGMENT, "offset", "event_time"))
+    require(segments, "segments", (*_SEGMENT, "low", "high"))
+    refuse(positions, "positions", ("perfect_watermark",))
+    rows = positions.select(*_SEGMENT, F.col("offset").cast("long").alias("_offset"), F.struct("*").alias("_row"))
+    smallest = F.when(F.col("_offset") >= 0, F.least("in_cell", "after_cell"))
+    return _still_to_come(rows, events, segments).select("_row.*", smallest.alias("perfect_watermark"))
+
+
+def group_perfect_watermark(positions: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
+    """The perfect watermark of a reader group at every version of its state: the smallest over its open segments.
+
+    `positions` is the table of a recording. One row per stream, group, version and at_ms, with `perfect_watermark`;
+    null when nothing is still to come. Raises `ModelError` for a missing column.
+    """
+    require(positions, "positions", _CHANGE)
+    rows = perfect_watermark(positions.select(*_CHANGE), events, segments)
+    answer = StructType([*(rows.schema[name] for name in GROUP_COLUMNS), *spark_schema([_PERFECT])])
+    return rows.groupBy("stream", "group").applyInArrow(_least_open, answer)
+
+
+def _least_open(changes: pa.Table) -> pa.Table:
+    """The smallest watermark over the open segments of one group at each version; runs on an executor.
+
+    A row holds from its version on, until the next row of its segment.
+    """
+    ordered = changes.sort_by([("version", "ascending"), ("at_ms", "ascending")])
+    names = (*GROUP_COLUMNS, "segment_id", "finished", "perfect_watermark")
+    rows = zip(*(ordered[name].to_pylist() for name in names), strict=True)
+    by_segment: dict[int, int] = {}
+    found = []
+    for moment, of_moment in groupby(rows, key=itemgetter(slice(len(GROUP_COLUMNS)))):
+        update = ((segment, least if finished is False else None) for *_, segment, finished, least in of_moment)
+        by_segment = moved(by_segment, update)
+        least = min(by_segment.values(), default=None)
+        found.append(dict(zip(GROUP_COLUMNS, moment, strict=True)) | {_PERFECT.name: least})
+    schema = pa.schema([*(changes.schema.field(name) for name in GROUP_COLUMNS), _PERFECT])
+    return pa.Table.from_pylist(found, schema)
+
+
+def with_slack(bounds: DataFrame) -> DataFrame:
+    """Add `uncertainty`, `slack_lower` and `slack_upper`, in ms, and `safe`: the bounds against the perfect watermark.
+
+    `uncertainty` is upper - lower; `slack_lower` is perfect_watermark - lower, negative when the lower bound was too
+    high; `slack_upper` is upper - perfect_watermark. Each is null when a side is unknown. An unknown lower bound is
+    safe, and so is any when nothing is still to come. Raises `ModelError` for a missing column.
+    """
+    require(bounds, "bounds", ("lower", "upper", "perfect_watermark"))
+    return bounds.withColumns(
+        {
+            "uncertainty": F.col("upper") - F.col("lower"),
+            "slack_lower": F.col("perfect_watermark") - F.col("lower"),
+            "slack_upper": F.col("upper") - F.col("perfect_watermark"),
+            "safe": F.coalesce(F.col("lower") <= F.col("perfect_watermark"), F.lit(True)),
+        }
+    )
+
+
+def _cells(events: DataFrame) -> DataFrame:
+    """Per segment: `cells`, their number, and `top`, the largest offset; cells are equally wide."""
+    count = F.ceil(F.count("*") / _EVENTS_PER_CELL).cast("long")
+    return events.groupBy(*_SEGMENT).agg(count.alias("cells"), F.max("offset").alias("top"))
+
+
+def _still_to_come(rows: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
+    """`rows` with the smallest event time beyond the offset in its own cell, and in all that follows the cell."""
+    cells = F.broadcast(_cells(events))
+    # Beyond 2^53 the largest offsets are the same number in floating point as the end of all cells. A segment without
+    # events has one cell.
+    cell = F.expr("COALESCE(LEAST(FLOOR(LEAST(_offset, top) / (top + 1D) * cells), cells - 1), 0)").alias("cell")
+    timed = events.select(*_SEGMENT, F.col("offset").alias("_offset"), "event_time")
+    columns = (*_SEGMENT, "_offset", cell)
+    placed = timed.join(cells, list(_SEGMENT)).select(*columns, "event_time", F.lit(1).alias("is_event"))
+    asked = rows.join(cells, list(_SEGMENT), "left").select(*columns, "_row", F.lit(0).alias("is_event"))
+    # From the cell's end downwards, a position comes before an event that ends exactly there: it is read already.
+    downwards = Window.partitionBy(*_SEGMENT, "cell").orderBy(F.desc("_offset"), "is_event")
+    both = asked.unionByName(placed, allowMissingColumns=True)
+    in_cell = both.withColumn("in_cell", F.min("event_time").over(downwards)).where("is_event = 0")
+    return in_cell.join(F.broadcast(_after_cells(placed, segments)), [*_SEGMENT, "cell"], "left")
+
+
+def _after_cells(placed: DataFrame, segments: DataFrame) -> DataFrame:
+    """For every cell of every segment, the smallest event time in the cells after it and in the descendants."""
+    minima = placed.groupBy(*_SEGMENT, "cell").agg(F.min("event_time").alias("smallest"))
+    both = segments.select(*_SEGMENT, "low", "high").unionByName(minima, allowMissingColumns=True)
+    after = StructType([*(both.schema[name] for name in (*_SEGMENT, "cell")), *spark_schema([_AFTER])])
+    return both.groupBy("stream").applyInArrow(_followed, after)
+
+
+def _followed(rows: pa.Table) -> pa.Table:
+    """What follows each cell of the segments of one stream; runs on an executor. Rows without a cell are the segments.
+
+    Whatever overlaps a segment and has a larger id came to be, at the keys they share, out of that segment.
+    """
+    ranges: dict[int, tuple[float, float]] = {}
+    minima: dict[int, dict[int, int]] = {}
+    for row in rows.to_pylist():
+        if row["cell"] is not None:
+            minima.setdefault(row["segment_id"], {})[row["cell"]] = row["smallest"]
+        elif None not in (row["segment_id"], row["low"], row["high"]):
+            ranges[row["segment_id"]] = row["low"], row["high"]
+    found, stream = [], rows["stream"][0].as_py()
+    later: list[tuple[float, float, int | None]] = []
+    for segment in sorted(ranges.keys() | minima.keys(), reverse=True):
+        # A segment that is not known has no descendants and is none.
+        start, end = ranges.get(segment, (0.0, 0.0))
+        least = _least(least for low, high, least in later if low < end and start < high)
+        own = minima.get(segment, {})
+        for cell in range(max(own, default=0), -1, -1):
+            found.append({"stream": stream, "segment_id": segment, "cell": cell, _AFTER.name: least})
+            least = _least([least, own.get(cell)])
+        later.append((start, end, least))
+    schema = pa.schema([*(rows.schema.field(name) for name in (*_SEGMENT, "cell")), _AFTER])
+    return pa.Table.from_pylist(found, schema)
+
+
+def _least(times: Iterable[int | None]) -> int | None:
+    return min((time for time in times if time is not None), default=None)
 
 
 def time_bounds(

@@ -22,8 +22,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from wmlab.core.columns import LONG, OFFSETS, TEXT
 from wmlab.core.errors import ModelError
+from wmlab.core.schemas import LONG, OFFSETS, TEXT
 from wmlab.core.spark.schemas import require, spark_schema
 from wmlab.core.values import Problems, problems_of
 from wmlab.streams.bounds.log_by_segment import Flags, Longs, column

@@ -8,14 +8,11 @@ from wmlab.core.charts.axis import Numbers, Tick, time_axis
 from wmlab.core.charts.chart import Chart, template
 from wmlab.core.charts.scene import Dots, Panel, Path, Rule, Scene, Steps
 from wmlab.streams.charts.bounds import time_bounds
-from wmlab.streams.charts.controllers import bucket_ownership, watermark_cycles
-from wmlab.streams.charts.diagram import Diagram, lineage, topology
+from wmlab.streams.charts.diagrams import Diagram, lineage, message_diagram, topology
 from wmlab.streams.charts.event_vs_arrival import event_vs_arrival
-from wmlab.streams.charts.holders import holder_costs, writer_marks
 from wmlab.streams.charts.key_space import key_space
-from wmlab.streams.charts.lag import lag, lag_distribution
-from wmlab.streams.charts.messages import message_diagram
-from wmlab.streams.charts.trade_off import replay, sweep
+from wmlab.streams.charts.lag import lag, lag_distribution, replay, sweep
+from wmlab.streams.charts.parties import bucket_ownership, holder_costs, watermark_cycles, writer_marks
 
 __all__ = [
     "Chart",

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import time_axis
-from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import columns_of, faults, one_stream, share_of, stream_rows
+from wmlab.core.charts.chart import Chart, columns_of, faults, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
 from wmlab.core.charts.steps import thin
 from wmlab.core.recording import Recording

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from wmlab.core.charts.axis import Number, Numbers, Tick, time_axis
-from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import columns_of, one_stream, share_of, stream_rows
+from wmlab.core.charts.chart import Chart, columns_of, one_stream, share_of, stream_rows
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Rule, Scene
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, listed, moment, rounded, segment_name

@@ -1,25 +1,26 @@
-"""The charts of lag and uncertainty: how far the bounds of readers are behind the clock and from each other."""
+"""Charts of lag and uncertainty, of one run, and of lag against late events over many."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
-from typing import Final
+from itertools import groupby
+from statistics import fmean, median
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.charts.axis import Numbers, nice_step, time_axis
-from wmlab.core.charts.chart import Chart
-from wmlab.core.charts.rows import SERIES, faults, one_stream
-from wmlab.core.charts.scene import Blocks, Box, Panel, Scene, Steps, joined
+from wmlab.core.charts.axis import Numbers, Tick, nice_step, time_axis
+from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, joined
 from wmlab.core.charts.steps import thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, rounded
+from wmlab.core.words import counted, grouped, rounded, span
 from wmlab.streams.answers.explain import causes, longest_stall
-from wmlab.streams.answers.history import of_stream
+from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
+from wmlab.streams.answers.measures import bounds_of, lags
 
 _MOST: Final = 500
 _BINS: Final = 40
@@ -124,3 +125,131 @@ def _sentence(recording: Recording, name: str, windows: pa.Table) -> str:
     clock = windows["at_ms"].to_pylist()
     stall = longest_stall(causes(recording, name, start_ms=min(clock), end_ms=max(clock)))
     return f"{text}; {apart or 'an upper bound was never known'}{stall}."
+
+
+Run = tuple[Any, int, float]
+"""A value or configuration, the mean lag of the lower bound in ms, and the late events, a share of all."""
+
+_REPLAYED: Final = ("stream", "config", "seq", "lower", "upper", "emitted_ms")
+
+
+def sweep(table: Any, *, by: str, title: str | None = None) -> Chart:
+    """Draw the mean lag and the share of late events of every run of a sweep over the values of one field, `by`.
+
+    `table` is the answer of `scenario.sweep` or a DataFrame with its columns `by`, lag_ms and late_share; runs that
+    failed or had no bound are left out. Raises `ChartError` for a missing column, or when no run is left.
+    """
+    found = plain_columns(
+        table, (by, "lag_ms", "late_share"), chart="A chart of a sweep", example="scenario.sweep(...)"
+    )
+    rows = [row for row in zip(*found.values(), strict=True) if None not in row[1:]]
+    if not rows:
+        raise ChartError("No run of the sweep has a lower bound.", remedy="See its column 'error', or record one run.")
+    known = ((value, round(lag), share) for value, lag, share in rows)
+    runs = sorted(known, key=lambda run: (run[0] is not None, run[0]))
+    values = list(dict.fromkeys(value for value, _, _ in runs))
+    labels = [_label(by, value) for value in values]
+    lag, late = _medians(runs)
+    unclean = {value for value, _, share in runs if share}
+    clean = [label for value, label in zip(values, labels, strict=True) if value not in unclean]
+    without = f"the first at which no run had any is {clean[0]}" if clean else "at every value some run had late events"
+    first, last = ((rounded(round(lag[end])), _percent(late[end])) for end in (0, -1))
+    sentence = (
+        f"From a {_words(by)} of {labels[0]} to {labels[-1]} the mean lag of the median run goes from {first[0]} to "
+        f"{last[0]}, and its late events from {first[1]} to {last[1]}; {without}."
+    )
+    question = title or f"How does the {_words(by)} trade lag against late events?"
+    dropped = len(found[by]) - len(rows)
+    note = f" {grouped(dropped)} of {grouped(len(found[by]))} runs have no lag and are left out." if dropped else ""
+    return _chart(question, sentence, note, by, labels, runs)
+
+
+def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -> Chart:
+    """Draw for every configuration of a replay the mean lag of the lower bound and the events that it made late.
+
+    `watermarks` is the answer of `recording.replay` or a DataFrame with its columns, of one stream; an event is late
+    if it was appended after a watermark with a lower bound above its time. Lags are averages until the last event, of
+    the time in which a bound is known; `writers` tells ends of known time from other watermarks.
+    The configurations are in order of their lag. Raises `ChartError` for a missing column, no watermark, or no events.
+    """
+    found = plain_columns(
+        watermarks, _REPLAYED, ("writers",), chart="A chart of a replay", example="recording.replay(...)"
+    )
+    rows = without_ends(dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True))
+    if not rows:
+        raise ChartError("No configuration gave a watermark.", remedy="Ask recording.explain() what held them back.")
+    one_value("stream", found["stream"])
+    name = one_stream(recording, rows[0]["stream"], "events")
+    rows.sort(key=lambda row: (row["config"], row["seq"]))
+    logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
+    late, events, ends = dict.fromkeys(logs, 0), 0, list[int]()
+    for part in events_of(recording, name, "append_ms", "event_time"):
+        events, ends = events + part.num_rows, [*ends, *part["append_ms"].to_pylist()[-1:]]
+        for config, log in logs.items():
+            late[config] += late_events(part, log).num_rows
+    runs: list[Run] = []
+    for config, log in logs.items():
+        lag_ms = lags(bounds_of(log, max(*ends, log[-1]["emitted_ms"] + 1)))["lag_ms"] or 0
+        runs.append((config, round(lag_ms), late[config] / events))
+    runs.sort(key=lambda run: (run[1], run[0]))
+    safe = [run for run in runs if not run[2]]
+    if safe:
+        answer = f"With {safe[0][0]} no event would have been late, at a mean lag of {rounded(safe[0][1])}"
+        others = [run for run in runs if run[2]]
+        sentence = f"{answer}, the least of all."
+        if others:
+            config, lag_ms, share = others[0]
+            sentence = (
+                f"{answer}; with {config} the lag would be {rounded(lag_ms)} and {_percent(share)} of the events late."
+            )
+    else:
+        least = min(runs, key=lambda run: run[2])
+        sentence = f"Events would have been late with all; fewest, {_percent(least[2])}, with {least[0]}."
+    question = title or f"Which configuration would {name} have needed?"
+    return _chart(question, sentence, "", "config", [config for config, _, _ in runs], runs)
+
+
+def _chart(question: str, sentence: str, note: str, by: str, labels: Sequence[str], runs: Sequence[Run]) -> Chart:
+    """Two panels over the values side by side: a dot a run, and a line through the medians."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(value for value, _, _ in runs))}
+    at = [places[value] for value, _, _ in runs]
+    lag, late = [lag_ms for _, lag_ms, _ in runs], [100 * share for _, _, share in runs]
+    middle_lag, middle_late = _medians(runs)
+    several, panels = len(runs) > len(places), []
+    shares = Numbers("late events (%)", 0, max(1.0, 1.05 * max(late)))
+    for role, up, values, words, middle in (
+        ("lower", time_axis("mean lag", [0, *lag], pad_percent=5), lag, [rounded(one) for one in lag], middle_lag),
+        ("upper", shares, late, [_percent(share) for _, _, share in runs], [100 * share for share in middle_late]),
+    ):
+        hover = [f"{labels[place]}: {word}" for place, word in zip(at, words, strict=True)]
+        line = Path(name="median of the runs", role=role, xs=list(range(len(middle))), ys=middle, legend=several)
+        dots = Dots(name="a run", role=role, shape="circle", xs=at, ys=values, hover=hover, legend=False)
+        panels.append(Panel(up=up, layers=[line, dots], height=200.0))
+    ticks = tuple(Tick(place, label) for place, label in enumerate(labels))
+    across = Numbers(_words(by), -0.5, len(labels) - 0.5, marked=ticks)
+    scene = Scene(title=question, subtitle=sentence + note, across=across, panels=panels)
+    return Chart(sentence=sentence, data=columns(runs, by, "lag_ms", "late_share"), scene=scene)
+
+
+def _medians(runs: Sequence[Run]) -> tuple[list[float], list[float]]:
+    """The medians of both measures by value, in the order of the runs."""
+    by_value = [list(same) for _, same in groupby(runs, key=lambda run: run[0])]
+    lags = [median(lag for _, lag, _ in same) for same in by_value]
+    return lags, [median(share for _, _, share in same) for same in by_value]
+
+
+def _label(by: str, value: Any) -> str:
+    """A value beside its tick: of milliseconds, as seconds where that is shorter."""
+    if not (by.endswith("_ms") and isinstance(value, int)):
+        return str(value)
+    return f"{value // 1_000} s" if value and value % 1_000 == 0 else span(value)
+
+
+def _words(by: str) -> str:
+    """A field in words, without its unit, which its values have."""
+    return "configuration" if by == "config" else by.removesuffix("_ms").replace("_", " ")
+
+
+def _percent(share: float) -> str:
+    """A share in words: nothing, or a percentage of two digits."""
+    return "none" if not share else f"{100 * share:.2g}%"

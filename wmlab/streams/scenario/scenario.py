@@ -1,25 +1,69 @@
-"""The scenario: what to run, as one validated value with YAML both ways."""
+"""The scenario: what to run, as one validated value with YAML both ways, and as a form; its `rules`, and what it costs.
+
+In the form, what has no simple widget (a noting policy, a list) is a piece of YAML. Changes are checked as a whole, by
+the same rules as a file.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 from html import escape
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import Discriminator, Field, Tag
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Discriminator, Field, Tag, TypeAdapter, ValidationError
 
+from wmlab.core import traces
+from wmlab.core.errors import ScenarioError
 from wmlab.core.estimate import Cost
-from wmlab.core.rules import Rules
-from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import UNNAMED_KIND, Ms, Period, Problem, SignedMs, value
+from wmlab.core.scenario_file import ScenarioFile, dump_fragment, parse_fragment
+from wmlab.core.schemas import ROW_GROUP
+from wmlab.core.values import (
+    UNNAMED_KIND,
+    Ms,
+    Period,
+    Problem,
+    Problems,
+    Rules,
+    RuleTable,
+    SignedMs,
+    options_of,
+    plain,
+    problems_of,
+    value,
+)
 from wmlab.core.words import counted, span
 from wmlab.streams.scenario.checks import problems_across
-from wmlab.streams.scenario.costs import costs
-from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.scenario.rules import RULE_TABLE
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
 from wmlab.streams.scenario.script import Action
+from wmlab.streams.scenario.units import Network
+
+RULE_TABLE: Final[RuleTable] = {
+    Stream: {
+        "timeout_from": ("last_note", "first_behind", "first_behind"),
+        "cycles": ("unconditional", "while_noted", "while_noted"),
+        "note_rule": ("design", "implementation", "implementation"),
+        "first_barrier": ("zero", "none", "none"),
+        "cut_algorithm": ("document", "pravega", "sound"),
+        "bug_6510": (False, True, False),
+        "null_without_writers": (True, False, False),
+        "commit_without_time": ("no_mark", "minimum_long", "no_mark"),
+        "txn_marks": ("per_transaction", "per_batch", "per_batch"),
+        "committer": ("leader", "by_hash", "by_hash"),
+        "empty_mark_after_roll": (False, True, False),
+    },
+    EventWriter: {"auto_note_survives_close": (False, True, False), "probe_on_seal": (False, True, True)},
+    ReaderGroup: {
+        "read_side": ("document", "implementation", "implementation"),
+        "publish_timer": ("fixed", "pravega", "fixed"),
+    },
+    Controllers: {"distribution": ("contest", "even", "even"), "double_work_entry": (False, True, False)},
+}
 
 
 def _how_many(offered: object) -> str:
@@ -113,3 +157,260 @@ class StreamScenario(ScenarioFile, only_field="writers", users_call_it="wm.Scena
             rows.append(("rules", f"{self.rules}: {', '.join(others)}"))
         cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<table><caption>Scenario “{escape(self.name)}”</caption>{cells}</table>"
+
+
+_ROW = 1_000
+_PER_SEGMENT = 120
+
+
+def costs(scenario: StreamScenario) -> Iterator[Cost]:
+    """Events, batches, notes, commits, cycles and reads; script and faults are left out."""
+    segments = {stream.name: stream.segments for stream in scenario.all_streams}
+    logs = traces.load_each(part.trace for part in scenario.writers)
+    drawn = sum(_by_rate(part, scenario) for part in scenario.writers if _is_drawn(part))
+    for index, writer in enumerate(scenario.writers):
+        wide = segments.get(writer.stream or scenario.all_streams[0].name, 1)
+        for cost in _of_writer(writer, f"writers[{index}]", scenario, logs, wide):
+            leaves = cost.what == "events" and _is_drawn(writer)
+            yield replace(cost, bytes_each=_held(cost, drawn)) if leaves else cost
+    period_ms = scenario.controllers.period_ms
+    cycles = scenario.duration_ms // period_ms
+    yield Cost("cycles", "controllers.period_ms", cycles * len(segments), _ROW)
+    yield Cost("segments of cycles", "stream.segments", cycles * sum(segments.values()), _PER_SEGMENT)
+    for index, group in enumerate(scenario.groups):
+        field = f"readers[{index}]" if isinstance(scenario.readers, tuple) else "readers"
+        wide = sum(segments.get(name, 1) for name in group.streams or (group.stream or scenario.all_streams[0].name,))
+        yield from _of_group(group, field, scenario.duration_ms, wide)
+
+
+def _is_drawn(writer: WriterPart) -> bool:
+    """Whether its events are drawn span by span and leave memory as they are recorded."""
+    return isinstance(writer, EventWriter) and writer.trace is None and writer.processes == 1
+
+
+def _by_rate(writer: WriterPart, scenario: StreamScenario) -> int:
+    """How many events its rate makes."""
+    return int((writer.rate_per_s or 0) * max(0, scenario.duration_ms - writer.starts_ms) / 1_000)
+
+
+def _held(cost: Cost, drawn: int) -> int:
+    """The bytes of an event, spread over all that are drawn: two row groups of those are in memory at once."""
+    return -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
+
+
+def _of_writer(
+    writer: EventWriter | TransactionalWriter,
+    field: str,
+    scenario: StreamScenario,
+    logs: dict[str, traces.Trace],
+    segments: int,
+) -> Iterator[Cost]:
+    span_ms = max(0, scenario.duration_ms - writer.starts_ms)
+    if writer.trace is None:
+        events, source = _by_rate(writer, scenario), "rate_per_s"
+    else:
+        events, others = _events_of(logs[writer.trace], writer, scenario)
+        source = "trace"
+        yield Cost.of_left_out(f"{field}.trace", others)
+    yield Cost.of_events(f"{field}.{source}", events)
+    messages = 2 * 300 if scenario.network.keep_messages else 0
+    processes = getattr(writer, "processes", 1)
+    batches = min(events, span_ms // writer.batch_ms * processes)
+    # A batch leaves memory with its events.
+    kept = messages if _is_drawn(writer) else 300 + messages
+    yield Cost("batches", f"{field}.batch_ms", min(events, batches * segments), kept)
+    width = _ROW + _PER_SEGMENT * segments + messages
+    if isinstance(writer, TransactionalWriter):
+        yield Cost("transactions", f"{field}.every_ms", span_ms // writer.every_ms, 4 * width)
+    elif writer.automatically_note_time:
+        notes = span_ms // writer.automatic_note_period_ms
+        yield Cost("noted times", f"{field}.automatic_note_period_ms", notes * processes, width)
+    elif writer.note_every_ms is not None:
+        yield Cost("noted times", f"{field}.note_every_ms", span_ms // writer.note_every_ms * processes, width)
+
+
+def _events_of(log: traces.Trace, writer: WriterPart, scenario: StreamScenario) -> tuple[int, int]:
+    """How many events of a log the writer replays at most, and how many of its own lie outside the run."""
+    happens, arrives = (log.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
+    own = pc.equal(log.table["writer"], writer.name).to_numpy()
+    count = int((own & replayed(scenario, writer, happens, arrives)).sum())
+    return count, int(own.sum()) - count
+
+
+def replayed(
+    scenario: StreamScenario, writer: WriterPart, happens: NDArray[np.int64], arrives: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which events of its trace a writer replays: what is under way when it starts or happens before the end."""
+    begun = np.minimum(happens, arrives) < scenario.start_ms + scenario.duration_ms
+    return begun & (arrives >= scenario.start_ms + writer.starts_ms)
+
+
+def _of_group(group: ReaderGroup, field: str, duration_ms: int, segments: int) -> Iterator[Cost]:
+    """What readers do in regular intervals, whether there is anything to read or not."""
+    span_ms = max(0, duration_ms - group.starts_ms)
+    published = span_ms // group.publish_every_ms * group.readers
+    yield Cost("positions", f"{field}.publish_every_ms", published, 2 * _ROW + _PER_SEGMENT * segments)
+    yield Cost("segments of positions", f"{field}.readers", published * -(-segments // group.readers), _PER_SEGMENT)
+    if group.publish_timer == "pravega":
+        yield Cost("reads", f"{field}.read_every_ms", span_ms // group.read_every_ms * group.readers, _ROW)
+        yield Cost("refreshes", f"{field}.group_refresh_ms", span_ms // group.group_refresh_ms * group.readers, _ROW)
+    if group.automatic_checkpoint_every_ms is not None:
+        count = span_ms // group.automatic_checkpoint_every_ms
+        yield Cost("checkpoints", f"{field}.automatic_checkpoint_every_ms", count * group.readers, _ROW)
+
+
+Kind = Literal["whole", "real", "flag", "choice", "text", "yaml"]
+Path = tuple[str | int, ...]
+Scenario = TypeVar("Scenario", bound=StreamScenario)
+
+_UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
+_PARTS: Final = ("stream", "streams", "writers", "readers", "controllers", "network", "script")
+_LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers"}
+_OMITTED: Final = {"kind"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """One field: where it is, how it is called, what it holds, and what may stand in it.
+
+    `unit` is "" for plain numbers and texts. `low` and `high` bound a number, inclusive; None is no bound. `optional`
+    fields may be empty, which is None. A value of kind `yaml` is text.
+    """
+
+    path: Path
+    group: str
+    label: str
+    unit: str
+    kind: Kind
+    value: Any
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+
+def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
+    """All fields of a scenario, part by part: the run, its streams, writers, readers, controllers, network, script.
+
+    Options that the rules decide on show what is in effect.
+    """
+    scenario = scenario.resolved
+    fields = _of_part(scenario, (), "run", without=_PARTS)
+    for name in _PARTS:
+        part = getattr(scenario, name)
+        if name == "stream" and scenario.streams:
+            continue
+        if isinstance(part, tuple):
+            for index, entry in enumerate(part):
+                script = f"script {index}: {entry.kind.replace('_', ' ')}" if name == "script" else ""
+                fields += _of_part(entry, (name, index), script or f"{_LISTS[name]} {entry.name}")
+        elif part is not None:
+            fields += _of_part(part, (name,), name)
+    return tuple(fields)
+
+
+def with_changes(scenario: Scenario, changes: Mapping[Path, Any]) -> Scenario:
+    """The scenario with the values at these paths; all its mistakes are raised as one `Problems`."""
+    data = scenario.to_dict()
+    problems: list[Problem] = []
+    fields = {field.path: field for field in fields_of(scenario)}
+    for path, new in changes.items():
+        # An option left as it was stays with the rules.
+        if path in fields and (type(new), new) == (type(fields[path].value), fields[path].value):
+            continue
+        part: Any = data
+        for step in path[:-1]:
+            part = part.setdefault(step, {}) if isinstance(part, dict) else part[step]
+        try:
+            part[path[-1]] = parse_fragment(new) if path in fields and fields[path].kind == "yaml" else new
+        except ScenarioError as wrong:
+            problems.append(Problem(path, wrong.problem))
+    if problems:
+        raise Problems("the form", problems)
+    return _checked(scenario, data)
+
+
+def with_part(scenario: Scenario, name: Literal["writers", "script"], text: str) -> Scenario:
+    """The scenario with one more writer or one more act, given as YAML."""
+    data = scenario.to_dict()
+    data.setdefault(name, []).append(parse_fragment(text))
+    return _checked(scenario, data)
+
+
+def without_part(scenario: Scenario, path: Path) -> Scenario:
+    """The scenario without the writer or the act at `path`, for example ("script", 0)."""
+    data = scenario.to_dict()
+    name, index = path
+    del data[str(name)][index]
+    return _checked(scenario, data)
+
+
+def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
+    try:
+        return TypeAdapter(type(scenario)).validate_python(data)
+    except ValidationError as error:
+        raise Problems("the form", problems_of(error, data)) from None
+
+
+def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
+    schema = _schema(part.__class__)
+    properties = schema.get("properties", {})
+    options = options_of(type(part), RULE_TABLE)
+    fields = [
+        _field((*path, entry.name), group, getattr(part, entry.name), properties.get(entry.name, {}), schema)
+        for entry in dataclasses.fields(part)
+        if entry.name not in _OMITTED and entry.name not in without
+    ]
+    return [dataclasses.replace(f, optional=False) if f.path[-1] in options else f for f in fields]
+
+
+@cache
+def _schema(part: type) -> dict[str, Any]:
+    return TypeAdapter(part).json_schema()
+
+
+def _field(path: Path, group: str, held: Any, described: Mapping[str, Any], schema: Mapping[str, Any]) -> FormField:
+    name = str(path[-1])
+    ending, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
+    optional, kind, rules = _kind(described, schema)
+    label = name.removesuffix(ending).replace("_", " ")
+    return FormField(
+        path=path,
+        group=group,
+        label=label,
+        unit=unit,
+        kind=kind,
+        value=dump_fragment(plain(held), one_line=True) if kind == "yaml" else held,
+        low=_bound(rules, "minimum", "exclusiveMinimum", kind, 1),
+        high=_bound(rules, "maximum", "exclusiveMaximum", kind, -1),
+        choices=tuple(rules.get("enum", ())) or ((rules["const"],) if "const" in rules else ()),
+        optional=optional,
+    )
+
+
+def _kind(described: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[bool, Kind, Mapping[str, Any]]:
+    """Whether a field may be empty, which kind it is, and the rules for its value."""
+    options = [_resolved(option, schema) for option in described.get("anyOf", [described])]
+    known = [option for option in options if option.get("type") != "null"]
+    optional = len(known) < len(options)
+    if len(known) != 1:
+        return optional, "yaml", {}
+    rules = known[0]
+    if "enum" in rules:
+        return optional, "choice", rules
+    kinds: dict[str, Kind] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
+    return optional, kinds.get(str(rules.get("type")), "yaml"), rules
+
+
+def _resolved(option: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = option.get("$ref", "")
+    return schema.get("$defs", {}).get(reference.rpartition("/")[2], option) if reference else option
+
+
+def _bound(rules: Mapping[str, Any], inclusive: str, exclusive: str, kind: Kind, step: int) -> float | None:
+    """A bound as an inclusive one; an exclusive bound of a real number is kept as it is and checked later."""
+    if inclusive in rules:
+        return rules[inclusive]  # type: ignore[no-any-return]
+    if exclusive in rules:
+        return rules[exclusive] + (step if kind == "whole" else 0)  # type: ignore[no-any-return]
+    return None

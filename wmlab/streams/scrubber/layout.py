@@ -12,14 +12,14 @@ from typing import Any
 
 from wmlab.core.charts import svg
 from wmlab.core.charts.axis import Axis, Tick, duration_ticks, duration_unit, time_words
-from wmlab.core.charts.layout import spread, text_width
 from wmlab.core.charts.steps import Value, staircases, thin
+from wmlab.core.charts.style import spread, text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_instant
 from wmlab.streams.scrubber import panels
 from wmlab.streams.scrubber.frames import Frames, Incident, Item, Panel, changes_of
-from wmlab.streams.scrubber.run import KEYS, Run, read_run
+from wmlab.streams.scrubber.panels import KEYS, Run, read_run
 
 _WIDTH, _RIGHT, _KEYS_RIGHT, _SEGMENTS_LEFT, _SEGMENTS_RIGHT = 960.0, 770.0, 420.0, 500.0, 852.0
 _TITLE, _NOW, _AXIS, _GAP, _CURVES = 24.0, 14.0, 40.0, 8.0, 84.0

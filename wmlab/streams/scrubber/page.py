@@ -20,11 +20,10 @@ from typing import Any, Final
 import anywidget
 import traitlets
 
-from wmlab.core.answers.verdicts import Verdicts
+from wmlab.core.answers import Verdicts
 from wmlab.core.charts import svg
 from wmlab.core.charts.chart import save_as
-from wmlab.core.charts.layout import text_width, wrap
-from wmlab.core.charts.style import FONT, ROLES
+from wmlab.core.charts.style import FONT, ROLES, text_width, wrap
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import is_short

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from wmlab.core.clock import generator
+from wmlab.core.simulation import generator
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.wire import note_bytes

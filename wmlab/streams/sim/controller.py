@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import simpy
 
-from wmlab.core.clock import Timer, generator
+from wmlab.core.simulation import Timer, generator
 from wmlab.streams.model import cycle
 from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from wmlab.core.clock import Timer, generator
-from wmlab.core.delays import Fixed, chances, delays_ms
+from wmlab.core.simulation import Fixed, Timer, chances, delays_ms, generator
 from wmlab.streams.model.wire import Lengths
 
 if TYPE_CHECKING:

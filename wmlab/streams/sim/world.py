@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wmlab.core.clock import Simulation
-from wmlab.core.journal import Journal
+from wmlab.core.simulation import Journal, Simulation
 from wmlab.streams.scenario.checks import controllers_of, created_later, process_names, readers_of
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter
 from wmlab.streams.scenario.scenario import StreamScenario
 from wmlab.streams.sim.actions import Actions
 from wmlab.streams.sim.controller import Fleet
-from wmlab.streams.sim.coordinator import Coordinator
 from wmlab.streams.sim.group import Group
 from wmlab.streams.sim.load import Load, synthetic
 from wmlab.streams.sim.network import Network
-from wmlab.streams.sim.store import MetadataStore
+from wmlab.streams.sim.store import Coordinator, MetadataStore
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess

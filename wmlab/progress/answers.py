@@ -15,12 +15,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from wmlab.core.answers.answer import Answer
-from wmlab.core.answers.stragglers import Stragglers, Stretch, stragglers_from
+from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
-from wmlab.progress.model.identifiers import TupleBuffer
+from wmlab.progress.model.numbers import TupleBuffer
 from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, holding, step
 from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, rules_of
 

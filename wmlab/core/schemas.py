@@ -1,4 +1,4 @@
-"""What a recording says about itself, as kept in its `recording.json`.
+"""What a recording says about itself: the columns of its tables, and its `recording.json`.
 
 A manifest holds no clock time and no name of a machine: two runs of one scenario with one seed have equal
 manifests, and a manifest has one spelling as JSON.
@@ -12,7 +12,49 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
+import pyarrow as pa
+
 from wmlab.core.errors import RecordingError
+
+LONG: Final = pa.int64()
+TEXT: Final = pa.string()
+REAL: Final = pa.float64()
+FLAG: Final = pa.bool_()
+OFFSETS: Final = pa.map_(LONG, LONG)
+ROW_GROUP = 1_048_576
+"""How many rows of a table are written to disk at once; no more are held of one that leaves memory as it grows."""
+
+
+def column(
+    name: str, kind: pa.DataType, about: str, *, unit: str = "", nullable: bool = False, added: bool = False
+) -> pa.Field:
+    """A field whose metadata carries `about` and, if it has one, its `unit`.
+
+    One that was `added` later is nullable, and null in recordings that were stored without it.
+    """
+    metadata = {"about": about} | ({"unit": unit} if unit else {}) | ({"added": "later"} if added else {})
+    return pa.field(name, kind, nullable=nullable, metadata=metadata)
+
+
+def without_added(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """The schema without the later columns that are not among `names`."""
+    return pa.schema([field for field in schema if field.name in names or b"added" not in (field.metadata or {})])
+
+
+def table(*columns: pa.Field) -> pa.Schema:
+    """The schema of a table of these columns."""
+    return pa.schema(columns)
+
+
+INCIDENTS: Final = table(
+    column("stream", TEXT, "the stream's name"),
+    column("at_ms", LONG, "when it happened", unit="ms"),
+    column("kind", TEXT, "what happened, in one word: scale, crash, restart, silence, speak and so on"),
+    column("target", TEXT, "what it happened to: a party or process, the sealed segments, a store"),
+    column("detail", TEXT, "one short phrase for a chart, for example '0@0 → 2@1, 3@1'"),
+)
+"""The table `incidents`, which recordings of all kinds have."""
+
 
 MANIFEST_FILE: Final = "recording.json"
 """The file that makes a directory a recording."""

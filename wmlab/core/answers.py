@@ -1,0 +1,389 @@
+"""What every answer is; the verdicts of a check; and who held a bound over a whole run.
+
+The cost of a holder of a bound is the difference to what the bound would have been without it, averaged over the whole
+run: by so much it raised the mean lag of the bound. Those that hold it together share the cost equally.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
+
+import pyarrow as pa
+
+from wmlab.core.errors import ModelError
+from wmlab.core.words import counted, grouped, listed, segment_name, span, with_moments
+
+
+class Answer:
+    """Base of the frozen dataclasses that answer a question; in text it is its `sentence`, as HTML a paragraph."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def sentence(self) -> str:
+            """The answer in one sentence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as dicts, lists and scalars."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    def to_json(self) -> str:
+        """The answer as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n"
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.sentence)}</p>"
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """A cell of a table that is HTML already."""
+
+    html: str
+
+
+Cell = str | int | None | Markup
+
+
+Entry = TypeVar("Entry")
+
+
+class TableAnswer(Answer, Generic[Entry]):
+    """Base of the answers with several entries, over which it iterates; `entries` names the field that has them.
+
+    A subclass gives the `heads` of its HTML table and the cells of each row (`_rows`); `left` are the columns whose
+    cells stand on the left, `left_heads` those whose heads do. `schema` has the columns of the pandas DataFrame, which
+    are attributes of the entries or of the answer.
+    """
+
+    __slots__ = ()
+
+    entries: ClassVar[str]
+    heads: ClassVar[tuple[str, ...]]
+    left: ClassVar[tuple[int, ...]] = (0,)
+    left_heads: ClassVar[tuple[int, ...]] = ()
+    schema: ClassVar[pa.Schema]
+
+    def _rows(self) -> Iterable[Sequence[Cell]]:
+        raise NotImplementedError
+
+    def _heads(self) -> tuple[str, ...]:
+        return self.heads
+
+    def _caption(self) -> str:
+        """The caption of the HTML table, as HTML."""
+        return escape(self.sentence)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(getattr(self, self.entries))
+
+    def __len__(self) -> int:
+        return len(getattr(self, self.entries))
+
+    def to_pandas(self) -> Any:
+        """One row per entry as a pandas DataFrame."""
+        names = self.schema.names
+        columns = {name: [getattr(one if hasattr(one, name) else self, name) for one in self] for name in names}
+        return pandas_frame(pa.table(columns, self.schema))
+
+    def _repr_html_(self) -> str:
+        return html_table(self._caption(), self._heads(), self._rows(), left=self.left, left_heads=self.left_heads)
+
+
+def html_table(
+    caption: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    left: Sequence[int] = (0,),
+    left_heads: Sequence[int] = (),
+) -> str:
+    """A table as HTML; the caption is HTML already. `left` and `left_heads` are as those of `TableAnswer`."""
+    head = [_tag("th", escape(text), left=n in left_heads) for n, text in enumerate(heads)]
+    body = [[_tag("td", _html(cell), left=n in left) for n, cell in enumerate(row)] for row in rows]
+    lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in [head, *body] if cells)
+    return f"<table><caption>{caption}</caption>{lines}</table>"
+
+
+def text_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
+    """The rows as lines, in columns two spaces apart; `right` are the columns whose cells stand on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.rjust if column in right else str.ljust for column in range(len(widths))]
+    lines = ("  ".join(side(cell, n) for side, cell, n in zip(sides, row, widths, strict=True)) for row in rows)
+    return [line.rstrip() for line in lines]
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """The table as a pandas DataFrame: offset maps as dicts, nullable integers as `Int64`."""
+    frame = table.to_pandas(maps_as_pydicts="strict", integer_object_nulls=True)
+    # Without this a null would turn the whole column into doubles, which round times beyond 2^53.
+    return frame.astype({c.name: "Int64" for c in table.schema if c.nullable and c.type == pa.int64()})
+
+
+def _tag(name: str, html: str, *, left: bool) -> str:
+    return f"<{name} style='text-align:left'>{html}</{name}>" if left else f"<{name}>{html}</{name}>"
+
+
+def _html(cell: Cell) -> str:
+    if isinstance(cell, Markup):
+        return cell.html
+    if cell is None:
+        return "unknown"
+    return escape(cell) if isinstance(cell, str) else grouped(cell)
+
+
+Judgement = Literal["ok", "violated", "unknown"]
+_OFFSETS: Final = ("cut", "position")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Proof:
+    """One row that proves a violation: the table it stands in, and its columns that matter.
+
+    Offset maps are keyed by segment name, "number@epoch".
+    """
+
+    table: str
+    row: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.table}: {', '.join(f'{name} {_shown(name, value)}' for name, value in self.row.items())}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verdict:
+    """The verdict on one invariant.
+
+    `judged` counts the single things that could be judged and `violations` those found wrong; `what` is the first
+    violation, or why nothing could be judged, and None when all is well; `evidence` proves the first violation.
+    """
+
+    invariant: str
+    statement: str
+    verdict: Judgement
+    judged: int
+    violations: int
+    what: str | None
+    evidence: tuple[Proof, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [f"{self.invariant} {self.verdict}: {self.statement} ({self._count()})"]
+        lines += [f"    {self.what}"] if self.what else []
+        return "\n".join([*lines, *(f"    {proof!r}" for proof in self.evidence)])
+
+    def _count(self) -> str:
+        if self.verdict == "unknown":
+            return "nothing to judge"
+        judged = grouped(self.judged)
+        return f"{grouped(self.violations)} of {judged}" if self.violations else f"{judged} judged"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdicts(TableAnswer[Verdict]):
+    """One verdict per invariant, in their order; `verdicts["I4"]` is one of them, iteration gives all."""
+
+    name: str
+    verdicts: tuple[Verdict, ...]
+
+    entries = "verdicts"
+    heads = ("", "verdict", "judged", "what")
+    left = left_heads = (3,)
+    schema = pa.schema(
+        [(name, pa.string()) for name in ("invariant", "statement", "verdict")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("judged", "violations")]
+        + [("what", pa.string())]
+    )
+
+    @classmethod
+    def of(cls, name: str, rows: Iterable[Mapping[str, Any]]) -> Verdicts:
+        """From the rows of `wmlab.core.spark.verdict.verdict` for the recording called `name`."""
+        verdicts = []
+        for row in rows:
+            proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
+            given = {column: row[column] for column in cls.schema.names}
+            given["what"] = with_moments(row["what"]) if row["what"] else row["what"]
+            verdicts.append(Verdict(**given, evidence=proofs))
+        return cls(name, tuple(verdicts))
+
+    @property
+    def violated(self) -> tuple[str, ...]:
+        """The names of the invariants that are violated."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "violated")
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The names of the invariants that could not be judged."""
+        return tuple(v.invariant for v in self.verdicts if v.verdict == "unknown")
+
+    def __getitem__(self, invariant: str) -> Verdict:
+        for verdict in self.verdicts:
+            if verdict.invariant == invariant:
+                return verdict
+        raise unknown_invariant(invariant, [v.invariant for v in self.verdicts])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdicts as dicts, lists and scalars."""
+        return {"recording": self.name, "verdicts": [asdict(verdict) for verdict in self.verdicts]}
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        ok = len(self.verdicts) - len(self.violated) - len(self.unknown)
+        parts = [f"{counted(ok, 'invariant')} of {len(self.verdicts)} {'holds' if ok == 1 else 'hold'}"]
+        parts += [f"violated: {', '.join(self.violated)}"] if self.violated else []
+        parts += [f"unknown: {', '.join(self.unknown)}"] if self.unknown else []
+        return "; ".join(parts)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Check of {self.name!r}: {self.sentence}", *(repr(v) for v in self.verdicts)])
+
+    def _caption(self) -> str:
+        return f"<b>{escape(self.name)}</b>: {escape(self.sentence)}"
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for verdict in self.verdicts:
+            what = [f"<b>{escape(verdict.what)}</b>"] if verdict.what else []
+            lines = [escape(verdict.statement), *what, *(escape(repr(proof)) for proof in verdict.evidence)]
+            yield verdict.invariant, verdict.verdict, verdict._count(), Markup("<br>".join(lines))
+
+
+def unknown_invariant(name: str, known: Iterable[str]) -> ModelError:
+    """The error for an invariant that is none of the known ones."""
+    return ModelError(f"There is no invariant {name!r}.", remedy=f"Ask for one of {', '.join(known)}.")
+
+
+def _columns(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {segment_name(int(segment)): offset for segment, offset in value.items()} if name in _OFFSETS else value
+        for name, value in row.items()
+    }
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if name == "segment_id":
+        return segment_name(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key}: {'end' if item is None else item}" for key, item in value.items())
+        return f"{{{inner}}}"
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Straggler:
+    """A holder of the bound: `who` is a writer or, without one, what stood in the way; `why` is the cause.
+
+    `stretches` counts how often it held, `held_ms` how long in all, `worst_ms` the most by which it kept the bound
+    down, `cost_ms` by how much it raised the run's mean lag. The last two are None if nobody else could be compared.
+    """
+
+    who: str
+    why: str
+    stretches: int
+    held_ms: int
+    worst_ms: int | None
+    cost_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Stragglers(TableAnswer[Straggler]):
+    """The stragglers of a stream's lower bound over a run, the most expensive first; `run_ms` is the run's length.
+
+    `bound` says what they held: the lower bound, or the global watermark of a query.
+    """
+
+    stream: str
+    run_ms: int
+    stragglers: tuple[Straggler, ...]
+    bound: str = "lower bound"
+
+    entries = "stragglers"
+    heads = ("holder", "cause", "stretches", "held", "at worst", "cost in mean lag")
+    schema = pa.schema(
+        [(name, pa.string()) for name in ("stream", "who", "why")]
+        + [pa.field(name, pa.int64(), nullable=False) for name in ("stretches", "held_ms")]
+        + [("worst_ms", pa.int64()), ("cost_ms", pa.float64())]
+    )
+
+    @property
+    def sentence(self) -> str:
+        """Who cost most, in one sentence."""
+        over = f"Over {span(self.run_ms)}"
+        priced = [entry for entry in self.stragglers if entry.cost_ms]
+        if not priced:
+            return f"{over} nobody held the {self.bound} of {self.stream} below what the others had noted."
+        first, *rest = priced
+        others = f"; next {listed([f'{h.who} ({h.why}, {self._ms(h.cost_ms)})' for h in rest[:2]])}" if rest else ""
+        return (
+            f"{over} the {self.bound} of {self.stream} was held back most by {first.who} ({first.why}): "
+            f"for {self._ms(first.held_ms)}, which cost {self._ms(first.cost_ms)} of mean lag{others}."
+        )
+
+    def __repr__(self) -> str:
+        width = max((len(h.who) for h in self.stragglers), default=0)
+        lines = [
+            f"  {h.who:{width}}  {h.why}: {grouped(h.stretches)} × in all {self._ms(h.held_ms)}, "
+            f"at worst {self._ms(h.worst_ms)}, cost {self._ms(h.cost_ms)}"
+            for h in self.stragglers
+        ]
+        return "\n".join([self.sentence, *lines])
+
+    def _ms(self, number: float | None) -> str:
+        return "unknown" if number is None else span(round(number), beside_ms=self.run_ms)
+
+    def _rows(self) -> Iterator[tuple[Cell, ...]]:
+        for entry in self.stragglers:
+            yield entry.who, entry.why, entry.stretches, *map(self._ms, (entry.held_ms, entry.worst_ms, entry.cost_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """From `from_ms` to `to_ms` these held the bound down by `by_ms`, `shared` of them in all."""
+
+    who: tuple[str, ...]
+    why: str
+    from_ms: int
+    to_ms: int
+    by_ms: int | None
+    shared: int
+
+
+def stragglers_from(
+    stretches: Iterable[Stretch],
+    *,
+    stream: str,
+    run_ms: int,
+    bound: str = "lower bound",
+    kind: type[Stragglers] = Stragglers,
+) -> Stragglers:
+    """The stragglers of the stretches of a run, the most expensive first; `kind` words the answer."""
+    found: dict[tuple[str, str], list[Stretch]] = {}
+    for stretch in stretches:
+        for who in stretch.who:
+            found.setdefault((who, stretch.why), []).append(stretch)
+    stragglers = [_straggler(who, why, mine, run_ms) for (who, why), mine in found.items()]
+    stragglers.sort(key=lambda h: (-(h.cost_ms or 0), -h.held_ms, h.who, h.why))
+    return kind(stream=stream, run_ms=run_ms, stragglers=tuple(stragglers), bound=bound)
+
+
+def _straggler(who: str, why: str, stretches: list[Stretch], run_ms: int) -> Straggler:
+    prices = [(s.by_ms, (s.to_ms - s.from_ms) / s.shared) for s in stretches if s.by_ms is not None]
+    joined = sum(1 for n, s in enumerate(stretches) if n == 0 or stretches[n - 1].to_ms != s.from_ms)
+    return Straggler(
+        who=who,
+        why=why,
+        stretches=joined,
+        held_ms=sum(s.to_ms - s.from_ms for s in stretches),
+        worst_ms=max((by for by, _ in prices), default=None),
+        cost_ms=round(sum(by * weight for by, weight in prices) / run_ms, 1) if prices else None,
+    )

@@ -1,1 +1,0 @@
-"""Answers that all models give: verdicts, and who held a bound."""

@@ -1,1 +1,0 @@
-"""What holds the watermark of a query, and who held it."""

@@ -1,0 +1,334 @@
+"""Engines with short rules: bytewax, Feldera, RisingWave, Kafka Streams and Quix Streams; and the watermarks of Beam.
+
+Samza's is `writers.PerWriterMinimum` with an idle timeout.
+
+Kafka's stream time is the largest time of the records that were processed; nothing else moves it.
+
+Of Beam there are the watermarks of a transform, estimators of sources, KafkaIO, and the aggregator of the Kafka Streams
+runner. Its watermarks are exclusive, as X is.
+
+Source: `PartitionGroup` and `KStreamWindowAggregate` of Kafka 4; Quix Streams 3, windows; `WatermarkManager`,
+`WatermarkEstimators`, `LateDataDroppingDoFnRunner` and `CustomTimestampPolicyWithLimitedDelay` of Beam 2.77 for Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
+
+from wmlab.core.errors import ModelError
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, minus
+from wmlab.strategies.model.writers import Minimum
+
+
+class Clock(NamedTuple):
+    """A key's watermark, and the wall clock when it was set."""
+
+    base: int
+    at: int
+
+
+@dataclass(slots=True)
+class Clocks:
+    """The clocks by key, and the wall clock, which does not go back."""
+
+    by_key: dict[str, Clock] = field(default_factory=dict)
+    now: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Bytewax(Strategy[Clocks]):
+    """For each key, its largest time less `wait` when that record came, and from then on as fast as the wall clock.
+
+    X is never less than it was, so a record that would set it back does not. `wait` is in milliseconds, as event times
+    are. Native is X. Source: `EventClock` of bytewax 0.21, whose clock does not go back, either.
+    """
+
+    keyed: ClassVar[bool] = True
+    wait: NotNegative
+
+    def start(self) -> Clocks:
+        return Clocks()
+
+    def met(self, state: Clocks, x: int, record: Record) -> int:
+        clock = state.by_key.get(record.key)
+        return UNKNOWN if clock is None else clock.base + max(state.now, record.arrival_ms) - clock.at
+
+    def step(self, state: Clocks, given: Input) -> tuple[Clocks, int, int]:
+        state.now = max(state.now, given.arrival_ms if isinstance(given, Record) else given.now_ms)
+        if isinstance(given, Record):
+            x, base = self.met(state, UNKNOWN, given), given.event_time - self.wait
+            if base > x:
+                state.by_key[given.key] = Clock(base, state.now)
+                x = base
+        else:
+            x = min((clock.base + state.now - clock.at for clock in state.by_key.values()), default=UNKNOWN)
+        return state, x, x
+
+
+class Waterline(NamedTuple):
+    """The largest time, how many records the running step has, and the waterline that it uses."""
+
+    largest: int = UNKNOWN
+    rows: int = 0
+    used: int = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Feldera(Strategy[Waterline]):
+    """The largest time of all steps before this one, less `lateness`; a step has `rows` records.
+
+    `manual` is a lower limit that the user sets; the larger of both counts (feldera#7159). A waterline is used one step
+    later than it is known (feldera#2216). Native is X.
+    """
+
+    lateness: NotNegative
+    rows: Positive = 1
+    manual: int = UNKNOWN
+
+    def start(self) -> Waterline:
+        return Waterline(used=self.manual)
+
+    def met(self, state: Waterline, x: int, record: Record) -> int:
+        return state.used
+
+    def step(self, state: Waterline, given: Input) -> tuple[Waterline, int, int]:
+        if isinstance(given, Record):
+            largest, rows = max(state.largest, given.event_time), state.rows + 1
+            if rows < self.rows:
+                state = Waterline(largest, rows, state.used)
+            else:
+                state = Waterline(largest, 0, max(state.used, minus(largest, self.lateness)))
+        return state, state.used, state.used
+
+
+@dataclass(frozen=True, slots=True)
+class RisingWave(Strategy[Minimum]):
+    """The least over the writers of their largest times, less `bound`; a silent one takes the largest of all.
+
+    Silent is who sent nothing for more than `idle_ms`, so that X comes to the largest time if all are; the least of
+    those that send otherwise. Native is X. Source: risingwave#11554.
+    """
+
+    bound: NotNegative
+    idle_ms: Positive
+
+    def start(self) -> Minimum:
+        return Minimum(self.idle_ms, flush=True)
+
+    def met(self, state: Minimum, x: int, record: Record) -> int:
+        return state.advance(record.arrival_ms)
+
+    def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
+        if isinstance(given, Record):
+            state.advance(given.arrival_ms)
+            x = state.put(given.writer, minus(given.event_time, self.bound), given.arrival_ms)
+        elif isinstance(given, Status):
+            x = state.advance(given.now_ms)
+        else:
+            x = state.tell(given)
+        return state, x, x
+
+
+class PartitionGroup(NamedTuple):
+    """The records of a task's partitions that wait, each partition in its order, and the stream time."""
+
+    waiting: dict[Hashable, tuple[int, ...]]
+    stream_time: int = UNKNOWN
+
+    def add(self, partition: Hashable, *times: int) -> PartitionGroup:
+        """The group with more records at the end of a partition."""
+        return self._replace(waiting={**self.waiting, partition: (*self.waiting.get(partition, ()), *times)})
+
+    def poll(self) -> tuple[PartitionGroup, int, int]:
+        """The group without the record that is processed next, its time, and by how much it is late.
+
+        It is the first of the partition whose first record is the earliest. Raises ModelError if none waits.
+        """
+        heads = {partition: times[0] for partition, times in self.waiting.items() if times}
+        if not heads:
+            raise ModelError("No record waits in any partition.", remedy="Add records before you poll.")
+        chosen = min(heads, key=heads.__getitem__)
+        time = heads[chosen]
+        waiting = {**self.waiting, chosen: self.waiting[chosen][1:]}
+        stream_time = max(self.stream_time, time)
+        return PartitionGroup(waiting, stream_time), time, stream_time - time
+
+    def restored(self, partition_time: int) -> PartitionGroup:
+        """The group with a partition that had come to a time when the task last ran."""
+        return self._replace(stream_time=max(self.stream_time, partition_time))
+
+
+def is_open(end: int, stream_time: int, grace: int) -> bool:
+    """Whether a window takes records; one that does not has its final result.
+
+    >>> is_open(15, 105, 90), is_open(16, 105, 90)
+    (False, True)
+    """
+    return end > minus(stream_time, grace)
+
+
+@dataclass(frozen=True, slots=True)
+class Quix(Strategy[dict[str, int]]):
+    """X = m - `grace` with m the largest time of each key; native is m.
+
+    A window closes with the first record of its key at or after its end and grace. The state holds m by key. Source:
+    Quix Streams 3; its closing by partition is this over a log whose keys are the partitions.
+    """
+
+    keyed: ClassVar[bool] = True
+    grace: NotNegative
+
+    def start(self) -> dict[str, int]:
+        return {}
+
+    def met(self, state: dict[str, int], x: int, record: Record) -> int:
+        return minus(state.get(record.key, UNKNOWN), self.grace)
+
+    def step(self, state: dict[str, int], given: Input) -> tuple[dict[str, int], int, int]:
+        if isinstance(given, Record):
+            largest = state[given.key] = max(state.get(given.key, UNKNOWN), given.event_time)
+            return state, minus(largest, self.grace), largest
+        return state, *self.at_end(state)
+
+    def at_end(self, state: dict[str, int]) -> tuple[int, int]:
+        largest = min(state.values(), default=UNKNOWN)
+        return minus(largest, self.grace), largest
+
+
+DelayRule = Literal["fixed", "beam_40176"]
+"""`beam_40176`: a partition moves with the wall clock only after a record with a time above 0, so one that never had
+a record holds the watermark for ever."""
+
+SdkRule = Literal["fixed", "python_2_77"]
+"""`python_2_77`: the direct runner of the Python SDK. The output falls to a hold that is set below it, an element that
+waits holds its time less one, and a window takes records until the watermark is past the lateness, not at it."""
+
+
+class Transform(NamedTuple):
+    """The input and output watermark of a transform."""
+
+    arriving: int = UNKNOWN
+    leaving: int = UNKNOWN
+
+
+def transform(
+    state: Transform,
+    upstream: Iterable[int],
+    pending: Iterable[int] = (),
+    holds: Iterable[int] = (),
+    rule: SdkRule = "fixed",
+) -> Transform:
+    """The watermarks of a transform, which do not fall.
+
+    In is the least of the outputs upstream and the times of elements that wait; out the least of in, the holds and the
+    output times of timers.
+    """
+    python = rule == "python_2_77"
+    arriving = max(state.arriving, min((*upstream, *(minus(time, int(python)) for time in pending)), default=END))
+    return Transform(arriving, max(UNKNOWN if python else state.leaving, min((arriving, *holds))))
+
+
+def takes_records(end: int, watermark: int, lateness: int = 0, rule: SdkRule = "fixed") -> bool:
+    """Whether a window that ends before `end` still takes records; those that come from `end` on make late panes.
+
+    >>> takes_records(10, 14, 5), takes_records(10, 15, 5), takes_records(10, 15, 5, "python_2_77")
+    (True, False, True)
+    """
+    return watermark < minus(end, -lateness) + (rule == "python_2_77")
+
+
+def manual(before: int, time: int) -> int:
+    """A watermark that the source sets; raises ModelError if it falls."""
+    if time < before:
+        raise ModelError(f"The watermark falls from {before} to {time}.", remedy="Set one that is not less.")
+    return time
+
+
+def monotonic(before: int, time: int) -> int:
+    """The watermark when it is asked for: `time` is that of the last record or, for the estimator of wall time, now.
+
+    Of the records between two questions only the last one counts.
+    """
+    return max(before, time)
+
+
+def limited_delay(largest: int, now: int, delay: int, *, check: int | None = None, rule: DelayRule = "fixed") -> int:
+    """The watermark of a KafkaIO partition; `check` is when it was seen that no record waits, None if one does.
+
+    >>> limited_delay(900, 1000, 60), limited_delay(2000, 1000, 60), limited_delay(900, 1300, 60, check=1290)
+    (840, 940, 1230)
+    """
+    if largest > now:
+        return minus(now, delay)
+    if check is not None and check - delay > largest and (rule == "fixed" or largest > 0):
+        return minus(check, delay)
+    return minus(largest, delay)
+
+
+@dataclass(slots=True)
+class DelayState:
+    """The largest time of each partition, X, and the least of the times that `now` and the delay do not replace."""
+
+    largest: dict[str, int] = field(default_factory=dict)
+    x: int = UNKNOWN
+    least: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedDelay(Strategy[DelayState]):
+    """The least over the writers, KafkaIO's partitions, of `limited_delay`; every record is read when it arrives.
+
+    `delay` is in units of event time, which is milliseconds here since it is taken from the wall clock as well. Times
+    in the future count as now. `writers` are there from the beginning, others from their first record. Native is X.
+    The watermark of a partition may fall when a late record ends its silence, as in KafkaIO's unbounded source; its
+    splittable DoFn keeps each from falling, as `aggregate` does, and so can be ahead.
+    """
+
+    delay: NotNegative
+    writers: tuple[str, ...] = ()
+    rule: DelayRule = "fixed"
+
+    def start(self) -> DelayState:
+        return DelayState(dict.fromkeys(self.writers, UNKNOWN))
+
+    def met(self, state: DelayState, x: int, record: Record) -> int:
+        self._advance(state, record.arrival_ms)
+        return state.x
+
+    def step(self, state: DelayState, given: Input) -> tuple[DelayState, int, int]:
+        now = given.arrival_ms if isinstance(given, Record) else given.now_ms
+        self._advance(state, now)
+        if isinstance(given, Record):
+            before = state.largest.setdefault(given.writer, UNKNOWN)
+            if given.event_time > before:
+                state.largest[given.writer] = given.event_time
+                if before == state.least or (state.least is not None and given.event_time < state.least):
+                    state.least = None
+            self._advance(state, now)
+        return state, state.x, state.x
+
+    def _advance(self, state: DelayState, now: int) -> None:
+        """The least of `limited_delay` with `check` = `now`: all but the times that count are `now` less the delay."""
+        least, early, bug = state.least, now - self.delay, self.rule == "beam_40176"
+        if not state.largest:
+            return
+        if least is None or not (early <= least or (bug and least <= 0)):
+            counted = [time for time in state.largest.values() if early <= time < now or (bug and time <= 0)]
+            state.least = min(counted, default=None)
+        state.x = max(state.x, minus(now if state.least is None else state.least, self.delay))
+
+
+def aggregate(
+    reports: Mapping[Hashable, int | None], partition: Hashable, watermark: int
+) -> dict[Hashable, int | None]:
+    """The reports of the partitions after one more; that of a partition does not fall."""
+    before = reports[partition]
+    return {**reports, partition: watermark if before is None else max(before, watermark)}
+
+
+def aggregated(reports: Mapping[Hashable, int | None]) -> int | None:
+    """The least of all reports; None until every partition has reported."""
+    known = [report for report in reports.values() if report is not None]
+    return min(known) if len(known) == len(reports) else None
