@@ -11,15 +11,20 @@ from wmlab.strategies.model.strategy import Input, Record, Strategy, run
 
 
 @st.composite
-def logs(draw: st.DrawFn, *, most: int = 60, times: int = 10**4, writers: str = "abc") -> list[Record]:
-    """Records in order of arrival, in the unit of milliseconds, with event times of any order."""
+def logs(
+    draw: st.DrawFn, *, most: int = 60, times: int = 10**4, writers: str = "abc", gap_ms: int = 500, live: bool = False
+) -> list[Record]:
+    """Records in order of arrival, in the unit of milliseconds, with event times of any order up to `times`.
+
+    Of a log that is `live`, event times follow the clock: they lie up to `times` before their arrival.
+    """
     gaps = draw(
-        st.lists(st.tuples(st.integers(0, 500), st.integers(0, times), st.sampled_from(writers)), max_size=most)
+        st.lists(st.tuples(st.integers(0, gap_ms), st.integers(0, times), st.sampled_from(writers)), max_size=most)
     )
     now, records = 0, []
     for gap, time, writer in gaps:
         now += gap
-        records.append(Record(time, now, writer, writer))
+        records.append(Record(now - time if live else time, now, writer, writer))
     return records
 
 

@@ -188,12 +188,13 @@ class Probed(Strategy[dict[str, Any]]):
         state["maxima"][writer] = max(state["maxima"].get(writer, UNKNOWN), given.event_time)
         state["timers"][writer] = state["timers"].get(writer, flink.Timer())._replace(active=True)
         if writer not in state["task"].inputs:
-            state["task"].inputs[writer] = Partial(aligned=state["task"].out == UNKNOWN)
+            idle = self.inputs == "channels" and state["task"].idle
+            state["task"].inputs[writer] = Partial(idle=idle, aligned=state["task"].out == UNKNOWN)
         return state, x, x
 
 
 @given(
-    logs(),
+    st.one_of(logs(), logs(times=100, live=True)),
     st.sampled_from([0, 7]),
     st.sampled_from([None, 50, 333, 900]),
     st.sampled_from([1, 20, 100, 777]),
@@ -224,6 +225,12 @@ def test_names_of_writers_do_not_matter_and_a_smaller_timeout_is_not_behind(log:
     assert xs(Flink(5, 300, 100, "splits"), other) == xs(Flink(5, 300, 100, "splits"), log)
     never, soon = xs(Flink(5, None, 100, inputs), log), xs(Flink(5, 300, 100, inputs), log)
     assert all(fast >= slow for fast, slow in zip(soon, never, strict=True))
+
+
+@pytest.mark.parametrize("rule", ["fixed", "flink_2_3_0"])
+def test_the_first_watermark_of_a_channel_that_joins_an_idle_task_is_not_lost(rule: Any) -> None:
+    records = [Record(4, 100, "b"), Record(587, 600, "a"), Record(597, 700, "c")]
+    assert xs(Flink(0, 300, 10, "channels", rule=rule), records) == [UNKNOWN, 4, 587]
 
 
 def test_a_declared_writer_is_waited_for_until_it_is_idle() -> None:

@@ -10,7 +10,7 @@ from tests.strategies.model.logs import late, logs, xs
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
 from wmlab.strategies.model.kslack import AQKSlack, MPKSlack, coverage
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, minus, run
 
 
 @given(logs(), st.one_of(st.none(), st.integers(1, 5_000)))
@@ -28,7 +28,12 @@ def test_k_is_the_largest_delay_as_seen_when_the_maximum_grew(records: list[Reco
     assert xs(AQKSlack(window=1, batch=10**6, max_k=max_k), records) == expected
 
 
-@given(logs(times=40), st.integers(1, 30), st.integers(1, 3), st.sampled_from([0.2, 0.9]))
+@given(
+    st.one_of(logs(times=40), logs(times=20, gap_ms=9, live=True)),
+    st.integers(1, 30),
+    st.integers(1, 3),
+    st.sampled_from([0.2, 0.9]),
+)
 def test_alpha_follows_the_coverage_of_the_last_ten_batches(
     records: list[Record], window: int, batch: int, error: float
 ) -> None:
@@ -47,6 +52,12 @@ def test_alpha_follows_the_coverage_of_the_last_ten_batches(
             alpha, before = min(1.0, max(0.0, alpha + 0.5 * off + 0.8 * (off - before))), off
         expected.append(x)
     assert xs(strategy, [*records, EndOfInput()]) == [*expected, END]
+
+
+def test_a_record_at_the_beginning_of_the_window_counts_for_its_coverage() -> None:
+    # After the second record the window is [-2, 0], and that record, which was late, is just in it.
+    records = [Record(0, 1), Record(-2, 9), Record(7, 18)]
+    assert xs(AQKSlack(window=2, error=0.9, batch=1), records) == [0, 0, 0]
 
 
 def test_a_record_in_order_has_no_delay() -> None:
@@ -126,10 +137,18 @@ def test_a_bound_is_not_negative() -> None:
             made(-1)
 
 
-def test_a_bound_is_at_most_two_to_the_62() -> None:
+def test_a_parameter_is_at_most_two_to_the_62() -> None:
     assert BoundedOutOfOrderness(2**62).bound == 2**62
+    assert AQKSlack(window=2**62).window == 2**62
     with pytest.raises(ModelError, match=r"at most 2\*\*62"):
         BoundedOutOfOrderness(2**62 + 1)
+
+
+def test_what_is_unknown_and_the_end_stay_what_they_are_whatever_is_taken_from_them() -> None:
+    assert [minus(time, amount) for time in (UNKNOWN, END) for amount in (-1, 0, 1)] == [UNKNOWN] * 3 + [END] * 3
+    assert [minus(END - 1, -1), minus(END - 1, -2), minus(UNKNOWN + 1, 1), minus(UNKNOWN + 1, 2)] == [END] * 2 + [
+        UNKNOWN
+    ] * 2
 
 
 def test_the_end_of_the_input_does_not_move_stream_time() -> None:

@@ -16,7 +16,12 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Ti
 WRITERS = ("a", "b", "c")
 
 
-@given(logs(), st.integers(1, 600), st.integers(0, 1_500), st.one_of(st.none(), st.integers(1, 400)))
+@given(
+    st.one_of(logs(), logs(times=100, gap_ms=100, live=True)),
+    st.integers(1, 600),
+    st.integers(0, 1_500),
+    st.one_of(st.none(), st.integers(1, 400)),
+)
 def test_pravega_is_its_table_of_states(
     records: list[Record], period_ms: int, timeout_ms: int, note_every_ms: int | None
 ) -> None:

@@ -1,11 +1,8 @@
 """Engines with short rules: bytewax, Feldera, RisingWave, Kafka Streams and Quix Streams; and the watermarks of Beam.
 
-Samza's is `writers.PerWriterMinimum` with an idle timeout.
-
-Kafka's stream time is the largest time of the records that were processed; nothing else moves it.
-
-Of Beam there are the watermarks of a transform, estimators of sources, KafkaIO, and the aggregator of the Kafka Streams
-runner. Its watermarks are exclusive, as X is.
+Samza's is `writers.PerWriterMinimum` with an idle timeout. Kafka's stream time is the largest time of the records that
+were processed; nothing else moves it. Of Beam there are the watermarks of a transform, estimators of sources, KafkaIO,
+and the aggregator of the Kafka Streams runner. Its watermarks are exclusive, as X is.
 
 Source: `PartitionGroup` and `KStreamWindowAggregate` of Kafka 4; Quix Streams 3, windows; `WatermarkManager`,
 `WatermarkEstimators`, `LateDataDroppingDoFnRunner` and `CustomTimestampPolicyWithLimitedDelay` of Beam 2.77 for Java.

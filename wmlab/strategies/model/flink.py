@@ -221,7 +221,9 @@ class Flink(Strategy[FlinkState]):
 
     def _join(self, state: FlinkState, writer: str) -> None:
         if writer not in state.combined.inputs:
-            state.combined.inputs[writer] = Partial(aligned=state.combined.out == UNKNOWN)
+            # A channel that joins an idle task has not said yet that it is active, as it will with its first watermark.
+            idle = self.inputs == "channels" and state.combined.idle
+            state.combined.inputs[writer] = Partial(idle=idle, aligned=state.combined.out == UNKNOWN)
 
     def _probe_until(self, state: FlinkState, now: int) -> None:
         """Runs all probes that are due at `now`, only those in which something can change."""

@@ -140,8 +140,7 @@ class Group:
         origin = self._origin()
         ends = {parse_segment(name): offset for name, offset in (self.part.ending_cut or {}).items()}
         places = origin or {name: model.StreamPlace(feed.head, {}) for name, feed in self.feeds.items()}
-        first = {name: (places[name].offsets, places[name].pending) for name in self.feeds}
-        states = {name: model.GroupState.create(*begin, ends=ends) for name, begin in first.items()}
+        states = {n: model.GroupState.create(places[n].offsets, places[n].pending, ends=ends) for n in self.feeds}
         begun = model.Membership(states, origin=origin)
         self._write_positions(empty, begun, None, None)
         for name in self.part.reader_names():
