@@ -17,8 +17,8 @@ import simpy
 from benchmarks.measure import Answer, Contender, Timing, measured, table
 from wmlab.core.simulation import Fixed
 from wmlab.streams.api import Scenario
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.streams.scenario.units import Network
 
 ROWS = 5_000_000
 THREADS = 1

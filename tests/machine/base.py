@@ -22,9 +22,9 @@ from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario.checks import controllers_of, process_names, readers_of
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.scenario.script import Action
-from wmlab.streams.scenario.units import Network
 
 AnyWriter = EventWriter | TransactionalWriter
 GAPS_MS = st.sampled_from([100, 0, 1, 250, 600])

@@ -12,16 +12,16 @@ from typing import Any, Final, TypeVar
 
 from hypothesis import strategies as st
 
-from wmlab.streams.scenario import parts, units
+from wmlab.streams.scenario import network, noting
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.scenario.units import Network
 
 NEVER_MS: Final = 60_000
 """A timeout beyond the end of every run."""
 
 CLOCKS = st.sampled_from([Clock(), Clock(skew_ms=400), Clock(skew_ms=-700, drift_ppm=20_000), Clock(drift_ppm=-50_000)])
 NOTINGS = st.sampled_from(
-    [parts.EarliestOpen(), parts.WallClock(), parts.LastEventTime(), parts.MaxMinusSlack(150), parts.Never()]
+    [noting.EarliestOpen(), noting.WallClock(), noting.LastEventTime(), noting.MaxMinusSlack(150), noting.Never()]
 )
 RATES = st.sampled_from([10, 0, 4, 30])
 DELAYS = st.sampled_from([0, 40, 300])
@@ -141,16 +141,16 @@ def controllers(*, slow: bool) -> Makers[Controllers]:
 @cache
 def networks(*, slow: bool) -> Makers[Network]:
     """Networks with delay, loss, duplication and reordering; in `slow` ones the controllers wait for the stores."""
-    inside = [units.Fixed(0), units.Fixed(3), units.Exponential(15.0)] if slow else [units.Fixed(0)]
+    inside = [network.Fixed(0), network.Fixed(3), network.Exponential(15.0)] if slow else [network.Fixed(0)]
     return built(
         Network,
-        delay=[None, units.Uniform(0, 60), units.Exponential(25.0, least_ms=2), units.LogNormal(20.0, 1.0)],
+        delay=[None, network.Uniform(0, 60), network.Exponential(25.0, least_ms=2), network.LogNormal(20.0, 1.0)],
         inside=inside,
         loss=[0.0, 0.2],
         duplication=[0.0, 0.2],
         reordering=[0.0, 0.2],
         reordering_ms=[400],
-        retry=[units.Retry(), units.Retry(answer_within_ms=150, first_ms=20)],
+        retry=[network.Retry(), network.Retry(answer_within_ms=150, first_ms=20)],
         keep_messages=[False, True],
     )
 

@@ -12,8 +12,7 @@ from tests.machine import actions, parts
 from tests.machine.base import GAPS_MS, Machine
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter, TransactionalWriter
-from wmlab.streams.scenario.units import EVERY, SERVICES
+from wmlab.streams.scenario.parts import EVERY, SERVICES, EventWriter, TransactionalWriter
 
 MOST_WRITERS = 4
 MOST_GROUPS = 2

@@ -10,15 +10,15 @@ from tests.project import source
 
 CODE_LINES: Final = {
     "top": 284,
-    "core": 3_843,
-    "streams": 12_195,
-    "dataflow": 6_662,
-    "progress": 2_471,
-    "strategies": 2_530,
+    "core": 3_836,
+    "streams": 12_197,
+    "dataflow": 6_660,
+    "progress": 2_483,
+    "strategies": 2_529,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 41_995
+LINES: Final = 42_002
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 190

@@ -9,8 +9,20 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, Numbers, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import Chart, faults, one_stream, one_value, plain_columns, share_of, stream_rows, whole
-from wmlab.core.charts.scene import Between, Dots, Panel, Scene, Shape, Steps, joined
-from wmlab.core.charts.steps import Standstill, Value, standstills, thin, thinned
+from wmlab.core.charts.scene import (
+    Between,
+    Dots,
+    Panel,
+    Scene,
+    Shape,
+    Standstill,
+    Steps,
+    Value,
+    joined,
+    standstills,
+    thin,
+    thinned,
+)
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded

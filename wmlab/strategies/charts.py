@@ -13,8 +13,7 @@ import numpy as np
 
 from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart, share_of
-from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps
-from wmlab.core.charts.steps import Value, thin
+from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps, Value, thin
 from wmlab.core.charts.style import text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace

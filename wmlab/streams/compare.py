@@ -11,8 +11,7 @@ import pyarrow as pa
 from wmlab.core.answers import Answer, html_table, text_table
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns
-from wmlab.core.charts.scene import Panel, Path, Scene, Steps, joined
-from wmlab.core.charts.steps import thinned
+from wmlab.core.charts.scene import Panel, Path, Scene, Steps, joined, thinned
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording, the_names
 from wmlab.core.words import grouped, is_short, shown, span

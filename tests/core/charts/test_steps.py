@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts.steps import bands, hold, minus, staircases, standstills, thin, unknown_spans
+from wmlab.core.charts.scene import bands, hold, minus, staircases, standstills, thin, unknown_spans
 
 
 def test_a_value_holds_until_the_next_row() -> None:

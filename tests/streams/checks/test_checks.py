@@ -18,7 +18,7 @@ from wmlab.streams.bounds.recorded import time_bounds
 from wmlab.streams.checks import INVARIANTS
 from wmlab.streams.checks.readers import BROKE_ITS_WORD, DROPPED, NOT_NOTED, delivered, late_events
 from wmlab.streams.recording import StreamRecording
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 from wmlab.streams.tables import TABLES
 
@@ -369,9 +369,9 @@ def read_late(spark: SparkSession, run: Recording) -> list[Any]:
     ("fields", "because"),
     [
         ({"script": [script.SilenceWriter(at_ms=2_000, writer="w1")]}, {DROPPED}),
-        ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=parts.Never()),
+        ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=noting.Never()),
                       EventWriter("w2", rate_per_s=40)]}, {NOT_NOTED}),
-        ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=parts.WallClock())]},
+        ({"writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=3_000, noting=noting.WallClock())]},
          {BROKE_ITS_WORD}),
     ],
     ids=["dropped", "never noted", "broke its word"],
@@ -395,8 +395,8 @@ def test_late_events_that_nobody_promised_are_listed_but_do_not_count(
 
 def test_late_events_are_those_that_a_plain_loop_finds(spark: SparkSession) -> None:
     run = record(
-        writers=[EventWriter("w1", rate_per_s=30, delay_mean_ms=800, noting=parts.WallClock()),
-                 EventWriter("w2", rate_per_s=30, noting=parts.MaxMinusSlack(100))],
+        writers=[EventWriter("w1", rate_per_s=30, delay_mean_ms=800, noting=noting.WallClock()),
+                 EventWriter("w2", rate_per_s=30, noting=noting.MaxMinusSlack(100))],
         readers=ReaderGroup(readers=2, publish_every_ms=300, rate_per_s=25),
     )  # fmt: skip
     windows = run.table("windows").to_pylist()

@@ -10,15 +10,15 @@ from tests.streams.sim.worlds import drawn
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 policies = st.one_of(
-    st.just(parts.EarliestOpen()),
-    st.just(parts.WallClock()),
-    st.just(parts.LastEventTime()),
-    st.just(parts.Never()),
-    st.builds(parts.MaxMinusSlack, st.integers(0, 10**9)),
+    st.just(noting.EarliestOpen()),
+    st.just(noting.WallClock()),
+    st.just(noting.LastEventTime()),
+    st.just(noting.Never()),
+    st.builds(noting.MaxMinusSlack, st.integers(0, 10**9)),
 )
 
 
@@ -95,7 +95,7 @@ def test_yaml_round_trip_is_exact(scenario):
 
 @given(scenarios)
 def test_the_repr_is_the_code_that_makes_it(scenario):
-    names = {**vars(parts), **vars(script), "Scenario": Scenario, "Stream": Stream, "EventWriter": EventWriter}
+    names = {**vars(noting), **vars(script), "Scenario": Scenario, "Stream": Stream, "EventWriter": EventWriter}
     names |= {"Clock": Clock, "Controllers": Controllers, "ReaderGroup": ReaderGroup}
     names |= {"TransactionalWriter": TransactionalWriter}
     assert eval(repr(scenario), names) == scenario

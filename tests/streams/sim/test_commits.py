@@ -24,8 +24,8 @@ from tests.streams.sim.worlds import (
 from wmlab.core.simulation import Fixed, Uniform
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import script
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.scenario.units import Network
 
 FLEET = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000, "start_delay_ms": 2_000}
 THREE = Controllers(3, buckets=4, **FLEET)

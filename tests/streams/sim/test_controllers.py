@@ -12,9 +12,9 @@ from wmlab.core.simulation import Fixed
 from wmlab.core.values import Problems
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
-from wmlab.streams.scenario import parts, script, units
+from wmlab.streams.scenario import network, noting, script
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.streams.scenario.units import Network
 
 FAST = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000}
 TWO = Controllers(2, buckets=4, **FAST)
@@ -105,8 +105,8 @@ def test_c2_of_two_leaders_one_append_wins_and_the_other_gets_nothing():
 
 def test_c3_a_stale_reader_of_marks_leaves_a_live_writer_out():
     """Row C3: with timeout 0 a watermark can lie above a live writer's time; its mark is kept all the same."""
-    fast = EventWriter("fast", rate_per_s=20, noting=parts.WallClock(), clock=Clock(skew_ms=30_000))
-    slow = EventWriter("slow", rate_per_s=20, noting=parts.WallClock())
+    fast = EventWriter("fast", rate_per_s=20, noting=noting.WallClock(), clock=Clock(skew_ms=30_000))
+    slow = EventWriter("slow", rate_per_s=20, noting=noting.WallClock())
     world = run(
         stream=Stream(timestamp_aggregation_timeout_ms=0),
         writers=[fast, slow],
@@ -250,7 +250,7 @@ def test_c8_an_unavailable_store_fails_cycles_and_notes_until_it_is_back():
 
 
 def test_c8_marks_that_are_read_one_by_one_are_of_different_moments():
-    writers = [EventWriter(name, rate_per_s=20, noting=parts.WallClock(), note_every_ms=100) for name in "abc"]
+    writers = [EventWriter(name, rate_per_s=20, noting=noting.WallClock(), note_every_ms=100) for name in "abc"]
     for span_ms, spread in ((0, {0}), (600, {400})):
         world = run(writers=writers, controllers=Controllers(period_ms=1_000, marks_read_ms=span_ms))
         assert {row["upper"] - row["lower"] for row in rows(world, "watermarks")} == spread
@@ -313,7 +313,7 @@ def test_c12_a_new_reader_of_a_long_log_reads_all_of_it():
     """Row C12: start-up is linear in the log, and the late reader ends where the early one is."""
     groups = (ReaderGroup("early"), ReaderGroup("late", starts_ms=17_000))
     world = run(readers=groups, controllers=Controllers(period_ms=20), writers=[
-        EventWriter("w", rate_per_s=50, noting=parts.WallClock(), note_every_ms=20)
+        EventWriter("w", rate_per_s=50, noting=noting.WallClock(), note_every_ms=20)
     ])  # fmt: skip
     assert len(world.stream(None).log.entries) > 800
     last = {row["group"]: (row["lower"], row["upper"]) for row in rows(world, "windows")}
@@ -422,7 +422,7 @@ def test_a_crash_between_the_appends_leaves_the_index_short_until_the_next_leade
 def test_two_leaders_write_every_record_once():
     expire = script.ExpireSession(at_ms=6_000, notice_after_ms=6_000)
     fleet = Controllers(2, period_ms=500, session_timeout_ms=2_000, redistribute_every_ms=500)
-    world = run(controllers=fleet, network=Network(inside=units.Fixed(3)), script=[expire])
+    world = run(controllers=fleet, network=Network(inside=network.Fixed(3)), script=[expire])
     assert len({row["controller"] for row in rows(world, "watermarks")}) == 2
     marks, records = rows(world, "watermarks"), rows(world, "watermark_index")
     assert [record["time"] for record in records] == [mark["lower"] for mark in marks]

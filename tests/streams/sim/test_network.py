@@ -8,9 +8,9 @@ import pytest
 from tests.streams.sim.worlds import events_of, rows, run, scenario
 from wmlab.core.simulation import Exponential, Fixed, LogNormal, Uniform, delays_ms, generator
 from wmlab.core.values import Problems
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.network import Network, Retry
 from wmlab.streams.scenario.parts import EventWriter, Stream
-from wmlab.streams.scenario.units import Network, Retry
 
 QUIET = [EventWriter("w", rate_per_s=20)]
 
@@ -153,7 +153,7 @@ def test_a_duplicated_note_succeeds_twice():
 
 
 def test_an_overtaken_note_is_refused_as_older():
-    writer = EventWriter("w", rate_per_s=200, noting=parts.WallClock(), note_every_ms=200)
+    writer = EventWriter("w", rate_per_s=200, noting=noting.WallClock(), note_every_ms=200)
     world = run(writers=[writer], network=Network(reordering=0.3, reordering_ms=900))
     assert Counter(row["outcome"] for row in rows(world, "writer_marks"))["invalid time"] > 10
     accepted = [row["time"] for row in rows(world, "writer_marks", outcome="success")]

@@ -20,9 +20,9 @@ from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import Fixed, Uniform
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.streams.scenario.units import Network
 
 
 def writer(**fields):
@@ -76,7 +76,7 @@ def test_automatic_noting_notes_the_clock_at_its_period(fields, period_ms):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"automatically_note_time": True, "noting": parts.WallClock()},
+        {"automatically_note_time": True, "noting": noting.WallClock()},
         {"automatically_note_time": True, "note_every_ms": 50},
         {"automatic_note_period_ms": 50},
     ],
@@ -97,7 +97,7 @@ def test_automatic_noting_as_a_switch_of_the_stream_holds_for_all_its_writers():
         ]
     assert [(row["process"], row["call"]) for row in rows(world, "errors")] == [("w", "note time")]
     with pytest.raises(Problems, match="leave noting out"):
-        run(stream=stream, writers=[writer(noting=parts.WallClock())])
+        run(stream=stream, writers=[writer(noting=noting.WallClock())])
 
 
 @pytest.mark.parametrize("where", ["stream", "writer"])
@@ -216,7 +216,7 @@ def test_what_was_written_after_the_last_note_is_covered_only_if_the_writer_note
     assert (late_events(run(script=[shut_down])) == 0) is last_note
 
 
-WALL = EventWriter("w", rate_per_s=50, noting=parts.WallClock())
+WALL = EventWriter("w", rate_per_s=50, noting=noting.WallClock())
 
 
 def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused():
@@ -241,7 +241,7 @@ def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused():
 
 
 def test_w17_a_process_whose_position_is_behind_is_refused_too():
-    ahead = EventWriter("w", rate_per_s=5, noting=parts.WallClock(), note_every_ms=1_000)
+    ahead = EventWriter("w", rate_per_s=5, noting=noting.WallClock(), note_every_ms=1_000)
     world = run(
         writers=[ahead],
         stream=Stream(),
@@ -257,7 +257,7 @@ def test_w17_a_process_whose_position_is_behind_is_refused_too():
 
 def test_w18_notes_over_two_controllers_may_overtake_each_other():
     """Row W18: a lost note is as if never called, a doubled one succeeds again, an older one is refused."""
-    writer = EventWriter("w", rate_per_s=50, noting=parts.WallClock(), note_every_ms=50)
+    writer = EventWriter("w", rate_per_s=50, noting=noting.WallClock(), note_every_ms=50)
     controllers = Controllers(2, period_ms=500)
     calm = run(writers=[writer], controllers=controllers)
     assert set(outcomes(calm)) == {"success"}
@@ -287,7 +287,7 @@ def test_w19_a_conflict_of_compare_and_set_is_repeated_by_the_client(inside_ms, 
 
 def test_w21_all_that_join_before_the_first_watermark_count_at_the_first_cycle():
     writers = [
-        EventWriter(f"w{i}", rate_per_s=5, noting=parts.WallClock(), clock=Clock(skew_ms=-900 * i)) for i in range(9)
+        EventWriter(f"w{i}", rate_per_s=5, noting=noting.WallClock(), clock=Clock(skew_ms=-900 * i)) for i in range(9)
     ]
     world = run(writers=writers, controllers=Controllers(period_ms=2_000))
     first = rows(world, "watermarks")[0]
@@ -297,7 +297,7 @@ def test_w21_all_that_join_before_the_first_watermark_count_at_the_first_cycle()
 
 def test_w21_old_times_that_join_later_hold_the_stream_until_they_time_out():
     old = [
-        EventWriter(f"old{i}", rate_per_s=5, noting=parts.WallClock(), clock=Clock(skew_ms=-60_000), starts_ms=6_000)
+        EventWriter(f"old{i}", rate_per_s=5, noting=noting.WallClock(), clock=Clock(skew_ms=-60_000), starts_ms=6_000)
         for i in range(3)
     ]
     world = run(writers=[WALL, *old], readers=ReaderGroup())
@@ -312,9 +312,9 @@ def test_w21_old_times_that_join_later_hold_the_stream_until_they_time_out():
 
 
 def test_a_time_that_the_application_computes_is_noted():
-    slack = run(writers=[writer(noting=parts.MaxMinusSlack(slack_ms=700))])
+    slack = run(writers=[writer(noting=noting.MaxMinusSlack(slack_ms=700))])
     for rule in ("max_event_time - 700", lambda known: known["max_event_time"] and known["max_event_time"] - 700):
-        world = run(writers=[writer(noting=parts.Compute(time=rule))])
+        world = run(writers=[writer(noting=noting.Compute(time=rule))])
         assert rows(world, "writer_marks") == rows(slack, "writer_marks")
 
 
@@ -332,7 +332,7 @@ def test_times_are_the_applications_in_any_unit(rule):
 @pytest.mark.parametrize("rule", ["clock / 7", lambda _: "noon"])
 def test_a_time_that_is_no_whole_number_is_refused_when_it_comes_up(rule):
     with pytest.raises(ScenarioError, match="no 64-bit integer") as raised:
-        run(writers=[writer(noting=parts.Compute(time=rule))])
+        run(writers=[writer(noting=noting.Compute(time=rule))])
     assert raised.value.remedy.startswith("round it")
     with pytest.raises(ScenarioError, match="64-bit integer"):
         run(writers=[writer(event_time=rule)])
@@ -341,13 +341,13 @@ def test_a_time_that_is_no_whole_number_is_refused_when_it_comes_up(rule):
 @pytest.mark.parametrize("rule", ["clock +", "noon", "__import__('os')", 5])
 def test_a_rule_that_cannot_be_read_is_refused_at_once(rule):
     with pytest.raises(Problems, match=r"noting|time"):
-        parts.Compute(time=rule)
+        noting.Compute(time=rule)
 
 
 def test_an_expression_is_kept_in_a_file_and_a_function_is_not():
-    one = scenario(writers=[writer(noting=parts.Compute(time="clock - 5"), event_time="clock // 10")])
+    one = scenario(writers=[writer(noting=noting.Compute(time="clock - 5"), event_time="clock // 10")])
     assert Scenario.from_yaml(one.to_yaml()) == one
-    other = scenario(writers=[writer(noting=parts.Compute(time=max))])
+    other = scenario(writers=[writer(noting=noting.Compute(time=max))])
     with pytest.raises(ScenarioError, match="Python function"):
         other.to_yaml()
     assert repr(other.writers[0].noting) == "Compute(time='function max')"

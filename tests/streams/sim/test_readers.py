@@ -20,9 +20,9 @@ from tests.streams.sim.worlds import (
 from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import Uniform
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
-from wmlab.streams.scenario.units import Network
 
 # R1
 
@@ -190,7 +190,7 @@ def test_r5_before_the_first_mark_lower_is_unknown_and_ahead_of_all_upper_is():
     first = rows(world, "windows")[0]
     assert first["lower"] is None
     assert first["upper"] == rows(world, "watermarks")[0]["upper"]
-    writers = [EventWriter("w", rate_per_s=100, noting=parts.WallClock())]
+    writers = [EventWriter("w", rate_per_s=100, noting=noting.WallClock())]
     tail = run(writers=writers, readers=group(), script=[script.SilenceWriter(at_ms=8_000, writer="w")])
     last = rows(tail, "windows")[-1]
     assert (last["lower"], last["upper"]) == (rows(tail, "watermarks")[-1]["lower"], None)
@@ -274,7 +274,7 @@ def test_a_start_that_is_no_stream_cut_is_refused():
 def two_streams(**fields):
     """The usual writers in `stream`, and the same events in `quiet`, where nobody notes time."""
     loud = [EventWriter("w1", rate_per_s=100, stream="stream")]
-    quiet = [EventWriter("q", rate_per_s=100, noting=parts.Never(), stream="quiet")]
+    quiet = [EventWriter("q", rate_per_s=100, noting=noting.Never(), stream="quiet")]
     return run(
         streams=[FOUR, Stream("quiet", segments=2)],
         stream=Stream(),

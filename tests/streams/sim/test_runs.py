@@ -6,9 +6,9 @@ import pytest
 
 from tests.machine.judge import windows_monotone
 from tests.streams.sim.worlds import rows, run, scenario
-from wmlab.streams.scenario import script, units
+from wmlab.streams.scenario import network, script
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
-from wmlab.streams.scenario.units import Network
 from wmlab.streams.sim.load import Load, synthetic
 
 
@@ -129,7 +129,7 @@ def test_a_reader_says_when_it_begins_anew_after_a_reset():
 
 def test_a_mark_counts_as_judged_when_the_store_has_it():
     """A cycle can read a mark from `received_ms` on, however long the controller's way to the store is."""
-    world = run(network=Network(inside=units.Fixed(20)), script=[])
+    world = run(network=Network(inside=network.Fixed(20)), script=[])
     marks = rows(world, "writer_marks", outcome="success")
     # To the controller 5 ms; to the store and back twice, and once more to write.
     assert {row["received_ms"] - row["noted_ms"] for row in marks} == {5 + 5 * 20}

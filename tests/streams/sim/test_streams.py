@@ -13,7 +13,7 @@ from wmlab.streams.answers.history import history_at, recorded_rules
 from wmlab.streams.api import Scenario
 from wmlab.streams.charts import watermark_cycles
 from wmlab.streams.model.segment import parse_segment, segment_name
-from wmlab.streams.scenario import parts, script, units
+from wmlab.streams.scenario import network, noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.load import Load
 from wmlab.streams.simulate import tables_of
@@ -247,7 +247,7 @@ def test_s2_a_writer_at_a_predecessor_and_a_successor_as_in_the_document():
 
 
 def test_s3_a_writer_stuck_at_a_sealed_epoch_holds_the_time_but_not_the_cut():
-    stuck = EventWriter("stuck", rate_per_s=0, noting=parts.WallClock(), note_every_ms=3_000)
+    stuck = EventWriter("stuck", rate_per_s=0, noting=noting.WallClock(), note_every_ms=3_000)
     scale = script.Scale(at_ms=2_000, seal=["0@0"], into=2)
     world = run(writers=[EventWriter("w", rate_per_s=200), stuck], stream=Stream(), script=[scale])
     last = rows(world, "watermarks")[-1]
@@ -272,7 +272,7 @@ def test_s4_a_scale_after_a_rolling_transaction_means_the_copy_of_the_same_numbe
 def test_s5_a_commit_without_a_time_notes_nothing_or_as_implemented_blocks_the_first_watermark(
     rule, watermarks, noted_times
 ):
-    txn = TransactionalWriter("t", rate_per_s=20, noting=parts.Never())
+    txn = TransactionalWriter("t", rate_per_s=20, noting=noting.Never())
     stream = Stream(commit_without_time=rule)
     world = run(writers=[txn, EventWriter("w", rate_per_s=20, starts_ms=2_500)], stream=stream)
     assert [row["time"] for row in rows(world, "writer_marks", writer="t")] == noted_times
@@ -347,7 +347,7 @@ def test_the_owner_of_a_bucket_is_notified_when_a_stream_comes_and_goes():
             script.CreateStream(at_ms=8_000, stream="late"),
             script.DeleteStream(at_ms=12_000, stream="late"),
             streams=streams,
-            network=units.Network(keep_messages=True),
+            network=network.Network(keep_messages=True),
         )
         messages = [row for row in world.shared.rows["messages"] if row["kind"] == "bucket changed"]
         news.append([row["sent_ms"] for row in messages if row["stream"] == "late"])

@@ -24,9 +24,9 @@ from tests.streams.sim.worlds import (
 from wmlab.core.simulation import Fixed
 from wmlab.core.values import Problems
 from wmlab.streams.model.marks import NoteOutcome
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
-from wmlab.streams.scenario.units import Network
 from wmlab.streams.sim.world import World
 
 
@@ -286,9 +286,9 @@ def test_silent_transactional_writers_commit_without_a_time():
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (parts.WallClock(), lambda row, mine: row["commit_requested_ms"] - 5),
-        (parts.LastEventTime(), lambda row, mine: mine[-1]),
-        (parts.MaxMinusSlack(100), lambda row, mine: max(mine) - 100),
+        (noting.WallClock(), lambda row, mine: row["commit_requested_ms"] - 5),
+        (noting.LastEventTime(), lambda row, mine: mine[-1]),
+        (noting.MaxMinusSlack(100), lambda row, mine: max(mine) - 100),
     ],
 )
 def test_a_commit_notes_what_the_policy_chooses(policy, expected):
@@ -415,7 +415,7 @@ def test_t4_an_aborted_transaction_whose_events_are_kept_is_written_again():
 
 
 def test_t5_of_equal_times_in_a_batch_the_first_in_commit_order_gives_the_mark():
-    times = parts.MaxMinusSlack(0)
+    times = noting.MaxMinusSlack(0)
     writer = per_second(every_ms=500, commit_latency_ms=5_000, rate_per_s=0, noting=times)
     actions = [commit(at, f"t-{n}", time=42) for n, at in enumerate((400, 800, 1_200), start=1)]
     world = run(writers=[writer, BUSY], stream=STREAM, script=actions)

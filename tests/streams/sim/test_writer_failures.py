@@ -22,7 +22,7 @@ from tests.streams.sim.worlds import (
 from wmlab.streams.model.marks import positions_ordered
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
 MAX, MIN = 2**63 - 1, -(2**63)
@@ -190,7 +190,7 @@ def test_w15_a_segment_without_acknowledgement_is_its_start_or_with_the_bug_its_
 
 @pytest.mark.parametrize("flush", [True, False])
 def test_w16_noting_the_clock_without_a_flush_leaves_events_in_flight_behind_the_cut(flush):
-    writer = EventWriter("w", rate_per_s=200, noting=parts.WallClock(), flush_before_note=flush, note_every_ms=730)
+    writer = EventWriter("w", rate_per_s=200, noting=noting.WallClock(), flush_before_note=flush, note_every_ms=730)
     world = run(writers=[writer], latency_ms=40)
     assert (late_events(world) == 0) is flush
     assert len(bounds(world)) > 20

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.streams.sim.worlds import assert_sound, events_of, late_events, rows, run, scenario
 from wmlab.streams.model.segment import KeyRange, Segment
-from wmlab.streams.scenario import parts, script
+from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, Stream
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
 from wmlab.streams.sim.store import StoredSegment
@@ -100,8 +100,8 @@ def test_many_times_are_read_like_one(ppm):
 def test_w20_the_slowest_clock_gives_the_lower_bound():
     """Row W20: in automatic mode lower is the slowest clock's; the slack is its lag plus the noting period."""
     writers = [
-        EventWriter("fast", rate_per_s=100, noting=parts.WallClock(), clock=Clock(skew_ms=800)),
-        EventWriter("slow", rate_per_s=100, noting=parts.WallClock(), clock=Clock(skew_ms=-700)),
+        EventWriter("fast", rate_per_s=100, noting=noting.WallClock(), clock=Clock(skew_ms=800)),
+        EventWriter("slow", rate_per_s=100, noting=noting.WallClock(), clock=Clock(skew_ms=-700)),
     ]
     for watermark in rows(run(writers=writers), "watermarks"):
         assert watermark["lower"] == watermark["writers"]["slow"]
@@ -110,13 +110,13 @@ def test_w20_the_slowest_clock_gives_the_lower_bound():
 
 
 def test_a_drifting_writer_falls_behind():
-    slow = EventWriter("w", rate_per_s=10, noting=parts.WallClock(), clock=Clock(drift_ppm=-100_000))
+    slow = EventWriter("w", rate_per_s=10, noting=noting.WallClock(), clock=Clock(drift_ppm=-100_000))
     marks = rows(run(writers=[slow]), "writer_marks")
     assert [row["time"] for row in marks[:3]] == [900, 1_800, 2_700]
 
 
 def test_a_writer_whose_clock_is_set_back_is_refused_until_it_has_caught_up():
-    writer = EventWriter("w", rate_per_s=10, noting=parts.WallClock())
+    writer = EventWriter("w", rate_per_s=10, noting=noting.WallClock())
     world = run(writers=[writer], script=[script.StepClock(at_ms=5_500, party="w", by_ms=-3_000)])
     refused = [row["noted_ms"] for row in rows(world, "writer_marks", outcome="invalid time")]
     assert refused == [6_000, 7_000]
@@ -158,11 +158,11 @@ NOTHING = SimpleNamespace(**KNOWN, earliest_open=lambda _: None, acknowledged_ti
 @pytest.mark.parametrize(
     ("policy", "knows_all", "knows_nothing"),
     [
-        (parts.EarliestOpen(), 70, 100),
-        (parts.WallClock(), 100, 100),
-        (parts.LastEventTime(), 80, None),
-        (parts.MaxMinusSlack(15), 75, None),
-        (parts.Never(), None, None),
+        (noting.EarliestOpen(), 70, 100),
+        (noting.WallClock(), 100, 100),
+        (noting.LastEventTime(), 80, None),
+        (noting.MaxMinusSlack(15), 75, None),
+        (noting.Never(), None, None),
     ],
 )
 def test_a_policy_chooses_the_time_to_note(policy, knows_all, knows_nothing):
@@ -220,7 +220,7 @@ def test_nothing_acknowledged_is_unknown_not_zero():
 
 
 def test_a_skewed_clock_stamps_events_and_notes():
-    world = run(writers=[EventWriter("w", rate_per_s=100, clock=Clock(skew_ms=-700), noting=parts.WallClock())])
+    world = run(writers=[EventWriter("w", rate_per_s=100, clock=Clock(skew_ms=-700), noting=noting.WallClock())])
     assert rows(world, "writer_marks")[0]["time"] == 1_000 - 700
     assert min(time for time, _ in events_of(world, "w")) < 0
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import ClassVar, Final
 
-from wmlab.core.charts.steps import Value
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, is_instant, rounded, since_1970_ms, utc
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -187,7 +186,7 @@ def format_instant(value_ms: int, *, span_ms: int) -> str:
     return f"{day}, {_clock(moment, with_seconds=span_ms < 2 * HOUR_MS, with_ms=span_ms < 10 * SECOND_MS)}"
 
 
-def time_words(values: Iterable[Value]) -> Callable[[int], str]:
+def time_words(values: Iterable[int | None]) -> Callable[[int], str]:
     """Writes a time as a column of these values reads: an instant as exact as their span shows, or a duration."""
     known = [value for value in values if value is not None]
     span_ms = max(known) - min(known)

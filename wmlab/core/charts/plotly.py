@@ -13,8 +13,7 @@ from typing import Any, Final
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
 from wmlab.core.charts.axis import Axis, Number, Numbers, Scale
-from wmlab.core.charts.scene import Blocks, Dots, Layer, Panel, Path, Scene, Steps
-from wmlab.core.charts.steps import Value, bands, hold
+from wmlab.core.charts.scene import Blocks, Dots, Layer, Panel, Path, Scene, Steps, Value, bands, hold
 from wmlab.core.charts.style import FONT, GREY, ROLES, Placed, spread
 
 _GRID: Final = "rgba(127,127,127,0.25)"

@@ -15,8 +15,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from wmlab.core.charts.axis import Tick
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps
-from wmlab.core.charts.steps import bands, staircases
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps, bands, staircases
 from wmlab.core.charts.style import FONT, ROLES, Placed, spread, text_width
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')

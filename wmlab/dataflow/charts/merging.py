@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 
 from wmlab.core.charts.axis import Numbers, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, one_stream
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, lanes
-from wmlab.core.charts.steps import Value, thinned
+from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, grouped, moment, rounded

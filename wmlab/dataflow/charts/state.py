@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Number, Numbers, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, columns_of
-from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes
-from wmlab.core.charts.steps import thinned
+from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
 from wmlab.core.words import counted, grouped, moment, rounded, span

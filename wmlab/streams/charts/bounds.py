@@ -18,8 +18,25 @@ from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, whole
-from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Rule, Scene, Steps, lanes
-from wmlab.core.charts.steps import Standstill, Value, minus, standstills, thin, unknown_spans
+from wmlab.core.charts.scene import (
+    Between,
+    Blocks,
+    Box,
+    Dots,
+    Layer,
+    Panel,
+    Path,
+    Rule,
+    Scene,
+    Standstill,
+    Steps,
+    Value,
+    lanes,
+    minus,
+    standstills,
+    thin,
+    unknown_spans,
+)
 from wmlab.core.errors import ChartError
 from wmlab.core.words import counted, grouped, listed, rounded
 from wmlab.streams.answers.history import BEGINS, ENDS, IN_CHARTS, found_nobody

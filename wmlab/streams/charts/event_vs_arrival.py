@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import time_axis
 from wmlab.core.charts.chart import Chart, columns_of, faults, one_stream, share_of, stream_rows
-from wmlab.core.charts.scene import Dots, Panel, Scene, Steps
-from wmlab.core.charts.steps import thin
+from wmlab.core.charts.scene import Dots, Panel, Scene, Steps, thin
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, rounded
 from wmlab.streams.answers.history import Row, events_of, late_events, without_ends

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import Numbers, Tick, nice_step, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, joined
-from wmlab.core.charts.steps import thinned
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, joined, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, rounded, span

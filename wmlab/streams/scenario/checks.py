@@ -11,8 +11,17 @@ from wmlab.core.values import Problem, unknown
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, TransactionalWriter, WriterPart, automatic_problems
-from wmlab.streams.scenario.units import EVERY, SERVICES, controller_name, process_name
+from wmlab.streams.scenario.parts import (
+    EVERY,
+    SERVICES,
+    EventWriter,
+    ReaderGroup,
+    TransactionalWriter,
+    WriterPart,
+    automatic_problems,
+    controller_name,
+    process_name,
+)
 
 if TYPE_CHECKING:
     from wmlab.streams.scenario.scenario import StreamScenario

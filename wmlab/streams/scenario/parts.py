@@ -1,9 +1,5 @@
-"""The parties of a run as values: the stream, its writers and what they note, reader groups, controllers, clocks.
-
-A noted time T promises that the writer will not write an event older than T any more. Each policy keeps that
-promise under its own condition. PDP-33 leaves the choice to the application ("Introduction"; "Event Writer API
-Changes" for the wall clock of automatic noting). Times are those of the writer's events, in the unit that its
-`event_time` has.
+"""The parties of a run as values: the stream, its writers, reader groups, controllers and clocks; and their plain
+types.
 
 Names follow the documents. Every difference between the design, its implementation and sound rules is a named option:
 the scenario's `rules` decide on those that are `UNSET`, by the table in `wmlab.streams.scenario.scenario`. All other
@@ -12,79 +8,75 @@ options keep their default under all rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
+from wmlab.core.errors import ModelError
 from wmlab.core.expression import rule_over
-from wmlab.core.values import (
-    UNSET,
-    AnyName,
-    MeanMs,
-    Ms,
-    Name,
-    Offset,
-    Option,
-    Period,
-    Problem,
-    SignedMs,
-    Time,
-    tagged,
-    value,
-)
+from wmlab.core.values import UNSET, AnyName, MeanMs, Ms, Name, Offset, Option, Period, Problem, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.replay import Configuration
-from wmlab.streams.scenario.units import Cut, Keys, WriterId, reader_name
+from wmlab.streams.model.segment import KeyRange, as_segment_id, segment_name
+from wmlab.streams.scenario.noting import EarliestOpen, Noting
+
+WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
+"""The id under which a writer's marks are kept; "{name}" stands for the writer's name."""
+
+SEGMENT_STORE: Final = "segment-store"
+"""Where segments live, the marks segment and a group's shared state among them."""
+METADATA_STORE: Final = "metadata-store"
+"""Where writer marks, epochs, transactions and bucket members live."""
+COORDINATOR: Final = "coordinator"
+"""The coordination service: sessions of controllers, their leader, and who owns which bucket."""
+SERVICES: Final = (SEGMENT_STORE, METADATA_STORE, COORDINATOR)
+"""The parties of every scenario besides its writers, readers and controllers."""
+EVERY: Final = ("writers", "readers", "controllers")
+"""Names that stand for all parties of a kind."""
 
 
-@tagged
-class EarliestOpen:
-    """The time of the earliest event that happened but is not acknowledged yet; the clock when there is none.
-
-    Always keeps the promise. For an airline it is the earliest departure among its flights still in the air.
-    """
-
-
-@tagged
-class WallClock:
-    """The writer's clock. Keeps the promise only if events are written the moment they happen."""
+def _key_range(text: str) -> str:
+    try:
+        KeyRange.parse(text)
+    except ModelError as error:
+        raise ValueError(error.problem.rstrip(".")) from None
+    return text
 
 
-@tagged
-class LastEventTime:
-    """The time of the last acknowledged event. Keeps the promise only if events are written in order."""
+Keys = Annotated[str, AfterValidator(_key_range)]
+"""A key range as "low..high" in rationals, for example "0..1/2"."""
 
 
-@tagged
-class MaxMinusSlack:
-    """The latest acknowledged event time less `slack_ms`. Keeps the promise while disorder stays below the slack."""
-
-    slack_ms: Ms
-
-
-@tagged
-class Compute:
-    """The time that the application computes, by an expression or a Python function of a dict; None: no time.
-
-    It knows, each None if there is none: `clock`, what the writer's clock shows; `earliest_open`, the time of the
-    earliest event that is not acknowledged; `last_event_time` and `max_event_time` of the acknowledged ones. Whether it
-    keeps the promise is up to the application.
-    """
-
-    time: Annotated[Any, BeforeValidator(rule_over("clock", "earliest_open", "last_event_time", "max_event_time"))]
+def _by_name(offered: object) -> object:
+    """A stream cut with its segments as `number@epoch`, ascending, whether given by id or by name."""
+    if not isinstance(offered, Mapping):
+        return offered
+    try:
+        ids = sorted((as_segment_id(segment), segment) for segment in offered)
+    except ModelError as error:
+        raise ValueError(error.problem) from None
+    return {segment_name(identifier): offered[segment] for identifier, segment in ids}
 
 
-@tagged
-class Never:
-    """No time at all; readers then know no bound (PDP-33, "Compatibility and Migration")."""
+Cut = Annotated[dict[str, Offset], Field(min_length=1), BeforeValidator(_by_name)]
+"""A stream cut: offset in bytes by segment; `recording.stream_cut_at` gives one."""
 
 
-Noting = Annotated[
-    EarliestOpen | WallClock | LastEventTime | MaxMinusSlack | Compute | Never, Field(discriminator="kind")
-]
-"""Any of the policies."""
+def controller_name(index: int) -> str:
+    """The name of the controller with that index, counted from 0 in the order of joining."""
+    return f"controller-{index}"
+
+
+def reader_name(group: str, index: int) -> str:
+    """The name of the reader with that index in a group."""
+    return f"{group}-{index}"
+
+
+def process_name(writer: str, number: int) -> str:
+    """The name of a writer's process, counted from 1."""
+    return writer if number == 1 else f"{writer}/{number}"
 
 
 EventTime = Annotated[Any, BeforeValidator(rule_over("clock"))]

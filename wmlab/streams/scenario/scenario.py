@@ -39,9 +39,9 @@ from wmlab.core.values import (
 )
 from wmlab.core.words import counted, span
 from wmlab.streams.scenario.checks import problems_across
+from wmlab.streams.scenario.network import Network
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter, WriterPart
 from wmlab.streams.scenario.script import Action
-from wmlab.streams.scenario.units import Network
 
 RULE_TABLE: Final[RuleTable] = {
     Stream: {

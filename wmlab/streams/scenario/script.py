@@ -15,6 +15,8 @@ from pydantic import BeforeValidator, Field
 from wmlab.core.values import Ms, Name, Offset, Period, Problem, SignedMs, Time, Timed, action
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange
+from wmlab.streams.scenario import network as network
+from wmlab.streams.scenario import noting as noting
 
 # Controllers: by name, or by role. `leader` owns the bucket of the stream (of the first one, unless `stream` says
 # otherwise), `committer` commits the transactions of the stream, `distributor` is elected to spread the buckets.

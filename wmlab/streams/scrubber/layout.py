@@ -12,7 +12,7 @@ from typing import Any
 
 from wmlab.core.charts import svg
 from wmlab.core.charts.axis import Axis, Tick, duration_ticks, duration_unit, time_words
-from wmlab.core.charts.steps import Value, staircases, thin
+from wmlab.core.charts.scene import Value, staircases, thin
 from wmlab.core.charts.style import spread, text_width
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from wmlab.core.charts.axis import nice_step
-from wmlab.core.charts.steps import Value
+from wmlab.core.charts.scene import Value
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import grouped, segment_name

@@ -17,7 +17,7 @@ from wmlab.core.words import counted, grouped, span
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.units import COORDINATOR
+from wmlab.streams.scenario.parts import COORDINATOR
 from wmlab.streams.sim.stream import StreamWorld
 from wmlab.streams.sim.txn_writer import TxnWriter
 from wmlab.streams.sim.writer import Writer, WriterProcess

@@ -20,7 +20,7 @@ from wmlab.core.simulation import generator
 from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.wire import note_bytes
-from wmlab.streams.scenario.units import METADATA_STORE
+from wmlab.streams.scenario.parts import METADATA_STORE
 from wmlab.streams.sim.store import UnavailableError
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from wmlab.streams.model.coordination import Session
 from wmlab.streams.model.cycle import CycleState
 from wmlab.streams.model.log import LeaderView, NoSuchLogError, TruncatedError, Watermark
 from wmlab.streams.model.marks import StoreOutcome, WriterMark
-from wmlab.streams.scenario.parts import Clock
-from wmlab.streams.scenario.units import COORDINATOR, METADATA_STORE, SEGMENT_STORE, controller_name
+from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE, SEGMENT_STORE, Clock, controller_name
 from wmlab.streams.sim.load import LocalClock
 from wmlab.streams.sim.store import UnavailableError
 

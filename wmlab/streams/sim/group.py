@@ -16,8 +16,7 @@ from wmlab.streams.model import group as model
 from wmlab.streams.model.index import record_at, start_of, window_at
 from wmlab.streams.model.position import Position, ReaderPosition, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario.parts import ReaderGroup
-from wmlab.streams.scenario.units import SEGMENT_STORE
+from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 from wmlab.streams.sim.reader import Reader
 
 if TYPE_CHECKING:

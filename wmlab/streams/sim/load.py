@@ -23,16 +23,8 @@ from wmlab.core.expression import number_by
 from wmlab.core.simulation import generator
 from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange, Segment
-from wmlab.streams.scenario.parts import (
-    Clock,
-    Compute,
-    EarliestOpen,
-    LastEventTime,
-    MaxMinusSlack,
-    Never,
-    Noting,
-    WallClock,
-)
+from wmlab.streams.scenario.noting import Compute, EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
+from wmlab.streams.scenario.parts import Clock
 from wmlab.streams.scenario.script import StepClock
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from wmlab.streams.model.index import start_of
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.window import LatestItem, TimeWindow, Tracker
-from wmlab.streams.scenario.parts import ReaderGroup
-from wmlab.streams.scenario.units import SEGMENT_STORE
+from wmlab.streams.scenario.parts import SEGMENT_STORE, ReaderGroup
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.group import Change, Group, State

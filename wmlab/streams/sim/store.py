@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.coordination import Coordination, Session, bucket_of
 from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
-from wmlab.streams.scenario.units import COORDINATOR, METADATA_STORE
+from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.client import Note

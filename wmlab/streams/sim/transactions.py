@@ -28,8 +28,8 @@ from wmlab.streams.model.marks import NoteOutcome
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.txn import CommittedTxn, TxnEvent, TxnState
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Lengths
+from wmlab.streams.scenario.parts import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.scenario.script import CrashCommitHandler
-from wmlab.streams.scenario.units import METADATA_STORE, SEGMENT_STORE
 from wmlab.streams.sim.client import UNAVAILABLE, Note, judge
 from wmlab.streams.sim.store import UnavailableError
 

@@ -21,8 +21,7 @@ from wmlab.core.errors import ModelError
 from wmlab.streams.model.marks import EXPLICIT_NOTE
 from wmlab.streams.model.txn import TxnState, refuse_unless_open
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended
-from wmlab.streams.scenario.parts import TransactionalWriter
-from wmlab.streams.scenario.units import SEGMENT_STORE
+from wmlab.streams.scenario.parts import SEGMENT_STORE, TransactionalWriter
 from wmlab.streams.sim.load import Load, Routes, time_to_note
 from wmlab.streams.sim.writer import WriterProcess
 

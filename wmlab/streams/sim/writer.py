@@ -22,8 +22,7 @@ from wmlab.streams.model.marks import AutomaticNotes, acknowledge, add_segment, 
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended, Lengths
-from wmlab.streams.scenario.parts import EventWriter, WriterPart
-from wmlab.streams.scenario.units import SEGMENT_STORE, process_name
+from wmlab.streams.scenario.parts import SEGMENT_STORE, EventWriter, WriterPart, process_name
 from wmlab.streams.sim.client import ControllerClient
 from wmlab.streams.sim.load import Backlog, Load, LocalClock, Routes, time_to_note
 
