@@ -27,7 +27,7 @@ Scenario("replay", stream=Stream(segments=3, timestamp_aggregation_timeout_ms=2_
 DISASTER = """
 import sys
 from wmlab import *
-from wmlab.streams.scenario.parts import *
+from wmlab.streams.scenario.network import *
 writers = [EventWriter(name, rate_per_s=100, stream=stream, clock=Clock(drift_ppm=200))
     for name, stream in (("w1", "a"), ("w2", "b"), ("w3", "b"))]
 writers += [TransactionalWriter("t1", rate_per_s=80, every_ms=700, stream="a"),
