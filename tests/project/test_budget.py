@@ -13,12 +13,12 @@ CODE_LINES: Final = {
     "core": 3_836,
     "streams": 12_197,
     "dataflow": 6_660,
-    "progress": 2_483,
+    "progress": 2_482,
     "strategies": 2_529,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 42_002
+LINES: Final = 42_001
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 190

@@ -1,7 +1,7 @@
 """The rows of a recorded dataflow, and the invariants of rows, calls and state.
 
 The rows are those that an instance took, those it dropped and those that left it. They come from what stood on the
-queues and from the table `drops`, so that it can be held against what a batch query over the same rows gives.
+queues and from the table `drops`, so that they can be held against what a batch query over the same rows gives.
 
 When an instance has handed a watermark on is not recorded to the step, only when it was merged. So a row counts as on
 time on input only if no watermark that was merged before it was above its time, and as late only if one of an earlier

@@ -306,10 +306,9 @@ def _answered(table: pa.Table, bits: int) -> pa.Table:
     return answered.filter(pa.array(arrival >> bits == table["_block"][0].as_py()))
 
 
-_FIRING_OPERATOR: Final = ("stream", "operator")
 SLICES: Final = "inline(arrays_zip(slices, slice_records))"
 """One row for each slice that records of a buffer fall in, with the number of these records."""
-_NEEDED: Final = (*_FIRING_OPERATOR, "arrival", "global_watermark", "slices", "slice_records")
+_NEEDED: Final = (*_OPERATOR, "arrival", "global_watermark", "slices", "slice_records")
 _SCHEMA: Final = PROGRESS_TABLES["buffers"].append(pa.field("global_watermark", pa.int64()))
 
 
@@ -343,20 +342,20 @@ def fired_windows(
     in_time = fired.where(F.col("arrival").isNull() | (F.col("begun") <= F.col("arrival")))
     all_fired = in_time.unionByName(_fires_again(held, fired, reached)) if forget_fired else in_time
     counted = _counted(all_fired if flush else all_fired.where("arrival is not null"), held, windows)
-    order = Window.partitionBy(*_FIRING_OPERATOR).orderBy(F.col("arrival").asc_nulls_last(), "end")
+    order = Window.partitionBy(*_OPERATOR).orderBy(F.col("arrival").asc_nulls_last(), "end")
     return counted.withColumn("sequence", F.row_number().over(order).cast("long")).select(
-        *_FIRING_OPERATOR, "sequence", "start", "end", "records", "arrival", "reached", "again"
+        *_OPERATOR, "sequence", "start", "end", "records", "arrival", "reached", "again"
     )
 
 
 def _reached(progressed: DataFrame, windows: Windows, *, exact: bool) -> DataFrame:
     """Per arrival the watermark (`reached`), the highest so far, and how many windows were `closed` before it."""
-    order = Window.partitionBy(*_FIRING_OPERATOR).orderBy("arrival")
+    order = Window.partitionBy(*_OPERATOR).orderBy("arrival")
     highest = F.max("global_watermark").over(order)
     before = F.max("global_watermark").over(order.rowsBetween(*BEFORE))
     closed = F.floor((before + int(exact) - windows.size - 1) / windows.slide) + 1
     return progressed.select(
-        *_FIRING_OPERATOR,
+        *_OPERATOR,
         "arrival",
         F.col("global_watermark").alias("reached"),
         highest.alias("highest"),
@@ -368,7 +367,7 @@ def _held(progressed: DataFrame, windows: Windows) -> DataFrame:
     """One row per arrival, slice and window that holds it: `number` of the window, `slice`, `count` of its records."""
     first = F.greatest(F.lit(0), F.floor((F.col("slice") - windows.size) / windows.slide) + 1)
     last = F.floor(F.col("slice") / windows.slide)
-    sliced = progressed.selectExpr(*_FIRING_OPERATOR, "arrival", f"{SLICES} as (slice, count)")
+    sliced = progressed.selectExpr(*_OPERATOR, "arrival", f"{SLICES} as (slice, count)")
     return sliced.where(first <= last).select("*", F.explode(F.sequence(first, last)).alias("number"))
 
 
@@ -377,32 +376,32 @@ def _first_fires(held: DataFrame, reached: DataFrame, windows: Windows, *, exact
 
     Columns: number, start, end, begun (arrival of its first record), arrival, reached, closed, again.
     """
-    first = reached.where("highest is not null").groupBy(*_FIRING_OPERATOR, "highest")
+    first = reached.where("highest is not null").groupBy(*_OPERATOR, "highest")
     at = F.min(F.struct("arrival", F.col("highest").alias("reached"), "closed"))
     marks = first.agg(at.alias("at")).withColumnRenamed("highest", "value")
-    begun = held.groupBy(*_FIRING_OPERATOR, "number").agg(F.min("arrival").alias("begun"))
+    begun = held.groupBy(*_OPERATOR, "number").agg(F.min("arrival").alias("begun"))
     start = F.col("number") * windows.slide
     spans = begun.withColumns({"start": start, "end": start + windows.size, "value": start + windows.size})
     both = marks.unionByName(spans, allowMissingColumns=True)
     # At equal values a mark counts for the window if it is seen before it.
     tie = F.col("at").isNotNull() if exact else F.col("at").isNull()
-    down = Window.partitionBy(*_FIRING_OPERATOR).orderBy(F.desc("value"), F.desc(tie))
+    down = Window.partitionBy(*_OPERATOR).orderBy(F.desc("value"), F.desc(tie))
     passed = both.withColumn("at", F.min("at").over(down.rowsBetween(*SO_FAR)))
     return passed.where("number is not null").select(
-        *_FIRING_OPERATOR, "number", "start", "end", "begun", "at.arrival", "at.reached", "at.closed",
+        *_OPERATOR, "number", "start", "end", "begun", "at.arrival", "at.reached", "at.closed",
         F.lit(False).alias("again"),
     )  # fmt: skip
 
 
 def _fires_again(held: DataFrame, fired: DataFrame, reached: DataFrame) -> DataFrame:
     """The later arrivals that bring a record for a window whose time had passed; `again` if it had fired before."""
-    bring = held.select(*_FIRING_OPERATOR, "number", F.col("arrival").alias("at")).distinct()
-    later = fired.drop("reached", "closed").join(bring, [*_FIRING_OPERATOR, "number"]).where("at > arrival")
-    marks = reached.select(*_FIRING_OPERATOR, F.col("arrival").alias("at"), "reached", "closed")
+    bring = held.select(*_OPERATOR, "number", F.col("arrival").alias("at")).distinct()
+    later = fired.drop("reached", "closed").join(bring, [*_OPERATOR, "number"]).where("at > arrival")
+    marks = reached.select(*_OPERATOR, F.col("arrival").alias("at"), "reached", "closed")
     return (
         later.withColumns({"again": (F.col("begun") <= F.col("arrival")) | (F.col("at") > F.col("begun"))})
         .drop("arrival")
-        .join(marks, [*_FIRING_OPERATOR, "at"])
+        .join(marks, [*_OPERATOR, "at"])
         .withColumnRenamed("at", "arrival")
     )
 

@@ -105,8 +105,8 @@ def _search(segment: str) -> Iterator[dict[str, str]]:
     yield {"value": "IF({value} > GET({numbers}, 0), GET({numbers}, 0), {value})", "grid": "GET({numbers}, 1)"}
     yield {"cell": _cell("{grid}", "IF({value} < 0, 0, {value})")}
     rest = f"{{value}} & ~SHIFTLEFT(-1L, INT(SHIFTRIGHT({{grid}}, {_KIND_BITS}) & 63))"
-    yield {"cell": f"IF(({{cell}} & 7) = {_GRID}, {_cell('{cell}', rest)}, {{cell}})"}
-    yield {"at": f"INT(SHIFTRIGHT({{cell}}, {_KIND_BITS}))", "more": "INT({cell} & 7)"}
+    yield {"cell": f"IF(({{cell}} & {(1 << _KIND_BITS) - 1}) = {_GRID}, {_cell('{cell}', rest)}, {{cell}})"}
+    yield {"at": f"INT(SHIFTRIGHT({{cell}}, {_KIND_BITS}))", "more": f"INT({{cell}} & {(1 << _KIND_BITS) - 1})"}
     yield {"found": f"GET({{numbers}}, 1 + IF({{more}} = {_LIST}, {_listed()}, {{at}} + {_steps(1)}))"}
     yield {"low": "INT(SHIFTRIGHT({found}, 32))", "up": "INT({found} & 4294967295)"}
 

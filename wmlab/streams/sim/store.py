@@ -4,8 +4,8 @@ An event occupies 8 header bytes and its payload (upstream wire format). A seale
 controllers share the metadata store; it answers at once, and how long the way there takes is a matter of the network.
 The owner of a bucket is notified of every stream that joins or leaves it.
 
-Source: PDP-33, "Metadata" and "Future Possibilities"; upstream classes `PersistentStreamBase` and `BucketStore`;
-upstream classes `ZKBucketManager`, `BucketManager` and `BucketService`.
+Source: PDP-33, "Metadata" and "Future Possibilities"; upstream classes `PersistentStreamBase`, `BucketStore`,
+`ZKBucketManager`, `BucketManager` and `BucketService`.
 """
 
 from __future__ import annotations
