@@ -57,11 +57,6 @@ def test_a_mistake_is_told_and_nothing_is_left(tmp_path: Path, capsys: pytest.Ca
     assert not (tmp_path / "run").exists()
 
 
-def test_bounds_of_what_is_no_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bounds", str(tmp_path)]) == 1
-    assert "To repair it" in capsys.readouterr().err
-
-
 def test_an_output_that_nobody_reads_is_no_traceback(tmp_path: Path) -> None:
     wm.Scenario.load(ROOT / "data/scenarios/first_bounds.yaml").record(tmp_path / "run")
     read, write = os.pipe()

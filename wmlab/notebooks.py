@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import shutil
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -33,10 +34,6 @@ LANGUAGE: Final = {
     "nbconvert_exporter": "python",
     "pygments_lexer": "ipython3",
 }
-STARTUP_TIMEOUT_S: Final = 120
-CELL_TIMEOUT_S: Final = 600
-
-_WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
 
 
 class NotebookError(WmlabError):
@@ -76,8 +73,8 @@ def execute(path: Path | str) -> bytes:
         kernel_name=KERNELSPEC["name"],
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(path.parent)}},
-        timeout=CELL_TIMEOUT_S,
-        startup_timeout=STARTUP_TIMEOUT_S,
+        timeout=600,  # s, for each cell
+        startup_timeout=120,
         record_timing=False,
         store_widget_state=False,
         coalesce_streams=True,
@@ -99,12 +96,12 @@ def canonical(notebook: NotebookNode) -> bytes:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     notebook.metadata.pop("widgets", None)
     notebook.metadata.update(kernelspec=KERNELSPEC, language_info=LANGUAGE)
-    taken: set[str] = set()
+    seen: Counter[str] = Counter()
     for cell in notebook.cells:
-        cell["id"] = _cell_id(cell, taken)
+        cell["id"] = _cell_id(cell, seen)
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", ()):
-            output.get("data", {}).pop(_WIDGET_VIEW, None)
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     text: str = nbformat.writes(notebook, version=nbformat.NO_CONVERT)
     return (text.rstrip("\n") + "\n").encode()
 
@@ -146,24 +143,18 @@ def _read(path: Path) -> NotebookNode:
     return notebook
 
 
-def _cell_id(cell: NotebookNode, taken: set[str]) -> str:
+def _cell_id(cell: NotebookNode, seen: Counter[str]) -> str:
     """An id that depends on the cell's text, so that a cell put in before leaves it as it is."""
     digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
-    name, repetition = digest, 1
-    while name in taken:
-        repetition += 1
-        name = f"{digest}-{repetition}"
-    taken.add(name)
-    return name
+    seen[digest] += 1
+    return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
 
 
 def _replace(path: Path, content: bytes) -> None:
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(beside, path.stat().st_mode)
+        beside.write_bytes(content)
+        shutil.copymode(path, beside)
         os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    finally:
+        beside.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 import wmlab as wm
+from tests.browser.test_browser_charts import BOXES, collisions, outside
 from wmlab.core.answers import Proof, Verdict, Verdicts
 from wmlab.core.charts.style import ROLES
 from wmlab.streams.scrubber.frames import Frames
@@ -42,10 +42,6 @@ DRAWN = """selector => [...document.querySelectorAll(selector)].map(e => {
     const place = e.tagName === "text" ? ["x", "y"].map(name => Number(e.getAttribute(name)))
         : [box.x, box.y, box.x + box.width, box.y + box.height]
     return [e.tagName, e.getAttribute("class"), e.tagName === "text" ? e.textContent : "", ...place]
-})"""
-BOXES = """selector => [...document.querySelectorAll(selector)].filter(e => e.textContent.trim()).map(e => {
-    const box = e.getBoundingClientRect()
-    return {words: e.textContent, left: box.left, top: box.top, right: box.right, bottom: box.bottom}
 })"""
 CLOCKS = """async ([source, frames, moments]) => {
     const { clockOf } = await import(source)
@@ -271,17 +267,8 @@ def test_words_neither_collide_nor_leave_the_picture(browser: Any, saved: Path, 
         for at_ms in (0, 8_000, 9_500, 14_000, 21_000, 30_000):
             page.get_by_label("Clock").fill(str(at_ms))
             boxes = page.evaluate(BOXES, ".wmlab-scrubber svg text")
-            assert [box["words"] for box in boxes if box["left"] < 0 or box["right"] > width] == []
+            assert outside(boxes, width) == []
             assert collisions(boxes) == [], at_ms
-
-
-def collisions(boxes: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [
-        (one["words"], other["words"])
-        for one, other in itertools.combinations(boxes, 2)
-        if min(one["right"], other["right"]) - max(one["left"], other["left"]) > 1
-        and min(one["bottom"], other["bottom"]) - max(one["top"], other["top"]) > 3
-    ]
 
 
 def test_without_scripts_the_page_shows_the_moment(browser: Any, saved: Path, scrubber: Scrubber) -> None:

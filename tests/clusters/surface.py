@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,7 @@ def _dataflow() -> flow.Dataflow:
 
 def answers(spark: Any, folder: Path, *, checks: bool = True) -> dict[str, list[str]]:
     """What each function answers, its rows in the order of their texts; the checks take most of the time."""
-    asked: list[Callable[[Any, Path], Iterator[tuple[str, Any]]]] = [_of_streams, _of_others, _of_logs, _of_runs]
-    asked += [_of_checks] if checks else []
+    asked = [_of_streams, _of_others, _of_logs_and_runs, *([_of_checks] if checks else [])]
     return {name: _texts(found) for ask in asked for name, found in ask(spark, folder)}
 
 
@@ -121,16 +120,13 @@ def _of_others(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "fired_windows", fired_windows(progress(buffers), size=1_000)
 
 
-def _of_logs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
+def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     log = read_log(spark, folder / "log.csv", key=None)
     yield "read_log", log
     good = log.where("reason is null")
     yield "stragglers", stragglers(good, every_ms=5_000)
     yield "session", [repr(spark).partition(" on ")[0]]
     yield "frontier", [repr(frontier(good, by="writer"))]
-
-
-def _of_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "sweep", SCENARIO.sweep(spark, seeds=range(3), timeout_ms=[1_000, 5_000])
 
 

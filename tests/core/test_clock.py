@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.streams.sim.worlds import events_of, run
 from wmlab.core.simulation import generator
 from wmlab.streams.scenario.parts import EventWriter
@@ -14,35 +12,25 @@ from wmlab.streams.scenario.parts import EventWriter
 PROGRAM = """
 import sys
 from wmlab import *
-writers = [EventWriter(name, rate_per_s=300, delay_mean_ms=80) for name in ("w1", "w2", "w3")]
-writers += [EventWriter("w4", rate_per_s=90, processes=3, flush_before_note=True)]
-writers += [TransactionalWriter(f"t{n}", rate_per_s=90, open_ms=3_000 * n, commit_latency_ms=n) for n in (1, 2)]
-actions = [script.AbortTransaction(at_ms=4_000, writer="t1"), script.LoseMergeReply(at_ms=2_000)]
-actions += [script.Scale(at_ms=3_000, seal=["0@0"], into=3), script.CrashWriter(at_ms=5_000, writer="w2")]
-Scenario("replay", stream=Stream(segments=3, timestamp_aggregation_timeout_ms=2_000), writers=writers,
-    readers=ReaderGroup(readers=2, rate_per_s=700), controllers=Controllers(period_ms=400), script=actions,
-    duration_ms=10_000, seed=11).record(sys.argv[1], progress=False)
-"""
-
-DISASTER = """
-import sys
-from wmlab import *
 from wmlab.streams.scenario.network import *
-writers = [EventWriter(name, rate_per_s=100, stream=stream, clock=Clock(drift_ppm=200))
+writers = [EventWriter(name, rate_per_s=100, delay_mean_ms=80, stream=stream, clock=Clock(drift_ppm=200))
     for name, stream in (("w1", "a"), ("w2", "b"), ("w3", "b"))]
-writers += [TransactionalWriter("t1", rate_per_s=80, every_ms=700, stream="a"),
+writers += [EventWriter("w4", rate_per_s=90, processes=3, flush_before_note=True, stream="a"),
+    TransactionalWriter("t1", rate_per_s=80, every_ms=700, stream="a"),
     TransactionalWriter("t2", rate_per_s=80, every_ms=500, open_ms=1_600, commit_latency_ms=50, stream="b")]
 actions = [script.ExpireSession(at_ms=2_000), script.CrashController(at_ms=4_000, controller="distributor"),
     script.Partition(at_ms=5_000, a="writers", b="controllers", for_ms=700), script.AddController(at_ms=6_000),
     script.DeleteStream(at_ms=7_000, recreate_after_ms=500, stream="b"),
-    script.DuplicateWriter(at_ms=8_000, writer="w1"), script.Scale(at_ms=2_500, seal=["0@0"], stream="a"),
+    script.DuplicateWriter(at_ms=8_000, writer="w1"), script.Scale(at_ms=2_500, seal=["0@0"], into=3, stream="a"),
+    script.AbortTransaction(at_ms=2_700, writer="t2"), script.CrashWriter(at_ms=5_500, writer="w2"),
     script.CrashController(at_ms=9_000, controller="committer", point="after_merge", restart_after_ms=400),
     script.Checkpoint(at_ms=3_000, name="c", group="ra"), script.CrashReader(at_ms=3_500, reader="rab-1"),
     script.ResetToCheckpoint(at_ms=6_500, group="ra"), script.LoseMergeReply(at_ms=1_000, count=3, stream="b")]
 network = Network(delay=LogNormal(20.0, 0.7), inside=Exponential(2.0), loss=0.1, duplication=0.1, reordering=0.1,
     keep_messages=True)
-Scenario("replay", streams=[Stream("a"), Stream("b", segments=3)], writers=writers,
-    readers=[ReaderGroup("ra", readers=2, stream="a", state_latency_ms=None, publish_every_ms=300),
+streams = [Stream("a", timestamp_aggregation_timeout_ms=2_000), Stream("b", segments=3)]
+Scenario("replay", streams=streams, writers=writers,
+    readers=[ReaderGroup("ra", readers=2, rate_per_s=700, stream="a", state_latency_ms=None, publish_every_ms=300),
         ReaderGroup("rab", readers=3, streams=["a", "b"], rebalance="time", publish_timer="pravega",
             automatic_checkpoint_every_ms=2_000)],
     controllers=Controllers(4, buckets=9, period_ms=400, period_jitter_ms=50, contact="random", marks_read_ms=30,
@@ -67,12 +55,11 @@ def digests(directory: Path) -> dict[str, str]:
     return {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.parametrize("program", [PROGRAM, DISASTER], ids=["writers", "everything"])
-def test_two_processes_with_different_hash_seeds_write_the_same_bytes(tmp_path, program):
+def test_two_processes_with_different_hash_seeds_write_the_same_bytes(tmp_path):
     for hash_seed in ("1", "4242"):
         target = tmp_path / hash_seed
         subprocess.run(
-            [sys.executable, "-c", program, str(target)], check=True, env={"PYTHONHASHSEED": hash_seed}, timeout=120
+            [sys.executable, "-c", PROGRAM, str(target)], check=True, env={"PYTHONHASHSEED": hash_seed}, timeout=120
         )
     first, second = digests(tmp_path / "1"), digests(tmp_path / "4242")
     assert first == second

@@ -1,5 +1,6 @@
 """What a run will take is known before it starts, and what cannot fit is refused with the field to change."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,13 @@ from wmlab.core.estimate import MOST_STEPS, Cost, Estimate
 from wmlab.dataflow.recording import Dataflow
 from wmlab.open import load_scenario
 from wmlab.progress.recording import PlanScenario
+
+
+def log_of(folder: Path, *times: tuple[int, int]) -> str:
+    """A file with an event of w for each time of an event and of its arrival."""
+    lines = [f"{event_time},{arrival_ms},w,k" for event_time, arrival_ms in times]
+    (folder / "log.csv").write_text("\n".join(["event_time,arrival_ms,writer,key", *lines]))
+    return str(folder / "log.csv")
 
 
 def stream(**fields: Any) -> wm.Scenario:
@@ -76,31 +84,22 @@ def test_an_estimate_is_above_what_happens_and_not_far(name: str) -> None:
     assert rows / 5 <= estimate.steps <= rows * 20
 
 
-def test_events_of_a_trace_outside_the_run_are_counted(tmp_path: Any) -> None:
-    file = tmp_path / "log.csv"
-    file.write_text("event_time,arrival_ms,writer,key\n1,1,w,k\n2,2,w,k\n900,900,w,k\n1500,1500,w,k\n")
-    expected = stream(writers=[wm.EventWriter("w", trace=str(file))], duration_ms=1_000).estimate()
-    assert (expected.events, expected.left_out) == (3, 1)
-    assert "; 1 event of traces outside the run" in repr(expected)
+def test_events_of_a_trace_that_arrive_outside_the_run_are_counted(tmp_path: Path) -> None:
+    trace = log_of(tmp_path, (1, 1), (2, 2), (5_000, 500), (5_000, 1_500))
+    skewed = stream(writers=[wm.EventWriter("w", trace=trace)], duration_ms=1_000)
+    assert (skewed.estimate().events, skewed.estimate().left_out) == (3, 1)
+    assert "; 1 event of traces outside the run" in repr(skewed.estimate())
     assert "outside" not in repr(stream(duration_ms=1_000).estimate())
+    assert skewed.record(progress=False).table("events")["event_time"].to_pylist() == [1, 2, 5_000]
 
 
-def test_an_event_with_a_time_after_the_end_counts_if_it_arrives_before(tmp_path: Any) -> None:
-    file = tmp_path / "log.csv"
-    file.write_text("event_time,arrival_ms,writer,key\n1,1,w,k\n5000,500,w,k\n5000,1500,w,k\n")
-    skewed = stream(writers=[wm.EventWriter("w", trace=str(file))], duration_ms=1_000)
-    assert (skewed.estimate().events, skewed.estimate().left_out) == (2, 1)
-    assert skewed.record(progress=False).table("events")["event_time"].to_pylist() == [1, 5_000]
-
-
-def test_the_periods_of_the_how_to_serve_twenty_years(tmp_path: Any) -> None:
+def test_the_periods_of_the_how_to_serve_twenty_years(tmp_path: Path) -> None:
     years_ms = 20 * 365 * 86_400_000
-    file = tmp_path / "log.csv"
-    file.write_text(f"event_time,arrival_ms,writer,key\n1,1,w,k\n{years_ms},{years_ms},w,k\n")
+    trace = log_of(tmp_path, (1, 1), (years_ms, years_ms))
     step_ms = years_ms // 600
     scenario = stream(
         stream=wm.Stream(timestamp_aggregation_timeout_ms=50 * step_ms),
-        writers=[wm.EventWriter("w", trace=str(file), note_every_ms=step_ms)],
+        writers=[wm.EventWriter("w", trace=trace, note_every_ms=step_ms)],
         readers=wm.ReaderGroup(publish_every_ms=step_ms),
         controllers=wm.Controllers(period_ms=10 * step_ms),
         duration_ms=years_ms + 1_000,

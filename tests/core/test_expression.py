@@ -62,7 +62,11 @@ def test_an_expression_has_a_value(text: str, expected: Any) -> None:
         ("a is b", "may compare by 'is' with None only"),
         ("b'x' == a", "may not use the constant"),
         ("(b := 1)", "may not use namedexpr"),
+        ("+".join(["a"] * 102), "is nested deeper than 100 levels"),
+        ("+".join(["a"] * 10_000), "is nested deeper than 100 levels"),
+        ("-" * 50_000 + "a", "is nested deeper than 100 levels"),
     ],
+    ids=lambda text: text[:30],
 )
 def test_everything_else_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):

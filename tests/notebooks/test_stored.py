@@ -1,4 +1,7 @@
-"""The notebooks of the repository: small, openable without questions, and stored as a fresh execution stores them."""
+"""The notebooks of the repository: small, openable without questions, and stored as a fresh execution stores them.
+
+The table of the retold reports has a row for every notebook, and there is a notebook for every row and report.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from wmlab import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE_LIMIT = 500_000
+FOLDER = ROOT / "notebooks" / "scenarios"
+ROW = re.compile(r"^\| \[(\w+)\]\((\w+)\.ipynb\) \| \S.* \|$", re.MULTILINE)
 
 
 def stored(room: str = ".") -> list[Path]:
@@ -44,3 +49,18 @@ def test_no_checked_notebook_skips_a_check() -> None:
 def test_the_notebook_that_make_lab_opens_exists() -> None:
     (first,) = re.findall(r"^FIRST := (.*)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     assert ROOT / first in stored("tutorials")
+
+
+def test_every_notebook_has_a_row_of_its_name_and_every_row_a_notebook() -> None:
+    names = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+    assert sorted(ROW.findall((FOLDER / "README.md").read_text(encoding="utf-8"))) == [(name, name) for name in names]
+
+
+@pytest.mark.parametrize("report", sorted((ROOT / "data/scenarios/reports").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_report_is_retold_and_its_file_named(report: Path) -> None:
+    issue = re.fullmatch(r"pravega_\d+", report.stem)
+    (notebook,) = FOLDER.glob(f"{report.stem}_*.ipynb" if issue else "pravega_cuts_*.ipynb")
+    text = "\n".join(cell.source for cell in nbformat.read(notebook, as_version=4).cells)
+    assert report.name in text
+    assert "in one sentence" in text
+    assert "\n## The fix" in text

@@ -37,26 +37,10 @@ RANK: Final = {name: rank for rank, names in enumerate(LAYERS) for name in names
 
 PURE: Final = frozenset({"wmlab.core.errors", "wmlab.core.words"})
 """What `model/` imports of core; of everything else, only modules of the standard library that are not `BANNED`."""
-BANNED: Final = frozenset(
-    [
-        "asyncio",
-        "datetime",
-        "io",
-        "logging",
-        "multiprocessing",
-        "os",
-        "pathlib",
-        "random",
-        "secrets",
-        "shutil",
-        "socket",
-        "subprocess",
-        "tempfile",
-        "threading",
-        "time",
-        "urllib",
-        "warnings",
-    ]
+BANNED: Final = (
+    {"asyncio", "multiprocessing", "subprocess", "threading"}
+    | {"io", "logging", "os", "pathlib", "shutil", "socket", "tempfile", "urllib", "warnings"}
+    | {"datetime", "random", "secrets", "time"}
 )
 PYSPARK_ONLY_IN: Final = ("core/spark/", "core/recording", "/bounds/", "/checks/", "/recording", "/spark", "/panel")
 """Parts of paths of the files that may import PySpark at all."""
@@ -127,9 +111,7 @@ def _allowed(name: str, module: str) -> bool:
     if folder == "strategies" and below[1:2] == ["model"]:
         return True
     if layer == "model" and below[:1] == ["core"]:
-        return any(module == pure or module.startswith(f"{pure}.") or pure == f"{module}" for pure in PURE) or (
-            module == "wmlab.core"
-        )
+        return module == "wmlab.core" or any(f"{module}.".startswith(f"{pure}.") for pure in PURE)
     if below[:1] == ["core"]:
         return True
     if len(below) < 2 or below[0] != folder:
@@ -155,7 +137,7 @@ def circles(package_root: Path) -> list[tuple[str, ...]]:
         }
         for name, path in modules.items()
     }
-    return sorted(tuple(sorted(knot)) for knot in _knots(arrows) if len(knot) > 1)
+    return sorted({tuple(sorted(knot)) for knot in _knots(arrows)})
 
 
 def _dotted(path: Path, package_root: Path) -> str:
@@ -171,8 +153,8 @@ def _module(name: str, modules: Iterable[str]) -> str | None:
     return name if name not in ("", "wmlab") else None
 
 
-def _knots(arrows: dict[str, set[str]]) -> list[set[str]]:
-    """The strongly connected components of a small graph: who reaches whom, both ways."""
+def _knots(arrows: dict[str, set[str]]) -> Iterator[set[str]]:
+    """For each name that reaches itself in a small graph, the names that it reaches and that reach it."""
     reach: dict[str, set[str]] = {}
     for start in arrows:
         seen, todo = set(), [start]
@@ -181,11 +163,9 @@ def _knots(arrows: dict[str, set[str]]) -> list[set[str]]:
                 seen.add(following)
                 todo.append(following)
         reach[start] = seen
-    knots: list[set[str]] = []
     for name in arrows:
-        if not any(name in knot for knot in knots):
-            knots.append({other for other in reach[name] if name in reach[other]} | {name})
-    return knots
+        if name in reach[name]:
+            yield {other for other in reach[name] if name in reach[other]}
 
 
 def inner_imports(source: str, public: frozenset[str]) -> list[str]:

@@ -14,14 +14,14 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = ROOT / "wmlab"
 
-_NO_CODE: Final = {
+_NO_CODE: Final = (
     tokenize.COMMENT,
     tokenize.NL,
     tokenize.NEWLINE,
     tokenize.INDENT,
     tokenize.DEDENT,
     tokenize.ENDMARKER,
-}
+)
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

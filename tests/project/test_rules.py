@@ -8,7 +8,7 @@ import pytest
 
 import wmlab as wm
 from wmlab.core.scenario_file import ScenarioFile
-from wmlab.core.values import UNSET, Problems, Rules, options_of
+from wmlab.core.values import UNSET, Problems, Rules
 from wmlab.dataflow.scenario.dataflow import DataflowScenario
 from wmlab.progress.scenario import ProgressScenario
 from wmlab.streams.scenario.scenario import StreamScenario, fields_of, with_changes
@@ -81,9 +81,3 @@ def test_the_form_shows_what_is_in_effect_and_sets_only_what_is_changed():
 def test_an_unknown_rule_is_refused():
     with pytest.raises(Problems, match="design"):
         scenario(rules="pravega")
-
-
-def test_options_are_found_in_classes_that_extend_those_of_the_table():
-    table = {StreamScenario: {"seed": (1, 2, 3)}}
-    assert options_of(wm.Scenario, table) == table[StreamScenario]
-    assert options_of(wm.Stream, table) == {}

@@ -105,17 +105,9 @@ FOR_SPARK_ALONE: Final = {"group_perfect_watermark", "perfect_watermark", "strag
 NO_RULES: Final = {"dataframe", "feed", "live", "log_path", "spark_session", "write_feed"}
 """Functions of a Spark namespace that make a session, move tables, or call the functions of a twin."""
 
-NOT_COMPARED: Final = {
-    "Configuration",
-    "History",
-    "StreamHistory",
-    "KeyRange",
-    "Position",
-    "ReaderPosition",
-    "Segment",
-    "Watermark",
-}
-
+NOT_COMPARED: Final = frozenset(
+    ["Configuration", "History", "StreamHistory", "KeyRange", "Position", "ReaderPosition", "Segment", "Watermark"]
+)
 """Values of a model that tests of Spark functions use as input."""
 
 ORACLES: Final = "tests/strategies/oracles/"

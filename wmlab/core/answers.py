@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 import pyarrow as pa
@@ -210,7 +211,7 @@ class Verdicts(TableAnswer[Verdict]):
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
             given = {column: row[column] for column in cls.schema.names}
-            given["what"] = with_moments(row["what"]) if row["what"] else row["what"]
+            given["what"] = row["what"] and with_moments(row["what"])
             verdicts.append(Verdict(**given, evidence=proofs))
         return cls(name, tuple(verdicts))
 
@@ -225,10 +226,10 @@ class Verdicts(TableAnswer[Verdict]):
         return tuple(v.invariant for v in self.verdicts if v.verdict == "unknown")
 
     def __getitem__(self, invariant: str) -> Verdict:
-        for verdict in self.verdicts:
-            if verdict.invariant == invariant:
-                return verdict
-        raise unknown_invariant(invariant, [v.invariant for v in self.verdicts])
+        found = {verdict.invariant: verdict for verdict in self.verdicts}
+        if invariant not in found:
+            raise unknown_invariant(invariant, found)
+        return found[invariant]
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as dicts, lists and scalars."""
@@ -371,19 +372,17 @@ def stragglers_from(
     for stretch in stretches:
         for who in stretch.who:
             found.setdefault((who, stretch.why), []).append(stretch)
-    stragglers = [_straggler(who, why, mine, run_ms) for (who, why), mine in found.items()]
+    stragglers = []
+    for (who, why), mine in found.items():
+        prices = [(s.by_ms, (s.to_ms - s.from_ms) / s.shared) for s in mine if s.by_ms is not None]
+        straggler = Straggler(
+            who=who,
+            why=why,
+            stretches=1 + sum(before.to_ms != s.from_ms for before, s in pairwise(mine)),
+            held_ms=sum(s.to_ms - s.from_ms for s in mine),
+            worst_ms=max((by for by, _ in prices), default=None),
+            cost_ms=round(sum(by * weight for by, weight in prices) / run_ms, 1) if prices else None,
+        )
+        stragglers.append(straggler)
     stragglers.sort(key=lambda h: (-(h.cost_ms or 0), -h.held_ms, h.who, h.why))
     return kind(stream=stream, run_ms=run_ms, stragglers=tuple(stragglers), bound=bound)
-
-
-def _straggler(who: str, why: str, stretches: list[Stretch], run_ms: int) -> Straggler:
-    prices = [(s.by_ms, (s.to_ms - s.from_ms) / s.shared) for s in stretches if s.by_ms is not None]
-    joined = sum(1 for n, s in enumerate(stretches) if n == 0 or stretches[n - 1].to_ms != s.from_ms)
-    return Straggler(
-        who=who,
-        why=why,
-        stretches=joined,
-        held_ms=sum(s.to_ms - s.from_ms for s in stretches),
-        worst_ms=max((by for by, _ in prices), default=None),
-        cost_ms=round(sum(by * weight for by, weight in prices) / run_ms, 1) if prices else None,
-    )

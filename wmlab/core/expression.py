@@ -1,7 +1,8 @@
 """Expressions over the columns of a row: the conditions of filters and joins, and the columns of maps.
 
 The notation is Python's, the meaning is SQL's where a value is missing: arithmetic and comparisons with None give None,
-which counts as false. An expression is read by the parser and never executed as code.
+which counts as false. An expression is read by the parser and never executed as code; it is nested at most 100 levels
+deep.
 
 The condition of a join says how far the times of two joined rows can lie apart. `bounds[a][b] = amount` says that in
 every match the time of b is at least the time of a minus `amount`, which may be negative. So once no row with a time of
@@ -19,7 +20,7 @@ import ast
 import operator
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ Evaluate = Callable[[Row], Any]
 
 _LOST: Final = "function "
 """How a function is written where it cannot be kept."""
+_DEEPEST: Final = 100
 _COLUMN: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     ast.Add: operator.add,
@@ -68,10 +70,19 @@ def parse(text: str) -> ast.expr:
     """The expression as a tree; raises `ValueError` that says what is not understood."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
+        too_deep = _depth(tree) > _DEEPEST
     except SyntaxError as error:
         raise ValueError(f"is not an expression: {error.msg}") from None
+    except (RecursionError, MemoryError):  # of the parser as well
+        too_deep = True
+    if too_deep:
+        raise ValueError(f"is nested deeper than {_DEEPEST} levels")
     _compiled(tree, defaultdict(int))
     return tree
+
+
+def _depth(node: ast.AST) -> int:
+    return 1 + max(map(_depth, ast.iter_child_nodes(node)), default=0)
 
 
 def columns_of(text: str) -> tuple[str, ...]:
@@ -188,39 +199,39 @@ def _added(terms: Counter[int | None], node: ast.expr, sign: int, places: Mappin
 
 
 def _names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        yield f"{node.value.id}.{node.attr}"
-    else:
-        for child in ast.iter_child_nodes(node):
-            if not (isinstance(node, ast.Call) and child is node.func):
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.Attribute(value=ast.Name(id=side), attr=name):
+            yield f"{side}.{name}"
+        case _:
+            inner = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+            for child in inner:
                 yield from _names(child)
 
 
 def _compiled(node: ast.expr, places: Mapping[str, int]) -> Evaluate:
-    builder = _BUILDERS.get(type(node))
-    if builder is None:
-        raise ValueError(f"may not use {type(node).__name__.lower()} as in {ast.unparse(node)!r}")
-    return builder(node, places)
-
-
-def _constant(node: Any, _: Mapping[str, int]) -> Evaluate:
-    value = node.value
-    if not isinstance(value, int | float | str | bool | None):
-        raise ValueError(f"may not use the constant {value!r}")
-    return lambda _: value
-
-
-def _column(node: Any, places: Mapping[str, int]) -> Evaluate:
-    name = ast.unparse(node)
-    if not _COLUMN.fullmatch(name):
-        raise ValueError(f"is no column: {name!r}")
-    return operator.itemgetter(places[name])
-
-
-def _strict(apply: Callable[..., Any], parts: Iterable[ast.expr], places: Mapping[str, int]) -> Evaluate:
-    """The function of the values of all parts; None if one of them is None."""
+    match node:
+        case ast.Constant(value=value):
+            if not isinstance(value, int | float | str | bool | None):
+                raise ValueError(f"may not use the constant {value!r}")
+            return lambda _: value
+        case ast.Name() | ast.Attribute():
+            name = ast.unparse(node)
+            if not _COLUMN.fullmatch(name):
+                raise ValueError(f"is no column: {name!r}")
+            return operator.itemgetter(places[name])
+        case ast.BoolOp(op=op, values=values):
+            return _boolean([_compiled(part, places) for part in values], decisive=isinstance(op, ast.Or))
+        case ast.IfExp(test=condition, body=body, orelse=other):
+            test, yes, no = (_compiled(part, places) for part in (condition, body, other))
+            return lambda row: yes(row) if test(row) else no(row)
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[right]):
+            inner, missing = _compiled(left, places), isinstance(op, ast.Is)
+            if not (isinstance(right, ast.Constant) and right.value is None):
+                raise ValueError(f"may compare by 'is' with None only, not as in {ast.unparse(node)!r}")
+            return lambda row: (inner(row) is None) is missing
+    apply, parts = _applied(node)
     compiled_parts = [_compiled(part, places) for part in parts]
 
     def evaluate(row: Row) -> Any:
@@ -230,39 +241,8 @@ def _strict(apply: Callable[..., Any], parts: Iterable[ast.expr], places: Mappin
     return evaluate
 
 
-def _operation(node: Any, places: Mapping[str, int]) -> Evaluate:
-    parts = (node.operand,) if isinstance(node, ast.UnaryOp) else (node.left, node.right)
-    return _strict(_operator(node.op, node), parts, places)
-
-
-def _operator(op: ast.AST, node: ast.expr) -> Callable[..., Any]:
-    if type(op) not in _OPERATORS:
-        name = "comparison" if isinstance(node, ast.Compare) else "operator"
-        raise ValueError(f"may not use the {name} of {ast.unparse(node)!r}")
-    return _OPERATORS[type(op)]
-
-
-def _comparison(node: Any, places: Mapping[str, int]) -> Evaluate:
-    if len(node.ops) == 1 and isinstance(node.ops[0], ast.Is | ast.IsNot):
-        return _missing(node, places)
-    tests = [_operator(op, node) for op in node.ops]
-
-    def compare(*values: Any) -> bool:
-        return all(test(a, b) for test, a, b in zip(tests, values, values[1:], strict=False))
-
-    return _strict(compare, (node.left, *node.comparators), places)
-
-
-def _missing(node: Any, places: Mapping[str, int]) -> Evaluate:
-    inner, right = _compiled(node.left, places), node.comparators[0]
-    if not (isinstance(right, ast.Constant) and right.value is None):
-        raise ValueError(f"may compare by 'is' with None only, not as in {ast.unparse(node)!r}")
-    return (lambda row: inner(row) is None) if isinstance(node.ops[0], ast.Is) else (lambda row: inner(row) is not None)
-
-
-def _boolean(node: Any, places: Mapping[str, int]) -> Evaluate:
-    parts = [_compiled(part, places) for part in node.values]
-    decisive = isinstance(node.op, ast.Or)
+def _boolean(parts: Sequence[Evaluate], *, decisive: bool) -> Evaluate:
+    """All parts connected by `or`, of which one that is true decides, or by `and`, of which one that is false does."""
 
     def evaluate(row: Row) -> Any:
         unknown = False
@@ -277,27 +257,29 @@ def _boolean(node: Any, places: Mapping[str, int]) -> Evaluate:
     return evaluate
 
 
-def _choice(node: Any, places: Mapping[str, int]) -> Evaluate:
-    test, yes, no = (_compiled(part, places) for part in (node.test, node.body, node.orelse))
-    return lambda row: yes(row) if test(row) else no(row)
+def _applied(node: ast.expr) -> tuple[Callable[..., Any], Sequence[ast.expr]]:
+    """A function and the parts that it is a function of; where one of them is None, so is the result."""
+    match node:
+        case ast.UnaryOp(op=op, operand=operand):
+            return _operator(op, node), [operand]
+        case ast.BinOp(left=left, op=op, right=right):
+            return _operator(op, node), [left, right]
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            tests = [_operator(op, node) for op in ops]
+
+            def holds(*values: Any) -> bool:
+                return all(test(a, b) for test, a, b in zip(tests, values, values[1:], strict=False))
+
+            return holds, [left, *others]
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+            return FUNCTIONS[name], arguments
+        case ast.Call():
+            raise ValueError(f"may call {', '.join(FUNCTIONS)}, but not {ast.unparse(node)!r}")
+    raise ValueError(f"may not use {type(node).__name__.lower()} as in {ast.unparse(node)!r}")
 
 
-def _call(node: Any, places: Mapping[str, int]) -> Evaluate:
-    name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
-    function = FUNCTIONS.get(name)
-    if function is None or node.keywords:
-        raise ValueError(f"may call {', '.join(FUNCTIONS)}, but not {ast.unparse(node)!r}")
-    return _strict(function, node.args, places)
-
-
-_BUILDERS: Final[dict[type[ast.expr], Callable[[Any, Mapping[str, int]], Evaluate]]] = {
-    ast.Attribute: _column,
-    ast.BinOp: _operation,
-    ast.BoolOp: _boolean,
-    ast.Call: _call,
-    ast.Compare: _comparison,
-    ast.Constant: _constant,
-    ast.IfExp: _choice,
-    ast.Name: _column,
-    ast.UnaryOp: _operation,
-}
+def _operator(op: ast.AST, node: ast.expr) -> Callable[..., Any]:
+    if type(op) not in _OPERATORS:
+        name = "comparison" if isinstance(node, ast.Compare) else "operator"
+        raise ValueError(f"may not use the {name} of {ast.unparse(node)!r}")
+    return _OPERATORS[type(op)]

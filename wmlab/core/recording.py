@@ -201,12 +201,12 @@ class Recording:
         """The table `name` as a Spark DataFrame; a table on disk is read by Spark itself."""
         from wmlab.core.spark import schemas
 
-        place = None if self.path is None else self.path / name
-        waiting = self.tables.in_scratch(name)
+        place = None if self.path is None else self.path / self._known(name)
+        waiting = self.tables.in_scratch(self._known(name))
         if waiting is not None and waiting.scratch is not None:
             waiting.scratch.keep()
             place = waiting.file
-        if place is not None and name in self.schemas:
+        if place is not None:
             return spark.read.schema(schemas.spark_schema(self.schemas[name])).parquet(str(place))
         return schemas.dataframe(spark, self.table(name))
 
@@ -244,8 +244,7 @@ def _conform(
     given, mistakes = _columns_of(name, rows, schema)
     needed = without_added(schema, given).names
     given |= {column: [None] * len(rows) for column in schema.names if column not in needed}
-    needed = without_added(schema, given).names
-    mistakes += [f"{name} has no column {column!r}" for column in needed if column not in given]
+    mistakes += [f"{name} has no column {column!r}" for column in schema.names if column not in given]
     mistakes += [f"{name} has an unknown column {column!r}" for column in given if column not in schema.names]
     columns = []
     for wanted in schema:

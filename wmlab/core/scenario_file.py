@@ -8,7 +8,7 @@ once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, cast
 
@@ -110,12 +110,10 @@ def parse(text: str, source: str) -> tuple[dict[str, Any], Lines]:
             f"{source} has {found}; this wmlab reads {FORMAT}.",
             remedy=f"put 'wmlab: {FORMAT}' at the top, or use the wmlab that wrote the file.",
         )
-    lines: Lines = {}
-    _note_lines(root, (), lines)
-    return data, lines
+    return data, dict(_lines(root, ()))
 
 
-def _load(text: str) -> tuple[Any, yaml.Node | None]:
+def _load(text: str) -> tuple[Any, Any]:
     """The data of a YAML text and the node that it is made from."""
     if len(text) > _MOST_BYTES:
         raise yaml.YAMLError(f"it has {len(text):,} characters; the limit is {_MOST_BYTES:,}")
@@ -156,24 +154,20 @@ def _kind(data: object) -> str:
     return "nothing" if data is None else "a list" if isinstance(data, list) else f"the value {shown(data)}"
 
 
-def _note_lines(node: yaml.Node | None, path: tuple[str | int, ...], lines: Lines) -> None:
-    if node is None:
-        return
-    lines[path] = node.start_mark.line + 1
+def _lines(node: yaml.Node, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    yield path, node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         for key, child in node.value:
-            _note_lines(child, (*path, str(key.value)), lines)
+            yield from _lines(child, (*path, str(key.value)))
     elif isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
-            _note_lines(child, (*path, index), lines)
+            yield from _lines(child, (*path, index))
 
 
 def line_of(location: tuple[str | int, ...], lines: Lines) -> int | None:
     """The line of the innermost known part of a location."""
-    for length in range(len(location), -1, -1):
-        if location[:length] in lines:
-            return lines[location[:length]]
-    return None
+    outwards = (location[:length] for length in range(len(location), -1, -1))
+    return next((lines[place] for place in outwards if place in lines), None)
 
 
 def read_text(path: str | Path) -> str:

@@ -4,7 +4,7 @@
     <recording>/<table>/part-0.parquet      one for every table of its kind, empty ones included
 
 `write` fills a hidden directory beside the final name and renames it into place, so that a recording exists
-whole or not at all. `read` checks version, schemas and counts from the files' footers; rows are read when a
+whole or not at all. Opening one checks version, schemas and counts by the files' footers; rows are read when a
 table is first asked for. Equal recordings give equal bytes: nothing written depends on the clock, on the
 machine, or on how the tables were chunked in memory.
 
@@ -150,8 +150,7 @@ class GrowingTable:
         self._place = place
         self._waiting = schema.empty_table()
         self._num_rows = 0
-        self._scratch: Scratch | None = None
-        self._writer: pq.ParquetWriter | None = None
+        self._stored: tuple[Scratch, pq.ParquetWriter] | None = None
 
     def append(self, rows: pa.Table) -> None:
         """Add rows at the end."""
@@ -163,25 +162,25 @@ class GrowingTable:
 
     def finish(self) -> pa.Table | StoredTable:
         """The whole table: in memory if it is one row group, and otherwise on disk."""
-        if self._writer is None or self._scratch is None:
+        if self._stored is None:
             return self._waiting.combine_chunks()
         self._write(self._waiting)
-        self._writer.close()
-        scratch, self._scratch = self._scratch, None
+        scratch, writer = self._stored
+        writer.close()
+        self._stored = None
         return StoredTable(self._name, scratch.path / PART_FILE, self._waiting.schema, self._num_rows, scratch)
 
     def discard(self) -> None:
         """Remove what is on disk."""
-        if self._scratch is not None:
-            self._scratch.remove()
+        if self._stored is not None:
+            self._stored[0].remove()
 
     def _write(self, rows: pa.Table) -> None:
         try:
-            if self._writer is None or self._scratch is None:
-                self._scratch = Scratch(self._place)
-                options = _parquet_options(rows.schema)
-                self._writer = pq.ParquetWriter(self._scratch.path / PART_FILE, rows.schema, **options)
-            self._writer.write_table(rows.combine_chunks(), schemas.ROW_GROUP)
+            if self._stored is None:
+                scratch, options = Scratch(self._place), _parquet_options(rows.schema)
+                self._stored = scratch, pq.ParquetWriter(scratch.path / PART_FILE, rows.schema, **options)
+            self._stored[1].write_table(rows.combine_chunks(), schemas.ROW_GROUP)
         except OSError as failure:
             raise RecordingError(
                 f"the {self._name} of the run cannot be kept on disk: {failure}.",

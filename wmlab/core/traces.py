@@ -39,7 +39,6 @@ TRACE_SCHEMA: Final = pa.schema(
 
 MS_PER_TICK: Final = {"d": (DAY_MS, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
 """How many milliseconds so many ticks of each unit are."""
-_MAX_MS: Final = float(2**63)
 _FORMS: Final = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "json", ".ndjson": "json"}
 
 
@@ -101,23 +100,6 @@ def read_log(path: Path, columns: Columns) -> pa.Table:
     return table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks()
 
 
-def require_trace(name: str, table: pa.Table) -> None:
-    """Raise `TraceError` unless `table` has the columns of `TRACE_SCHEMA`, rows, sound values, arrivals in order."""
-    if not isinstance(table, pa.Table) or not table.schema.equals(TRACE_SCHEMA):
-        found = table.schema.names if isinstance(table, pa.Table) else type(table).__name__
-        raise TraceError(f"trace {name!r} is made of {found}.", remedy="load it with wmlab.core.traces.load.")
-    if not table.num_rows:
-        raise TraceError(f"trace {name!r} has no events.", remedy="give a log with at least one event.")
-    for column in TRACE_SCHEMA.names:
-        _refuse(pc.is_null(table[column]), column, "has no value")
-    _refuse(pc.less(table["arrival_ms"], 0), "arrival_ms", "is before 1970", _SHIFT)
-    _refuse(pc.equal(table["writer"], ""), "writer", "is empty")
-    arrivals = table["arrival_ms"].combine_chunks()
-    # The first row has nothing before it, hence the null in front.
-    back = pa.concat_arrays([pa.nulls(1, pa.bool_()), pc.less(arrivals[1:], arrivals[:-1])])
-    _refuse(back, "arrival_ms", "goes back behind the row before it")
-
-
 def form_of(path: Path) -> str | None:
     """What a file holds by its name, which may end in that of a compression; None: nothing that is read."""
     last = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
@@ -143,7 +125,9 @@ def _read_parquet(path: Path, columns: Columns) -> pa.Table:
 def _read_csv(path: Path, columns: Columns) -> pa.Table:
     # Texts stay texts: a writer "007" is not the number 7, and "NA" is a name like any other.
     texts = {name: pa.string() for name in (columns.writer, columns.key) if name is not None}
-    delimiter = "\t" if form_of(path) == "tsv" else _delimiter(path, columns)
+    with pa.input_stream(path) as file:
+        header = file.read(10_000).decode(columns.encoding, "replace").partition("\n")[0]
+    delimiter = "\t" if form_of(path) == "tsv" else delimiter_of(header)
     return pyarrow.csv.read_csv(
         path,
         read_options=pyarrow.csv.ReadOptions(encoding=columns.encoding),
@@ -152,15 +136,8 @@ def _read_csv(path: Path, columns: Columns) -> pa.Table:
     )
 
 
-def _delimiter(path: Path, columns: Columns) -> str:
-    """A comma, or a semicolon where the header has semicolons and no comma."""
-    with pa.input_stream(path) as file:
-        header = file.read(10_000).decode(columns.encoding, "replace").partition("\n")[0]
-    return delimiter_of(header)
-
-
 def delimiter_of(header: str) -> str:
-    """The delimiter of a CSV file by its first line."""
+    """The delimiter of a CSV file by its first line: a comma, or a semicolon where it has semicolons and no comma."""
     return ";" if ";" in header and "," not in header else ","
 
 
@@ -227,7 +204,7 @@ def _rounded_ms(ticks: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArra
     _refuse(pc.invert(pc.is_finite(ticks)), name, "is not a finite number")
     ms, per_ms = MS_PER_TICK[unit]
     in_ms = pc.round(pc.divide(pc.multiply(ticks, float(ms)), float(per_ms)))
-    _refuse(pc.greater_equal(pc.abs(in_ms), _MAX_MS), name, "is beyond 64 bits of milliseconds")
+    _refuse(pc.greater_equal(pc.abs(in_ms), 2.0**63), name, "is beyond 64 bits of milliseconds")
     return in_ms.cast(pa.int64())
 
 
@@ -277,7 +254,20 @@ class Trace:
     table: pa.Table = field(hash=False)
 
     def __post_init__(self) -> None:
-        require_trace(self.name, self.table)
+        table = self.table
+        if not isinstance(table, pa.Table) or not table.schema.equals(TRACE_SCHEMA):
+            found = table.schema.names if isinstance(table, pa.Table) else type(table).__name__
+            raise TraceError(f"trace {self.name!r} is made of {found}.", remedy="load it with wmlab.core.traces.load.")
+        if not table.num_rows:
+            raise TraceError(f"trace {self.name!r} has no events.", remedy="give a log with at least one event.")
+        for column in TRACE_SCHEMA.names:
+            _refuse(pc.is_null(table[column]), column, "has no value")
+        _refuse(pc.less(table["arrival_ms"], 0), "arrival_ms", "is before 1970", _SHIFT)
+        _refuse(pc.equal(table["writer"], ""), "writer", "is empty")
+        arrivals = table["arrival_ms"].combine_chunks()
+        # The first row has nothing before it, hence the null in front.
+        back = pa.concat_arrays([pa.nulls(1, pa.bool_()), pc.less(arrivals[1:], arrivals[:-1])])
+        _refuse(back, "arrival_ms", "goes back behind the row before it")
 
     @property
     def rows(self) -> int:

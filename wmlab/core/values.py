@@ -23,7 +23,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import shown
+from wmlab.core.words import counted, shown
 
 T = TypeVar("T")
 UNNAMED_KIND = "event"
@@ -88,8 +88,8 @@ class Problems(ScenarioError):
     def __init__(self, name: str, problems: Iterable[Problem]) -> None:
         self.name = name
         self.problems = tuple(problems)
-        count = "1 mistake" if len(self.problems) == 1 else f"{len(self.problems)} mistakes"
         listing = "\n".join(f"  {problem}" for problem in self.problems)
+        count = counted(len(self.problems), "mistake")
         super().__init__(f"{name} has {count}:\n{listing}", remedy="correct the named fields; nothing was run.")
 
     def under(self, location: tuple[str | int, ...]) -> tuple[Problem, ...]:
@@ -188,11 +188,14 @@ def _refuse_problems(self: Any) -> None:
 def _gathering(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def gathering(self: Any, *args: Any, **fields: Any) -> None:
+        offered = args[0] if args and isinstance(args[0], str) else fields.get("name")
+        places = [field.name for field in dataclasses.fields(self) if field.init and not field.kw_only][: len(args)]
+        if len(places) == len(args) and fields.keys().isdisjoint(places):
+            args, fields = (), dict(zip(places, args, strict=True)) | fields
         fields = {name: given.item() if isinstance(given, np.generic) else given for name, given in fields.items()}
         try:
             init(self, *args, **fields)
         except ValidationError as error:
-            offered = args[0] if args and isinstance(args[0], str) else fields.get("name")
             name = f"{type(self).__name__} {offered!r}" if offered else type(self).__name__
             raise Problems(name, problems_of(error, fields)) from None
         except TypeError as error:

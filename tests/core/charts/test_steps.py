@@ -1,50 +1,44 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wmlab.core.charts.scene import bands, hold, minus, staircases, standstills, thin, unknown_spans
 
 
-def test_a_value_holds_until_the_next_row() -> None:
-    assert staircases([0, 1, 2], [5, 7, 7]) == [[(0, 5), (1, 5), (1, 7), (2, 7)]]
-
-
-def test_a_value_holds_until_the_unknown_begins() -> None:
-    assert staircases([0, 1, 2, 3], [5, None, None, 8]) == [[(0, 5), (1, 5)], [(3, 8)]]
-
-
-def test_a_repeated_value_adds_no_corner() -> None:
-    assert staircases(range(100), [3] * 100) == [[(0, 3), (99, 3)]]
-
-
-def test_hold_adds_the_end_of_the_last_known_value() -> None:
-    assert hold([0, 1, 2, 3], [None, 5, None, None]) == ([0, 1, 2, 2, 3], [None, 5, 5, None, None])
-
-
-def test_a_band_runs_along_one_curve_and_back_along_the_other() -> None:
-    assert bands([0, 1, 2], [1, 2, 2], [4, 4, None]) == [[(0, 1), (1, 1), (1, 2), (2, 2), (2, 4), (0, 4)]]
-
-
-def test_there_is_no_band_where_one_bound_is_unknown() -> None:
-    assert bands([0, 1, 2], [None, 1, None], [4, None, 4]) == []
-
-
-def test_unknown_spans_end_where_the_value_is_known_again() -> None:
-    assert unknown_spans([0, 2, 5, 9], [None, 1, None, None]) == [(0, 2), (5, 9)]
-
-
-def test_minus_is_unknown_where_either_side_is() -> None:
-    assert minus([5, None, 3], [2, 1, None]) == [3, None, None]
-
-
-def test_few_rows_are_all_kept() -> None:
-    assert thin([[1, 1, 1]], 3) == [0, 1, 2]
-
-
-def test_rows_that_change_nothing_go_first() -> None:
-    column = [0] * 500 + [1] * 500
-    assert thin([column], 10) == [0, 500, 999]
+@pytest.mark.parametrize(
+    ("rule", "columns", "found"),
+    [
+        (staircases, ([0, 1, 2], [5, 7, 7]), [[(0, 5), (1, 5), (1, 7), (2, 7)]]),
+        (staircases, ([0, 1, 2, 3], [5, None, None, 8]), [[(0, 5), (1, 5)], [(3, 8)]]),
+        (staircases, (range(100), [3] * 100), [[(0, 3), (99, 3)]]),
+        (hold, ([0, 1, 2, 3], [None, 5, None, None]), ([0, 1, 2, 2, 3], [None, 5, 5, None, None])),
+        (bands, ([0, 1, 2], [1, 2, 2], [4, 4, None]), [[(0, 1), (1, 1), (1, 2), (2, 2), (2, 4), (0, 4)]]),
+        (bands, ([0, 1, 2], [None, 1, None], [4, None, 4]), []),
+        (unknown_spans, ([0, 2, 5, 9], [None, 1, None, None]), [(0, 2), (5, 9)]),
+        (minus, ([5, None, 3], [2, 1, None]), [3, None, None]),
+        (thin, ([[1, 1, 1]], 3), [0, 1, 2]),
+        (thin, ([[0] * 500 + [1] * 500], 10), [0, 500, 999]),
+    ],
+    ids=[
+        "a value holds until the next row",
+        "and until the unknown begins",
+        "a repeated value adds no corner",
+        "hold adds the end of the last known value",
+        "a band runs along one curve and back along the other",
+        "there is none where one bound is unknown",
+        "unknown spans end where the value is known again",
+        "a difference is unknown where either side is",
+        "few rows are all kept",
+        "rows that change nothing go first",
+    ],
+)
+def test_what_is_drawn_of_steps(rule: Callable[..., Any], columns: tuple[Any, ...], found: Any) -> None:
+    assert rule(*columns) == found
 
 
 columns = st.integers(200, 600).flatmap(

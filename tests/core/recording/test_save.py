@@ -27,10 +27,10 @@ def test_a_recording_is_a_manifest_and_one_dataset_per_table(tmp_path):
     assert saved.path == tmp_path / "runs" / "r"
     assert set(files_of(saved.path)) == {"recording.json"} | {f"{name}/part-0.parquet" for name in TABLES}
     manifest = json.loads((saved.path / "recording.json").read_text())
-    assert manifest["schema_version"] == SCHEMA_VERSION
-    assert manifest["scenario"] == SCENARIO
-    assert manifest["rows"] == recording().counts
-    assert (manifest["seed"], manifest["finished"], manifest["source"]) == (7, True, "simulation")
+    assert isinstance(manifest.pop("wmlab_version"), str)
+    told = {"name": "split under load", "scenario": SCENARIO, "seed": 7, "finished": True, "source": "simulation"}
+    form = {"format": "wmlab recording", "schema_version": SCHEMA_VERSION, "kind": "streams"}
+    assert manifest == form | told | {"rows": recording().counts}
 
 
 def test_a_dataset_is_plain_parquet_with_text_as_text(tmp_path):
@@ -61,30 +61,25 @@ def test_others_may_read_what_was_saved_as_the_umask_says(tmp_path):
     assert stat.S_IMODE(saved.path.stat().st_mode) == 0o777 & ~umask
 
 
-@pytest.mark.parametrize("failing_call", range(len(TABLES)))
-def test_a_save_that_is_killed_leaves_nothing(tmp_path, monkeypatch, failing_call):
-    calls = iter(range(len(TABLES)))
-    genuine = storage._write_table
-
-    def killed(target, table):
-        if next(calls) == failing_call:
-            target.write_bytes(b"PAR1 half a fi")
-            raise KeyboardInterrupt
-        genuine(target, table)
-
-    monkeypatch.setattr(storage, "_write_table", killed)
-    with pytest.raises(KeyboardInterrupt):
-        recording().save(tmp_path / "r")
-    assert list(tmp_path.iterdir()) == []
+FULL = OSError(28, "No space left on device")
+KILLED = [(table, KeyboardInterrupt(), KeyboardInterrupt, "^$") for table in range(len(TABLES))]
 
 
-def test_a_disk_that_refuses_is_a_recording_error_and_leaves_nothing(tmp_path, monkeypatch):
-    def full(file):
-        if file.name.endswith(".json"):
-            raise OSError(28, "No space left on device")
+@pytest.mark.parametrize(
+    ("failing", "failure", "raised", "said"),
+    [*KILLED, (len(TABLES), FULL, RecordingError, "cannot be written.*No space left")],
+)
+def test_a_save_that_is_killed_or_that_the_disk_refuses_leaves_nothing(
+    tmp_path, monkeypatch, failing, failure, raised, said
+):
+    calls = iter(range(len(TABLES) + 1))
 
-    monkeypatch.setattr(storage, "_flush", full)
-    with pytest.raises(RecordingError, match=r"cannot be written.*No space left"):
+    def flush(file):
+        if next(calls) == failing:
+            raise failure
+
+    monkeypatch.setattr(storage, "_flush", flush)
+    with pytest.raises(raised, match=said):
         recording().save(tmp_path / "r")
     assert list(tmp_path.iterdir()) == []
 
@@ -104,17 +99,12 @@ def test_nothing_that_exists_is_overwritten_unasked(tmp_path):
     assert files_of(tmp_path) == before
 
 
-def test_an_older_recording_is_replaced_when_asked(tmp_path):
+def test_an_older_recording_is_replaced_when_asked_also_by_itself(tmp_path):
     recording().save(tmp_path / "r")
-    assert recording(seed=8).save(tmp_path / "r", overwrite=True) == Recording.read(tmp_path / "r")
-    assert Recording.read(tmp_path / "r").seed == 8
-    assert [p.name for p in tmp_path.iterdir()] == ["r"]
-
-
-def test_a_recording_may_replace_itself(tmp_path):
-    recording().save(tmp_path / "r")
+    assert recording(seed=8).save(tmp_path / "r", overwrite=True) == Recording.read(tmp_path / "r") == recording(seed=8)
     Recording.read(tmp_path / "r").save(tmp_path / "r", overwrite=True)
-    assert Recording.read(tmp_path / "r") == recording()
+    assert Recording.read(tmp_path / "r") == recording(seed=8)
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
 
 
 def test_a_replacement_that_fails_keeps_the_older_recording(tmp_path, monkeypatch):
@@ -134,26 +124,25 @@ def test_a_replacement_that_fails_keeps_the_older_recording(tmp_path, monkeypatc
     assert [p.name for p in tmp_path.iterdir()] == ["r"]
 
 
-@pytest.mark.parametrize("content", [{}, {"notes.txt": "mine"}, {"recording.json": "{}"}, {"recording.json": '{"form'}])
+OTHERS = [{"r": "mine"}, {}, {"r/notes.txt": "mine"}, {"r/recording.json": "{}"}, {"r/recording.json": '{"form'}]
+
+
+@pytest.mark.parametrize("content", OTHERS, ids=["file", "empty folder", "other folder", "foreign", "broken"])
 def test_what_is_not_a_recording_is_never_overwritten(tmp_path, content):
-    (tmp_path / "r").mkdir()
+    if "r" not in content:
+        (tmp_path / "r").mkdir()
     for name, text in content.items():
-        (tmp_path / "r" / name).write_text(text)
+        (tmp_path / name).write_text(text)
     with pytest.raises(RecordingError, match="exists and is not a recording"):
         recording().save(tmp_path / "r", overwrite=True)
-    assert {p.name: p.read_text() for p in (tmp_path / "r").iterdir()} == content
-
-
-def test_a_file_is_never_overwritten(tmp_path):
-    (tmp_path / "r").write_text("mine")
-    with pytest.raises(RecordingError, match="exists and is not a recording"):
-        recording().save(tmp_path / "r", overwrite=True)
-    assert (tmp_path / "r").read_text() == "mine"
+    assert (tmp_path / "r").exists()
+    assert files_of(tmp_path) == {name: text.encode() for name, text in content.items()}
 
 
 @pytest.mark.parametrize("extra", ["notes.txt", "events/part-1.parquet"])
 def test_a_recording_that_also_holds_something_else_is_not_overwritten(tmp_path, extra):
     (recording().save(tmp_path / "r").path / extra).write_text("mine")
+    before = files_of(tmp_path)
     with pytest.raises(RecordingError, match=f"also holds {extra}"):
         recording().save(tmp_path / "r", overwrite=True)
-    assert (tmp_path / "r" / extra).read_text() == "mine"
+    assert files_of(tmp_path) == before

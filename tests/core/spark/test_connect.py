@@ -17,12 +17,12 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import wmlab
+from tests.conftest import SPARK_FOLDERS
 from wmlab.core.errors import SessionError
 from wmlab.core.spark import session
 
 PACKAGE = Path(wmlab.__file__).parent
-FOLDERS = ("core/spark", "streams/bounds", "streams/checks", "dataflow/checks", "progress/checks")
-FILES = sorted(path for name in FOLDERS for path in (PACKAGE / name).glob("*.py") if path.name != "session.py")
+FILES = sorted(path for name in SPARK_FOLDERS for path in (PACKAGE / name).glob("*.py") if path.name != "session.py")
 NOT_IN_CONNECT = {"sparkContext", "rdd", "sql_ctx", "_jvm", "_jdf", "_sc", "_jsc", "accumulator", "foreachPartition"}
 TRACEBACK = """Traceback (most recent call last):
   File "session.py", line 157, in found

@@ -28,11 +28,6 @@ def trace():
     )
 
 
-def test_it_says_what_is_in_it(trace):
-    assert (trace.rows, trace.writer_names, trace.span_ms) == (4, ("a", "b", "c"), (0, 3 * DAY_MS))
-    assert (trace.out_of_order, trace.early) == (1, 1)
-
-
 def test_events_come_one_by_one_in_order_of_arrival(trace):
     events = list(trace.events())
     assert events[0] == traces.TraceEvent(event_time=50, arrival_ms=0, writer="b", key="x")
@@ -114,7 +109,7 @@ def test_the_reprs_say_the_main_numbers(trace):
             [(1, 5, "w", "k"), (1, 4, "w", "k"), (1, 3, "w", "k")],
             "'arrival_ms' goes back behind the row before it in 2 of",
         ),
-        ([(1, -5, "w", "k")], "'arrival_ms' is before 1970"),
+        ([(1, -5, "w", "k")], "'arrival_ms' is before 1970.*\n.*add one constant"),
         ([(None, 5, "w", "k")], "'event_time' has no value"),
         ([(1, 5, None, "k")], "'writer' has no value"),
         ([(1, 5, "", "k")], "'writer' is empty"),

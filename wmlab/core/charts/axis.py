@@ -52,7 +52,6 @@ _UNITS: Final = (
     (10 * HOUR_MS, Unit("min", MINUTE_MS, _times(MINUTE_MS, (1, 2, 5, 10, 15, 30, 60, 120)))),
     (10 * DAY_MS, Unit("h", HOUR_MS, _times(HOUR_MS, (1, 2, 3, 6, 12, 24, 48)))),
 )
-_DAYS: Final = Unit("d", DAY_MS, ())
 _INSTANT_STEPS_MS: Final = (
     *_DECIMAL,
     *_times(SECOND_MS, (1, 2, 5, 10, 15, 30)),
@@ -65,7 +64,7 @@ _MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200)
 
 def duration_unit(span_ms: int) -> Unit:
     """The unit in which an axis that covers `span_ms` has numbers of one to three digits."""
-    return next((unit for limit, unit in _UNITS if span_ms <= limit), _DAYS)
+    return next((unit for limit, unit in _UNITS if span_ms <= limit), Unit("d", DAY_MS, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +143,15 @@ def nice_step(span: int, count: int) -> int:
     return next(digit * power for digit in (1, 2, 5) if digit * power * count >= span)
 
 
-def duration_ticks(low_ms: int, high_ms: int, *, count: int = 6, unit: Unit | None = None) -> list[Tick]:
+def duration_ticks(low_ms: int, high_ms: int, *, count: int, unit: Unit) -> list[Tick]:
     """Ticks of a duration axis; labels are plain numbers of `unit`, which the axis title names."""
     span_ms = max(high_ms - low_ms, 1)
-    unit = unit or duration_unit(span_ms)
     fitting = (step for step in unit.steps_ms if step * count >= span_ms)
     step = next(fitting, None) or unit.ms * nice_step(-(-span_ms // unit.ms), count)
     return [Tick(value, _plain(unit.scale(value))) for value in _multiples(low_ms, high_ms, step)]
 
 
-def instant_ticks(low_ms: int, high_ms: int, *, count: int = 6) -> list[Tick]:
+def instant_ticks(low_ms: int, high_ms: int, *, count: int) -> list[Tick]:
     """Ticks of a UTC axis; the first tick and the first of each day name the day."""
     span_ms = max(high_ms - low_ms, 1)
     step = next((step for step in _INSTANT_STEPS_MS if step * count >= span_ms), None)
@@ -171,10 +169,10 @@ def instant_ticks(low_ms: int, high_ms: int, *, count: int = 6) -> list[Tick]:
 
 def format_number(value: int) -> str:
     """A count, short: 950, 12.5k, 3M."""
-    for size, suffix in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
-        if abs(value) >= size:
-            return f"{_plain(value / (1_000 if suffix == 'k' else size), 3)}{suffix}"
-    return str(value)
+    for least, size, suffix in ((10**9, 10**9, "G"), (10**6, 10**6, "M"), (10_000, 1_000, "k")):
+        if abs(value) >= least:
+            return f"{_plain(value / size, 3)}{suffix}"
+    return _plain(value)
 
 
 def format_instant(value_ms: int, *, span_ms: int) -> str:

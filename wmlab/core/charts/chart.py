@@ -53,14 +53,11 @@ def one_stream(recording: Recording, stream: str | None, table: str) -> str:
     if stream in names or (stream is None and len(names) == 1):
         return stream or str(names[0])
     remedy = "Choose one with stream=..." if names else "Record a scenario whose run fills this table."
-    if stream is not None:
-        raise ChartError(
-            f"Recording {recording.name!r} has no rows of stream {stream!r} in its table {table!r}; "
-            f"it has {', '.join(names) or 'no stream'}.",
-            remedy=remedy,
-        )
     known = f"{len(names)} streams: {', '.join(names[:6])}" if names else "no stream"
-    raise ChartError(f"Recording {recording.name!r} has {known} in its table {table!r}.", remedy=remedy)
+    has = f"{known} in its table {table!r}"
+    if stream is not None:
+        has = f"no rows of stream {stream!r} in its table {table!r}; it has {', '.join(names) or 'no stream'}"
+    raise ChartError(f"Recording {recording.name!r} has {has}.", remedy=remedy)
 
 
 def stream_rows(
@@ -175,7 +172,6 @@ def whole(column: str, value: Any, *, unknown: bool = False) -> int | None:
 
 T = TypeVar("T")
 
-_PNG_ZOOM = 2.0
 _CONFIG = {"displaylogo": False, "responsive": False}
 """A notebook redraws a chart itself; a plot that is responsive as well loses its height while it is scrolled out."""
 
@@ -245,7 +241,7 @@ def _html(chart: Chart) -> bytes:
 
 
 def _png(chart: Chart) -> bytes:
-    return bytes(resvg_py.svg_to_bytes(svg_string=chart.svg, zoom=_PNG_ZOOM, background=ROLES["paper"].light))
+    return bytes(resvg_py.svg_to_bytes(svg_string=chart.svg, zoom=2.0, background=ROLES["paper"].light))
 
 
 def _json(chart: Chart) -> bytes:

@@ -108,14 +108,11 @@ def _named_once(traces: list[go.Scatter | go.Bar]) -> list[go.Scatter | go.Bar]:
     return traces
 
 
-def _legend_height(scene: Scene) -> int:
-    """Room for the rows of the legend in a notebook of readable width; a wider one needs no more."""
-    rows = scene.legend_rows(_READABLE_WIDTH - _LEFT - scene.right, size=13, beside=46)
-    return _LEGEND + _LEGEND_ROW * (len(rows) - 1) if rows else 0
-
-
 def _layout(scene: Scene, frame: _Frame) -> dict[str, Any]:
-    margin_top = 54 + 18 * len(frame.head) + _legend_height(scene)
+    # Room for the legend in a notebook of readable width; a wider one needs no more.
+    entries = scene.legend_rows(_READABLE_WIDTH - _LEFT - scene.right, size=13, beside=46)
+    legend = _LEGEND + _LEGEND_ROW * (len(entries) - 1) if entries else 0
+    margin_top = 54 + 18 * len(frame.head) + legend
     bottom = _BOTTOM + (20 if scene.across.instants else 0)
     height = round(frame.top + margin_top + bottom)
     layout: dict[str, Any] = {

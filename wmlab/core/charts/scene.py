@@ -31,14 +31,12 @@ def hold(xs: Sequence[int], ys: Sequence[Value]) -> tuple[list[int], list[Value]
     """
     held_xs: list[int] = []
     held_ys: list[Value] = []
-    previous: Value = None
     for x, y in zip(xs, ys, strict=True):
-        if y is None and previous is not None:
+        if y is None and held_ys and held_ys[-1] is not None:
             held_xs.append(x)
-            held_ys.append(previous)
+            held_ys.append(held_ys[-1])
         held_xs.append(x)
         held_ys.append(y)
-        previous = y
     return held_xs, held_ys
 
 

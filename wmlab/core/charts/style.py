@@ -74,6 +74,7 @@ def jupyter_style(inside: str) -> str:
 
 _EM_PER_CHARACTER: Final = 0.57
 _GAP: Final = 8.0
+_MOST_LEVELS: Final = 4
 _QUANTITY: Final = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|\d{3})\b)")
 
 
@@ -119,29 +120,35 @@ class Placed:
     before: bool
 
 
+_Side = tuple[float, float, bool]
+"""The last three fields of a `Placed`."""
+
+
 def stagger(
-    places: Sequence[float], widths: Sequence[float], *, limit: float, most: int = 4, ranks: Sequence[int] = ()
+    places: Sequence[float], widths: Sequence[float], *, limit: float, ranks: Sequence[int]
 ) -> tuple[int, list[Placed | None]]:
     """Levels for the labels of vertical lines at `places` (ascending): (number of levels, one answer per label).
 
     A line rises from the plot to the level of its label, whose text stands after it or before it, between 0 and
     `limit`. No text touches another text or a line. Labels are placed from the left or from the right, whichever
-    needs fewer levels; one that does not fit into `most` levels is None. If there is no room for all, those of the
+    needs fewer levels; one that does not fit into four levels is None. If there is no room for all, those of the
     lowest of the `ranks` come first.
     """
     if not places:
         return 0, []
+    after_or_before = [[(x, x + width, False), (x - width, x, True)] for x, width in zip(places, widths, strict=True)]
+    sides = [[side for side in both if side[0] >= 0 and side[1] <= limit] for both in after_or_before]
 
     def least(rank: Sequence[int]) -> tuple[int, list[Placed | None]]:
         tries = [
-            (levels, _place_all(places, widths, rank, limit, levels, backwards=backwards))
-            for levels in range(1, most + 1)
+            (levels, _place_all(places, sides, rank, levels, backwards=backwards))
+            for levels in range(1, _MOST_LEVELS + 1)
             for backwards in (False, True)
         ]
         return min(tries, key=lambda tried: _missing(tried[1], rank))
 
     placed = least([0] * len(places))
-    return least(ranks) if ranks and None in placed[1] else placed
+    return least(ranks) if None in placed[1] else placed
 
 
 def _missing(labels: Sequence[Placed | None], ranks: Sequence[int]) -> list[int]:
@@ -151,19 +158,12 @@ def _missing(labels: Sequence[Placed | None], ranks: Sequence[int]) -> list[int]
 
 
 def _place_all(
-    places: Sequence[float],
-    widths: Sequence[float],
-    ranks: Sequence[int],
-    limit: float,
-    levels: int,
-    *,
-    backwards: bool,
+    places: Sequence[float], sides: Sequence[list[_Side]], ranks: Sequence[int], levels: int, *, backwards: bool
 ) -> list[Placed | None]:
     labels: list[Placed | None] = [None] * len(places)
     for i in sorted(range(len(places)), key=lambda i: (ranks[i], -i if backwards else i)):
-        after, before = (places[i], places[i] + widths[i], False), (places[i] - widths[i], places[i], True)
-        sides = [side for side in ((before, after) if backwards else (after, before)) if side[0] >= 0]
-        wishes = [Placed(level, *side) for side in sides if side[1] <= limit for level in reversed(range(levels))]
+        preferred = reversed(sides[i]) if backwards else sides[i]
+        wishes = [Placed(level, *side) for side in preferred for level in reversed(range(levels))]
         lines = [(place, label) for place, label in zip(places, labels, strict=True) if label is not None]
         labels[i] = next((wish for wish in wishes if _is_free(wish, places[i], lines)), None)
     return labels

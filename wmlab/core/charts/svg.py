@@ -266,8 +266,8 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _px(value: float, digits: int = 1) -> str:
-    short = f"{value:.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:.0f}"
-    return "0" if short in ("-0", "") else short
+    short = f"{value:.{digits}f}".rstrip("0").rstrip(".")
+    return "0" if short == "-0" else short
 
 
 def _fill(role: str) -> str:

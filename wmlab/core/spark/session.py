@@ -39,7 +39,6 @@ WITH_CLASSES: Final = {"spark.driver.defaultJavaOptions": f'{HUGE_METHODS} "-XX:
 """The setting of a driver that takes the kept classes."""
 
 JAVA_AT_LEAST: Final = 17
-_PROBE_S: Final = 5
 _PORTS: Final = {"sc": 15_002, "spark": 7_077}
 """Where a server of each kind listens if its address names no port."""
 
@@ -171,7 +170,7 @@ def _require_server(master: str) -> None:
         address = urlsplit(f"//{server}")
         place = address.hostname or "localhost", address.port or _PORTS[kind]
         try:
-            socket.create_connection(place, timeout=_PROBE_S).close()
+            socket.create_connection(place, timeout=5).close()
         except OSError as error:
             refused = error
         else:

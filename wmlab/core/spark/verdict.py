@@ -35,8 +35,6 @@ SO_FAR: Final = (Window.unboundedPreceding, Window.currentRow)
 BEFORE: Final = (Window.unboundedPreceding, -1)
 """Rows of a window in its order: up to the current one, and those before it."""
 
-_AT_ONCE: Final = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
@@ -75,7 +73,7 @@ def check(
     if unknown := [name for name in only if name not in invariants]:
         raise unknown_invariant(unknown[0], invariants)
     frames = [verdict(name, invariants[name], inputs) for name in invariants if name in only or not only]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=3) as pool:
         rows = list(pool.map(DataFrame.first, frames))
     return Verdicts.of(recording, [row.asDict(recursive=True) for row in rows if row is not None])
 
@@ -131,12 +129,7 @@ def finding_rows(frame: DataFrame, **columns: Column) -> DataFrame:
     """A row of `FINDINGS` with these columns for each row of `frame`, which needs `stream`; the others are null."""
     given = {"stream": F.col("stream")} | columns
     kinds = {field.name: field.dataType.simpleString() for field in FINDINGS}
-    return frame.select(
-        *(
-            given[name].cast(kind).alias(name) if name in given else F.expr(f"CAST(NULL AS {kind}) AS {name}")
-            for name, kind in kinds.items()
-        )
-    )
+    return frame.select(*(given.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in kinds.items()))
 
 
 def undecided(frame: DataFrame, why: Column) -> DataFrame:
