@@ -113,6 +113,8 @@ def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> No
         recording.time_bounds(spark, visible="then")
     with pytest.raises(ModelError, match="of is 'reader'"):
         recording.time_bounds(spark, of="reader")
+    with pytest.raises(ModelError, match="visible is 'now'"):
+        recording.time_bounds(spark, visible="now")
 
 
 def test_incidents_are_added_once_and_to_groups_only(spark: SparkSession) -> None:

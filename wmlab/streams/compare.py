@@ -37,8 +37,6 @@ _IN_MS: Final = " (ms)"
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
 """Characters of a label that fit beside the end of a curve; the legend has room for any."""
-MOST_CURVES: Final = len(SERIES)
-"""More runs than that are compared in the tables and not drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -148,8 +146,8 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
 def differences(recordings: Sequence[Recording]) -> tuple[Row, ...]:
     """Every value in which the scenarios differ: its dotted path and the value in each run, None where there is none.
 
-    A part with a name is found by it, so order does not matter. Raises `RecordingError` for a recording without a
-    scenario.
+    A part with a name of its own is found by it, so order does not matter; any other by its place, from 0. Raises
+    `RecordingError` for a recording without a scenario.
     """
     flat = []
     for recording in recordings:
@@ -168,8 +166,9 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping):
         below = {f"{path}.{key}" if path else str(key): entry for key, entry in value.items()}
     elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-        named = [entry.get("name", n) if isinstance(entry, Mapping) else n for n, entry in enumerate(value)]
-        below = {f"{path}[{name}]": entry for name, entry in zip(named, value, strict=True)}
+        names = [entry.get("name") if isinstance(entry, Mapping) else None for entry in value]
+        titles = (n if name is None or names.count(name) > 1 else name for n, name in enumerate(names))
+        below = {f"{path}[{title}]": entry for title, entry in zip(titles, value, strict=True)}
     else:
         return [(path, value)]
     return [leaf for key, entry in below.items() for leaf in _leaves(entry, key)]
@@ -178,13 +177,14 @@ def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
 def draw_comparison(runs: Mapping[str, tuple[Bounds, Measures]]) -> Chart:
     """The lower bounds of several runs, and their lag behind the clock, over one clock.
 
-    `runs` has by label what `run_of` gives. Raises `ChartError` if no run has a bound.
+    `runs` has by label what `run_of` gives; more than there are colours are not drawn. Raises `ChartError` if no run
+    has a bound.
     """
     bounds = {label: rows for label, (rows, _) in runs.items()}
     known = [label for label, rows in bounds.items() if rows]
     if not known:
         raise ChartError("None of the runs has a watermark.", remedy="Ask explain() of each what held it back.")
-    shown = known[:MOST_CURVES]
+    shown = known[: len(SERIES)]
     sentence = _sentence({label: measures["lag_ms"] for label, (_, measures) in runs.items()})
     left_out = f" Of {len(known)} runs the first {len(shown)} are drawn." if len(shown) < len(known) else ""
     short = all(len(label) <= _SHORT for label in shown)

@@ -18,8 +18,7 @@ from wmlab.core.errors import ModelError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.streams.answers.history import Row, epochs_of, furthest, recorded_rules, rows_of, segments_of, the_stream
 from wmlab.streams.answers.history import group_positions as states
-from wmlab.streams.model import index as designs
-from wmlab.streams.model import index as watermark_index
+from wmlab.streams.model import index
 from wmlab.streams.model.cycle import CycleRules
 from wmlab.streams.model.index import IndexRecord, Known, MarksIndex, NotedTime, ReadSide
 from wmlab.streams.model.log import MarksLog, Watermark, known_from
@@ -36,8 +35,8 @@ def stream_cut_at(recording: Recording, time: int, *, stream: str | None = None)
     As far as the writers keep what they noted, no event beyond the cut is older than that watermark's lower bound.
     Raises `RecordingError` when the recording has several streams and none is named, or not the named one.
     """
-    index, log, _ = _watermarks(recording, stream)
-    return watermark_index.stream_cut_at(index, log, the_moment(time, name="time"))
+    written, log, _ = _watermarks(recording, stream)
+    return index.stream_cut_at(written, log, the_moment(time, name="time"))
 
 
 def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None = None) -> TimeWindow:
@@ -46,10 +45,10 @@ def time_at(recording: Recording, cut: Mapping[Any, Any], *, stream: str | None 
     `cut` maps segments, as ids or as "number@epoch", to offsets in bytes. Raises `ModelError` when it does not cover
     the key space once, `RecordingError` as `stream_cut_at`.
     """
-    index, log, segments = _watermarks(recording, stream)
+    written, log, segments = _watermarks(recording, stream)
     position = ReaderPosition(cut)
     _refuse_partial(position, segments)
-    return watermark_index.window_at(index, log, position, segments)
+    return index.window_at(written, log, position, segments)
 
 
 def bytes_between(
@@ -118,10 +117,10 @@ def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[Read
         if row["outcome"] == "success"
     ]
     return (
-        designs.marks_segment(known, notes, segments),
-        designs.extended_attributes(known, notes, segments),
-        designs.segment_index(notes, segments, (rules.cycles or CycleRules()).timeout_ms),
-        designs.ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
+        index.marks_segment(known, notes, segments),
+        index.extended_attributes(known, notes, segments),
+        index.segment_index(notes, segments, (rules.cycles or CycleRules()).timeout_ms),
+        index.ingestion_time(_appends(recording, name), {row["segment_id"]: row["sealed_ms"] for row in rows}),
     )
 
 
@@ -139,8 +138,8 @@ def _watermarks(recording: Recording, stream: str | None) -> tuple[MarksIndex, M
     name = the_stream(recording, stream)
     entries = tuple((row["revision"], watermark) for row, watermark in _log(recording, name))
     log = MarksLog(entries, end=entries[-1][0] if entries else 0)
-    index = sorted(rows_of(recording, "watermark_index", name), key=lambda row: int(row["place"]))
-    records = (IndexRecord(row["time"], row["offset"]) for row in index)
+    rows = sorted(rows_of(recording, "watermark_index", name), key=lambda row: int(row["place"]))
+    records = (IndexRecord(row["time"], row["offset"]) for row in rows)
     return MarksIndex().append(records), log, segments_of(recording, name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Never
 
@@ -13,7 +14,7 @@ from tqdm.auto import tqdm
 from wmlab.core.recording import Recording, recorded
 from wmlab.streams import places, simulate
 from wmlab.streams.answers.explain import scenario_span
-from wmlab.streams.answers.history import the_stream
+from wmlab.streams.answers.history import recorded_rules, the_stream
 from wmlab.streams.answers.measures import ownership
 from wmlab.streams.answers.reader import explain
 from wmlab.streams.answers.timeline import timeline
@@ -58,11 +59,16 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         rules. Without `spark` by the Spark session of the process, which is started if there is none.
         """
         from wmlab.core.spark.session import spark_session
-        from wmlab.streams.bounds.recorded import replay
+        from wmlab.streams.bounds.replay import replay
 
-        span_ms, name = scenario_span(self), the_stream(self, stream)
+        name, spark = the_stream(self, stream), spark or spark_session()
+        span_ms, cycles = scenario_span(self), recorded_rules(self, name).cycles
+        given = {} if cycles is None else asdict(cycles)
+        whole = {label: given | dict(changes) for label, changes in (configs or {"as recorded": {}}).items()}
+        tables = (self.spark(spark, title) for title in ("writer_marks", "segments", "writer_shutdowns"))
+        marks, segments, shutdowns = (table.where(table["stream"] == name) for table in tables)
         until_ms = None if span_ms is None else span_ms[1]
-        return replay(self, spark or spark_session(), configs or {"as recorded": {}}, stream=name, until_ms=until_ms)
+        return replay(marks, segments, whole, shutdowns=shutdowns, until_ms=until_ms)
 
     def check(self, spark: Any = None, *only: str) -> Any:
         """One verdict per invariant, I1 to I12, or of those named in `only`; see `wmlab.streams.checks.check`.

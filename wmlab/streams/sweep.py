@@ -32,8 +32,6 @@ from wmlab.streams.compare import run_of
 from wmlab.streams.recording import PROGRESS_AFTER_S, is_interactive, record
 from wmlab.streams.scenario.scenario import FormField, StreamScenario, fields_of, with_changes
 
-SHORT: Final = {"timeout_ms": "timestamp_aggregation_timeout_ms"}
-"""Names of fields that are shorter than their own."""
 FIGURES: Final = pa.schema(
     [
         ("events", pa.int64()),
@@ -61,8 +59,8 @@ _WAVES: Final = 10
 class Question(NamedTuple):
     """What is asked of every run: the stream (None: the only one), and whether its invariants are checked."""
 
-    stream: str | None = None
-    check: bool = False
+    stream: str | None
+    check: bool
 
 
 def sweep(
@@ -106,12 +104,10 @@ def sweep(
 
         spark = spark_session()
     figures = _run_all(spark, cases, Question(stream, check), None if to is None else Path(to), progress)
-    columns = {name.replace(".", "_"): [chosen[n] for chosen, _ in grid] for n, name in enumerate(paths)}
-    columns["seed"] = [seed for _, seed in grid]
-    table = pa.table({name: _column(entries) for name, entries in columns.items()})
-    for field in FIGURES:
-        table = table.append_column(field, [pa.array([row[field.name] for row in figures], field.type)])
-    return spark.createDataFrame(table)
+    columns = {name.replace(".", "_"): _column([chosen[n] for chosen, _ in grid]) for n, name in enumerate(paths)}
+    columns["seed"] = _column([seed for _, seed in grid])
+    columns |= {field.name: pa.array([row[field.name] for row in figures], field.type) for field in FIGURES}
+    return spark.createDataFrame(pa.table(columns))
 
 
 def _values(name: str, offered: Iterable[Any]) -> tuple[Any, ...]:
@@ -124,7 +120,7 @@ def _values(name: str, offered: Iterable[Any]) -> tuple[Any, ...]:
 
 def field_named(scenario: StreamScenario, name: str) -> FormField:
     """The field with this path, or with this last part of it. Raises `ScenarioError` unless there is exactly one."""
-    name = SHORT.get(name, name)
+    name = "timestamp_aggregation_timeout_ms" if name == "timeout_ms" else name
     found = {_path(scenario, field): field for field in fields_of(scenario)}
     chosen = [path for path in found if name in (path, path.rpartition(".")[2])]
     if name in found or len(chosen) == 1:
@@ -229,9 +225,7 @@ def _tables(recording: Any, stream: str | None, index: int) -> dict[str, pa.Tabl
     name, tables = the_stream(recording, stream), {}
     for title in TABLES:
         table = recording.table(title)
-        if "stream" in table.schema.names:
-            table = table.filter(pc.equal(table["stream"], name))
-        tables[title] = named_after(str(index), table)
+        tables[title] = named_after(str(index), of_stream(table, name) if "stream" in table.schema.names else table)
     return tables
 
 

@@ -6,7 +6,7 @@ that the segments table does not know, and end segments; positions are in segmen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import Watermark
 from wmlab.streams.model.position import Position
 from wmlab.streams.model.segment import Segment, segment_id
+from wmlab.streams.model.window import Tracker
 
 Row = dict[str, Any]
 
@@ -31,15 +32,23 @@ class Stream:
     emitted_ms: tuple[int, ...]
     ids: tuple[int, ...]
 
-    def segment_rows(self) -> Iterator[Row]:
-        for segment in self.segments.values():
-            bounds = {"low": float(segment.keys.low), "high": float(segment.keys.high)}
-            yield {"stream": self.name, "segment_id": segment.id, **bounds}
+    def bounds(self, tracker: Tracker) -> tuple[int | None, ...]:
+        """What a tracker of the log knows: lower, upper, lower_seq, upper_seq."""
+        places = (tracker.lower_seq, tracker.upper_seq)
+        window, seqs = tracker.window, (None if place is None else self.seqs[place] for place in places)
+        return window.lower, window.upper, *seqs
 
     def watermark_rows(self) -> Iterator[Row]:
         for seq, emitted_ms, mark in zip(self.seqs, self.emitted_ms, self.log, strict=True):
             times = {"lower": mark.lower, "upper": mark.upper, "emitted_ms": emitted_ms}
             yield {"stream": self.name, "seq": seq, **times, "cut": dict(mark.cut), "writers": dict(mark.writers)}
+
+
+def segment_rows(stream: str, segments: Iterable[Segment]) -> list[Row]:
+    return [
+        {"stream": stream, "segment_id": part.id, "low": float(part.keys.low), "high": float(part.keys.high)}
+        for part in segments
+    ]
 
 
 def streams(count: int, seed: int) -> list[Stream]:

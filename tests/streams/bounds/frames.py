@@ -1,14 +1,17 @@
-"""Rows of generated streams as DataFrames."""
+"""Rows of generated streams as DataFrames, and their bounds as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.streams.bounds.cases import Row, Stream
+from tests.streams.bounds.cases import Row, Stream, segment_rows
+from wmlab.streams.bounds.bounds import time_bounds
+from wmlab.streams.bounds.groups import group_time_bounds
 
 SEGMENTS = "stream string, segment_id long, low double, high double"
 WATERMARKS = "stream string, seq long, lower long, upper long, emitted_ms long, cut map<long, long>"
@@ -19,11 +22,13 @@ EVENTS = "stream string, segment_id long, offset long, event_time long"
 
 
 def frame(spark: SparkSession, rows: Iterable[Row], schema: str) -> DataFrame:
-    names = [
-        part.split()[0]
-        for part in schema.replace("map<long, long>", "map").replace("map<string, long>", "map").split(", ")
-    ]
+    names = [part.split()[0] for part in re.sub("<.*?>", "", schema).split(", ")]
     return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], schema)
+
+
+def placed(spark: SparkSession, *places: tuple[str, int, int]) -> DataFrame:
+    """Positions from stream, segment and offset."""
+    return spark.createDataFrame([(*place, "") for place in places], POSITIONS)
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,23 @@ class Logs:
         marks = [row for stream in kept for row in stream.watermark_rows()]
         # The order of rows is nothing to rely on.
         marks.reverse()
-        segments = [row for stream in kept for row in stream.segment_rows()]
+        segments = [row for stream in kept for row in segment_rows(stream.name, stream.segments.values())]
         return cls(frame(spark, marks, COUNTED), frame(spark, segments, SEGMENTS))
+
+    @classmethod
+    def cutting(
+        cls, spark: SparkSession, cuts: Sequence[Mapping[int, int] | None], bounds: Sequence[Sequence[int | None]] = ()
+    ) -> Logs:
+        """The log of one stream, s, by its cuts; without `bounds` they are the place in the log and five more."""
+        given = enumerate(zip(cuts, bounds or [(seq, seq + 5) for seq in range(len(cuts))], strict=True))
+        rows = [("s", seq, *of, 0, cut) for seq, (cut, of) in given]
+        return cls(spark.createDataFrame(rows, WATERMARKS), frame(spark, [], SEGMENTS))
+
+    def bounds(self, positions: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+        return rows_of(time_bounds(positions, self.watermarks, self.segments), *columns)
+
+    def group_bounds(self, changes: DataFrame, *columns: str, visible: Any = "all") -> list[tuple[Any, ...]]:
+        return rows_of(group_time_bounds(changes, self.watermarks, self.segments, visible=visible), *columns)
 
 
 def rows_of(found: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

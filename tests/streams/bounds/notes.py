@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration, received_of, replay
-from wmlab.streams.model.segment import KeyRange, Segment
+from wmlab.streams.model.segment import Segment
 from wmlab.streams.tables import TABLES
 
 Rows = list[dict[str, Any]]
@@ -59,11 +59,14 @@ def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(listed, schema=TABLES[name])
 
 
-def replayed(marks: Rows, shutdowns: Rows, segments: Rows, config: Configuration) -> list[tuple[Any, ...]]:
+def history_of(segments: Rows) -> StreamHistory:
+    return StreamHistory.of(Segment.parse(row["segment_id"], row["keys"]) for row in segments)
+
+
+def replayed(marks: Rows, shutdowns: Rows, history: StreamHistory, config: Configuration) -> list[tuple[Any, ...]]:
     """Emission, bounds, cut and writers of every watermark of one stream."""
     rows = [*marks, *({"time": None, "position": None, **row} for row in shutdowns)]
     received = received_of((row["received_ms"], row["writer"], row["time"], row["position"]) for row in rows)
-    history = StreamHistory.of(Segment(r["number"], r["epoch"], KeyRange.parse(r["keys"])) for r in segments)
     until_ms = received[-1].received_ms + 1
     found = replay(received, history, config, created_ms=0, until_ms=until_ms)
     return [(at_ms, w.lower, w.upper, dict(w.cut), dict(w.writers)) for at_ms, w in found]

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.streams.bounds.cases import Row, Stream, streams
-from tests.streams.bounds.frames import CHANGES, WATERMARKS, Logs, frame, rows_of
+from tests.streams.bounds.frames import CHANGES, Logs, frame
 from wmlab.core.errors import ModelError
-from wmlab.streams.bounds.groups import group_time_bounds
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 
@@ -46,60 +45,48 @@ def expected(stream: Stream, rows: list[Row], visible: str) -> Iterator[tuple[An
         position = ReaderPosition({segment: offset for segment, offset in offsets.items() if offset is not None})
         known = len(log) if visible == "all" else sum(emitted_ms <= at_ms for emitted_ms in stream.emitted_ms)
         tracker = tracker.advance(position, log[tracker.fetched : known], stream.segments)
-        lower, upper = (None if at is None else stream.seqs[at] for at in (tracker.lower_seq, tracker.upper_seq))
-        yield stream.name, rows[0]["group"], version, at_ms, tracker.window.lower, tracker.window.upper, lower, upper
+        yield stream.name, rows[0]["group"], version, at_ms, *stream.bounds(tracker)
 
 
 @pytest.mark.parametrize("visible", ["all", "then"])
-def test_every_version_gets_what_a_tracker_that_follows_says(
-    spark: SparkSession, visible: Literal["all", "then"]
-) -> None:
-    made = [(stream, group) for stream in streams(150, seed=4) for group in ("g", "h")]
-    logs = Logs.of(spark, [stream for stream, group in made if group == "g"])
+def test_every_version_gets_what_a_tracker_that_follows_says(spark: SparkSession, visible: str) -> None:
+    made = streams(150, seed=4)
     told, rows = [], []
-    for stream, group in made:
-        log = list(changes(stream, group, seed=5))
-        told += expected(stream, log, visible)
-        rows += log
+    for stream in made:
+        for group in ("g", "h"):
+            log = list(changes(stream, group, seed=5))
+            told += expected(stream, log, visible)
+            rows += log
     Random(6).shuffle(rows)
-    found = rows_of(
-        group_time_bounds(frame(spark, rows, CHANGES), logs.watermarks, logs.segments, visible=visible), *COLUMNS
-    )
+    found = Logs.of(spark, made).group_bounds(frame(spark, rows, CHANGES), *COLUMNS, visible=visible)
     assert sorted(found, key=itemgetter(0, 1, 2)) == sorted(told, key=itemgetter(0, 1, 2))
     kinds = Counter((row[4] is None, row[5] is None) for row in found)
     assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 100
 
 
-def change(version: int, segment: int, offset: int, *, finished: bool = False) -> Row:
-    row = {"stream": "s", "group": "g", "version": version, "at_ms": version * 10}
-    return row | {"segment_id": segment, "offset": offset, "finished": finished}
+def changed(spark: SparkSession, *changes: tuple[int, int, bool]) -> DataFrame:
+    """Changes of segment 0 from version, offset and whether it is finished."""
+    return spark.createDataFrame([("s", "g", version, version * 10, 0, *rest) for version, *rest in changes], CHANGES)
 
 
 def test_a_group_whose_segments_are_all_finished_has_passed_everything(spark: SparkSession) -> None:
-    marks = [
-        {"stream": "s", "seq": seq, "lower": seq, "upper": seq + 5, "emitted_ms": 0, "cut": {0: 10 * seq + 10}}
-        for seq in range(3)
-    ]
-    logs = Logs.of(spark, [])
-    watermarks = frame(spark, marks, WATERMARKS)
-    positions = frame(spark, [change(0, 0, 0), change(1, 0, 15), change(2, 0, 15, finished=True)], CHANGES)
-    found = rows_of(group_time_bounds(positions, watermarks, logs.segments), "version", "lower", "upper")
+    logs = Logs.cutting(spark, [{0: 10}, {0: 20}, {0: 30}])
+    positions = changed(spark, (0, 0, False), (1, 15, False), (2, 15, True))
+    found = logs.group_bounds(positions, "version", "lower", "upper")
     assert sorted(found) == [(0, None, 5), (1, 0, 6), (2, 2, None)]
 
 
 def test_a_group_of_a_stream_without_a_log_is_kept(spark: SparkSession) -> None:
-    logs = Logs.of(spark, [])
-    positions = frame(spark, [change(0, 0, 0), change(3, 0, 7)], CHANGES)
-    found = rows_of(group_time_bounds(positions, logs.watermarks, logs.segments, visible="then"), *COLUMNS)
+    positions = changed(spark, (0, 0, False), (3, 7, False))
+    found = Logs.of(spark, []).group_bounds(positions, *COLUMNS, visible="then")
     assert sorted(found) == [("s", "g", version, version * 10, None, None, None, None) for version in (0, 3)]
 
 
 def test_a_missing_column_is_named(spark: SparkSession) -> None:
-    logs = Logs.of(spark, [])
-    positions = frame(spark, [], CHANGES)
+    logs, positions = Logs.of(spark, []), changed(spark)
     with pytest.raises(ModelError, match="positions has no column 'finished'"):
-        group_time_bounds(positions.drop("finished"), logs.watermarks, logs.segments)
+        logs.group_bounds(positions.drop("finished"))
     with pytest.raises(ModelError, match="visible is 'now'"):
-        group_time_bounds(positions, logs.watermarks, logs.segments, visible="now")  # type: ignore[arg-type]
+        logs.group_bounds(positions, visible="now")
     with pytest.raises(ModelError, match="watermarks has no column 'emitted_ms'"):
-        group_time_bounds(positions, logs.watermarks.drop("emitted_ms"), logs.segments, visible="then")
+        Logs(logs.watermarks.drop("emitted_ms"), logs.segments).group_bounds(positions, visible="then")

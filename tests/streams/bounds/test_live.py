@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming.tws_tester import TwsTester
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.api import Scenario
 from wmlab.streams.bounds.groups import group_time_bounds
-from wmlab.streams.bounds.live import FEED, Live, StreamState, feed, live
+from wmlab.streams.bounds.live import FEED, StreamState, feed, live
 from wmlab.streams.feed import write_feed
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.recording import StreamRecording
@@ -25,7 +25,6 @@ from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, 
 
 CONFIG = Configuration(timeout_ms=3_000, period_ms=1_000)
 BOUNDS = ("version", "at_ms", "lower", "upper", "lower_seq", "upper_seq")
-COLUMNS = tuple(part.split()[0] for part in FEED.replace("<long, long>", "").split(", "))
 
 
 @pytest.fixture(scope="module")
@@ -47,30 +46,13 @@ def recording() -> StreamRecording:
 
 
 @pytest.fixture(scope="module")
-def rows(recording: StreamRecording) -> list[Row]:
-    """The feed of the recording, made here row by row, in the order of time."""
-    made = [
-        {"kind": "segment", "at_ms": row["created_ms"], **_some(row, "stream", "segment_id", "keys")}
-        for row in recording.table("segments").to_pylist()
-    ]
-    made += [
-        {"kind": "note", "at_ms": row["received_ms"], "who": row["writer"], **_some(row, "stream", "time", "position")}
-        for row in recording.table("writer_marks").to_pylist()
-    ]
-    made += [
-        {
-            "kind": "position",
-            "who": row["group"],
-            "position": [(row["segment_id"], None if row["finished"] else row["offset"])],
-            **_some(row, "stream", "at_ms", "version"),
-        }
-        for row in recording.table("positions").to_pylist()
-    ]
-    return [Row(**{name: row.get(name) for name in COLUMNS}) for row in sorted(made, key=lambda row: row["at_ms"])]
+def rows(spark: SparkSession, recording: StreamRecording) -> list[Row]:
+    """The feed of the recording, in the order of time."""
+    return sorted(fed(spark, recording).collect(), key=lambda row: row.at_ms)
 
 
-def _some(row: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: row[name] for name in names}
+def fed(spark: SparkSession, recording: StreamRecording) -> DataFrame:
+    return feed(*tables(spark, recording, "writer_marks", "segments", "writer_shutdowns", "positions"))
 
 
 def tables(spark: SparkSession, recording: StreamRecording, *names: str) -> list[DataFrame]:
@@ -90,19 +72,13 @@ def answer(rows: list[Row], ends_ms: list[int]) -> list[dict[str, Any]]:
 
 
 @settings(max_examples=20)
-@given(ends_ms=st.lists(st.integers(1, 20_000), max_size=8))
-def test_the_cut_into_batches_changes_nothing(rows: list[Row], ends_ms: list[int]) -> None:
-    assert _sorted(answer(rows, ends_ms)) == _sorted(answer(rows, []))
-
-
-def test_the_watermarks_are_those_of_the_run(recording: StreamRecording, rows: list[Row]) -> None:
-    names = {"at_ms": "emitted_ms", "lower": "lower", "upper": "upper", "lower_seq": "seq"}
-    found = [row for row in answer(rows, [7_000]) if "group" not in row]
-    wanted = recording.table("watermarks").to_pylist()
-    assert [[row[name] for name in names] for row in found] == [
-        [row[name] for name in names.values()] for row in wanted
-    ]
-    assert [(row["cut"], row["writers"]) for row in found] == [(dict(w["cut"]), dict(w["writers"])) for w in wanted]
+@given(ends_ms=st.lists(st.integers(1, 20_000), max_size=8), random=st.randoms())
+def test_neither_the_cut_into_batches_nor_the_order_of_the_rows_in_one_changes_anything(
+    rows: list[Row], ends_ms: list[int], random: Random
+) -> None:
+    shuffled = sorted(random.sample(rows, len(rows)), key=lambda row: row.at_ms // 1_000)
+    ends_ms = [end_ms // 1_000 * 1_000 for end_ms in ends_ms]
+    assert _sorted(answer(shuffled, ends_ms)) == _sorted(answer(rows, []))
 
 
 def test_a_row_behind_the_batch_before_is_refused(rows: list[Row]) -> None:
@@ -116,34 +92,20 @@ def test_a_feed_begins_with_segments(rows: list[Row]) -> None:
         StreamState().step([row for row in rows if row.kind == "note"], CONFIG)
 
 
-def test_the_processor_gives_the_rows_of_the_state(rows: list[Row]) -> None:
-    tester = TwsTester(Live(CONFIG))
-    half = len(rows) // 2
-    while rows[half].at_ms == rows[half - 1].at_ms:
-        half += 1
-    found = [row for batch in (rows[:half], rows[half:]) for row in tester.test("stream", batch)]
-    assert _sorted([{k: v for k, v in row.asDict().items() if v is not None} for row in found]) == _sorted(
-        [{k: v for k, v in row.items() if v is not None} | {"stream": "stream"} for row in answer(rows, [])]
-    )
-
-
 def test_a_query_that_is_started_again_goes_on_to_the_answers_of_the_whole_log(
     spark: SparkSession, recording: StreamRecording, tmp_path: Path
 ) -> None:
-    kept = feed(*tables(spark, recording, "writer_marks", "segments", "writer_shutdowns", "positions"))
-    files = write_feed(kept, tmp_path / "later", every_ms=5_000)
+    files = write_feed(fed(spark, recording), tmp_path / "later", every_ms=5_000)
     (tmp_path / "feed").mkdir()
     for part in (files[:2], files[2:]):
         for file in part:
             file.rename(tmp_path / "feed" / file.name)
         _run(spark, tmp_path)
     found = spark.read.parquet(str(tmp_path / "answer")).collect()
-    assert [
-        (row.at_ms, row.lower, row.upper, row.lower_seq)
-        for row in sorted(found, key=lambda row: row.lower_seq or 0)
-        if row.group is None
-    ] == [
-        (row["emitted_ms"], row["lower"], row["upper"], row["seq"]) for row in recording.table("watermarks").to_pylist()
+    marks = sorted((row for row in found if row.group is None), key=lambda row: row.lower_seq)
+    names = ("emitted_ms", "lower", "upper", "seq", "cut", "writers")
+    assert [(row.at_ms, row.lower, row.upper, row.lower_seq, row.cut, row.writers) for row in marks] == [
+        tuple(row[name] for name in names) for row in recording.table("watermarks").to_pylist(maps_as_pydicts="strict")
     ]
     wanted = group_time_bounds(*tables(spark, recording, "positions", "watermarks", "segments"), visible="then")
     assert sorted((row.group, *(row[name] for name in BOUNDS)) for row in found if row.group) == sorted(
@@ -152,8 +114,7 @@ def test_a_query_that_is_started_again_goes_on_to_the_answers_of_the_whole_log(
 
 
 def test_a_query_fails_at_a_row_behind(spark: SparkSession, recording: StreamRecording, tmp_path: Path) -> None:
-    kept = feed(*tables(spark, recording, "writer_marks", "segments", "writer_shutdowns", "positions"))
-    first, *_, last = write_feed(kept, tmp_path / "feed", every_ms=10_000)
+    first, *_, last = write_feed(fed(spark, recording), tmp_path / "feed", every_ms=10_000)
     last.rename(tmp_path / "feed" / "000000.parquet")
     assert first.exists()
     with pytest.raises(StreamingQueryException, match="comes before any segment"):

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streams.bounds.cases import Row, a_history
-from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, rows_of
+from tests.streams.bounds.cases import Row, a_history, segment_rows
+from tests.streams.bounds.frames import CHANGES, EVENTS, POSITIONS, SEGMENTS, frame, placed, rows_of
 from wmlab.core.errors import ModelError
 from wmlab.streams.bounds import recorded
 from wmlab.streams.bounds.recorded import group_perfect_watermark, perfect_watermark, with_slack
@@ -60,11 +60,7 @@ def tables(spark: SparkSession, made: list[Told]) -> tuple[DataFrame, DataFrame]
         for segment, ends in told.events.items()
         for end, time in ends
     ]
-    segments = [
-        {"stream": told.name, "segment_id": part.id, "low": float(part.keys.low), "high": float(part.keys.high)}
-        for told in made
-        for part in told.history.segments.values()
-    ]
+    segments = [row for told in made for row in segment_rows(told.name, told.history.segments.values())]
     return frame(spark, events, EVENTS), frame(spark, segments, SEGMENTS)
 
 
@@ -75,15 +71,14 @@ def test_every_position_gets_the_smallest_time_to_come(
     monkeypatch.setattr(recorded, "_EVENTS_PER_CELL", events_per_cell)
     made = histories(40, seed=1)
     asked = [(told, segment, offset) for told in made for segment in told.events for offset in range(0, 62, 3)]
-    rows = [{"stream": told.name, "segment_id": part, "offset": at, "tag": "x"} for told, part, at in asked]
-    positions = frame(spark, rows, POSITIONS)
+    to_come = {(told.name, segment, offset): told.to_come(segment, offset) for told, segment, offset in asked}
+    positions = placed(spark, *to_come)
     found = perfect_watermark(positions, *tables(spark, made))
     assert found.columns == [*positions.columns, "perfect_watermark"]
     answers = rows_of(found, "stream", "segment_id", "offset", "perfect_watermark")
-    assert sorted(answers, key=itemgetter(0, 1, 2)) == sorted(
-        ((told.name, part, at, told.to_come(part, at)) for told, part, at in asked), key=itemgetter(0, 1, 2)
-    )
-    assert sum(answer[3] is None for answer in answers) > 20
+    assert len(answers) == len(to_come)
+    assert {answer[:3]: answer[3] for answer in answers} == to_come
+    assert sum(least is None for least in to_come.values()) > 20
 
 
 def test_positions_that_are_nowhere_are_kept(spark: SparkSession) -> None:
@@ -98,7 +93,7 @@ def test_positions_that_are_nowhere_are_kept(spark: SparkSession) -> None:
 def test_offsets_are_as_large_as_they_get(spark: SparkSession) -> None:
     events = frame(spark, [{"stream": "s", "segment_id": 0, "offset": 2**63 - 1, "event_time": 4}], EVENTS)
     segments = frame(spark, [{"stream": "s", "segment_id": 0, "low": 0.0, "high": 1.0}], SEGMENTS)
-    positions = spark.createDataFrame([("s", 0, offset, "") for offset in (0, 2**63 - 2, 2**63 - 1)], POSITIONS)
+    positions = placed(spark, *(("s", 0, offset) for offset in (0, 2**63 - 2, 2**63 - 1)))
     found = perfect_watermark(positions, events, segments)
     assert dict(rows_of(found, "offset", "perfect_watermark")) == {0: 4, 2**63 - 2: 4, 2**63 - 1: None}
 
@@ -106,23 +101,21 @@ def test_offsets_are_as_large_as_they_get(spark: SparkSession) -> None:
 def test_a_group_gets_the_smallest_over_its_open_segments(spark: SparkSession) -> None:
     made = histories(30, seed=3)
     rows: list[Row] = []
-    told: list[tuple[str, int, int | None]] = []
+    told = {}
     for one in made:
-        random = Random(one.name)
-        log = _changes(one, random)
+        log = _changes(one, Random(one.name))
         rows += log
         offsets: dict[int, int | None] = {}
         for version, update in groupby(log, key=itemgetter("version")):
             offsets |= {row["segment_id"]: None if row["finished"] else row["offset"] for row in update}
             to_come = [one.to_come(part, offset) for part, offset in offsets.items() if offset is not None]
-            told.append((one.name, version, min((time for time in to_come if time is not None), default=None)))
+            told[one.name, version] = min((time for time in to_come if time is not None), default=None)
     changes = frame(spark, rows, CHANGES)
     found = group_perfect_watermark(changes.withColumnRenamed("version", "Version"), *tables(spark, made))
     assert found.columns == ["stream", "group", "version", "at_ms", "perfect_watermark"]
-    by_version = itemgetter(0, 1)
-    assert sorted(rows_of(found, "stream", "version", "perfect_watermark"), key=by_version) == sorted(
-        told, key=by_version
-    )
+    answers = rows_of(found, "stream", "version", "perfect_watermark")
+    assert len(answers) == len(told)
+    assert {answer[:2]: answer[2] for answer in answers} == told
     with pytest.raises(ModelError, match="positions has no column 'finished'"):
         group_perfect_watermark(changes.drop("finished"), *tables(spark, made))
 
@@ -138,9 +131,8 @@ def _changes(told: Told, random: Random) -> list[Row]:
 
 
 def test_streams_and_segments_may_be_ints(spark: SparkSession) -> None:
-    segments = spark.createDataFrame(
-        [(7, 0, 0.0, 1.0), (7, 1, 0.0, 1.0)], "stream int, segment_id int, low double, high double"
-    )
+    ranges = "stream int, segment_id int, low double, high double"
+    segments = spark.createDataFrame([(7, 0, 0.0, 1.0), (7, 1, 0.0, 1.0)], ranges)
     events = spark.createDataFrame([(7, 1, 5, 30)], "stream int, segment_id int, offset long, event_time long")
     positions = spark.createDataFrame([(7, 0, 0), (7, 1, 5)], "stream int, segment_id int, offset long")
     found = perfect_watermark(positions, events, segments)

@@ -16,8 +16,6 @@ from wmlab.core.spark.schemas import dataframe
 from wmlab.core.values import Problems
 from wmlab.spark import Configuration, replay
 from wmlab.streams.bounds import replay as replaying
-from wmlab.streams.model.history import StreamHistory
-from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.recording import StreamRecording
 from wmlab.streams.scenario import script
 
@@ -48,20 +46,18 @@ def rows_of(frame: DataFrame) -> dict[tuple[str, str], list[tuple[Any, ...]]]:
 
 
 def test_every_stream_and_configuration_has_the_watermarks_of_the_rule(spark: SparkSession) -> None:
-    streams = [f"s{seed}" for seed in range(40)]
-    made = {stream: notes.notes_of(stream, seed, writers=1 + seed % 5) for seed, stream in enumerate(streams)}
-    segments = {stream: notes.segments_of(stream) for stream in streams}
-
-    def frame(name: str, rows: list[Any]) -> DataFrame:
-        return dataframe(spark, notes.table(name, rows))
-
-    frames = (frame("writer_marks", [row for marks, _ in made.values() for row in marks]),)
-    frames += (frame("segments", [row for rows in segments.values() for row in rows]),)
-    shutdowns = frame("writer_shutdowns", [row for _, gone in made.values() for row in gone])
-    found = rows_of(replay(*frames, CONFIGS, shutdowns=shutdowns))
+    made = {f"s{seed}": notes.notes_of(f"s{seed}", seed, writers=1 + seed % 5) for seed in range(40)}
+    tables = {
+        "writer_marks": [row for marks, _ in made.values() for row in marks],
+        "segments": [row for stream in made for row in notes.segments_of(stream)],
+        "writer_shutdowns": [row for _, gone in made.values() for row in gone],
+    }
+    marks, segments, shutdowns = (dataframe(spark, notes.table(name, rows)) for name, rows in tables.items())
+    found = rows_of(replay(marks, segments, CONFIGS, shutdowns=shutdowns))
+    history = notes.history_of(notes.segments_of(""))
     expected = {
-        (stream, label): notes.replayed(*made[stream], segments[stream], config)
-        for stream in streams
+        (stream, label): notes.replayed(*heard, history, config)
+        for stream, heard in made.items()
         for label, config in CONFIGS.items()
     }
     assert found == {key: rows for key, rows in expected.items() if rows}
@@ -86,8 +82,7 @@ def test_over_arrays_the_watermarks_are_those_of_the_rule(monkeypatch: pytest.Mo
             marks = [row | {"position": {9: 5}} if n % 7 == 0 else row for n, row in enumerate(marks)]
         if seed % 4 == 2:
             marks[0]["time"] = -(2**63)
-        segments = notes.segments_of("s")
-        history = StreamHistory.of(Segment(r["number"], r["epoch"], KeyRange.parse(r["keys"])) for r in segments)
+        history = notes.history_of(notes.segments_of("s"))
         heard = replaying.Notes(notes.table("writer_marks", [*marks, *shutdowns]), history)
         names, until_ms = heard.names.to_pylist(), max(row["received_ms"] for row in [*marks, *shutdowns]) + 1
         for label, config in (CONFIGS | rare).items():
@@ -95,7 +90,7 @@ def test_over_arrays_the_watermarks_are_those_of_the_rule(monkeypatch: pytest.Mo
                 (w.at_ms, w.lower, w.upper, dict(w.cut), {names[heard.who[at]]: heard.time[at] for at in w.counted})
                 for w in replaying.replayed(heard, config, created_ms=0, until_ms=until_ms)
             ]
-            assert found == notes.replayed(marks, shutdowns, segments, config), (seed, label)
+            assert found == notes.replayed(marks, shutdowns, history, config), (seed, label)
             emitted, ends = emitted + len(found), ends + sum(not writers for *_, writers in found)
     assert emitted > 2_000
     assert ends > 30

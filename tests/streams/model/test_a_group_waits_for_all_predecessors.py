@@ -21,6 +21,16 @@ def group() -> GroupState:
     return state.acquire("r", 0).acquire("r", 1)
 
 
+def begun(readers: str = "ab") -> Membership:
+    state = Membership({"x": GroupState.create({0: 0, 1: 0}), "y": GroupState.create({0: 5})})
+    for reader in readers:
+        state = state.add_reader(reader)
+    return state
+
+
+DONE = begun("").begin_checkpoint("c")
+
+
 def test_a_successor_appears_at_its_start_when_no_predecessor_is_left() -> None:
     once = group().complete("r", 0, BOTH)
     assert (dict(once.offsets), once.pending) == ({1: 20}, {MERGED: frozenset({1})})
@@ -28,12 +38,23 @@ def test_a_successor_appears_at_its_start_when_no_predecessor_is_left() -> None:
     assert (dict(twice.offsets), twice.owners, twice.pending) == ({MERGED: 0}, {MERGED: None}, {})
 
 
-def test_publishing_never_adds_a_segment() -> None:
+def test_a_bounded_group_has_no_successors_at_its_end() -> None:
+    state = GroupState.create({0: 0}, ends={0: 40}).add_reader("a").acquire("a", 0)
+    state = state.complete("a", 0, {1: frozenset({0})})
+    assert (state.offsets, state.pending) == ({}, {})
+
+
+def test_publishing_never_adds_a_segment_and_is_only_for_ones_own() -> None:
     assert dict(group().publish("r", {0: 50, 9: 1}).offsets) == {0: 50, 1: 20}
+    moved = begun().acquire("a", ("x", 0)).publish("a", {("x", 0): 7, ("x", 1): 8, ("y", 0): 9})
+    assert (moved.streams["x"].offsets, moved.streams["y"].offsets) == ({0: 7, 1: 0}, {0: 5})
+    assert moved.publish("a", {("x", 0): 7}) is moved
 
 
-def test_unassigned_segments_count_in_the_position() -> None:
-    assert GroupState.create({0: 10, 1: 20}).position == ReaderPosition({0: 10, 1: 20})
+def test_unassigned_segments_count_in_the_position_and_as_ones_own() -> None:
+    state = GroupState.create({0: 1, 1: 2, 2: 3}).add_reader("a").add_reader("b").acquire("a", 0).acquire("b", 1)
+    assert state.position == ReaderPosition({0: 1, 1: 2, 2: 3})
+    assert state.share_of("a") == ReaderPosition({0: 1, 2: 3})
 
 
 @pytest.mark.parametrize(
@@ -50,18 +71,15 @@ def test_unassigned_segments_count_in_the_position() -> None:
         (lambda s: s.publish("x", {0: 1}), "not in the group"),
         (lambda s: s.publish("r", {0: -1}), "negative"),
         (lambda s: s.complete("r", 9, {}), "does not own"),
+        (lambda _: DONE.report("a", {}), "No checkpoint"),
+        (lambda _: DONE.begin_checkpoint("c"), "cannot begin"),
+        (lambda _: begun().begin_checkpoint("d").begin_checkpoint("c"), "cannot begin"),
+        (lambda _: DONE.reset("d"), "no checkpoint d"),
     ],
 )
 def test_what_a_reader_may_not_do_is_refused(change, problem: str) -> None:
     with pytest.raises(ModelError, match=problem):
         change(group())
-
-
-def begun(readers: str = "ab") -> Membership:
-    state = Membership({"x": GroupState.create({0: 0, 1: 0}), "y": GroupState.create({0: 5})})
-    for reader in readers:
-        state = state.add_reader(reader)
-    return state
 
 
 def test_of_two_changes_to_one_revision_the_second_is_refused() -> None:
@@ -73,7 +91,7 @@ def test_of_two_changes_to_one_revision_the_second_is_refused() -> None:
 
 def test_a_checkpoint_counts_reports_and_where_free_segments_would_be_taken_up() -> None:
     state = begun().acquire("a", ("x", 0)).acquire("b", ("y", 0)).begin_checkpoint("c")
-    state = state.report("a", {("x", 0): 30}, {"x": 7})
+    state = state.report("a", {("x", 0): 30, ("x", 1): 99}, {"x": 7}).report("a", {("x", 0): 40})
     assert state.pending is not None
     state = state.report("b", {("y", 0): 9}, {"x": 3})
     found = state.checkpoints["c"]
@@ -83,27 +101,12 @@ def test_a_checkpoint_counts_reports_and_where_free_segments_would_be_taken_up()
     assert state.streams["x"].resume == {0: 30, 1: 0}
 
 
-def test_a_report_counts_once_and_only_for_what_the_reader_owns() -> None:
-    state = begun().acquire("a", ("x", 0)).begin_checkpoint("c")
-    state = state.report("a", {("x", 0): 30, ("x", 1): 99}).report("a", {("x", 0): 40}).report("b", {})
-    assert dict(state.checkpoints["c"]["x"].offsets) == {0: 30, 1: 0}
-    with pytest.raises(ModelError, match="No checkpoint"):
-        state.report("a", {})
-
-
 def test_a_checkpoint_does_not_wait_for_who_leaves() -> None:
+    assert set(DONE.checkpoints) == {"c"}
     state = begun().acquire("a", ("x", 0)).begin_checkpoint("c").report("b", {})
     state = state.remove_reader("a", {("x", 0): 12})
     assert dict(state.checkpoints["c"]["x"].offsets) == {0: 12, 1: 0}
     assert state.unassigned == (("x", 0), ("x", 1), ("y", 0))
-
-
-def test_two_checkpoints_at_once_or_of_one_name_are_refused() -> None:
-    state = begun("").begin_checkpoint("c")
-    assert set(state.checkpoints) == {"c"}
-    for wrong in (state, begun().begin_checkpoint("d")):
-        with pytest.raises(ModelError, match="cannot begin"):
-            wrong.begin_checkpoint("c")
 
 
 def test_a_reset_frees_everything_and_counts_generations() -> None:
@@ -113,22 +116,6 @@ def test_a_reset_frees_everything_and_counts_generations() -> None:
     assert back.streams["x"].offsets == {0: 0, 1: 0}
     assert back.streams["x"].rangeless == {0, 1}
     assert (back.generation, back.readers, back.owned("a")) == (1, {"a", "b"}, ())
-    with pytest.raises(ModelError, match="no checkpoint d"):
-        state.reset("d")
-
-
-def test_publishing_is_only_for_ones_own_segments() -> None:
-    state = begun().acquire("a", ("x", 0))
-    moved = state.publish("a", {("x", 0): 7, ("x", 1): 8, ("y", 0): 9})
-    assert (moved.streams["x"].offsets, moved.streams["y"].offsets) == ({0: 7, 1: 0}, {0: 5})
-    assert moved.publish("a", {("x", 0): 7}) is moved
-
-
-def test_a_bounded_group_has_no_successors_at_its_end() -> None:
-    state = (
-        GroupState.create({0: 0}, ends={0: 40}).add_reader("a").acquire("a", 0).complete("a", 0, {1: frozenset({0})})
-    )
-    assert (state.offsets, state.pending) == ({}, {})
 
 
 def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is() -> None:
@@ -144,11 +131,6 @@ def test_the_map_of_times_holds_owners_only_and_is_unknown_while_one_of_them_is(
     assert set(state.release("b", 1, 4).times) == {"a"}
     assert state.remove_reader("a").window == TimeWindow(20, 70)
     assert set(state.complete("b", 1, {}).times) == {"a"}
-
-
-def test_unassigned_segments_count_as_ones_own() -> None:
-    state = GroupState.create({0: 1, 1: 2, 2: 3}).add_reader("a").add_reader("b").acquire("a", 0).acquire("b", 1)
-    assert state.share_of("a") == ReaderPosition({0: 1, 2: 3})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Upstream classes `RevisionedStreamClientImpl` and `WatermarkClient`: the log of watermarks and its mark pointer."""
+"""Upstream classes `RevisionedStreamClientImpl` and `WatermarkClient`: the log of watermarks, its pointer, its readers.
+
+What a reader knows at each position is compared with Spark in `tests/streams/bounds`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.log import (
     LeaderView,
     MarksLog,
-    NoSuchLogError,
     TruncatedError,
     Watermark,
     entry_bytes,
@@ -18,63 +20,41 @@ from wmlab.streams.model.log import (
     settle_pointer,
 )
 from wmlab.streams.model.position import Position, ReaderPosition
-from wmlab.streams.model.window import Tracker
+from wmlab.streams.model.window import TimeWindow, Tracker, compare
+
+LOG: MarksLog[str] = MarksLog()
+for entry in "abc":
+    LOG, _ = LOG.append(entry)
+A, B, C = (revision for revision, _ in LOG.entries)
 
 
-def filled(*entries: str) -> tuple[MarksLog[str], dict[str, int]]:
-    log: MarksLog[str] = MarksLog()
-    revisions = {}
-    for entry in entries:
-        log, revisions[entry] = log.append(entry)
-    return log, revisions
+@pytest.mark.parametrize(
+    ("ask", "problem"),
+    [
+        (lambda: LOG.read_after(1), "not a revision"),
+        (lambda: LOG.read_after(A + 1), "not a revision"),
+        (lambda: LOG.read_after(C + 16), "not a revision"),
+        (lambda: LOG.truncate(A + 1), "not a revision"),
+        (lambda: LOG.read_range(B, A), "lies before"),
+        (lambda: LOG.truncate(A).read_after(0), "before the start"),
+        (lambda: open_view(MarksLog[str](number=1), number=0), "Marks segment 0 was deleted"),
+        (lambda: Watermark(2, 1, Position()), "lower 2 above upper 1"),
+    ],
+)
+def test_what_is_no_revision_no_log_or_no_watermark_is_refused(ask, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        ask()
 
 
-LOG, AT = filled("a", "b", "c")
-
-
-@pytest.mark.parametrize("revision", [1, AT["a"] + 1, LOG.end + 16])
-def test_a_number_that_is_no_revision_is_refused(revision: int) -> None:
-    with pytest.raises(ModelError, match="not a revision"):
-        LOG.read_after(revision)
-
-
-def test_a_range_has_to_be_the_right_way_round() -> None:
-    with pytest.raises(ModelError, match="lies before"):
-        LOG.read_range(AT["b"], AT["a"])
-
-
-def test_a_truncated_log_cannot_be_read_from_before_its_start() -> None:
-    log = LOG.truncate(AT["a"])
-    assert (log.oldest, [entry for _, entry in log.read_after(AT["a"])]) == (AT["a"], ["b", "c"])
+def test_a_log_is_truncated_forward_only() -> None:
+    log = LOG.truncate(A)
+    assert (log.oldest, [entry for _, entry in log.read_after(A)]) == (A, ["b", "c"])
     assert log.truncate(0) is log
-    with pytest.raises(TruncatedError, match="before the start"):
-        log.read_after(0)
-    with pytest.raises(ModelError, match="not a revision"):
-        LOG.truncate(AT["a"] + 1)
-
-
-def test_a_pointer_left_behind_only_means_more_to_read() -> None:
-    log, view = open_view(LOG)
-    assert view.previous == (AT["c"], "c")
-    log, revision = emit(log, view, "d")
-    assert revision is not None
-    assert log.pointer == AT["c"]
-
-
-def test_a_leader_that_remembers_a_deleted_log_is_told() -> None:
-    with pytest.raises(NoSuchLogError, match="Marks segment 0 was deleted"):
-        open_view(MarksLog[str](number=1), number=0)
 
 
 def test_a_watermark_takes_sixteen_bytes_and_sixteen_for_each_segment() -> None:
     assert entry_bytes(Watermark(1, 2, Position({"0@0": 1, "1@0": None}))) == 48
     assert entry_bytes("a") == 16
-
-
-def test_lower_must_not_exceed_upper() -> None:
-    assert Watermark(1, 1, Position()).writers == {}
-    with pytest.raises(ModelError, match="lower 2 above upper 1"):
-        Watermark(2, 1, Position())
 
 
 HISTORY = StreamHistory.create(1)
@@ -88,6 +68,13 @@ def read(tracker: Tracker, log: MarksLog[Watermark], offset: int) -> Tracker:
     return tracker.skip_truncated(log).advance(ReaderPosition({0: offset}), log, HISTORY.segments)
 
 
+def test_a_finished_segment_is_past_every_offset_and_at_its_end() -> None:
+    finished = ReaderPosition({}, ["0@0"])
+    assert compare(finished, Position({"0@0": 10**9}), HISTORY.segments) == 1
+    assert compare(finished, Position({"0@0": None}), HISTORY.segments) == 1
+    assert compare(finished, Position({"4@2": 0}), HISTORY.segments) == -1
+
+
 def test_a_reader_behind_the_start_goes_on_there():
     early = read(Tracker(), MARKED, 10)
     assert early.window.lower == 1
@@ -95,6 +82,15 @@ def test_a_reader_behind_the_start_goes_on_there():
     with pytest.raises(TruncatedError):
         early.advance(ReaderPosition({0: 50}), shorter, HISTORY.segments)
     assert read(early, shorter, 50).window.lower == 5
+
+
+def test_a_reader_reads_no_further_than_it_needs_and_goes_on_from_there() -> None:
+    tracker = read(Tracker(), MARKED, 10)
+    assert (tracker.fetched, tracker.cursor) == (2, REVISIONS[1])
+    assert [watermark.lower for _, watermark in tracker.pending] == [2]
+    rest = tracker.advance(ReaderPosition({0: 50}), MARKED.read_after(tracker.cursor), HISTORY.segments)
+    assert rest == read(tracker, MARKED, 50)
+    assert rest.window == TimeWindow(5, None)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 5])
@@ -107,8 +103,9 @@ def test_a_reader_at_or_beyond_the_start_notices_nothing(kept):
 
 def test_the_pointer_goes_to_the_entry_before_unless_another_moved_it():
     log, view = open_view(MARKED)
-    assert view.previous is not None
-    assert settle_pointer(log, view).pointer == view.previous[0]
+    assert view.previous == MARKED.entries[-1]
+    appended, revision = emit(log, view, view.previous[1])
+    assert (revision, appended.pointer) == (MARKED.end + 32, view.previous[0])
     elsewhere, _ = log.move_pointer(log.pointer, REVISIONS[1])
     assert settle_pointer(elsewhere, view).pointer == REVISIONS[1]
     assert settle_pointer(log, LeaderView(0, None)) == log

@@ -1,4 +1,7 @@
-"""PDP-33, Watermark Computation: what a stream cut promises, for any history and any positions."""
+"""PDP-33, Watermark Computation: what a stream cut promises, for any history and any positions.
+
+That of the upstream class `WatermarkWorkflow` depends on the order, moves backwards, and can be unreadable.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from tests.streams.model.strategies import histories, positions, writers
 from wmlab.streams.model.cut import CutError, stream_cut
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, is_lineage_valid, is_valid_cut
+from wmlab.streams.model.segment import KeyRange
 
 
 def covers(cut: Position, position: Position, history: StreamHistory) -> bool:
@@ -22,20 +26,18 @@ def covers(cut: Position, position: Position, history: StreamHistory) -> bool:
     )
 
 
-@given(writers())
-def test_it_is_at_or_beyond_every_writer_at_every_key(given_writers: tuple[StreamHistory, list[Position]]) -> None:
+@given(writers(), st.randoms())
+def test_it_is_beyond_every_writer_covers_every_key_once_can_be_read_and_does_not_depend_on_the_order(
+    given_writers: tuple[StreamHistory, list[Position]], random
+) -> None:
     history, noted = given_writers
     cut = stream_cut(noted, None, history)
     assert all(covers(cut, position, history) for position in noted)
-
-
-@given(writers())
-def test_it_covers_every_key_once_and_can_be_read(given_writers: tuple[StreamHistory, list[Position]]) -> None:
-    history, noted = given_writers
-    cut = stream_cut(noted, None, history)
     assert is_valid_cut(cut, history)
     assert is_lineage_valid(cut, history)
     assert None not in cut.values()
+    assert stream_cut(random.sample(noted, len(noted)), None, history) == cut
+    assert stream_cut([cut], cut, history) == cut, "a cut that is good already stays as it is"
 
 
 @given(st.data())
@@ -52,20 +54,6 @@ def test_it_is_never_behind_the_previous_cut(data: st.DataObject) -> None:
         previous = cut
 
 
-@given(writers(), st.randoms())
-def test_the_order_of_the_writers_does_not_matter(given_writers, random) -> None:
-    history, noted = given_writers
-    shuffled = random.sample(noted, len(noted))
-    assert stream_cut(noted, None, history) == stream_cut(shuffled, None, history)
-
-
-@given(writers())
-def test_a_cut_that_is_good_already_stays_as_it_is(given_writers: tuple[StreamHistory, list[Position]]) -> None:
-    history, noted = given_writers
-    cut = stream_cut(noted, None, history)
-    assert stream_cut([cut], cut, history) == cut
-
-
 @pytest.mark.parametrize("algorithm", ["sound", "pravega"])
 @pytest.mark.parametrize(
     ("noted", "reason"),
@@ -75,3 +63,60 @@ def test_without_a_usable_position_there_is_no_cut(noted: list[Position], reason
     with pytest.raises(CutError) as refused:
         stream_cut(noted, Position({"0@0": 1}), StreamHistory.create(1), algorithm=algorithm)
     assert refused.value.reason == reason
+
+
+MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)
+ORDERS = ("as_noted", "newest_first", "oldest_first")
+
+
+def test_the_order_of_the_visits_decides_about_the_cut() -> None:
+    noted = [Position({"4@2": 5}), Position({"2@1": 50}), Position({"0@0": 10})]
+    history = MERGED_AND_SPLIT
+    cuts = {order: stream_cut(noted, None, history, algorithm="pravega", visit_order=order) for order in ORDERS}
+    assert cuts["as_noted"] == cuts["newest_first"] == Position({"0@0": 10, "4@2": 5})
+    assert cuts["oldest_first"] == stream_cut(noted, None, MERGED_AND_SPLIT) == Position({"3@2": 0, "4@2": 5})
+    assert not covers(cuts["newest_first"], noted[1], MERGED_AND_SPLIT)
+
+
+def test_the_cut_moves_backwards_past_the_previous_one() -> None:
+    noted, previous = [Position({"4@2": 5}), Position({"0@0": 10})], Position({"2@1": 50})
+    assert stream_cut(noted, previous, MERGED_AND_SPLIT, algorithm="pravega") == Position({"0@0": 10, "4@2": 5})
+    assert stream_cut(noted, previous, MERGED_AND_SPLIT) == Position({"3@2": 0, "4@2": 5})
+
+
+def test_the_cut_names_segments_that_no_reader_can_read_together() -> None:
+    noted = [Position({"3@2": 7}), Position({"1@0": 4})]
+    cut = stream_cut(noted, None, MERGED_AND_SPLIT, algorithm="pravega")
+    assert cut == Position({"3@2": 7, "1@0": 4})
+    assert is_valid_cut(cut, MERGED_AND_SPLIT)
+    assert not is_lineage_valid(cut, MERGED_AND_SPLIT)
+    assert stream_cut(noted, None, MERGED_AND_SPLIT) == Position({"3@2": 7, "4@2": 0})
+
+
+@pytest.mark.parametrize("algorithm", ["pravega", "document"])
+@given(given_writers=writers(), order=st.sampled_from(ORDERS))
+def test_it_and_the_cut_of_the_document_cover_every_key_all_the_same(
+    algorithm, given_writers: tuple[StreamHistory, list[Position]], order
+) -> None:
+    history, noted = given_writers
+    assert is_valid_cut(stream_cut(noted, None, history, algorithm=algorithm, visit_order=order), history)
+
+
+@pytest.mark.parametrize("count", [49, 98, 103])
+def test_it_never_ends_for_ranges_that_stop_short_of_one(count: int) -> None:
+    history = StreamHistory.create(count, arithmetic="double")
+    with pytest.raises(CutError) as refused:
+        stream_cut([Position({"0@0": 1})], None, history, algorithm="pravega")
+    assert refused.value.reason == "did not terminate"
+
+
+def test_the_cut_of_the_document_is_that_of_its_example() -> None:
+    history = StreamHistory.create(2).scale(["0@0", "1@0"], into=[KeyRange.parse("0..3/5"), KeyRange.parse("3/5..1")])
+    noted = [Position({"1@0": 7, "2@1": 5})]
+    assert stream_cut(noted, None, history, algorithm="document") == Position({"2@1": 5, "3@1": 0})
+
+
+def test_only_the_cut_of_the_document_forgets_the_previous_one() -> None:
+    history, noted, previous = StreamHistory.create(1), [Position({"0@0": 10})], Position({"0@0": 90})
+    cuts = [stream_cut(noted, previous, history, algorithm=name)[0] for name in ("document", "pravega", "sound")]
+    assert cuts == [10, 90, 90]

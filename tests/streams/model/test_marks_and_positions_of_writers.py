@@ -51,18 +51,19 @@ def test_a_first_note_is_always_accepted(rule: NoteRule) -> None:
     assert judge_note(None, -(2**63), Position({"9@4": None}), rule=rule) is SUCCESS
 
 
-def test_only_the_design_compares_across_epochs() -> None:
-    stored, back = WriterMark(10, Position({"2@1": 5})), Position({"0@0": 9, "1@0": 9})
-    assert judge_note(stored, 11, back) is SUCCESS
-    assert judge_note(stored, 11, back, rule="design", segments=HISTORY.segments) is POSITION
-
-
-def test_of_a_predecessor_and_its_successor_only_the_successor_counts() -> None:
-    both = Position({"0@0": 9, "2@1": 5})
-    assert not behind_at_a_key(both, Position({"0@0": 9, "2@1": 6}), HISTORY.segments)
-    assert not behind_at_a_key(both, Position({"2@1": 5}), HISTORY.segments)
-    assert behind_at_a_key(both, Position({"0@0": 9}), HISTORY.segments)
-    assert behind_at_a_key(both, Position({"0@0": 9, "2@1": 4}), HISTORY.segments)
+@pytest.mark.parametrize(
+    ("stored", "noted", "behind"),
+    [
+        ({"2@1": 5}, {"0@0": 9, "1@0": 9}, True),
+        # Of a predecessor and its successor only the successor counts.
+        ({"0@0": 9, "2@1": 5}, {"0@0": 9, "2@1": 6}, False),
+        ({"0@0": 9, "2@1": 5}, {"2@1": 5}, False),
+        ({"0@0": 9, "2@1": 5}, {"0@0": 9}, True),
+        ({"0@0": 9, "2@1": 5}, {"0@0": 9, "2@1": 4}, True),
+    ],
+)
+def test_positions_are_compared_across_epochs(stored, noted, behind: bool) -> None:
+    assert behind_at_a_key(Position(stored), Position(noted), HISTORY.segments) is behind
 
 
 def test_the_design_cannot_be_judged_without_key_ranges() -> None:
@@ -70,34 +71,19 @@ def test_the_design_cannot_be_judged_without_key_ranges() -> None:
         judge_note(STORED, 11, Position({"0@0": 9}), rule="design")
 
 
-def test_a_segment_just_opened_has_nothing_acknowledged() -> None:
-    position = add_segment(Position({"0@0": 5}), 1)
-    assert position == Position({"0@0": 5, "1@0": None})
-    assert add_segment(position, 0) is position
-
-
-def test_an_acknowledgement_never_takes_back() -> None:
-    position = acknowledge(Position({"0@0": None}), 0, 8)
-    assert acknowledge(position, 0, 4) == position == Position({"0@0": 8})
-
-
-def test_an_acknowledgement_leaves_the_other_segments_as_they_were() -> None:
-    before = Position({"0@0": 3, "1@0": None, "0@1": 7})
+def test_a_segment_is_opened_acknowledged_and_dealt_with_when_it_is_sealed() -> None:
+    before = add_segment(Position({"0@0": 3, "0@1": 7}), 1)
+    assert before == Position({"0@0": 3, "1@0": None, "0@1": 7})
+    assert add_segment(before, 0) is before
     after = acknowledge(before, 1, 9)
-    assert after == Position({"0@0": 3, "1@0": 9, "0@1": 7})
+    assert after == acknowledge(after, 1, 4) == Position({"0@0": 3, "1@0": 9, "0@1": 7})
     assert (list(after), hash(after)) == (list(before), hash(Position(dict(after))))
     assert before == Position({"0@0": 3, "1@0": None, "0@1": 7})
+    assert remove_segment(before, 0) == Position({"1@0": None, "0@1": 7})
     with pytest.raises(ModelError, match="negative"):
         acknowledge(before, 1, -1)
-
-
-def test_a_sealed_segment_goes_when_it_is_dealt_with() -> None:
-    assert remove_segment(Position({"0@0": 5, "1@0": None}), 0) == Position({"1@0": None})
-
-
-def test_a_foreign_acknowledgement_is_refused() -> None:
     with pytest.raises(ModelError, match="does not hold"):
-        acknowledge(Position(), 0, 4)
+        acknowledge(before, 2, 4)
 
 
 def test_automatic_notes_come_every_five_seconds() -> None:
@@ -111,13 +97,10 @@ AT_1, AT_2 = Position({"0@0": 1}), Position({"0@0": 2})
 NOTED, _ = MarkTable().note("w", 1, AT_1)
 
 
-def test_an_accepted_note_replaces_the_whole_mark() -> None:
+def test_an_accepted_note_replaces_the_whole_mark_and_a_refused_one_nothing() -> None:
     table, outcome = NOTED.note("w", 2, Position({"1@0": 7}))
     assert outcome is NoteOutcome.SUCCESS
     assert table.marks == {"w": WriterMark(2, Position({"1@0": 7}))}
-
-
-def test_a_refused_note_changes_nothing() -> None:
     assert NOTED.note("w", 0, AT_2) == (NOTED, NoteOutcome.INVALID_TIME)
 
 
@@ -125,15 +108,9 @@ def test_shutdown_keeps_time_and_position_and_a_later_note_revives() -> None:
     table, outcome = NOTED.shutdown("w")
     assert (table.marks["w"], outcome) == (WriterMark(1, AT_1, alive=False), StoreOutcome.OK)
     assert table.note("w", 1, AT_1)[0].marks["w"].alive
-
-
-def test_shutdown_of_an_unknown_writer_changes_nothing() -> None:
     assert NOTED.shutdown("x") == (NOTED, StoreOutcome.UNKNOWN_WRITER)
-
-
-def test_shutdown_of_a_record_that_changed_is_a_conflict() -> None:
-    table, _ = NOTED.note("w", 2, AT_2)
-    assert table.shutdown("w", version=NOTED.records["w"].version) == (table, StoreOutcome.WRITE_CONFLICT)
+    changed, _ = NOTED.note("w", 2, AT_2)
+    assert changed.shutdown("w", version=NOTED.records["w"].version) == (changed, StoreOutcome.WRITE_CONFLICT)
 
 
 def test_a_removed_writer_may_come_back_with_an_older_time() -> None:

@@ -26,16 +26,18 @@ HISTORY = StreamHistory.create(2).scale(["1@0"], into=2).scale(["0@0", "2@1"], i
 HEAD, TAIL = Position(), Position()
 
 
-@pytest.mark.parametrize("end", [{"0@0": 5, "1@0": 5}, {"0@0": 3, "2@1": 0, "3@1": 0}])
-def test_the_second_cut_must_not_lie_before_the_first(end) -> None:
-    with pytest.raises(ModelError, match="lies before the first"):
-        segments_between(Position({"0@0": 4, "2@1": 1, "3@1": 1}), Position(end), HISTORY)
-
-
-@pytest.mark.parametrize("cut", [{"0@0": 1}, {"0@0": 1, "4@2": 1, "3@1": 1}])
-def test_a_position_that_does_not_cover_the_key_space_once_is_refused(cut) -> None:
-    with pytest.raises(ModelError, match="is not a stream cut"):
-        segments_between(Position(cut), TAIL, HISTORY)
+@pytest.mark.parametrize(
+    ("frm", "to", "problem"),
+    [
+        ({"0@0": 4, "2@1": 1, "3@1": 1}, {"0@0": 5, "1@0": 5}, "lies before the first"),
+        ({"0@0": 4, "2@1": 1, "3@1": 1}, {"0@0": 3, "2@1": 0, "3@1": 0}, "lies before the first"),
+        ({"0@0": 1}, {}, "is not a stream cut"),
+        ({"0@0": 1, "4@2": 1, "3@1": 1}, {}, "is not a stream cut"),
+    ],
+)
+def test_cuts_that_are_none_or_in_the_wrong_order_are_refused(frm, to, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem):
+        segments_between(Position(frm), Position(to), HISTORY)
 
 
 def test_bytes_are_counted_from_offset_to_offset() -> None:

@@ -69,12 +69,8 @@ def test_batches_keep_the_order_and_take_the_lowest_epoch_first(epochs: list[int
     assert committed == sorted(committed, key=lambda txn: (txn.epoch, txn.number))
 
 
-def committed(*entries: tuple[str, int | None]) -> list[CommittedTxn]:
-    return [CommittedTxn(writer, time, Position({0: place})) for place, (writer, time) in enumerate(entries)]
-
-
 def test_without_batching_every_transaction_with_a_time_notes_it() -> None:
-    batch = committed(("a", 5), ("a", None), ("a", 3))
+    batch = [CommittedTxn("a", time, Position({0: 7})) for time in (5, None, 3)]
     assert [(index, mark.time) for index, mark in marks_of(batch, "per_transaction")] == [(0, 5), (2, 3)]
 
 

@@ -64,46 +64,28 @@ def group_time_bounds(
     by_group = log.join(F.broadcast(groups), "stream").groupBy("stream", "of_group")
 
     def replayed(changes: pa.Table, log: pa.Table) -> pa.Table:
-        return _replayed(changes, log, then=then)
+        """The bounds of one group; runs on an executor."""
+        marks, ranges = parts(log)
+        versions = changes.group_by("version").aggregate([("at_ms", "max"), ([], "count_all")]).sort_by("version")
+        known = np.full(versions.num_rows, len(marks.seq))
+        if then:
+            emitted = np.array(known_from(marks.emitted_ms.tolist()), np.int64)
+            known = emitted.searchsorted(column(versions, "at_ms_max"), side="right")
+        rows, moves = _moves(marks, ranges, changes.sort_by("version"))
+        ends = np.searchsorted(rows, np.cumsum(column(versions, "count_all")))
+        group = Group(*np.zeros((2, len(marks.seq)), np.int32))
+        places, begin = [], 0
+        for end, count in zip(ends.tolist(), known.tolist(), strict=True):
+            for segment, ranks in moves[begin:end]:
+                group.move(segment, ranks)
+            group.advance(count)
+            places.append((group.lower, group.upper))
+            begin = end
+        first = {name: [changes[name][0].as_py()] * versions.num_rows for name in ("stream", "group")}
+        times = {"version": versions["version"], "at_ms": versions["at_ms_max"]}
+        return pa.table(first | times | bounds_of(marks, *np.array(places).T))
 
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
-
-
-def _replayed(changes: pa.Table, log: pa.Table, *, then: bool) -> pa.Table:
-    """The bounds of one group; runs on an executor."""
-    marks, ranges = parts(log)
-    versions = changes.group_by("version").aggregate([("at_ms", "max")]).sort_by("version")
-    if then:
-        emitted = np.array(known_from(marks.emitted_ms.tolist()), np.int64)
-        known = emitted.searchsorted(column(versions, "at_ms_max"), side="right")
-    else:
-        known = np.full(versions.num_rows, len(marks.seq))
-    lower, upper = replay(marks, ranges, changes.sort_by("version"), known)
-    first = {name: [changes[name][0].as_py()] * versions.num_rows for name in ("stream", "group")}
-    times = {"version": versions["version"], "at_ms": versions["at_ms_max"]}
-    return pa.table(first | times | bounds_of(marks, lower, upper))
-
-
-def replay(marks: Marks, ranges: Ranges, changes: pa.Table, known: Longs) -> tuple[Longs, Longs]:
-    """The places of the watermarks that bound each version, ascending by version; -1: none.
-
-    `changes` has version, segment_id, offset and finished, ascending by version. `known` says how many watermarks
-    are in the log at each version.
-    """
-    version = column(changes, "version")
-    starts = np.flatnonzero(np.append(True, version[1:] != version[:-1]))
-    count = len(marks.seq)
-    rows, moves = _moves(marks, ranges, changes)
-    ends = np.searchsorted(rows, np.append(starts[1:], len(version)))
-    group = Group(np.zeros(count, np.int32), np.zeros(count, np.int32))
-    lower, upper = np.full(len(starts), -1), np.full(len(starts), -1)
-    begin = 0
-    for at, (end, visible) in enumerate(zip(ends.tolist(), known.tolist(), strict=True)):
-        for segment, ranks in moves[begin:end]:
-            group.move(segment, ranks)
-        group.advance(visible)
-        lower[at], upper[at], begin = group.lower, group.upper, end
-    return lower, upper
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,8 +134,8 @@ def _moves(marks: Marks, ranges: Ranges, changes: pa.Table) -> tuple[Longs, list
         parts.append(np.vstack([rows, np.full(len(rows), segment_id), ranks])[:, (ranks != before).any(axis=0)])
     moves = np.hstack(parts)
     moves = moves[:, np.argsort(moves[0], kind="stable")]
-    ordered = ((segments[segment_id], (past, reached)) for segment_id, past, reached in moves[1:].T.tolist())
-    return moves[0], [(segment, ranks if ranks[0] >= 0 else None) for segment, ranks in ordered]
+    ranked = moves[1:].T.tolist()
+    return moves[0], [(segments[of], (past, reached) if past >= 0 else None) for of, past, reached in ranked]
 
 
 @dataclass(slots=True)

@@ -24,7 +24,6 @@ from itertools import groupby
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 from pyspark.sql.streaming import stateful_processor as spark
 
 from wmlab.core.errors import ModelError
@@ -53,8 +52,6 @@ _ANSWER: Final = (
     "stream string, at_ms long, group string, version long, lower long, upper long, lower_seq long, upper_seq long, "
     "cut map<long, long>, writers map<string, long>"
 )
-_KEYS: Final = ("segment_id", "keys")
-_NOTED: Final = ("time", "position")
 Entry = tuple[int, Watermark]
 """A watermark with its place in the log, from 0."""
 
@@ -66,15 +63,12 @@ def feed(marks: DataFrame, segments: DataFrame, shutdowns: DataFrame, positions:
     """
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
     require(positions, "positions", ["stream", "group", "version", "at_ms", "segment_id", "offset", "finished"])
-    stream = F.col("stream").cast("string")
-    created = segments.select(stream, F.col("created_ms").alias("at_ms"), F.lit("segment").alias("kind"), *_KEYS)
-    kind = F.when(F.col("time").isNull(), "shutdown").otherwise("note")
-    noted = heard(marks, shutdowns).select(
-        "stream", F.col("received_ms").alias("at_ms"), kind.alias("kind"), F.col("writer").alias("who"), *_NOTED
-    )
+    stream, kind = "string(stream) AS stream", "if(time IS NULL, 'shutdown', 'note') AS kind"
+    created = segments.selectExpr(stream, "created_ms AS at_ms", "'segment' AS kind", "segment_id", "keys")
+    notes = heard(marks, shutdowns)
+    noted = notes.selectExpr("stream", "received_ms AS at_ms", kind, "writer AS who", "time", "position")
     position = "map(segment_id, if(finished, null, offset)) AS position"
-    named = ("'position' AS kind", "group AS who", position)
-    read = positions.select(stream, "at_ms", *map(F.expr, named), "version")
+    read = positions.selectExpr(stream, "at_ms", "'position' AS kind", "group AS who", position, "version")
     return created.unionByName(noted, allowMissingColumns=True).unionByName(read, allowMissingColumns=True)
 
 
@@ -121,7 +115,7 @@ class StreamState:
 
     def step(self, rows: Iterable[Row], config: Configuration) -> tuple[StreamState, list[dict[str, Any]]]:
         """The state after one batch of a feed, and the rows of the answer. Raises `ModelError` for a row behind."""
-        ordered = sorted(rows, key=lambda row: (row.at_ms, row.version or 0))
+        ordered = sorted(rows, key=lambda row: (row.at_ms, row.version or 0, row.who or ""))
         if ordered[0].at_ms < self.until_ms:
             raise ModelError(
                 f"A {ordered[0].kind} of {ordered[0].at_ms} ms comes after the batch up to {self.until_ms - 1} ms.",

@@ -115,7 +115,8 @@ class Marks:
         unsorted = np.any((place[1:] == place[:-1]) & (segment[1:] < segment[:-1]))
         by_place = np.lexsort((segment, place)) if unsorted else slice(None)
         lower, upper = (pa.chunked_array(table[name]).combine_chunks() for name in ("lower", "upper"))
-        emitted_ms, is_end = column(table, "emitted_ms"), flags(table, "is_end")
+        emitted_ms = column(table, "emitted_ms")
+        is_end = table["is_end"].to_numpy(zero_copy_only=False).astype(np.bool_)
         return cls(seq, lower, upper, is_end, emitted_ms, place[by_place], segment[by_place], offset[by_place])
 
 
@@ -246,12 +247,6 @@ def _merged(own: tuple[Longs, Longs, Flags], other: tuple[Longs, Longs, Flags], 
 def column(table: pa.Table, name: str) -> Longs:
     """A column of whole numbers; null is 0, so ask only for columns in which null has no meaning."""
     values: Longs = table[name].fill_null(0).to_numpy().astype(np.int64, copy=False)
-    return values
-
-
-def flags(table: pa.Table, name: str) -> Flags:
-    """A column of truth values without nulls."""
-    values: Flags = table[name].to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)
     return values
 
 

@@ -1,4 +1,4 @@
-"""The time bounds of a recording, how far they are from the perfect watermark, the incidents beside them, its replay.
+"""The time bounds of a recording, how far they are from the perfect watermark, and the incidents beside them.
 
 The perfect watermark is the smallest event time still to come. What is still to come after an offset of a segment is
 the rest of the segment and everything in its descendants. Minima are taken per cell of a segment first, then over all
@@ -7,11 +7,10 @@ that follows a cell, then inside the position's own cell, so that no task sees a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -23,9 +22,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
-from wmlab.streams.bounds.replay import replay as replay_of
 from wmlab.streams.model.position import moved
-from wmlab.streams.scenario.scenario import StreamScenario
 
 _SEGMENT: Final = ("stream", "segment_id")
 _CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")
@@ -100,17 +97,12 @@ def with_slack(bounds: DataFrame) -> DataFrame:
     )
 
 
-def _cells(events: DataFrame) -> DataFrame:
-    """Per segment: `cells`, their number, and `top`, the largest offset; cells are equally wide."""
-    count = F.ceil(F.count("*") / _EVENTS_PER_CELL).cast("long")
-    return events.groupBy(*_SEGMENT).agg(count.alias("cells"), F.max("offset").alias("top"))
-
-
 def _still_to_come(rows: DataFrame, events: DataFrame, segments: DataFrame) -> DataFrame:
     """`rows` with the smallest event time beyond the offset in its own cell, and in all that follows the cell."""
-    cells = F.broadcast(_cells(events))
-    # Beyond 2^53 the largest offsets are the same number in floating point as the end of all cells. A segment without
-    # events has one cell.
+    count = F.ceil(F.count("*") / _EVENTS_PER_CELL).cast("long").alias("cells")
+    cells = F.broadcast(events.groupBy(*_SEGMENT).agg(count, F.max("offset").alias("top")))
+    # Cells of a segment are equally wide. Beyond 2^53 the largest offsets are the same number in floating point as the
+    # end of all cells. A segment without events has one cell.
     cell = F.expr("COALESCE(LEAST(FLOOR(LEAST(_offset, top) / (top + 1D) * cells), cells - 1), 0)").alias("cell")
     timed = events.select(*_SEGMENT, F.col("offset").alias("_offset"), "event_time")
     columns = (*_SEGMENT, "_offset", cell)
@@ -180,6 +172,7 @@ def time_bounds(
     events have hindsight only, since no reader was there; raises `ModelError` for anything else.
     """
     choose("of", of, ("readers", "events", None))
+    choose("visible", visible, ("all", "then", None))
     names = ("watermarks", "segments", "events", "incidents")
     watermarks, segments, events, incidents = (recording.spark(spark, name) for name in names)
     if of == "events" or (of is None and not recording.counts["positions"]):
@@ -195,24 +188,6 @@ def time_bounds(
     bounds = bounds.withColumn("visible", F.lit(visible or "then"))
     perfect = group_perfect_watermark(positions, events, segments)
     return with_incidents(bounds.join(perfect, list(GROUP_COLUMNS)), incidents)
-
-
-def replay(
-    recording: Recording,
-    spark: SparkSession,
-    configs: Mapping[str, Mapping[str, Any]],
-    *,
-    stream: str,
-    until_ms: int | None,
-) -> DataFrame:
-    """The watermarks of one stream under the recorded rules with these fields changed, by label."""
-    recorded = recording.scenario_as(StreamScenario)
-    scenario = None if recorded is None else recorded.resolved
-    given = asdict(scenario.controllers.configuration(scenario.stream_titled(stream))) if scenario else {}
-    names = ("writer_marks", "segments", "writer_shutdowns")
-    marks, segments, shutdowns = (recording.spark(spark, name).where(F.col("stream") == stream) for name in names)
-    whole = {label: given | dict(changes) for label, changes in configs.items()}
-    return replay_of(marks, segments, whole, shutdowns=shutdowns, until_ms=until_ms)
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:

@@ -11,7 +11,7 @@ Source: as `wmlab.streams.model.replay`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -86,9 +86,31 @@ def replay(
         raise ModelError("There is no configuration to replay.", remedy='Give one or more, as in {"10 s": {...}}.')
     require(marks, "marks", _HEARD)
     require(segments, "segments", ["stream", "segment_id", "keys", "created_ms"])
-    ranges = segments.selectExpr(_STREAM, "segment_id", "keys", "created_ms").groupBy("stream")
-    received = heard(marks, shutdowns).groupBy("stream")
-    return received.cogroup(ranges).applyInArrow(_runner(configurations(configs), until_ms), spark_schema(_ANSWER))
+    checked = configurations(configs)
+
+    def run(key: tuple[Any, ...], received: pa.Table, ranges: pa.Table) -> pa.Table:
+        """Run one stream under all configurations; runs on executors."""
+        if not (received.num_rows and ranges.num_rows):
+            return _ANSWER.empty_table()
+        history = StreamHistory.of(map(Segment.parse, ranges["segment_id"].to_pylist(), ranges["keys"].to_pylist()))
+        notes, created_ms = Notes(received, history), pc.min(ranges["created_ms"]).as_py()
+        end_ms = int(notes.received_ms[-1]) + 1 if until_ms is None else until_ms
+        found = [
+            (key[0].as_py(), label, seq, emitted)
+            for label, config in checked.items()
+            for seq, emitted in enumerate(replayed(notes, config, created_ms=created_ms, until_ms=end_ms))
+        ]
+        streams, labels, seqs, emissions = zip(*found, strict=True) if found else ((),) * 4
+        lower, upper, cuts, counted, at_ms = zip(*emissions, strict=True) if found else ((),) * 5
+        places = np.concatenate([np.empty(0, np.int64), *counted])
+        ends = np.cumsum([0, *map(len, counted)]).astype(np.int32)
+        names = pa.DictionaryArray.from_arrays(notes.who[places], notes.names).dictionary_decode()
+        writers = pa.MapArray.from_arrays(ends, names, notes.time[places])
+        offsets = [list(cut.items()) for cut in cuts]
+        return pa.table([streams, labels, seqs, lower, upper, offsets, writers, at_ms], schema=_ANSWER)
+
+    by_stream = segments.selectExpr(_STREAM, "segment_id", "keys", "created_ms").groupBy("stream")
+    return heard(marks, shutdowns).groupBy("stream").cogroup(by_stream).applyInArrow(run, spark_schema(_ANSWER))
 
 
 def configurations(offered: Mapping[str, Configuration | Mapping[str, Any]]) -> dict[str, Configuration]:
@@ -110,34 +132,6 @@ def heard(marks: DataFrame, shutdowns: DataFrame | None) -> DataFrame:
     if "outcome" in shutdowns.columns:
         shutdowns = shutdowns.where("outcome in ('ok', 'unknown writer')")
     return notes.unionByName(shutdowns.selectExpr(_STREAM, "writer", "received_ms"), allowMissingColumns=True)
-
-
-def _runner(
-    configs: Mapping[str, Configuration], until_ms: int | None
-) -> Callable[[tuple[Any, ...], pa.Table, pa.Table], pa.Table]:
-    """What runs one stream under all configurations; runs on executors."""
-
-    def run(key: tuple[Any, ...], heard: pa.Table, segments: pa.Table) -> pa.Table:
-        if not (heard.num_rows and segments.num_rows):
-            return _ANSWER.empty_table()
-        history = StreamHistory.of(map(Segment.parse, segments["segment_id"].to_pylist(), segments["keys"].to_pylist()))
-        notes, created_ms = Notes(heard, history), pc.min(segments["created_ms"]).as_py()
-        end_ms = int(notes.received_ms[-1]) + 1 if until_ms is None else until_ms
-        found = [
-            (key[0].as_py(), label, seq, emitted)
-            for label, config in configs.items()
-            for seq, emitted in enumerate(replayed(notes, config, created_ms=created_ms, until_ms=end_ms))
-        ]
-        streams, labels, seqs, marks = zip(*found, strict=True) if found else ((),) * 4
-        lower, upper, cuts, counted, at_ms = zip(*marks, strict=True) if found else ((),) * 5
-        places = np.concatenate([np.empty(0, np.int64), *counted])
-        ends = np.cumsum([0, *map(len, counted)]).astype(np.int32)
-        names = pa.DictionaryArray.from_arrays(notes.who[places], notes.names).dictionary_decode()
-        writers = pa.MapArray.from_arrays(ends, names, notes.time[places])
-        offsets = [list(cut.items()) for cut in cuts]
-        return pa.table([streams, labels, seqs, lower, upper, offsets, writers, at_ms], schema=_ANSWER)
-
-    return run
 
 
 class Notes:

@@ -20,9 +20,6 @@ from dataclasses import dataclass, field, replace
 
 from wmlab.core.errors import ModelError
 
-_MASK = 2**32 - 1
-_NO_SIGN = 2**31 - 1
-
 
 def bucket_of(stream: str, count: int) -> int:
     """The bucket 0 .. count - 1 of a stream, named "scope/stream".
@@ -34,8 +31,8 @@ def bucket_of(stream: str, count: int) -> int:
     units = stream.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & _MASK
-    return (value & _NO_SIGN) % count
+        value = (31 * value + (high << 8 | low)) % 2**32
+    return value % 2**31 % count
 
 
 def distribute(

@@ -14,7 +14,7 @@ Source: PDP-33, Watermark Computation; upstream class `WatermarkWorkflow`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Final, Literal
@@ -22,7 +22,7 @@ from typing import Final, Literal
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, first_unpassed_ancestor, floored, is_less
-from wmlab.streams.model.segment import WHOLE, KeyRange, Segment, gaps, segment_name
+from wmlab.streams.model.segment import WHOLE, KeyRange, gaps, segment_name
 
 CutAlgorithm = Literal["sound", "pravega", "document"]
 VisitOrder = Literal["as_noted", "newest_first", "oldest_first"]
@@ -56,7 +56,7 @@ def stream_cut(
     before = Position() if previous is None else previous if bug_6510 else floored(previous)
     if not any(given):
         raise CutError("no positions", remedy="Let a counted writer note a position with at least one segment.")
-    for segment in dict.fromkeys(chain(*given, before)):
+    for segment in chain(*given, before):
         if segment not in history.segments:
             raise CutError(
                 f"unknown segment {segment_name(segment)}",
@@ -68,41 +68,34 @@ def stream_cut(
 def _sound_cut(positions: Sequence[Position], previous: Position, history: StreamHistory, _: VisitOrder) -> _Offsets:
     """The least upper bound of all positions, completed, and moved on until a reader can pass it.
 
-    As long as an ancestor of the cut is not passed by it, all that replaced the ancestor goes in at offset 0.
+    Filling a gap may evict older segments and open new gaps, at worst until the whole epoch is in. As long as an
+    ancestor of the cut is not passed by it, all that replaced the ancestor goes in at offset 0.
     """
-    cut = _upper_bound((*positions, previous), history, "oldest_first")
-    _complete(cut, history)
-    while (ancestor := first_unpassed_ancestor(cut, history)) is not None:
+    cut = _upper_bound({}, (*positions, previous), history, "oldest_first")
+    while True:
+        while missing := history.gaps(cut):
+            _fill(cut, missing, history)
+        ancestor = first_unpassed_ancestor(cut, history)
+        if ancestor is None:
+            return cut
         for successor in history.successors(ancestor.id):
-            _insert(cut, successor.id, 0, history.segments)
-        _complete(cut, history)
-    return cut
+            _insert(cut, successor.id, 0, history)
 
 
 def _document_cut(positions: Sequence[Position], _: Position, history: StreamHistory, order: VisitOrder) -> _Offsets:
     """`computeGreatestUpperBound` with `addToUpperBound`, then `computeStreamCut`, which looks at one gap at a time."""
-    cut = _upper_bound(positions, history, order)
+    cut = _upper_bound({}, positions, history, order)
     while missing := history.gaps(cut):
         _fill(cut, missing[:1], history)
     return cut
 
 
-def _complete(cut: _Offsets, history: StreamHistory) -> None:
-    """Fill every gap of the key space at offset 0, from the epoch that created the newest segment of the cut.
-
-    That may evict older segments and open new gaps, at worst until the whole epoch is in.
-    """
-    while missing := history.gaps(cut):
-        _fill(cut, missing, history)
-
-
 def _pravega_cut(
     positions: Sequence[Position], previous: Position, history: StreamHistory, visit_order: VisitOrder
 ) -> _Offsets:
-    cut = _upper_bound(positions, history, visit_order)
+    cut = _upper_bound({}, positions, history, visit_order)
     missing = gaps(_ranges(cut, history), within=WHOLE)
-    for segment, offset in _visits([previous], visit_order):
-        _insert(cut, segment, offset, history.segments)
+    _upper_bound(cut, [previous], history, visit_order)
     # Every pass that changes something adds a segment that was never in the cut before, so this many are enough.
     for _ in range(len(history.segments) + 2):
         _fill(cut, missing, history)
@@ -117,40 +110,29 @@ def _pravega_cut(
 _ALGORITHMS: Final = {"sound": _sound_cut, "pravega": _pravega_cut, "document": _document_cut}
 
 
-def _upper_bound(positions: Sequence[Position], history: StreamHistory, visit_order: VisitOrder) -> _Offsets:
-    """The latest segment at each key, with the largest offset any position has in it; may leave gaps.
+def _upper_bound(
+    cut: _Offsets, positions: Sequence[Position], history: StreamHistory, visit_order: VisitOrder
+) -> _Offsets:
+    """`cut` with the latest segment at each key, and the largest offset any position has in it; may leave gaps.
 
-    The result depends on the order of the visits; "oldest_first" gives the least upper bound.
+    The result depends on the order of the visits. "oldest_first" gives the least upper bound; "as_noted" goes from
+    writer to writer in the order given, each in ascending id; upstream it is that of the store and of a hash map.
     """
-    bound: _Offsets = {}
-    for segment, offset in _visits(positions, visit_order):
-        _insert(bound, segment, offset, history.segments)
-    return bound
+    visits = [visit for position in positions for visit in position.items()]
+    if visit_order != "as_noted":
+        visits.sort(key=itemgetter(0), reverse=visit_order == "newest_first")
+    for segment, offset in visits:
+        _insert(cut, segment, offset, history)
+    return cut
 
 
-def _visits(positions: Sequence[Position], visit_order: VisitOrder) -> list[tuple[int, int | None]]:
-    """The (segment id, offset) pairs in the order in which they are inserted.
-
-    "as_noted" goes from writer to writer in the order given, each in ascending id. Upstream the order is that of the
-    store and of a hash map. By age only the largest offset in a segment matters.
-    """
-    pairs = [pair for position in positions for pair in position.items()]
-    if visit_order == "as_noted":
-        return pairs
-    largest: _Offsets = {}
-    for segment, offset in pairs:
-        if segment not in largest or is_less(largest[segment], offset):
-            largest[segment] = offset
-    return sorted(largest.items(), key=itemgetter(0), reverse=visit_order == "newest_first")
-
-
-def _insert(cut: _Offsets, segment: int, offset: int | None, segments: Mapping[int, Segment]) -> None:
+def _insert(cut: _Offsets, segment: int, offset: int | None, history: StreamHistory) -> None:
     """Take a segment unless a later one over some of its keys was taken before; it replaces earlier ones."""
     if segment in cut:
         cut[segment] = offset if is_less(cut[segment], offset) else cut[segment]
         return
-    keys = segments[segment].keys
-    rivals = [other for other in cut if segments[other].keys.overlaps(keys)]
+    keys = history.segments[segment].keys
+    rivals = [other for other in cut if history.segments[other].keys.overlaps(keys)]
     if any(other > segment for other in rivals):
         return
     for other in rivals:
@@ -159,10 +141,11 @@ def _insert(cut: _Offsets, segment: int, offset: int | None, segments: Mapping[i
 
 
 def _fill(cut: _Offsets, missing: Iterable[KeyRange], history: StreamHistory) -> None:
+    """Fill gaps of the key space at offset 0, from the epoch that created the newest segment of the cut."""
     epoch = history.epoch(max(history.segments[segment].epoch for segment in cut))
     for gap in missing:
         for segment in epoch.overlapping(gap):
-            _insert(cut, segment.id, 0, history.segments)
+            _insert(cut, segment.id, 0, history)
 
 
 def _ranges(cut: Iterable[int], history: StreamHistory) -> list[KeyRange]:

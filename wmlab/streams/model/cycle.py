@@ -69,16 +69,6 @@ class CycleState:
 
     behind_since: Mapping[str, int] = field(default_factory=dict)
 
-    def found_behind(self, writer: str, now_ms: int) -> CycleState:
-        """The memory after a cycle at `now_ms` has found a writer behind; the first such cycle stays."""
-        return self if writer in self.behind_since else CycleState({**self.behind_since, writer: now_ms})
-
-    def forget(self, writer: str) -> CycleState:
-        """The memory without one writer."""
-        if writer not in self.behind_since:
-            return self
-        return CycleState({name: since for name, since in self.behind_since.items() if name != writer})
-
 
 class WriterStatus(StrEnum):
     """What a writer is to a cycle, by the table of the module."""
@@ -182,56 +172,59 @@ def step(state: CycleState, event: Observe | RemovalDone, rules: CycleRules) -> 
     The clock of a writer starts when it is first behind, and is forgotten when it is not. Raises `ModelError` as
     `inactive_since`.
     """
+    behind_since = dict(state.behind_since)
     if isinstance(event, RemovalDone):
-        return (state.forget(event.writer) if event.removed else state), ()
+        if event.removed:
+            behind_since.pop(event.writer, None)
+        return CycleState(behind_since), ()
     now_ms, previous_lower = event.now_ms, None if event.previous is None else event.previous.lower
     barrier = rules.first_barrier if event.previous is None else previous_lower
     found: dict[WriterStatus, dict[str, WriterMark]] = {status: {} for status in WriterStatus}
     for writer, mark in event.marks.items():
         start_ms = now_ms
         if _is_behind(mark, barrier):
-            state = state.found_behind(writer, now_ms)
+            behind_since.setdefault(writer, now_ms)
             start_ms = inactive_since(
                 state, writer, now_ms=now_ms, timeout_from=rules.timeout_from, noted_ms=event.noted_ms
             )
         else:
-            state = state.forget(writer)
+            behind_since.pop(writer, None)
         found[classify(mark, barrier, now_ms - start_ms, rules.timeout_ms)][writer] = mark
     inactive = {**found[WriterStatus.SHUT_DOWN], **found[WriterStatus.TIMED_OUT]}
     removals = tuple(RemoveWriter(w, m) for w, m in event.marks.items() if w in inactive)
     verdict, reason = _verdict(event, found, rules, barrier)
-    anybody = found[WriterStatus.PARTICIPATING] or found[WriterStatus.LAGGING]
-    ends = () if anybody else _end_of_known_time(event, rules)
     decision = Decision(
         previous_lower=previous_lower,
         participating=tuple(found[WriterStatus.PARTICIPATING]),
         lagging=tuple(found[WriterStatus.LAGGING]),
         shut_down=tuple(found[WriterStatus.SHUT_DOWN]),
         timed_out=tuple(found[WriterStatus.TIMED_OUT]),
-        outcome="emitted" if isinstance(verdict, Append) else "held",
+        outcome="held" if reason else "emitted",
         reason=reason,
     )
-    return state, (*removals, decision, *ends, *((verdict,) if verdict else ()))
+    return CycleState(behind_since), (*removals, decision, *verdict)
 
 
 def _verdict(
     event: Observe, found: Mapping[WriterStatus, Mapping[str, WriterMark]], rules: CycleRules, barrier: int | None
-) -> tuple[Append | LeaveBucket | None, str]:
+) -> tuple[tuple[Append | LeaveBucket, ...], str]:
+    """What the cycle appends or leaves, and why it emits nothing."""
     counted, lagging = found[WriterStatus.PARTICIPATING], found[WriterStatus.LAGGING]
     if not counted and not lagging:
-        return LeaveBucket() if rules.leaves_bucket else None, "no active writer"
+        leaving = (LeaveBucket(),) if rules.leaves_bucket else ()
+        return (*_end_of_known_time(event, rules), *leaving), "no active writer"
     if lagging and barrier is not None:
         bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {bare(barrier)}"
         waits = [f"{writer} (last noted {bare(mark.time)}, {bound})" for writer, mark in lagging.items()]
-        return None, f"waits for {', '.join(waits)}"
+        return (), f"waits for {', '.join(waits)}"
     times = {writer: mark.time for writer, mark in counted.items()}
     if event.previous is None and min(times.values()) <= MIN_TIME:
-        return None, "time not advanced"
+        return (), "time not advanced"
     try:
         cut = _cut(counted, event, rules)
     except CutError as error:
-        return None, f"cut failed: {error.reason}"
-    return Append(Watermark(min(times.values()), max(times.values()), cut, times)), ""
+        return (), f"cut failed: {error.reason}"
+    return (Append(Watermark(min(times.values()), max(times.values()), cut, times)),), ""
 
 
 def _end_of_known_time(event: Observe, rules: CycleRules) -> tuple[Append, ...]:

@@ -109,7 +109,8 @@ class GroupState:
         """
         self._refuse_unknown(reader)
         if self.owners.get(segment, reader) is not None:
-            raise ModelError(f"Segment {segment_name(segment)} is not free.", remedy=f"Acquire one of {self._free()}.")
+            free = ", ".join(map(segment_name, self.unassigned)) or "none: all are owned"
+            raise ModelError(f"Segment {segment_name(segment)} is not free.", remedy=f"Acquire one of {free}.")
         times = {**self.times, reader: self.times.get(reader, TimeWindow(None, None))}
         return replace(self, owners={**self.owners, segment: reader}, times=times)
 
@@ -205,9 +206,6 @@ class GroupState:
             raise ModelError(
                 f"Reader {reader} does not own segment {segment_name(segment)}.", remedy="Let it acquire it first."
             )
-
-    def _free(self) -> str:
-        return ", ".join(segment_name(segment) for segment in self.unassigned) or "none: all are owned"
 
 
 def _times_of_owners(times: Mapping[str, TimeWindow], owners: Mapping[int, str | None]) -> Mapping[str, TimeWindow]:

@@ -75,7 +75,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class StreamHistory:
-    """All epochs of a stream, from epoch 0 to the active one; `segments` has every segment by id.
+    """All epochs of a stream, from epoch 0 to the active one; `segments` has every segment by id, ascending.
 
     `space` is the key space: [0, 1), or a little less for ranges made in doubles.
 
@@ -86,8 +86,10 @@ class StreamHistory:
     epochs: tuple[Epoch, ...]
     segments: Mapping[int, Segment] = field(init=False, repr=False, compare=False)
     space: KeyRange = field(init=False, repr=False, compare=False)
-    _last_epoch: Mapping[int, int] = field(init=False, repr=False, compare=False)
-    _gaps: dict[frozenset[int], tuple[KeyRange, ...]] = field(init=False, repr=False, compare=False)
+    _last_epoch: dict[int, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _gaps: dict[frozenset[int], tuple[KeyRange, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         numbers = [epoch.number for epoch in self.epochs]
@@ -99,7 +101,6 @@ class StreamHistory:
                 f"Epoch 0 covers only {_texts(space)}.", remedy="Give ranges that cover the key space 0..1 without gap."
             )
         segments: dict[int, Segment] = {}
-        last_epoch: dict[int, int] = {}
         for epoch in self.epochs:
             if not same_space((segment.keys for segment in epoch.segments), space):
                 raise ModelError(
@@ -108,23 +109,21 @@ class StreamHistory:
                     remedy="Give ranges without overlap and without gap.",
                 )
             for segment in epoch.segments:
-                known = segments.get(segment.id)
-                if known is None and segment.epoch != epoch.number:
+                known = segment.id in segments
+                if not known and segment.epoch != epoch.number:
                     raise ModelError(
                         f"Segment {segment.name} first appears in epoch {epoch.number}.",
                         remedy="Let it appear first in the epoch of its name.",
                     )
-                if known is not None and (known != segment or last_epoch[segment.id] != epoch.number - 1):
+                if known and (segments[segment.id] != segment or self._last_epoch[segment.id] != epoch.number - 1):
                     raise ModelError(
                         f"Segment {segment.name} of epoch {epoch.number} has changed its range or was sealed before.",
                         remedy="Give every new segment a new number.",
                     )
                 segments[segment.id] = segment
-                last_epoch[segment.id] = epoch.number
+                self._last_epoch[segment.id] = epoch.number
         object.__setattr__(self, "segments", MappingProxyType(segments))
         object.__setattr__(self, "space", space[0])
-        object.__setattr__(self, "_last_epoch", MappingProxyType(last_epoch))
-        object.__setattr__(self, "_gaps", {})
 
     def __reduce__(self) -> tuple[type[StreamHistory], tuple[tuple[Epoch, ...]]]:
         return StreamHistory, (self.epochs,)

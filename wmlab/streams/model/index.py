@@ -109,14 +109,12 @@ class MarksIndex:
 
 def missing(index: MarksIndex, log: MarksLog[Watermark]) -> tuple[IndexRecord, ...]:
     """The records of the watermarks that the index does not have yet, oldest first; ends of known time have none."""
-    begin, known = log.oldest, False
-    if index.last is not None and index.last.offset >= log.oldest:
-        begin, known = index.last.offset, True
+    last = -1 if index.last is None else index.last.offset
+    begin = max(last, log.oldest)
     entries = log.read_after(begin)
     starts = (begin, *(revision for revision, _ in entries))
     marks = zip(starts, (mark for _, mark in entries), strict=False)
-    records = tuple(IndexRecord(mark.lower, start) for start, mark in marks if mark.known)
-    return records[1:] if known else records
+    return tuple(IndexRecord(mark.lower, start) for start, mark in marks if mark.known and start > last)
 
 
 def caught_up(index: MarksIndex, log: MarksLog[Watermark]) -> MarksIndex:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from typing import Any, TypeVar
 
 from wmlab.core.errors import ModelError
@@ -168,21 +167,16 @@ def first_unpassed_ancestor(cut: Mapping[int, int | None], history: StreamHistor
     Raises `ModelError` for an unknown segment.
     """
     members = [history.segment(segment) for segment in cut]
-    earliest = min(cut, default=0)
-    seen: set[int] = set()
+    earliest, latest = min(cut, default=0), max(cut, default=0)
+    ancestors: set[int] = set()
     # Predecessors have smaller ids: walking from the largest id down meets every ancestor, and below the earliest
     # segment of the cut there is nothing left that a segment of the cut could wait for.
-    waiting = [-segment for segment in cut]
-    heapify(waiting)
-    while waiting and (identifier := -heappop(waiting)) >= earliest:
-        for ancestor in history.predecessors(identifier):
-            if ancestor.id not in seen:
-                seen.add(ancestor.id)
-                heappush(waiting, -ancestor.id)
-        if identifier in seen and any(
-            m.id <= identifier and m.keys.overlaps(history.segment(identifier).keys) for m in members
-        ):
-            return history.segment(identifier)
+    for identifier in reversed([known for known in history.segments if earliest <= known <= latest]):
+        keys = history.segments[identifier].keys
+        if identifier in ancestors and any(m.id <= identifier and m.keys.overlaps(keys) for m in members):
+            return history.segments[identifier]
+        if identifier in ancestors or identifier in cut:
+            ancestors.update(segment.id for segment in history.predecessors(identifier))
     return None
 
 
@@ -198,16 +192,13 @@ def segments_between(
     start, end = _covering(frm or history.epochs[0].ids, history), _covering(to or history.active.ids, history)
     if to and behind_at_a_key(floored(frm), floored(to), history.segments):
         raise ModelError(f"The second cut, {to}, lies before the first, {frm}.", remedy="Give the earlier cut first.")
-    bounds = [(left.id, right.id, left.keys, right.keys) for left in start for right in end]
+    bounds = [(left, right) for left in start for right in end if left.keys.overlaps(right.keys)]
     return tuple(
         segment
-        for segment in sorted(history.segments.values(), key=lambda s: s.id)
+        for segment in history.segments.values()
         if any(
-            left <= segment.id <= right
-            and low.overlaps(high)
-            and low.overlaps(segment.keys)
-            and high.overlaps(segment.keys)
-            for left, right, low, high in bounds
+            left.id <= segment.id <= right.id and segment.keys.overlaps(left.keys) and segment.keys.overlaps(right.keys)
+            for left, right in bounds
         )
     )
 

@@ -110,11 +110,6 @@ def gaps(ranges: Iterable[KeyRange], *, within: KeyRange = WHOLE) -> tuple[KeyRa
     return tuple(missing)
 
 
-def overlap_free(ranges: Iterable[KeyRange]) -> bool:
-    """Whether no two of the ranges share a key."""
-    return all(left.high <= right.low for left, right in pairwise(sorted(ranges)))
-
-
 def joined(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
     """The same key space in as few ranges as possible, ascending."""
     result: list[KeyRange] = []
@@ -128,8 +123,9 @@ def joined(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
 
 def same_space(a: Iterable[KeyRange], b: Iterable[KeyRange]) -> bool:
     """Whether both sets are free of overlaps and cover exactly the same keys; Pravega tests that on doubles."""
-    first, second = tuple(a), tuple(b)
-    return overlap_free(first) and overlap_free(second) and joined(first) == joined(second)
+    first, second = sorted(a), sorted(b)
+    are_free = all(left.high <= right.low for ranges in (first, second) for left, right in pairwise(ranges))
+    return are_free and joined(first) == joined(second)
 
 
 def _rational(value: Fraction | int | str | float) -> Fraction:
