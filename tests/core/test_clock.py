@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.streams.sim.worlds import events_of, run
+from tests.streams.sim.worlds import run
 from wmlab.core.simulation import generator
 from wmlab.streams.scenario.parts import EventWriter
 
@@ -42,7 +42,7 @@ Scenario("replay", streams=streams, writers=writers,
 def test_adding_a_writer_leaves_the_others_as_they_were():
     alone = run(writers=[EventWriter("w1", rate_per_s=100, delay_mean_ms=50)])
     beside = [EventWriter(name, rate_per_s=100, delay_mean_ms=50) for name in ("w0", "w1", "w2")]
-    assert events_of(run(writers=beside), "w1") == events_of(alone, "w1")
+    assert run(writers=beside).events_of("w1") == alone.events_of("w1")
 
 
 def test_another_seed_or_name_draws_otherwise():

@@ -8,27 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.streams.sim.worlds import (
-    assert_sound,
-    drawn,
-    first_reads_are_complete,
-    late_events,
-    rows,
-    run,
-    run_of,
-    scenario,
-    times_of,
-    txn_writer,
-    txns,
-)
+from tests.streams.sim.worlds import drawn, run, run_of, scenario, txn_writer
 from wmlab.core.simulation import Fixed, Uniform
 from wmlab.core.values import Problems
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.network import Network
-from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
 FLEET = {"period_ms": 500, "session_timeout_ms": 2_000, "redistribute_every_ms": 1_000, "start_delay_ms": 2_000}
 THREE = Controllers(3, buckets=4, **FLEET)
+ONE = Controllers(**FLEET)
 STREAM = Stream(segments=2, timestamp_aggregation_timeout_ms=60_000)
 
 
@@ -37,24 +26,25 @@ def frequent(name="t", **fields):
 
 
 BUSY = EventWriter("w", rate_per_s=50, note_every_ms=300)
+SLOW = [frequent(commit_latency_ms=700), BUSY]
 
 
-def assert_merged_once(world):
-    """Every committed event is in the stream, and none of them twice."""
-    names = tuple(part.name for part in world.scenario.writers)
-    events = world.stream().journal.events(names)
-    for index, name in enumerate(names):
-        committed = [row for row in rows(world, "transactions", writer=name) if row["state"] == "committed"]
-        if isinstance(world.scenario.writers[index], TransactionalWriter):
-            written, known = (events.writer == index).sum(), sum(row["events"] for row in committed)
-            merged_late = sum(row["events"] for row in txns(world, writer=name, state="committing").values())
-            assert known <= written <= known + merged_late
+def fleet(*actions, **fields):
+    """A run with a frequent transactional writer, a busy event writer, and three controllers."""
+    case = {"writers": [frequent(), BUSY], "stream": STREAM, "controllers": THREE, "script": actions}
+    return run(**(case | fields))
 
 
 def test_the_controller_that_commits_stays_the_same_while_its_session_lasts():
-    world = run(writers=[frequent(), BUSY], stream=STREAM, controllers=THREE)
-    assert len({row["controller"] for row in rows(world, "writer_marks", writer="t")}) == 1
-    assert len({row["controller"] for row in rows(world, "writer_marks", writer="w")}) == 3
+    world = fleet()
+    assert len(set(world.column("writer_marks", "controller", writer="t"))) == 1
+    assert len(set(world.column("writer_marks", "controller", writer="w"))) == 3
+
+
+def assert_safe(world):
+    world.assert_sound()
+    world.assert_merged_once()
+    assert world.late_events() == 0
 
 
 def in_turn(found):
@@ -63,11 +53,11 @@ def in_turn(found):
 
 
 def committers(world):
-    return in_turn([row["controller"] for row in rows(world, "writer_marks", writer="t")])
+    return in_turn(world.column("writer_marks", "controller", writer="t"))
 
 
 def leaders(world):
-    return in_turn([row["controller"] for row in world.shared.rows["ownership"] if row["streams"]])
+    return in_turn([row["controller"] for row in world.rows("ownership") if row["streams"]])
 
 
 @pytest.mark.parametrize(
@@ -82,38 +72,31 @@ def leaders(world):
 )
 def test_the_leader_of_a_stream_can_be_its_committer_and_hands_that_over_with_the_bucket(happens):
     stream = Stream("orders", segments=2, timestamp_aggregation_timeout_ms=60_000)
-    case = {"writers": [frequent(), BUSY], "controllers": THREE, "script": [happens]}
-    apart, world = run(stream=stream, **case), run(stream=replace(stream, committer="leader"), **case)
+    apart, world = fleet(happens, stream=stream), fleet(happens, stream=replace(stream, committer="leader"))
     assert committers(apart) != leaders(apart)
     assert committers(world) == leaders(world)
-    assert txns(world)["t-18"]["state"] == "committed"
-    assert_merged_once(world)
-    assert_sound(world)
+    assert world.txns()["t-18"]["state"] == "committed"
+    world.assert_merged_once()
+    world.assert_sound()
 
 
 @pytest.mark.parametrize("point", ["before_merge", "after_merge", "after_noting"])
 def test_another_controller_finishes_the_batch_when_the_session_of_the_first_has_ended(point):
     crash = script.CrashController(at_ms=5_500, controller="committer", point=point)
-    calm, world = (
-        run(writers=[frequent(), BUSY], stream=STREAM, controllers=THREE, script=actions) for actions in ([], [crash])
-    )
-    (fault,) = rows(world, "incidents", kind="crash")
+    calm, world = fleet(), fleet(crash)
+    (fault,) = world.rows("incidents", kind="crash")
     assert fault["detail"].endswith(f"crashes {point.replace('_', ' ')}")
-    batch = [row for row in txns(world).values() if row["commit_requested_ms"] and row["committed_ms"]]
-    late = [row for row in batch if row["committed_ms"] == fault["at_ms"] + 2_000]
-    assert late
-    assert not [row for row in batch if fault["at_ms"] <= row["committed_ms"] < fault["at_ms"] + 2_000]
-    before, after = (
-        {row["controller"] for row in rows(world, "writer_marks", writer="t") if when(row["received_ms"])}
-        for when in (lambda at: at < fault["at_ms"], lambda at: at > fault["at_ms"])
-    )
+    late = world.column("transactions", "txn", committed_ms=fault["at_ms"] + 2_000)
+    committed = world.column("transactions", "committed_ms", state="committed")
+    assert min(at for at in committed if at >= fault["at_ms"]) == fault["at_ms"] + 2_000
+    before, after = set(), set()
+    for row in world.rows("writer_marks", writer="t"):
+        (before if row["received_ms"] < fault["at_ms"] else after).add(row["controller"])
     assert before == {fault["target"]} != after
-    noted = Counter(row["txn"] for row in rows(world, "writer_marks", writer="t"))
-    assert max(noted[row["txn"]] for row in late) == (2 if point == "after_noting" else 1)
-    assert len(txns(world, state="committed")) == len(txns(calm, state="committed"))
-    assert late_events(world) == 0
-    assert_sound(world)
-    assert_merged_once(world)
+    noted = Counter(world.column("writer_marks", "txn", writer="t"))
+    assert max(noted[txn] for txn in late) == (2 if point == "after_noting" else 1)
+    assert len(committed) == len(calm.txns(state="committed"))
+    assert_safe(world)
 
 
 def test_a_controller_without_session_stops_when_it_finds_its_batch_done():
@@ -122,33 +105,26 @@ def test_a_controller_without_session_stops_when_it_finds_its_batch_done():
         script.PauseController(at_ms=5_500, controller="committer", point="after_merge", for_ms=6_000),
         script.Scale(at_ms=9_500, seal=["0@0"]),
     ]
-    world = run(writers=[frequent(), BUSY], stream=STREAM, controllers=THREE, script=actions)
-    paused = rows(world, "incidents", kind="pause")[0]
-    resumed = rows(world, "incidents", kind="resume")[0]["at_ms"]
-    stale = rows(world, "writer_marks", writer="t", controller=paused["target"])
-    assert not [row for row in stale if row["received_ms"] >= resumed]
-    done = [row["committed_ms"] for row in txns(world, state="committed").values()]
+    world = fleet(*actions)
+    paused, resumed = (world.rows("incidents", kind=kind)[0] for kind in ("pause", "resume"))
+    stale = world.column("writer_marks", "received_ms", writer="t", controller=paused["target"])
+    assert max(stale) < resumed["at_ms"]
+    done = world.column("transactions", "committed_ms", state="committed")
     assert done == sorted(done)
-    assert late_events(world) == 0
-    assert_sound(world)
-    assert_merged_once(world)
+    assert_safe(world)
 
 
 def test_without_a_controller_nothing_is_committed_and_nothing_is_lost():
     crash = script.CrashController(at_ms=5_050, controller="controller-0", restart_after_ms=3_000)
-    calm, world = (
-        run(writers=[frequent()], stream=STREAM, controllers=Controllers(**FLEET), script=actions)
-        for actions in ([], [crash])
-    )
-    assert not [at for row in txns(world).values() if 5_050 < (at := row["committed_ms"] or 0) < 8_050]
-    before, after = times_of(calm, "t"), times_of(world, "t")
-    assert [time for time in before if time < 17_000] == [time for time in after if time < 17_000]
+    calm, world = (fleet(*actions, writers=[frequent()], controllers=ONE) for actions in ([], [crash]))
+    assert not [at for at in world.column("transactions", "committed_ms") if at and 5_050 < at < 8_050]
+    before, after = ([time for time in each.times_of("t") if time < 17_000] for each in (calm, world))
+    assert before == after
 
 
 def test_transactions_are_begun_and_committed_over_the_network():
     kept = Network(inside=Fixed(3), keep_messages=True)
-    world = run(writers=[frequent()], stream=STREAM, controllers=THREE, network=kept, duration_ms=5_000)
-    messages = world.shared.rows["messages"]
+    messages = fleet(network=kept, duration_ms=5_000).rows("messages")
     sent = {(row["sender"][:10], row["kind"]) for row in messages if row["receiver"].startswith("controller")}
     assert {("t", "begin transaction"), ("t", "commit transaction")} <= sent
     inside = {row["kind"] for row in messages if row["receiver"] in ("segment-store", "metadata-store")}
@@ -159,13 +135,11 @@ def test_transactions_are_begun_and_committed_over_the_network():
 
 def test_a_partitioned_writer_commits_when_it_is_back():
     cut = script.Partition(at_ms=4_500, a="t", b="controllers", for_ms=3_000)
-    world = run(writers=[frequent(), BUSY], stream=STREAM, controllers=THREE, script=[cut])
-    requested = [row["commit_requested_ms"] for row in txns(world).values() if row["commit_requested_ms"]]
-    assert not [at for at in requested if 4_510 < at < 7_500]
-    assert [at for at in requested if 7_500 <= at < 7_700]
-    held = [row for row in rows(world, "cycles") if row["lagging"] == ["t"]]
-    assert [row for row in held if 5_000 < row["at_ms"] < 7_500]
-    assert late_events(world) == 0
+    world = fleet(cut)
+    requested = [at for at in world.column("transactions", "commit_requested_ms") if at]
+    assert 7_500 <= min(at for at in requested if at > 4_510) < 7_700
+    assert world.rows("cycles", 5_000, 7_500, lagging=["t"])
+    assert world.late_events() == 0
 
 
 def test_an_abort_is_carried_through_by_another_controller_when_the_first_goes_down():
@@ -174,9 +148,8 @@ def test_an_abort_is_carried_through_by_another_controller_when_the_first_goes_d
         *(script.PauseController(at_ms=5_400, controller=f"controller-{n}", for_ms=400) for n in range(3)),
         *(script.CrashController(at_ms=5_600, controller=f"controller-{n}", restart_after_ms=1_000) for n in range(3)),
     ]
-    world = run(writers=[frequent(), BUSY], stream=STREAM, controllers=THREE, script=actions)
-    (aborted,) = txns(world, state="aborted").values()
-    assert aborted["aborted_ms"] > 6_600
+    (aborted_ms,) = fleet(*actions).column("transactions", "aborted_ms", state="aborted")
+    assert aborted_ms > 6_600
 
 
 def test_what_a_dead_writer_left_is_aborted_even_if_no_controller_is_there_when_the_lease_ends():
@@ -184,10 +157,9 @@ def test_what_a_dead_writer_left_is_aborted_even_if_no_controller_is_there_when_
         script.CrashWriter(at_ms=5_500, writer="t"),
         script.CrashController(at_ms=7_000, controller="controller-0", restart_after_ms=4_000),
     ]
-    writer = frequent(lease_ms=2_000)
-    world = run(writers=[writer, BUSY], stream=STREAM, controllers=Controllers(**FLEET), script=actions)
-    (aborted,) = txns(world, state="aborted").values()
-    assert aborted["aborted_ms"] > 11_000
+    world = fleet(*actions, writers=[frequent(lease_ms=2_000), BUSY], controllers=ONE)
+    (aborted_ms,) = world.column("transactions", "aborted_ms", state="aborted")
+    assert aborted_ms > 11_000
 
 
 def test_transactions_of_several_streams_are_committed_apart():
@@ -203,37 +175,38 @@ def test_transactions_of_several_streams_are_committed_apart():
             script.LoseMergeReply(at_ms=12_000, stream="a", noticed_after_ms=900),
         ],
     )
-    a, b = (world.streams[name].journal.rows for name in "ab")
-    assert {row["writer"] for row in a["transactions"]} == {"ta"}
-    assert {row["writer"] for row in b["transactions"]} == {"tb"}
-    assert [row["kind"] for row in a["epochs"]] == ["create", "scale", "rolling", "rolling"]
-    assert [row["kind"] for row in b["epochs"]] == ["create"]
-    late = [row["committed_ms"] - row["commit_requested_ms"] for row in b["transactions"] if row["committed_ms"]]
-    assert max(late) >= 2_500
-    assert max(r["committed_ms"] - r["commit_requested_ms"] for r in a["transactions"] if r["committed_ms"]) == 1_000
-    for tables in (a, b):
-        lowers = [row["lower"] for row in tables["windows"] if row["lower"] is not None]
-        assert max(lowers) > 15_000
+    for name, kinds in (("a", ["create", "scale", "rolling", "rolling"]), ("b", ["create"])):
+        assert set(world.column("transactions", "writer", of=name)) == {f"t{name}"}
+        assert world.column("epochs", "kind", of=name) == kinds
+        assert max(lower or 0 for lower in world.column("windows", "lower", of=name)) > 15_000
+    late_a, late_b = (
+        max(
+            row["committed_ms"] - row["commit_requested_ms"]
+            for row in world.rows("transactions", of=name, state="committed")
+        )
+        for name in "ab"
+    )
+    assert (late_a, late_b >= 2_500) == (1_000, True)
 
 
 def test_sealing_a_stream_aborts_what_is_open_and_commits_what_was_requested():
-    world = run(writers=[frequent(commit_latency_ms=700), BUSY], stream=STREAM, script=[script.SealStream(at_ms=8_200)])
-    states = Counter(row["state"] for row in txns(world).values())
-    assert states == {"committed": 8, "aborted": 1}
-    sealed = {row["sealed_ms"] for row in rows(world, "segments")}
-    assert sealed == {max(row["committed_ms"] or 0 for row in txns(world).values()) + 5}
-    assert [(row["call"], row["process"]) for row in rows(world, "errors")] == [("commit", "t"), ("begin", "t")]
-    assert_merged_once(world)
+    world = fleet(script.SealStream(at_ms=8_200), writers=SLOW, controllers=Controllers(period_ms=500))
+    assert Counter(world.column("transactions", "state")) == {"committed": 8, "aborted": 1}
+    committed = world.column("transactions", "committed_ms", state="committed")
+    assert set(world.column("segments", "sealed_ms")) == {max(committed) + 5}
+    assert [(row["call"], row["process"]) for row in world.rows("errors")] == [("commit", "t"), ("begin", "t")]
+    world.assert_merged_once()
 
 
 def test_a_stream_created_again_has_transactions_of_its_own():
     anew = script.DeleteStream(at_ms=8_200, recreate_after_ms=1_000)
-    world = run(writers=[frequent(commit_latency_ms=700), BUSY], stream=STREAM, script=[anew])
-    old, new = world.past[0].journal.rows, world.streams["stream"].journal.rows
-    assert Counter(row["state"] for row in old["transactions"]) == {"committed": 7, "committing": 1, "open": 1}
-    assert min(row["begun_ms"] for row in new["transactions"]) > 9_200
-    assert all(row["position"] is None or min(row["position"]) > 1 for row in new["transactions"])
-    assert new["watermarks"]
+    world = fleet(anew, writers=SLOW, controllers=Controllers(period_ms=500))
+    states = Counter(world.column("transactions", "state", of="stream"))
+    assert states == {"committed": 7, "committing": 1, "open": 1}
+    new = world.rows("transactions", of="stream#2")
+    assert min(row["begun_ms"] for row in new) > 9_200
+    assert all(row["position"] is None or min(row["position"]) > 1 for row in new)
+    assert world.rows("watermarks", of="stream#2")
 
 
 def test_a_process_that_has_not_started_yet_cannot_be_crashed():
@@ -312,11 +285,9 @@ def runs(draw):
 def test_whatever_happens_every_claim_holds_no_event_is_merged_twice_and_no_bucket_has_two_owners(case):
     """`tests/machine` judges the invariants of the log in many more runs, whoever is lost."""
     world = run_of(case)
-    assert_sound(world)
-    assert_merged_once(world)
-    assert late_events(world) == 0
-    first_reads_are_complete(world)
-    assert [row for row in txns(world, state="committed").values() if row["committed_ms"] > 20_000]
+    assert_safe(world)
+    world.first_reads_are_complete()
+    assert [row for row in world.txns(state="committed").values() if row["committed_ms"] > 20_000]
     for bucket in range(2):
         spans = [(r["from_ms"], r["to_ms"]) for r in world.shared.rows.get("ownership", ()) if r["bucket"] == bucket]
         assert all(to is not None and to <= later for (_, to), (later, _) in pairwise(spans))

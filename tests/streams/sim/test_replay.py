@@ -2,58 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.streams.sim.worlds import drawn, noted, run
+from tests.streams.sim.worlds import Run, drawn, noted, run
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.replay import Configuration, Received
+from wmlab.streams.model.replay import Received
 from wmlab.streams.model.replay import replay as replay_of
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream, TransactionalWriter
-from wmlab.streams.sim.world import World
 
 JUDGED = ("success", "invalid time", "invalid position")
 
 
-def received(world: World) -> list[Received]:
+def received(world: Run) -> list[Received]:
     """What the store judged, in the order in which it did."""
-    rows = world.stream().journal.rows
     notes = [
         Received(row["received_ms"], row["writer"], row["time"], Position(row["position"]))
-        for row in rows.get("writer_marks", ())
+        for row in world.rows("writer_marks")
         if row["outcome"] in JUDGED
     ]
     leaves = [
         Received(row["received_ms"], row["writer"], None, Position())
-        for row in rows.get("writer_shutdowns", ())
-        if row["outcome"] == "ok"
+        for row in world.rows("writer_shutdowns", outcome="ok")
     ]
     return sorted(notes + leaves, key=lambda entry: entry.received_ms)
 
 
-def configuration(world: World, **changes: Any) -> Configuration:
-    return replace(world.scenario.controllers.configuration(world.stream().part), **changes)
-
-
-def replayed(world: World, notes: list[Received] | None = None, **changes: Any) -> list[tuple[Any, ...]]:
+def replayed(world: Run) -> list[tuple[Any, ...]]:
     found = replay_of(
-        received(world) if notes is None else notes,
+        received(world),
         StreamHistory.of(world.stream().history.segments.values()),
-        configuration(world, **changes),
+        world.scenario.controllers.configuration(world.stream().part),
         created_ms=world.start_ms,
         until_ms=world.end_ms,
     )
     return [(at_ms, w.lower, w.upper, dict(w.cut), dict(w.writers)) for at_ms, w in found]
 
 
-def simulated(world: World) -> list[tuple[Any, ...]]:
-    rows = world.stream().journal.rows.get("watermarks", ())
-    return [tuple(row[name] for name in ("emitted_ms", "lower", "upper", "cut", "writers")) for row in rows]
+def simulated(world: Run) -> list[tuple[Any, ...]]:
+    names = ("emitted_ms", "lower", "upper", "cut", "writers")
+    return [tuple(row[name] for name in names) for row in world.rows("watermarks")]
 
 
 AT, A_OR_B = st.integers(0, 5_000), st.sampled_from("ab")

@@ -7,167 +7,138 @@ from itertools import pairwise
 
 import pytest
 
-from tests.streams.sim.worlds import (
-    assert_sound,
-    bounds,
-    cut_of,
-    held,
-    late_events,
-    noted,
-    outcomes,
-    rows,
-    run,
-    scripted,
-)
+from tests.streams.sim.worlds import clocked, cut_of, noted, run, scripted
 from wmlab.streams.model.marks import positions_ordered
 from wmlab.streams.model.position import Position
-from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import EventWriter, Stream
 
 MAX, MIN = 2**63 - 1, -(2**63)
 BOTH_AT_10 = (noted(1_000, "a", 10, {"0@0": 5}), noted(1_000, "b", 10, {"0@0": 6}))
 
 
-def removals(world):
-    return [(row["at_ms"], row["removed"]) for row in rows(world, "cycles") if row["removed"]]
-
-
-def emitted(world):
-    return [(row["emitted_ms"], row["lower"]) for row in rows(world, "watermarks")]
-
-
 def test_w1_a_crashed_writer_blocks_until_its_timeout_counted_from_the_first_cycle_that_missed_it():
     world = run(script=[script.CrashWriter(at_ms=8_000, writer="w2")])
-    waits = [row["at_ms"] for row in rows(world, "cycles") if "w2" in row["lagging"] and row["at_ms"] >= 8_000]
-    assert removals(world) == [(waits[0] + 5_000, ["w2"])]
-    times = [at for at, _ in emitted(world)]
-    assert not [at for at in times if waits[0] <= at < waits[0] + 5_000]
-    assert [at for at in times if at > waits[0] + 5_000]
+    waits_ms = next(row["at_ms"] for row in world.rows("cycles", 7_999) if "w2" in row["lagging"])
+    assert world.removals() == [(waits_ms + 5_000, ["w2"])]
+    assert world.rows("watermarks", waits_ms - 1)[0]["emitted_ms"] >= waits_ms + 5_000
 
 
 def test_w2_a_pause_below_the_timeout_costs_a_wait_and_then_all_count():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 30), noted(2_700, "b", 20), timeout_ms=2_000)
-    assert held(world)[:2] == ["waits for b (last noted 10, previous lower bound 10)"] * 2
-    assert emitted(world)[:2] == [(1_505, 10), (3_005, 20)]
-    assert rows(world, "watermarks")[1]["writers"] == {"a": 30, "b": 20}
+    assert world.held()[:2] == ["waits for b (last noted 10, previous lower bound 10)"] * 2
+    assert world.emitted()[:2] == [(1_505, 10), (3_005, 20)]
+    assert world.rows("watermarks")[1]["writers"] == {"a": 30, "b": 20}
 
 
 def test_w3_a_writer_that_shuts_down_beyond_the_previous_bound_counts_once_more_and_is_removed():
     shut_down = script.ShutDownWriter(at_ms=1_800, writer="b")
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 30), noted(1_600, "b", 20), shut_down, noted(2_100, "a", 40))
-    assert emitted(world)[:3] == [(1_505, 10), (2_005, 20), (2_505, 40)]
-    assert rows(world, "watermarks")[1]["writers"] == {"a": 30, "b": 20}
-    assert removals(world)[0] == (2_505, ["b"])
-    assert [row["outcome"] for row in rows(world, "writer_shutdowns")] == ["ok"]
+    assert world.emitted()[:3] == [(1_505, 10), (2_005, 20), (2_505, 40)]
+    assert world.rows("watermarks")[1]["writers"] == {"a": 30, "b": 20}
+    assert world.removals()[0] == (2_505, ["b"])
+    assert world.column("writer_shutdowns", "outcome") == ["ok"]
 
 
 def test_w3_a_writer_that_shuts_down_behind_the_previous_bound_is_removed_without_a_wait():
     world = scripted(*BOTH_AT_10, script.ShutDownWriter(at_ms=1_600, writer="b"), noted(1_700, "a", 20))
-    assert removals(world)[0] == (2_005, ["b"])
-    assert emitted(world)[:2] == [(1_505, 10), (2_005, 20)]
+    assert world.removals()[0] == (2_005, ["b"])
+    assert world.emitted()[:2] == [(1_505, 10), (2_005, 20)]
 
 
 def test_w3_a_client_that_says_no_goodbye_is_waited_for():
     close = script.ShutDownWriter(at_ms=1_600, writer="b", tell_controller=False)
     world = scripted(*BOTH_AT_10, close, noted(1_700, "a", 20))
-    assert not rows(world, "writer_shutdowns")
-    assert removals(world)[0] == (3_005, ["b"])
-    assert emitted(world)[:2] == [(1_505, 10), (3_005, 20)]
+    assert not world.rows("writer_shutdowns")
+    assert world.removals()[0] == (3_005, ["b"])
+    assert world.emitted()[:2] == [(1_505, 10), (3_005, 20)]
 
 
 def test_w4_shutting_down_an_unknown_writer_changes_nothing():
     world = scripted(script.ShutDownWriter(at_ms=500, writer="b"), noted(1_000, "a", 10))
-    assert [row["outcome"] for row in rows(world, "writer_shutdowns")] == ["unknown writer"]
-    assert list(rows(world, "watermarks")[0]["writers"]) == ["a"]
+    assert world.column("writer_shutdowns", "outcome") == ["unknown writer"]
+    assert list(world.rows("watermarks")[0]["writers"]) == ["a"]
 
 
 def test_w5_a_dropped_writer_that_goes_on_writing_makes_late_events():
-    silence = script.SilenceWriter(at_ms=3_000, writer="w2")
     stream = Stream(segments=2, timestamp_aggregation_timeout_ms=2_000)
-    assert late_events(run(stream=stream)) == 0
-    assert late_events(run(stream=stream, script=[silence])) > 50
+    calm, silent = (run(stream=stream, script=it) for it in ([], [script.SilenceWriter(at_ms=3_000, writer="w2")]))
+    assert calm.late_events() == 0
+    assert silent.late_events() > 50
 
 
 def test_w6_a_dropped_writer_that_returns_behind_the_previous_bound_blocks_for_one_timeout():
-    returns = (noted(4_000, "b", 15), noted(4_100, "a", 30))
-    world = scripted(*BOTH_AT_10, noted(1_600, "a", 20), *returns)
-    assert outcomes(world, writer="b") == ["success", "success"]
-    assert [(at, who) for at, who in removals(world) if "b" in who] == [(3_005, ["b"]), (5_505, ["b"])]
-    assert emitted(world) == [(1_505, 10), (3_005, 20), (5_505, 30)]
+    world = scripted(*BOTH_AT_10, noted(1_600, "a", 20), noted(4_000, "b", 15), noted(4_100, "a", 30))
+    assert world.outcomes(writer="b") == ["success", "success"]
+    assert [(at, who) for at, who in world.removals() if "b" in who] == [(3_005, ["b"]), (5_505, ["b"])]
+    assert world.emitted() == [(1_505, 10), (3_005, 20), (5_505, 30)]
 
 
 def test_w7_a_dropped_writer_that_returns_beyond_the_previous_bound_takes_part_even_with_a_smaller_position():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 20), noted(4_000, "b", 25, {"0@0": 1}), noted(4_000, "a", 30))
-    assert outcomes(world, writer="b") == ["success", "success"]
-    assert {"a": 30, "b": 25} in [row["writers"] for row in rows(world, "watermarks")]
-    assert_sound(world)
+    assert world.outcomes(writer="b") == ["success", "success"]
+    assert {"a": 30, "b": 25} in world.column("watermarks", "writers")
+    world.assert_sound()
 
 
 def test_w8_a_time_that_goes_back_is_refused_one_that_stays_is_not_and_one_far_ahead_shows_in_the_upper_bound():
-    actions = (
-        *BOTH_AT_10,
-        noted(1_600, "a", 9),
-        noted(1_700, "a", 10),
-        noted(2_600, "a", 10**12),
-        noted(2_600, "b", 20),
-    )
-    world = scripted(*actions)
-    assert outcomes(world, writer="a") == ["success", "invalid time", "success", "success"]
-    assert held(world)[0].startswith("waits for a (last noted 10, previous lower bound 10)")
-    assert bounds(world)[:2] == [(10, 10), (20, 10**12)]
+    notes = noted(1_600, "a", 9), noted(1_700, "a", 10), noted(2_600, "a", 10**12), noted(2_600, "b", 20)
+    world = scripted(*BOTH_AT_10, *notes)
+    assert world.outcomes(writer="a") == ["success", "invalid time", "success", "success"]
+    assert world.held()[0].startswith("waits for a (last noted 10, previous lower bound 10)")
+    assert world.bounds()[:2] == [(10, 10), (20, 10**12)]
 
 
 def test_w9_the_largest_time_as_lower_bound_ends_all_watermarks():
     top = (noted(1_000, "a", MAX), noted(1_000, "b", MAX))
     world = scripted(*top, noted(1_600, "a", 100), noted(6_000, "a", 100), noted(6_000, "b", 200))
-    assert outcomes(world, writer="a") == ["success", "invalid time", "success"]
-    assert bounds(world) == [(MAX, MAX)]
+    assert world.outcomes(writer="a") == ["success", "invalid time", "success"]
+    assert world.bounds() == [(MAX, MAX)]
 
 
 @pytest.mark.parametrize("time", [0, -5])
 def test_w10_zero_and_negative_times_are_times(time):
-    assert bounds(scripted(noted(1_000, "a", time), noted(1_000, "b", 10)))[0] == (time, 10)
+    assert scripted(noted(1_000, "a", time), noted(1_000, "b", 10)).bounds()[0] == (time, 10)
 
 
 def test_w10_the_smallest_time_blocks_the_first_watermark_for_ever():
     world = scripted(noted(1_000, "a", MIN), *(noted(at, "b", at) for at in range(1_000, 9_000, 500)))
-    assert not bounds(world)
-    assert set(held(world)) == {"time not advanced"}
-    assert not removals(world)
+    assert not world.bounds()
+    assert set(world.held()) == {"time not advanced"}
+    assert not world.removals()
 
 
 def test_w11_a_position_that_goes_back_is_refused_where_it_can_be_compared():
     world = scripted(*BOTH_AT_10, noted(1_600, "a", 20, {"0@0": 4}))
-    assert outcomes(world, writer="a") == ["success", "invalid position"]
+    assert world.outcomes(writer="a") == ["success", "invalid position"]
 
 
 def test_w11_a_position_without_a_common_segment_is_accepted_and_the_cut_does_not_go_back():
     split = script.Scale(at_ms=100, seal=["0@0"])
     marks = (noted(1_000, "a", 10, {"1@1": 50, "2@1": 60}), noted(1_600, "a", 20, {"0@0": 5}))
     world = scripted(split, *marks, writers="a")
-    assert outcomes(world, writer="a") == ["success", "success"]
-    assert rows(world, "watermarks")[1]["cut"] == {parse_segment("1@1"): 50, parse_segment("2@1"): 60}
-    assert_sound(world)
+    assert world.outcomes(writer="a") == ["success", "success"]
+    assert world.rows("watermarks")[1]["cut"] == cut_of(_1_1=50, _2_1=60)
+    world.assert_sound()
 
 
 def test_w12_an_empty_position_alone_makes_the_cycle_fail():
     world = scripted(noted(1_000, "a", 10, {}), writers="a")
-    assert not bounds(world)
-    assert set(held(world)) == {"cut failed: no positions"}
+    assert not world.bounds()
+    assert set(world.held()) == {"cut failed: no positions"}
 
 
 def test_w12_an_empty_position_beside_others_counts_with_its_time():
     world = scripted(noted(1_000, "a", 10, {}), noted(1_000, "b", 20, {"0@0": 7}))
-    assert bounds(world)[0] == (10, 20)
-    assert rows(world, "watermarks")[0]["cut"] == {0: 7}
+    assert world.bounds()[0] == (10, 20)
+    assert world.rows("watermarks")[0]["cut"] == {0: 7}
 
 
 def test_w13_an_unknown_segment_makes_every_cycle_fail_until_the_mark_is_replaced():
     marks = (noted(1_000, "a", 10, {"9@9": 5}), noted(1_000, "b", 10, {"0@0": 5}), noted(4_000, "a", 20, {"0@0": 5}))
     world = scripted(*marks)
-    assert held(world)[:6] == ["cut failed: unknown segment 9@9"] * 6
-    assert emitted(world)[0] == (4_505, 10)
+    assert world.held()[:6] == ["cut failed: unknown segment 9@9"] * 6
+    assert world.emitted()[0] == (4_505, 10)
 
 
 HISTORY = (script.Scale(at_ms=100, seal=["0@0", "1@0"], into=1), script.Scale(at_ms=200, seal=["2@1"], into=2))
@@ -175,44 +146,42 @@ HISTORY = (script.Scale(at_ms=100, seal=["0@0", "1@0"], into=1), script.Scale(at
 
 @pytest.mark.parametrize("algorithm", ["sound", "pravega"])
 def test_w14_gaps_are_filled_at_the_start_from_the_newest_epoch(algorithm):
-    marks = noted(1_000, "a", 10, {"4@2": 5})
-    world = scripted(*HISTORY, marks, writers="a", stream={"segments": 2, "cut_algorithm": algorithm})
-    assert rows(world, "watermarks")[0]["cut"] == cut_of(_3_2=0, _4_2=5)
+    stream = {"segments": 2, "cut_algorithm": algorithm}
+    world = scripted(*HISTORY, noted(1_000, "a", 10, {"4@2": 5}), writers="a", stream=stream)
+    assert world.rows("watermarks")[0]["cut"] == cut_of(_3_2=0, _4_2=5)
 
 
 @pytest.mark.parametrize(("bug", "offset", "lower"), [(True, None, {None}), (False, 0, {None, 10})])
 def test_w15_a_segment_without_acknowledgement_is_its_start_or_with_the_bug_its_end(bug, offset, lower):
-    marks = noted(1_000, "a", 10, {"0@0": None})
-    world = scripted(marks, writers="a", stream={"bug_6510": bug})
-    assert rows(world, "watermarks")[0]["cut"] == {0: offset}
-    assert {row["lower"] for row in rows(world, "windows")} == lower
+    world = scripted(noted(1_000, "a", 10, {"0@0": None}), writers="a", stream={"bug_6510": bug})
+    assert world.rows("watermarks")[0]["cut"] == {0: offset}
+    assert set(world.column("windows", "lower")) == lower
 
 
 @pytest.mark.parametrize("flush", [True, False])
 def test_w16_noting_the_clock_without_a_flush_leaves_events_in_flight_behind_the_cut(flush):
-    writer = EventWriter("w", rate_per_s=200, noting=noting.WallClock(), flush_before_note=flush, note_every_ms=730)
+    writer = clocked(rate_per_s=200, flush_before_note=flush, note_every_ms=730)
     world = run(writers=[writer], latency_ms=40)
-    assert (late_events(world) == 0) is flush
-    assert len(bounds(world)) > 20
+    assert (world.late_events() == 0) is flush
+    assert len(world.bounds()) > 20
 
 
 @pytest.mark.parametrize("load", ["moves", "copied"])
 def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused_and_no_mark_mixes_them(load):
     twin = script.DuplicateWriter(at_ms=5_000, writer="w1", load=load)
     world = run(writers=[EventWriter("w1", rate_per_s=80), EventWriter("w2", rate_per_s=80)], script=[twin])
-    marks = rows(world, "writer_marks", writer="w1")
+    marks = world.rows("writer_marks", writer="w1")
     after = {(row["process"], row["outcome"]) for row in marks if row["noted_ms"] > 5_000}
     assert {process for process, _ in after} == {"w1", "w1/2"}
     assert ("w1", "invalid position") in after or load == "copied"
-    accepted = [row for row in marks if row["outcome"] == "success"]
-    for earlier, later in pairwise(accepted):
+    for earlier, later in pairwise(world.rows("writer_marks", writer="w1", outcome="success")):
         assert earlier["time"] <= later["time"]
         assert positions_ordered(Position(earlier["position"]), Position(later["position"]))
-    assert_sound(world)
+    world.assert_sound()
 
 
 def test_w22_when_nobody_notes_there_is_nothing():
     world = scripted()
-    assert not rows(world, "cycles")
-    assert not bounds(world)
-    assert {(row["lower"], row["upper"]) for row in rows(world, "windows")} == {(None, None)}
+    assert not world.rows("cycles")
+    assert not world.bounds()
+    assert {(row["lower"], row["upper"]) for row in world.rows("windows")} == {(None, None)}

@@ -7,15 +7,159 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from tests.machine import judge
+from wmlab.core.simulation import EventColumns
 from wmlab.streams.api import Scenario
-from wmlab.streams.model.position import behind_at_a_key, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment
-from wmlab.streams.scenario import script
+from wmlab.streams.scenario import noting, script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
 from wmlab.streams.sim.group import Group
 from wmlab.streams.sim.world import World
 
 FOUR = Stream(segments=4, timestamp_aggregation_timeout_ms=5_000)
+
+
+class Run(World):
+    """A run with questions to what it has written, in its first stream unless another one is named."""
+
+    @property
+    def group(self) -> Group:
+        """The only reader group."""
+        (group,) = self.groups.values()
+        return group
+
+    @property
+    def events(self) -> EventColumns:
+        return self.stream().journal.events(tuple(part.name for part in self.scenario.writers))
+
+    def rows(self, table: str, *span_ms: int, of: str | None = None, **where: object) -> list[Mapping[str, Any]]:
+        """The rows with the given values, after a time, or between two; `of` a stream, by its title."""
+        journal = self.shared if table in ("messages", "ownership") else self.journals()[of or self.stream().title]
+        found = [row for row in journal.rows.get(table, []) if all(row[name] == where[name] for name in where)]
+        at = "emitted_ms" if table == "watermarks" else "at_ms"
+        after_ms, before_ms = (*span_ms, None, None)[:2]
+        return [
+            row
+            for row in found
+            if (after_ms is None or row[at] > after_ms) and (before_ms is None or row[at] < before_ms)
+        ]
+
+    def column(self, table: str, name: str, *span_ms: int, **where: Any) -> list[Any]:
+        """One column of these rows."""
+        return [row[name] for row in self.rows(table, *span_ms, **where)]
+
+    def txns(self, **where: object) -> dict[str, Mapping[str, Any]]:
+        return {row["txn"]: row for row in self.rows("transactions", **where)}
+
+    def stored_marks(self) -> Mapping[str, Any]:
+        """The writer marks that the metadata store holds now."""
+        return self.stream().marks.marks
+
+    def events_of(self, writer: str) -> list[tuple[int, int]]:
+        """(event time, append time) of a writer's events."""
+        mine = self.events.writer == [part.name for part in self.scenario.writers].index(writer)
+        return list(zip(self.events.event_time[mine].tolist(), self.events.append_ms[mine].tolist(), strict=True))
+
+    def times_of(self, writer: str) -> list[int]:
+        """The times of a writer's events, ascending."""
+        return sorted(time for time, _ in self.events_of(writer))
+
+    def bounds(self) -> list[tuple[int, int]]:
+        """(lower, upper) of every watermark."""
+        return [(row["lower"], row["upper"]) for row in self.rows("watermarks")]
+
+    def emitted(self) -> list[tuple[int, int]]:
+        """(when, lower) of every watermark."""
+        return [(row["emitted_ms"], row["lower"]) for row in self.rows("watermarks")]
+
+    def removals(self) -> list[tuple[int, list[str]]]:
+        """(when, whom) a cycle removed."""
+        return [(row["at_ms"], row["removed"]) for row in self.rows("cycles") if row["removed"]]
+
+    def outcomes(self, **where: object) -> list[str]:
+        """What became of every mark."""
+        return self.column("writer_marks", "outcome", **where)
+
+    def held(self) -> list[str]:
+        """Why cycles emitted nothing, in order."""
+        return self.column("cycles", "reason", outcome="held")
+
+    def lowers(self, reader: str = "readers-0") -> list[tuple[int, int | None]]:
+        return [(row["at_ms"], row["lower"]) for row in self.rows("windows", reader=reader)]
+
+    def lower_at(self, at_ms: int, reader: str = "readers-0") -> int | None:
+        return [lower for at, lower in self.lowers(reader) if at <= at_ms][-1]
+
+    def segment_owners(self) -> dict[int, str | None]:
+        streams = self.group.shared.value.streams.values()
+        return {place: owner for state in streams for place, owner in state.owners.items()}
+
+    # What every run must keep.
+
+    def late_events(self) -> int:
+        """How many events lie beyond some watermark's cut though they are older than its lower bound."""
+        events = self.events
+        late = np.zeros(len(events.offset), bool)
+        for watermark in self.rows("watermarks"):
+            cut = watermark["cut"]
+            ancestors = {ancestor.id for segment in cut for ancestor in self.stream().history.ancestors(segment)}
+            limit = np.array([cut.get(int(segment_id)) or 0 for segment_id in events.segment_id], np.int64)
+            beyond = (events.offset > limit) & ~np.isin(events.segment_id, list(ancestors - set(cut)))
+            late |= beyond & (events.event_time < watermark["lower"])
+        return int(late.sum())
+
+    def assert_log_grows(self) -> None:
+        """I1, I7 and I8: lower grows, lower <= upper, one winner per revision."""
+        self._assert_kept(judge.lower_increases, judge.bounds_in_order, judge.one_winner)
+
+    def assert_sound(self) -> None:
+        """The invariants of the log: bounds in order, cuts that cover all keys, can be passed, and never move back."""
+        self.assert_log_grows()
+        self._assert_kept(judge.cut_complete, judge.cut_never_moves_back)
+        assert all(row["lower"] == min(row["writers"].values()) for row in self.rows("watermarks"))
+        assert all(earlier[1] <= later[1] for earlier, later in pairwise(self.bounds()))
+
+    def _assert_kept(self, *rules: Any) -> None:
+        tables = {name: self.rows(name) for name in judge.TABLES if name != "events"}
+        for rule in rules:
+            assert (rule.__name__, rule(tables)[1]) == (rule.__name__, [])
+
+    def assert_merged_once(self) -> None:
+        """Every event of a committed transaction is in the stream, and none of them twice."""
+        for part in self.scenario.writers:
+            if isinstance(part, TransactionalWriter):
+                done, late = (
+                    sum(self.column("transactions", "events", writer=part.name, state=state))
+                    for state in ("committed", "committing")
+                )
+                assert done <= len(self.events_of(part.name)) <= done + late
+
+    def assert_lower_never_falls(self, reader: str = "readers-0") -> None:
+        """I9, of one life of a reader."""
+        lowers = [lower for _, lower in self.lowers(reader) if lower is not None]
+        assert lowers == sorted(lowers)
+
+    def assert_delivered(self) -> None:
+        """Every event is read for the first time once, and before a bound above its time is known."""
+        self.first_reads_are_complete()
+        assert self.late_first_reads() == 0
+
+    def first_reads_are_complete(self) -> dict[int, int]:
+        """Every event of every segment is read for the first time once, by somebody."""
+        ends: dict[int, int] = {}
+        for row in self.rows("reads", again=False):
+            assert row["from_offset"] == ends.get(row["segment_id"], 0)
+            ends[row["segment_id"]] = row["to_offset"]
+        return ends
+
+    def late_first_reads(self) -> int:
+        """Events read for the first time after the reader knew a lower bound above their time (I6)."""
+        events, late = self.events, 0
+        for row in self.rows("reads", again=False):
+            if row["lower"] is not None:
+                inside = (events.segment_id == row["segment_id"]) & (events.offset > row["from_offset"])
+                late += int((inside & (events.offset <= row["to_offset"]) & (events.event_time < row["lower"])).sum())
+        return late
 
 
 def scenario(**fields: Any) -> Scenario:
@@ -30,12 +174,12 @@ def scenario(**fields: Any) -> Scenario:
     return Scenario("test", **(given | fields))
 
 
-def run(traces: Mapping[str, Any] | None = None, **fields: Any) -> World:
+def run(traces: Mapping[str, Any] | None = None, **fields: Any) -> Run:
     return run_of(scenario(**fields), traces)
 
 
-def run_of(case: Scenario, traces: Mapping[str, Any] | None = None) -> World:
-    world = World(case, traces or {})
+def run_of(case: Scenario, traces: Mapping[str, Any] | None = None) -> Run:
+    world = Run(case, traces or {})
     world.run()
     return world
 
@@ -47,11 +191,16 @@ def noted(at_ms: int, writer: str, time: int, position: Mapping[str, int | None]
     )
 
 
-def scripted(*actions: Any, writers: str = "ab", timeout_ms: int = 1_000, **fields: Any) -> World:
+def scripted(*actions: Any, writers: str = "ab", timeout_ms: int = 1_000, **fields: Any) -> Run:
     """A run in which the writers write nothing and note only what the script says; cycles 505, 1,005 ... ms later."""
     stream = {"segments": 1, "timestamp_aggregation_timeout_ms": timeout_ms} | fields.pop("stream", {})
     quiet = [EventWriter(name, rate_per_s=0, note_every_ms=None) for name in writers]
     return run(**({"writers": quiet, "stream": Stream(**stream), "script": actions, "duration_ms": 9_000} | fields))
+
+
+def clocked(name: str = "w", **fields: Any) -> EventWriter:
+    """A writer that notes its clock."""
+    return EventWriter(name, **({"rate_per_s": 50, "noting": noting.WallClock()} | fields))
 
 
 def txn_writer(name: str = "t", **fields: Any) -> TransactionalWriter:
@@ -77,131 +226,6 @@ def drawn(kind: Any, **fields: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{name: strategy(field) for name, field in fields.items()})
 
 
-# What a run has written.
-
-
-def only(world: World) -> Group:
-    """The only reader group."""
-    (group,) = world.groups.values()
-    return group
-
-
-def rows(world: World, table: str, **where: object) -> list[Mapping[str, Any]]:
-    written = world.stream().journal.rows.get(table, [])
-    return [row for row in written if all(row[name] == value for name, value in where.items())]
-
-
-def txns(world: World, **where: object) -> dict[str, Mapping[str, Any]]:
-    return {row["txn"]: row for row in rows(world, "transactions", **where)}
-
-
-def stored_marks(world: World, stream: str = "stream") -> Mapping[str, Any]:
-    """The writer marks that the metadata store holds now."""
-    return world.metadata.record(stream).marks.marks
-
-
-def events_of(world: World, writer: str) -> list[tuple[int, int]]:
-    """(event time, append time) of a writer's events."""
-    names = tuple(part.name for part in world.scenario.writers)
-    events = world.stream().journal.events(names)
-    mine = events.writer == names.index(writer)
-    return list(zip(events.event_time[mine].tolist(), events.append_ms[mine].tolist(), strict=True))
-
-
-def times_of(world: World, writer: str) -> list[int]:
-    """The times of a writer's events, ascending."""
-    return sorted(time for time, _ in events_of(world, writer))
-
-
-def bounds(world: World) -> list[tuple[int, int]]:
-    """(lower, upper) of every watermark."""
-    return [(row["lower"], row["upper"]) for row in rows(world, "watermarks")]
-
-
-def outcomes(world: World, **where: object) -> list[str]:
-    """What became of every mark."""
-    return [row["outcome"] for row in rows(world, "writer_marks", **where)]
-
-
-def held(world: World) -> list[str]:
-    """Why cycles emitted nothing, in order."""
-    return [row["reason"] for row in rows(world, "cycles", outcome="held")]
-
-
 def cut_of(**names: int | None) -> dict[int, int | None]:
     """A cut from offsets by segment, `_1_2=5` for `1@2`."""
     return {parse_segment(name[1:].replace("_", "@")): offset for name, offset in names.items()}
-
-
-def lowers(world: World, reader: str = "readers-0") -> list[tuple[int, int | None]]:
-    return [(row["at_ms"], row["lower"]) for row in rows(world, "windows", reader=reader)]
-
-
-def lower_at(world: World, at_ms: int, reader: str = "readers-0") -> int | None:
-    return [lower for at, lower in lowers(world, reader) if at <= at_ms][-1]
-
-
-def segment_owners(world: World) -> dict[int, str | None]:
-    return {
-        place: owner for state in only(world).shared.value.streams.values() for place, owner in state.owners.items()
-    }
-
-
-# What every run must keep.
-
-
-def late_events(world: World) -> int:
-    """How many events lie beyond some watermark's cut though they are older than its lower bound."""
-    events = world.stream().journal.events(tuple(part.name for part in world.scenario.writers))
-    late = np.zeros(len(events.offset), bool)
-    for watermark in rows(world, "watermarks"):
-        cut = watermark["cut"]
-        passed = list(
-            {ancestor.id for segment in cut for ancestor in world.stream().history.ancestors(segment)} - set(cut)
-        )
-        limit = np.array([cut.get(int(segment_id)) or 0 for segment_id in events.segment_id], np.int64)
-        late |= (events.offset > limit) & ~np.isin(events.segment_id, passed) & (events.event_time < watermark["lower"])
-    return int(late.sum())
-
-
-def assert_log_grows(world: World) -> None:
-    """I1, I7 and I8: lower grows, lower <= upper, one winner per revision."""
-    watermarks = rows(world, "watermarks")
-    assert all(watermark["lower"] <= watermark["upper"] for watermark in watermarks)
-    for earlier, later in pairwise(watermarks):
-        assert earlier["lower"] < later["lower"]
-        assert earlier["revision"] < later["revision"]
-
-
-def assert_sound(world: World) -> None:
-    """The invariants of the log: bounds in order, cuts that cover all keys, can be passed, and never move back."""
-    assert_log_grows(world)
-    watermarks = rows(world, "watermarks")
-    for watermark in watermarks:
-        assert is_valid_cut(watermark["cut"], world.stream().history)
-        assert is_lineage_valid(watermark["cut"], world.stream().history)
-        assert watermark["lower"] == min(watermark["writers"].values())
-    for earlier, later in pairwise(watermarks):
-        assert earlier["upper"] <= later["upper"]
-        assert not behind_at_a_key(earlier["cut"], later["cut"], world.stream().history.segments)
-
-
-def first_reads_are_complete(world: World) -> dict[int, int]:
-    """Every event of every segment is read for the first time once, by somebody."""
-    ends: dict[int, int] = {}
-    for row in rows(world, "reads", again=False):
-        assert row["from_offset"] == ends.get(row["segment_id"], 0)
-        ends[row["segment_id"]] = row["to_offset"]
-    return ends
-
-
-def late_first_reads(world: World) -> int:
-    """Events read for the first time after the reader knew a lower bound above their time (I6)."""
-    names = tuple(writer.part.name for writer in world.writers.values())
-    events = world.stream().journal.events(names)
-    late = 0
-    for row in rows(world, "reads", again=False):
-        if row["lower"] is not None:
-            inside = (events.segment_id == row["segment_id"]) & (events.offset > row["from_offset"])
-            late += int((inside & (events.offset <= row["to_offset"]) & (events.event_time < row["lower"])).sum())
-    return late

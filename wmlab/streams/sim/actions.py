@@ -329,8 +329,7 @@ class Actions:
             stream.history = stream.history.scale(sealed, action.ranges)
             created = [segment for segment in stream.history.active.segments if segment not in active]
             stream.open_epoch(created)
-            for segment_id in sealed:
-                stream.later(stream.seal, segment_id)
+            stream.later(stream.seal, sealed)
             names = ", ".join(segment_name(segment_id) for segment_id in sealed)
             stream.happened("scale", names, f"{names} → {', '.join(segment.name for segment in created)}")
 
@@ -358,8 +357,7 @@ class Actions:
 
         def seal() -> None:
             # The seals arrive one message later, as those of a scale do.
-            for segment in stream.history.active.segments:
-                stream.later(stream.seal, segment.id)
+            stream.later(stream.seal, stream.history.active.ids)
             stream.happened("seal", stream.name, f"{stream.name} is sealed")
 
         stream.transactions.close()

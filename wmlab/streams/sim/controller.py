@@ -125,9 +125,7 @@ class Controller:
 
     def notice_expiry(self, life: int) -> None:
         """The process learns that its session has ended, and starts its services again."""
-        if life != self.life or not self.is_running:
-            return
-        if not self._put_off(self.notice_expiry, life):
+        if life == self.life and not self._put_off(self.notice_expiry, life):
             self.start()
 
     def _put_off(self, act: Callable[..., None], *args: Any) -> bool:
@@ -308,7 +306,6 @@ def watermark_cycle(controller: Controller, stream: StreamWorld) -> Job[None]:
         # The cached client is dropped and built anew next time; its inactivity clocks go with it.
         controller.memory.pop(stream.name, None)
         reason = "no such marks segment"
-    run.removed.clear()
     run.write(cycle.Decision(previous_lower=None, outcome="held", reason=FAILED + reason))
 
 
@@ -341,7 +338,7 @@ class _Cycle:
             history=history,
             noted_ms=noted_ms,
         )
-        self.memory.state, effects = cycle.step(self.memory.state, observation, stream.rules)
+        self.memory.state, effects = cycle.step(self.memory.state, observation, stream.part.rules)
         decision: cycle.Decision | None = None
         for effect in effects:
             match effect:
@@ -400,7 +397,7 @@ class _Cycle:
             lambda: stream.world.metadata.remove(stream.name, effect.writer, effect.mark),
         )
         done = cycle.RemovalDone(effect.writer, outcome is StoreOutcome.OK)
-        self.memory.state, _ = cycle.step(self.memory.state, done, stream.rules)
+        self.memory.state, _ = cycle.step(self.memory.state, done, stream.part.rules)
         if done.removed:
             self.removed.append(effect.writer)
 
@@ -424,7 +421,7 @@ class _Cycle:
             removed=self.removed,
             participating=list(decision.participating),
             lagging=list(decision.lagging),
-            timeout_ms=self.stream.rules.timeout_ms,
+            timeout_ms=self.stream.part.rules.timeout_ms,
             **{name: getattr(decision, name) for name in ("previous_lower", "outcome", "reason")},
         )
 

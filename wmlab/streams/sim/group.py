@@ -75,8 +75,6 @@ class Balance:
         """The segment that a reader should give back now, if any; not while segments are free."""
         if (self._by == "segments" and not self.members_changed) or reader not in value.readers or value.has_unassigned:
             return None
-        if self._by == "segments":
-            return model.to_release({r: dict.fromkeys(value.owned(r), 1) for r in sorted(value.readers)}, reader)
         place = model.to_release(self._loads(value), reader, gain=self._slack)
         if place is not None:
             self.given_back.add(place)
@@ -86,7 +84,7 @@ class Balance:
     def _slack(self) -> int:
         """What a segment weighs for being there, and the least gain for which one moves."""
         part = self._group.part
-        return max(1, part.rebalance_slack_bytes if self._by == "bytes" else part.rebalance_slack_ms)
+        return max(1, {"segments": 1, "bytes": part.rebalance_slack_bytes, "time": part.rebalance_slack_ms}[self._by])
 
     def _loads(self, value: model.Membership) -> Mapping[str, Mapping[model.Place, int]]:
         return {
@@ -95,10 +93,10 @@ class Balance:
         }
 
     def _lag(self, value: model.Membership, place: model.Place) -> int:
-        """Bytes that remain in a segment, or how far its time is behind the last mark."""
+        """Bytes that remain in a segment, or how far its time is behind the last mark; nothing by number."""
         stream, segment = place
         feed, offset = self._group.feeds[stream], value.streams[stream].offsets[segment]
-        if feed.deleted:
+        if feed.deleted or self._by == "segments":
             return 0
         if self._by == "bytes":
             return max(0, feed.store[segment].length - offset)
@@ -118,7 +116,8 @@ class Group:
     """The group's shared state over its streams (`feeds`), its readers, and how far each segment was ever read.
 
     The state lives in the segment store, and whoever reads or changes it sends messages there; the application that
-    asks for checkpoints and resets does so under the name of the group.
+    asks for checkpoints and resets does so under the name of the group. `by_time`: the document's design, in which
+    readers share the times they have passed.
     """
 
     def __init__(self, world: World, part: ReaderGroup, feeds: Iterable[StreamWorld]) -> None:
@@ -129,7 +128,8 @@ class Group:
         self.readers: dict[str, Reader] = {}
         self.balance = Balance(self)
         self.read_up_to: dict[model.Place, int] = {}
-        self.requested: dict[str, int] = {}
+        self.by_time = part.read_side == "document" and part.time_windows
+        self._requested: dict[str, int] = {}
         self._completed: dict[str, int] = {}
         self._version = -1
 
@@ -177,8 +177,7 @@ class Group:
         record = record_at(feed.index, feed.log, time)
         if record is None:
             return model.StreamPlace(feed.head, {})
-        cut = feed.log.first_after(record.offset)[1].cut
-        return model.StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {}, record.offset)
+        return _place(feed.log.first_after(record.offset)[1].cut, record.offset)
 
     def _place_of(self, feed: StreamWorld, cut: Position) -> model.StreamPlace:
         exists = is_valid_cut(cut, feed.history)
@@ -187,7 +186,7 @@ class Group:
                 f"Group {self.part.name!r} cannot start at {cut}: it is no place in {feed.name!r} at that time.",
                 remedy="Give one offset at each key, in what is written by the time the readers start.",
             )
-        return model.StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {})
+        return _place(cut)
 
     def write(self, stream: str, table: str, **row: Any) -> None:
         """Write down what the group does now in a stream."""
@@ -200,8 +199,7 @@ class Group:
 
     def add(self, name: str, *, join: bool = False) -> None:
         """Start a reader; with `join` it still has to become a member."""
-        reader = self.readers[name] = Reader(self, name)
-        reader.process = self.world.env.process(reader.running(join=join))
+        self.readers[name] = Reader(self, name, join=join)
 
     def fetch(self, reader: str) -> Update:
         """The present state, one round trip later."""
@@ -250,7 +248,7 @@ class Group:
         while True:
             while self.shared.value.pending is not None:
                 yield self.world.env.timeout(self.part.publish_every_ms)
-            self.requested[name] = self.world.now_ms
+            self._requested[name] = self.world.now_ms
             newest = (yield from self.update(self.shared, None, "checkpoint", begun)).value
             if name in newest.checkpoints or (newest.pending is not None and newest.pending.name == name):
                 return
@@ -259,11 +257,10 @@ class Group:
         """Keep the stream cut that is published, by the document with the least place in the marks."""
 
         def taken(value: model.Membership) -> model.Membership:
-            compared = self.part.read_side == "document" and self.part.time_windows
             marks = {s: start_of(self.feeds[s].log, state.time) for s, state in value.streams.items()}
-            return value.take_cut(name, marks if compared else {})
+            return value.take_cut(name, marks if self.by_time else {})
 
-        self.requested[name] = self.world.now_ms
+        self._requested[name] = self.world.now_ms
         yield from self.update(self.shared, None, "stream cut", taken)
 
     def remove(self, name: str, operation: str, at: dict[model.Place, int] | None = None) -> Generator[simpy.Event]:
@@ -278,7 +275,7 @@ class Group:
 
     def write_checkpoints(self) -> None:
         """Write down every checkpoint that was asked for, at the end of the run."""
-        for name, requested_ms in self.requested.items():
+        for name, requested_ms in self._requested.items():
             checkpoint = self.shared.value.checkpoints.get(name)
             for stream, feed in self.feeds.items():
                 place = None if checkpoint is None else checkpoint[stream]
@@ -327,3 +324,7 @@ class Group:
                 self._version = version
                 row = {"version": version, "segment_id": segment, "offset": offset, "finished": finished}
                 self.write(name, "positions", reader=who, **row)
+
+
+def _place(cut: Position, marks_offset: int | None = None) -> model.StreamPlace:
+    return model.StreamPlace({segment: offset or 0 for segment, offset in cut.items()}, {}, marks_offset)

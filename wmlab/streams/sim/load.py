@@ -11,9 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
+from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +23,6 @@ import numpy as np
 from wmlab.core.errors import ScenarioError
 from wmlab.core.expression import number_by
 from wmlab.core.simulation import generator
-from wmlab.core.words import grouped
 from wmlab.streams.model.segment import KeyRange, Segment
 from wmlab.streams.scenario.noting import Compute, EarliestOpen, LastEventTime, MaxMinusSlack, Never, Noting, WallClock
 from wmlab.streams.scenario.parts import Clock
@@ -94,14 +95,13 @@ class Load:
     def __len__(self) -> int:
         return len(self.happens_ms)
 
-    def __repr__(self) -> str:
-        return f"Load({grouped(len(self))} events)"
+    def __getitem__(self, events: slice | NDArray[np.int64]) -> Load:
+        return Load(self.happens_ms[events], self.arrives_ms[events], self.key[events])
 
     @staticmethod
     def of(happens_ms: NDArray[np.int64], arrives_ms: NDArray[np.int64], key: NDArray[np.uint64]) -> Load:
         """Events in any order; those that happen together keep the order given."""
-        order = np.argsort(happens_ms, kind="stable")
-        return Load(happens_ms[order], arrives_ms[order], key[order])
+        return Load(happens_ms, arrives_ms, key)[np.argsort(happens_ms, kind="stable")]
 
     @staticmethod
     def whole(spans: Iterable[Load]) -> Load:
@@ -129,7 +129,7 @@ def synthetic(writer: WriterPart, scenario: StreamScenario) -> Iterator[Load]:
     for size in sizes:
         draws.exponential(size=size)
     keys = KeyRange.parse(writer.keys)
-    low, high = (-(-bound.numerator * _KEYS // bound.denominator) for bound in (keys.low, keys.high))
+    low, high = ceil(keys.low * _KEYS), ceil(keys.high * _KEYS)
     before = np.float64(0)
     for size in sizes:
         # Normalised sums of exponential gaps are sorted uniform draws, without the sort.
@@ -199,11 +199,10 @@ class Backlog:
         self._next = next(self._spans, None)
         self._condense()
         self._skip_answered()
-        self._first_open = self._find_open()
+        self._skip_settled()
         queue = self._queue[self._answered :]
         end, kept = self._first + len(self._times), int(queue.min(initial=self._first_open)) - self._first
-        window = self._window
-        self._window = Load.whole((Load(window.happens_ms[kept:], window.arrives_ms[kept:], window.key[kept:]), span))
+        self._window = Load.whole((self._window[kept:], span))
         times = self.clock.read_all(span.happens_ms)
         if self._time_by is not None:
             times = np.fromiter((self.time_of(shown) for shown in times.tolist()), np.int64, len(times))
@@ -324,7 +323,7 @@ class Backlog:
     def earliest_open(self, now_ms: int) -> int | None:
         """Time of the earliest event that has happened and is not settled."""
         self._reach(now_ms)
-        self._first_open = self._find_open()
+        self._skip_settled()
         first = self._first_open - self._first
         return int(self._times[first]) if first < len(self) and self._window.happens_ms[first] <= now_ms else None
 
@@ -332,10 +331,10 @@ class Backlog:
         """How many events are in memory."""
         return len(self._times)
 
-    def _find_open(self) -> int:
-        """The first event that is not settled; the one after the window if all are."""
+    def _skip_settled(self) -> None:
+        """Find the first event that is not settled; the one after the window if all are."""
         found = self._settled_bytes.find(0, self._first_open - self._first)
-        return self._first + (len(self) if found < 0 else found)
+        self._first_open = self._first + (len(self) if found < 0 else found)
 
     def start_over(self, now_ms: int, *, keep: bool) -> None:
         """The process died: what it sent is out of its hands; what it had not sent it loses, or keeps."""
@@ -356,12 +355,11 @@ class Backlog:
         """The load that happens from now on, for another process; with `moves` this one does without it."""
         while self._next is not None:
             self._extend(self._next)
-        window = self._window
-        later = np.flatnonzero(window.happens_ms > now_ms)
+        later = np.flatnonzero(self._window.happens_ms > now_ms)
         if moves:
             self._has_gaps = True
             self._settled[later] = True
-        return Load(window.happens_ms[later], window.arrives_ms[later], window.key[later])
+        return self._window[later]
 
 
 def time_to_note(policy: Noting, backlog: Backlog, now_ms: int) -> int | None:
@@ -394,19 +392,16 @@ class Route(NamedTuple):
     segment_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Routes:
     """A writer's view of the key space: routes in ascending order of key."""
 
     routes: tuple[Route, ...]
-    _lows: NDArray[np.uint64] = field(init=False, repr=False, compare=False)
-    _narrow: np.dtype[Any] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _lows(self) -> NDArray[np.uint64]:
         # A key n/2**64 lies at or above `low` exactly when n >= ceil(low * 2**64).
-        lows = [-(-route.low.numerator * _KEYS // route.low.denominator) for route in self.routes]
-        object.__setattr__(self, "_lows", np.array(lows, np.uint64))
-        object.__setattr__(self, "_narrow", np.min_scalar_type(len(lows)))
+        return np.array([ceil(route.low * _KEYS) for route in self.routes], np.uint64)
 
     @staticmethod
     def of(segments: Iterable[Segment]) -> Routes:
@@ -432,7 +427,7 @@ class Routes:
         if len(self.routes) == 1:
             return [(self.routes[0].segment_id, events)]
         # Narrow integers are sorted in linear time; the sort is stable, which keeps the order of the batch.
-        place = self._lows.searchsorted(keys, side="right").astype(self._narrow)
+        place = self._lows.searchsorted(keys, side="right").astype(np.min_scalar_type(len(self.routes)))
         by_place = events[place.argsort(kind="stable")]
         batches: dict[int, NDArray[np.int64]] = {}
         end = 0

@@ -187,10 +187,9 @@ class _Progress(NamedTuple):
 class Reader:
     """A reader object: what it owns and has read, its copy of the shared state, and its windows."""
 
-    def __init__(self, group: Group, name: str) -> None:
+    def __init__(self, group: Group, name: str, *, join: bool) -> None:
         self.group = group
         self.name = name
-        self.process: simpy.Process | None = None
         self.paused_until: float = group.world.now_ms
         self._world = group.world
         self._part = group.part
@@ -201,11 +200,12 @@ class Reader:
         self._progress: dict[Place, _Progress] = {}
         self._leaving: set[Place] = set()
         self.windows = Windows(group, name, self._seen.value)
+        self._process = group.world.env.process(self._running(join=join))
 
     @property
     def alive(self) -> bool:
         """Whether the reader is running."""
-        return self.process is not None and self.process.is_alive
+        return self._process.is_alive
 
     @property
     def places(self) -> dict[Place, int]:
@@ -214,15 +214,13 @@ class Reader:
 
     def stop(self) -> None:
         """End at once, without a word to anybody."""
-        if self.process is None or not self.process.is_alive:
-            return
-        if isinstance(self.process.target, simpy.events.Initialize):
+        if isinstance(self._process.target, simpy.events.Initialize):
             # A process that is about to start cannot be interrupted yet.
             self._world.after(0, self.stop)
-        else:
-            self.process.interrupt()
+        elif self.alive:
+            self._process.interrupt()
 
-    def running(self, *, join: bool) -> Steps:
+    def _running(self, *, join: bool) -> Steps:
         """Read until stopped or taken out of the group: a turn at every step of the timers."""
         step, begun = self._timers.step_ms, self._world.now_ms
         try:
@@ -351,7 +349,7 @@ class Reader:
         """Publish the position; in the document's design also the time passed in each stream, if it is another one."""
         offsets = self.places
         yield from self._change("publish", lambda value: value.publish(self.name, offsets))
-        if self._part.read_side == "document" and self._part.time_windows:
+        if self.group.by_time:
             for stream, window in self.windows.pass_marks(self._seen.value).items():
 
                 def noted(value: Membership, stream: str = stream, window: TimeWindow = window) -> Membership | None:
@@ -391,8 +389,7 @@ class Reader:
         if pending is None or self.name not in pending.waiting:
             return
         offsets = self.places
-        by_time = self._part.read_side == "document" and self._part.time_windows
-        marks = self.windows.marks_offsets(self._seen.value) if by_time else None
+        marks = self.windows.marks_offsets(self._seen.value) if self.group.by_time else None
 
         def reported(value: Membership) -> Membership | None:
             expected = value.pending is not None and self.name in value.pending.waiting

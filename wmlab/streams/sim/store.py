@@ -15,16 +15,18 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from wmlab.core.errors import ModelError
 from wmlab.streams.model.coordination import Coordination, Session, bucket_of
-from wmlab.streams.model.marks import MarkTable, NoteOutcome, StoreOutcome, Versioned, WriterMark
+from wmlab.streams.model.marks import NoteOutcome, StoreOutcome, Versioned, WriterMark
 from wmlab.streams.scenario.parts import COORDINATOR, METADATA_STORE
 
 if TYPE_CHECKING:
     from wmlab.streams.sim.client import Note
     from wmlab.streams.sim.controller import Controller
+    from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.world import World
 
 
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 class StoredSegment:
     """One segment: when it was created and sealed, its length in bytes, and where its events end.
 
-    Events of one append have one size, so an append is kept as (events before it, bytes before it, event size), and
-    appends in a row of the same size as one.
+    Events of one append have one size, so appends in a row of the same event size are kept as one run: (events before
+    it, bytes before it, event size).
     """
 
     created_ms: int
@@ -41,44 +43,35 @@ class StoredSegment:
     length: int = 0
     events: int = 0
     truncated_events: int = 0
-    _events_before: list[int] = field(default_factory=list)
-    _appends: list[tuple[int, int]] = field(default_factory=list)
+    _runs: list[tuple[int, int, int]] = field(default_factory=list)
 
     def append(self, count: int, event_size: int) -> int:
         """Add `count` events of `event_size` bytes each; returns the length before them."""
         before = self.length
-        if not self._appends or self._appends[-1][1] != event_size:
-            self._events_before.append(self.events)
-            self._appends.append((before, event_size))
+        if not self._runs or self._runs[-1][2] != event_size:
+            self._runs.append((self.events, before, event_size))
         self.events += count
         self.length += count * event_size
         return before
 
     def truncate(self, offset: int) -> int:
         """Drop the events that end at or before an offset in bytes; returns where the segment starts now."""
-        index = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
-        if index >= 0:
-            before, size = self._appends[index]
-            kept = self._events_before[index] + (min(offset, self.length) - before) // size
-            self.truncated_events = max(self.truncated_events, kept)
+        self.truncated_events = max(self.truncated_events, self.events_at(offset))
         return self.end_of(self.truncated_events)
 
     def end_of(self, events: int) -> int:
         """The offset after the first `events` events."""
         if events == 0:
             return 0
-        index = bisect_right(self._events_before, events - 1) - 1
-        before, size = self._appends[index]
-        return before + (events - self._events_before[index]) * size
+        events_before, before, size = self._runs[bisect_right(self._runs, events - 1, key=itemgetter(0)) - 1]
+        return before + (events - events_before) * size
 
     def events_at(self, offset: int) -> int:
         """How many events end at or before an offset."""
-        index = bisect_right(self._appends, offset, key=lambda append: append[0]) - 1
-        if index < 0:
+        if not self._runs:
             return 0
-        before, size = self._appends[index]
-        following = self._events_before[index + 1] if index + 1 < len(self._appends) else self.events
-        return min(self._events_before[index] + (offset - before) // size, following)
+        events_before, before, size = self._runs[bisect_right(self._runs, offset, key=itemgetter(1)) - 1]
+        return events_before + (min(offset, self.length) - before) // size
 
 
 NO_SUCH_STREAM = "no such stream"
@@ -93,34 +86,14 @@ class UnavailableError(ModelError):
         self.reason = f"{what} unavailable"
 
 
-class StreamRecord:
-    """What the store holds about one stream."""
-
-    def __init__(self) -> None:
-        self.marks = MarkTable()
-        self.noted_ms: dict[str, int] = {}
-
-
 class MetadataStore:
-    """The records of all streams."""
+    """The records of all streams, which are kept in their `StreamWorld`, and the streams in each bucket."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._buckets = world.scenario.controllers.buckets
-        self._records: dict[str, StreamRecord] = {}
         self._members: dict[str, int] = {}
         self._refusals: Counter[str] = Counter()
-
-    def create(self, stream: str) -> None:
-        """Begin the records of a stream anew; with unconditional cycles it is in its bucket from now on."""
-        self._records[stream] = StreamRecord()
-        if self._world.streams[stream].part.cycles == "unconditional":
-            self._enter(stream)
-
-    def delete(self, stream: str) -> None:
-        """Delete the records of a stream, which also leaves its bucket."""
-        del self._records[stream]
-        self.leave(stream)
 
     def refuse(self, what: str, for_ms: int) -> None:
         """Let a part of the store refuse everything for a while."""
@@ -143,9 +116,10 @@ class MetadataStore:
     def join(self, stream: str) -> None:
         """Put a stream into its bucket, if the stream exists and is not there. Raises `UnavailableError`."""
         if self.record(stream) is not None and stream not in self._members:
-            self._enter(stream)
+            self.enter(stream)
 
-    def _enter(self, stream: str) -> None:
+    def enter(self, stream: str) -> None:
+        """Put a new stream into its bucket, whatever is refused."""
         self._members[stream] = self.bucket(stream)
         self._notify(stream, lambda owner: owner.add_work(stream))
 
@@ -162,10 +136,11 @@ class MetadataStore:
                 news = (world.streams[stream].title, METADATA_STORE, controller.name, "bucket changed", bucket)
                 world.network.notify(*news, partial(act, controller))
 
-    def record(self, stream: str) -> StreamRecord | None:
-        """The records of a stream, None when it is deleted. Raises `UnavailableError`."""
+    def record(self, stream: str) -> StreamWorld | None:
+        """The stream that has the records, None when it is deleted. Raises `UnavailableError`."""
         self.require("writer_marks")
-        return self._records.get(stream)
+        found = self._world.streams[stream]
+        return None if found.deleted else found
 
     def read(self, stream: str, writer: str) -> Versioned | None:
         """The mark of a writer with its version. Raises `UnavailableError`."""
@@ -180,14 +155,9 @@ class MetadataStore:
         record = self.record(note.stream)
         if record is None:
             return NO_SUCH_STREAM
-        stream = self._world.streams[note.stream]
+        segments, rule = record.history.segments, record.part.note_rule
         record.marks, outcome = record.marks.note(
-            note.writer,
-            note.time,
-            note.position,
-            rule=stream.part.note_rule,
-            read=read,
-            segments=stream.history.segments,
+            note.writer, note.time, note.position, rule=rule, read=read, segments=segments
         )
         if outcome is NoteOutcome.SUCCESS:
             record.noted_ms[note.writer] = shown_ms
@@ -259,8 +229,7 @@ class Coordinator:
         In a contest nobody distributes: everybody looks for free buckets at once.
         """
         if self._part.distribution == "contest":
-            for controller in self._world.fleet.members:
-                self._notify(controller)
+            self._announce()
             return
         at_ms = max(self._next_ms, self._world.now_ms)
         if self._planned_ms is None or at_ms < self._planned_ms:
@@ -280,18 +249,15 @@ class Coordinator:
         self._next_ms = self._world.now_ms + self._part.redistribute_every_ms
         self.state = self.state.distribute()
         self._world.network.internal_delay_ms(None, distributor.name, COORDINATOR, "distribute", self._part.buckets)
-        for controller in self._world.fleet.members:
-            self._notify(controller)
+        self._announce()
 
-    def _notify(self, controller: Controller) -> None:
-        act = controller.rebalance_buckets
-        self._world.network.notify(None, COORDINATOR, controller.name, "shares changed", "", act)
-
-    def _announce(self, bucket: int) -> None:
-        """A node has gone: whoever ought to own the bucket tries again."""
+    def _announce(self, bucket: int | None = None) -> None:
+        """The shares have changed, or the node of a bucket has gone: whoever ought to own it tries again."""
+        anybody = bucket is None or self._part.distribution == "contest"
         for controller in self._world.fleet.members:
-            if self._part.distribution == "contest" or bucket in self.state.share(controller.name):
-                self._notify(controller)
+            if anybody or bucket in self.state.share(controller.name):
+                act = controller.rebalance_buckets
+                self._world.network.notify(None, COORDINATOR, controller.name, "shares changed", "", act)
 
     def take(self, bucket: int, session: Session) -> bool:
         """Create the node of a bucket, if there is none and nobody holds it back."""

@@ -14,6 +14,7 @@ from wmlab.core.simulation import Journal
 from wmlab.streams.model.history import Epoch, StreamHistory
 from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
+from wmlab.streams.model.marks import MarkTable
 from wmlab.streams.model.segment import Segment
 from wmlab.streams.scenario.parts import Stream
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
@@ -51,10 +52,11 @@ class StreamWorld:
         )
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
         self.index = MarksIndex()
+        self.marks = MarkTable()
+        self.noted_ms: dict[str, int] = {}
         self.log_missing = False
         self.deleted = False
         self.head = {segment.id: 0 for segment in self.history.active.segments}
-        self.rules = part.rules
         self.transactions = Transactions(self)
 
     @property
@@ -63,8 +65,9 @@ class StreamWorld:
         return int(self.env.now)
 
     def open(self) -> None:
-        """Begin the stream: its records, its first epoch, its segments."""
-        self.world.metadata.create(self.name)
+        """Begin the stream: its first epoch and segments; with unconditional cycles it is in its bucket at once."""
+        if self.part.cycles == "unconditional":
+            self.world.metadata.enter(self.name)
         self.open_epoch(self.history.active.segments)
 
     def open_epoch(self, created: Iterable[Segment]) -> None:
@@ -83,10 +86,11 @@ class StreamWorld:
         ids = sorted(segment.id for segment in epoch.segments)
         self.journal.write("epochs", epoch=epoch.number, kind=epoch.kind, at_ms=self.now_ms, segment_ids=ids)
 
-    def seal(self, segment_id: int) -> None:
-        """Seal a segment in the store, so that it refuses appends."""
-        if self.store[segment_id].sealed_ms is None:
-            self.store[segment_id].sealed_ms = self.now_ms
+    def seal(self, segments: Iterable[int]) -> None:
+        """Seal segments in the store, so that they refuse appends."""
+        for segment_id in segments:
+            if self.store[segment_id].sealed_ms is None:
+                self.store[segment_id].sealed_ms = self.now_ms
 
     def truncate(self, cut: Mapping[int, int]) -> None:
         """Drop what lies before a cut, at event boundaries; the marks stay, and `head` is the cut."""
@@ -98,7 +102,7 @@ class StreamWorld:
     def delete(self) -> None:
         """End the stream: nobody reaches its records and its bytes any more, its tables are kept."""
         self.deleted = True
-        self.world.metadata.delete(self.name)
+        self.world.metadata.leave(self.name)
         self.world.past.append(self)
 
     def read_history(self) -> StreamHistory:

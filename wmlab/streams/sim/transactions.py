@@ -392,8 +392,7 @@ class Transactions:
         before, copy, active = rolled.epochs[-3:]
 
         def turn() -> None:
-            for segment in copy.segments:
-                stream.seal(segment.id)
+            stream.seal(copy.ids)
             stream.open_segments(active.segments)
 
         def record() -> None:
@@ -404,13 +403,9 @@ class Transactions:
                 detail = f"epoch {copy.reference} again as {copy.number}, then epoch {before.number} as {active.number}"
                 stream.happened("roll", f"epoch {copy.reference}", detail)
 
-        def seal() -> None:
-            for segment in before.segments:
-                stream.seal(segment.id)
-
         yield from ask(SEGMENT_STORE, "turn epochs", turn)
         yield from ask(METADATA_STORE, "record epochs", record)
-        yield from ask(SEGMENT_STORE, "seal segments", seal)
+        yield from ask(SEGMENT_STORE, "seal segments", lambda: stream.seal(before.ids))
 
     def _note(self, controller: Controller, batch: _Batch) -> Job[None]:
         """Note the marks of a batch; refusals are ignored, a conflict fails the batch."""

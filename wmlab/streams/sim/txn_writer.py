@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import simpy
@@ -23,15 +23,13 @@ from wmlab.streams.model.txn import TxnState, refuse_unless_open
 from wmlab.streams.model.wire import EVENT_HEADER_BYTES, Append, DataAppended
 from wmlab.streams.scenario.parts import SEGMENT_STORE, TransactionalWriter
 from wmlab.streams.sim.load import Load, Routes, time_to_note
-from wmlab.streams.sim.writer import WriterProcess
+from wmlab.streams.sim.writer import NO_EVENTS, WriterProcess
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wmlab.streams.sim.stream import StreamWorld
     from wmlab.streams.sim.transactions import Txn
-
-NO_EVENTS: Final = np.empty(0, np.int64)
 
 
 @dataclass(slots=True, eq=False)
@@ -64,11 +62,11 @@ class TxnWriter(WriterProcess):
         super().__init__(world, part, index, (load,), part.name)
         self._begun = 0
         self._pending: list[NDArray[np.int64]] = []
-        self._leaving: Callable[[], None] | None = None
 
     def _begin_anew(self) -> None:
         super()._begin_anew()
         self.handles: dict[str, TxnHandle] = {}
+        self._leaving: Callable[[], None] | None = None
         self._open: list[TxnHandle] = []
         self._to_request: list[TxnHandle] = []
         self._asked = False

@@ -79,12 +79,10 @@ class World(Simulation):
         spans = (traces[part.name],) if part.trace else synthetic(part, self.scenario)
         if isinstance(part, TransactionalWriter):
             return [TxnWriter(stream, part, index, Load.whole(spans))]
-        count = part.processes
-        if count == 1:
+        if part.processes == 1:
             return [Writer(stream, part, index, spans)]
-        load = Load.whole(spans)
-        shares = [Load(load.happens_ms[n::count], load.arrives_ms[n::count], load.key[n::count]) for n in range(count)]
-        return [Writer(stream, part, index, (share,), number) for number, share in enumerate(shares, start=1)]
+        load, count = Load.whole(spans), part.processes
+        return [Writer(stream, part, index, (load[number::count],), number + 1) for number in range(count)]
 
     def parties(self, named: str) -> frozenset[str]:
         """The parties that a script means by a name: itself, or all of a kind."""
@@ -99,7 +97,7 @@ class World(Simulation):
         """Call `act` one message later."""
         self.after(self.scenario.latency_ms, act, *args)
 
-    def run(self, progress: Callable[[int], None] | None = None) -> None:
+    def run(self, progress: Callable[[int], None] = lambda _: None) -> None:
         """Run to the end of the scenario; `progress` gets the percentage done."""
         for stream in self._all_streams():
             stream.open()
@@ -114,8 +112,7 @@ class World(Simulation):
             until = self.scenario.start_ms + self.scenario.duration_ms * step // _STEPS
             if until > self.env.now:
                 self.env.run(until=until)
-            if progress is not None:
-                progress(step)
+            progress(step)
         self.coordinator.finish()
         for stream in self._all_streams():
             stream.write_segments()

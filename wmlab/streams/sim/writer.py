@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import simpy
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from wmlab.streams.sim.stream import StreamWorld
 
-_NOTHING = np.empty(0, np.int64)
+NO_EVENTS: Final = np.empty(0, np.int64)
 
 
 @dataclass(slots=True, eq=False)
@@ -288,7 +288,7 @@ class Writer(WriterProcess):
         opened = [successor.id for successor in seal.successors]
         for segment_id in [held for held in self.position if held not in self._seals]:
             if self.part.probe_on_seal or segment_id in opened:
-                self._append(segment_id, _NOTHING)
+                self._append(segment_id, NO_EVENTS)
         self._drop(sealed_id)
 
     def _account(self, sealed_id: int) -> None:
