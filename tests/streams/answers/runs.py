@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.history import Rules
+from wmlab.streams.answers.history import CLOCKS, Rules
 from wmlab.streams.api import Scenario
 from wmlab.streams.model.replay import Configuration
 from wmlab.streams.scenario import script
@@ -15,17 +15,6 @@ from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, 
 from wmlab.streams.tables import TABLES
 
 RULES = Rules(cycles=Configuration(period_ms=1_000, timeout_ms=10_000), look_every_ms=1_000)
-TIMES = {
-    "segments": "created_ms",
-    "epochs": "at_ms",
-    "events": "append_ms",
-    "writer_marks": "received_ms",
-    "cycles": "at_ms",
-    "watermarks": "emitted_ms",
-    "positions": "at_ms",
-    "windows": "at_ms",
-    "incidents": "at_ms",
-}
 
 
 def crash(**fields: Any) -> Recording:
@@ -47,11 +36,9 @@ def crash(**fields: Any) -> Recording:
 
 def until(recording: Recording, at_ms: int) -> Recording:
     """What a recording would hold if it had been stopped right after `at_ms`."""
-    tables = {}
-    for name, table in ((name, recording.table(name)) for name in TABLES):
-        kept = [entry for entry in table.to_pylist() if entry[TIMES[name]] <= at_ms] if name in TIMES else []
-        tables[name] = kept
-    return Recording.from_tables(tables, name=recording.name)
+    rows = {name: recording.table(name).to_pylist() for name in CLOCKS}
+    kept = {name: [entry for entry in of if entry[CLOCKS[name]] <= at_ms] for name, of in rows.items()}
+    return Recording.from_tables(kept, name=recording.name)
 
 
 def row(table: str, **columns: Any) -> dict[str, Any]:
@@ -108,6 +95,10 @@ def position(offset: int, version: int, at_ms: int, reader: str | None = "r-0", 
 
 def window(lower: int | None, at_ms: int, reader: str = "r-0") -> dict[str, Any]:
     return row("windows", group="r", reader=reader, lower=lower, at_ms=at_ms)
+
+
+def owned(bucket: int, controller: str, from_ms: int, to_ms: int | None, *streams: str) -> dict[str, Any]:
+    return {"bucket": bucket, "controller": controller, "streams": streams, "from_ms": from_ms, "to_ms": to_ms}
 
 
 def written(**tables: list[dict[str, Any]]) -> Recording:

@@ -9,10 +9,12 @@ import pytest
 from tests.streams.answers.runs import RULES, crash, cycle, fault, mark, segment, until, watermark, written
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams.answers.explain import Explanation
-from wmlab.streams.answers.history import Rules
+from wmlab.streams.answers import history
+from wmlab.streams.answers.explain import Explanation, sentences
+from wmlab.streams.answers.history import Rules, events_of
 from wmlab.streams.answers.reader import explain
 from wmlab.streams.model.replay import Configuration
+from wmlab.streams.scenario.parts import EventWriter
 
 
 @pytest.fixture(scope="module")
@@ -91,33 +93,48 @@ def test_a_stream_in_which_nothing_is_written_is_told_so() -> None:
     assert "no writer has noted a time or written an event" in at(written(), 200).sentence
 
 
-def test_a_failed_cut_is_told_with_its_reason_and_the_next_try() -> None:
-    failed = cycle(1_100, None, reason="cut failed: unknown segment 9@4", participating=["w1"])
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"reason": "cut failed: unknown segment 9@4"}, "cut failed: unknown segment 9@4"),
+        ({"outcome": "emitted"}, "the watermark was not appended"),
+    ],
+)
+def test_a_failed_cycle_is_told_with_its_reason_and_the_next_try(columns: dict[str, str], reason: str) -> None:
+    failed = cycle(1_100, None, participating=["w1"], **columns)
     found = at(written(writer_marks=[mark("w1", 5, 100)], cycles=[failed]), 1_500)
-    assert found.cause == "cut failed: unknown segment 9@4"
-    assert found.sentence == (
-        "no lower bound yet: the cycles end with: cut failed: unknown segment 9@4; "
-        "the next cycle tries again at 2 100 ms"
-    )
+    again = "the next cycle tries again at 2 100 ms"
+    assert found.cause == reason
+    assert found.sentence == f"no lower bound yet: the cycles end with: {reason}; {again}"
 
 
-@pytest.mark.parametrize("at_ms", [-1, 60_001])
-def test_a_moment_outside_the_run_is_refused(run: Recording, at_ms: int) -> None:
-    with pytest.raises(RecordingError, match="outside the run, which lasts from 0 ms to 60 000 ms"):
+@pytest.mark.parametrize(
+    ("at_ms", "words"),
+    [(t, "outside the run, which lasts from 0 ms to 60 000 ms") for t in (-1, 60_001)]
+    + [(t, "no moment") for t in (1.5, "now", True)],
+)
+def test_what_is_no_moment_of_the_run_is_refused(run: Recording, at_ms: Any, words: str) -> None:
+    with pytest.raises(RecordingError, match=words):
         run.explain(at_ms=at_ms)
 
 
-def emitted(**rows: Any) -> dict[str, Any]:
+def emitted(*cycles: dict[str, Any], **rows: list[dict[str, Any]]) -> Recording:
     """One watermark of w1 (10), w2 (20) and w3 (30) at 1 100 ms, then the given rows."""
-    noted = [mark("w1", 10, 90), mark("w2", 20, 95), mark("w3", 30, 100)]
-    first = cycle(1_100, None, outcome="emitted", participating=["w1", "w2", "w3"])
-    tables = {"writer_marks": noted, "cycles": [first], "watermarks": [watermark(0, 1_100, w1=10, w2=20, w3=30)]}
-    return {name: [*tables.get(name, []), *rows.get(name, [])] for name in {*tables, *rows}}
+    tables = {
+        "writer_marks": [mark("w1", 10, 90), mark("w2", 20, 95), mark("w3", 30, 100)],
+        "cycles": [cycle(1_100, None, outcome="emitted", participating=["w1", "w2", "w3"]), *cycles],
+        "watermarks": [watermark(0, 1_100, w1=10, w2=20, w3=30)],
+        "incidents": [],
+    }
+    return written(**{name: [*of, *rows.get(name, [])] for name, of in tables.items()})
+
+
+def waits(at_ms: int, *lagging: str, controller: str = "c1") -> dict[str, Any]:
+    return cycle(at_ms, 10, lagging=list(lagging), reason="waits", controller=controller)
 
 
 def test_several_writers_that_lag_are_all_named() -> None:
-    held = cycle(2_100, 10, lagging=["w1", "w2"], participating=["w3"], reason="waits")
-    found = at(written(**emitted(cycles=[held], incidents=[fault("silence", "w2", 1_500)])), 2_500)
+    found = at(emitted(waits(2_100, "w1", "w2"), incidents=[fault("silence", "w2", 1_500)]), 2_500)
     assert found.sentence == (
         "lower bound held at 10 ms since 2 100 ms by writers w1 (last mark 10 ms noted at 85 ms) and w2 (silent, last "
         "mark 20 ms noted at 90 ms, beyond the bound, not yet seen by a cycle), 20 ms behind the others; the last of "
@@ -125,43 +142,56 @@ def test_several_writers_that_lag_are_all_named() -> None:
     )
 
 
-def test_a_writer_that_has_caught_up_is_seen_by_the_next_cycle() -> None:
-    held = cycle(2_100, 10, lagging=["w1"], participating=["w2", "w3"], reason="waits")
-    found = at(written(**emitted(cycles=[held], writer_marks=[mark("w1", 40, 2_200)])), 2_500)
-    assert found.release_ms == 3_100
-    assert found.sentence.endswith("beyond the bound, not yet seen by a cycle, 10 ms behind the others; "
-                                   "the next cycle sees it at 3 100 ms")  # fmt: skip
+@pytest.mark.parametrize(
+    ("note", "release_ms", "words"),
+    [
+        (mark("w1", 40, 2_200), 3_100, "beyond the bound, not yet seen by a cycle, 10 ms behind the others; the next "
+         "cycle sees it at 3 100 ms"),
+        (mark("w1", 3, 2_200, "invalid time"), 12_100, "a later note was refused (invalid time), 10 ms behind the "
+         "others; it times out at 12 100 ms"),
+    ],
+    ids=["caught up", "refused"],
+)  # fmt: skip
+def test_what_a_lagging_writer_has_noted_since_is_told(note: dict[str, Any], release_ms: int, words: str) -> None:
+    found = at(emitted(waits(2_100, "w1"), writer_marks=[note]), 2_500)
+    assert found.release_ms == release_ms
+    assert found.sentence.endswith(words)
 
 
-def test_a_later_note_that_was_refused_is_part_of_the_story() -> None:
-    held = cycle(2_100, 10, lagging=["w1"], participating=["w2", "w3"], reason="waits")
-    found = at(written(**emitted(cycles=[held], writer_marks=[mark("w1", 3, 2_200, "invalid time")])), 2_500)
-    assert "a later note was refused (invalid time)" in found.sentence
-
-
-def test_a_new_leader_starts_the_inactivity_clock_again() -> None:
-    held = [
-        cycle(2_100, 10, lagging=["w1"], reason="waits"),
-        cycle(3_100, 10, lagging=["w1"], reason="waits", controller="c2"),
-    ]
-    found = at(written(**emitted(cycles=held)), 3_500)
+def test_a_timeout_is_predicted_from_the_first_cycle_of_the_leader_or_from_the_last_note() -> None:
+    found = at(emitted(waits(2_100, "w1"), waits(3_100, "w1", controller="c2")), 3_500)
     assert found.writers[0].behind_since_ms == 3_100
     assert (found.since_ms, found.release_ms) == (2_100, 13_100)
-
-
-def test_a_timeout_from_the_last_note_is_predicted_from_there() -> None:
-    held = cycle(2_100, 10, lagging=["w1"], reason="waits")
     rules = Rules(cycles=Configuration(period_ms=1_000, timeout_ms=5_000, timeout_from="last_note"))
-    assert at(written(**emitted(cycles=[held])), 2_500, rules).release_ms == 5_100
+    assert at(emitted(waits(2_100, "w1")), 2_500, rules).release_ms == 5_100
 
 
 def test_nobody_left_waits_for_a_noted_time() -> None:
-    last = cycle(2_100, 10, removed=["w1", "w2", "w3"], reason="no active writer")
-    found = at(written(**emitted(cycles=[last])), 9_000)
+    found = at(emitted(cycle(2_100, 10, removed=["w1", "w2", "w3"], reason="no active writer")), 9_000)
     assert found.sentence == (
         "lower bound held at 10 ms since 2 100 ms because no active writer is left; it waits for a noted time"
     )
     assert found.release_ms is None
+
+
+def test_the_bound_is_gone_since_known_time_ended() -> None:
+    cycles = [cycle(2_100, 10, reason="no active writer"), cycle(3_100, 10, reason="cut failed")]
+    found = at(emitted(*cycles, watermarks=[watermark(1, 2_100, w1=10) | {"writers": {}}]), 3_500)
+    assert found.sentence.startswith("no lower bound since 2 100 ms: the cycles end with: cut failed; ")
+
+
+def test_many_sentences_read_the_events_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = crash(writers=[EventWriter("w1", rate_per_s=9, note_every_ms=None)], script=[], duration_ms=9_000)
+    read = []
+    monkeypatch.setattr(history, "events_of", lambda *asked: read.append(asked) or events_of(*asked))
+    told = sentences(silent, "orders", range(0, 9_000, 100))
+    first_ms = silent.table("events")["append_ms"].to_pylist()[0]
+    assert told[1][0] == -(-first_ms // 100) * 100
+    assert [text.split(": ")[1].split(";")[0] for _, text in told] == [
+        "no writer has noted a time or written an event",
+        "no writer has noted a time, though w1 has written",
+    ]
+    assert len(read) == 1
 
 
 def test_without_rules_nothing_is_predicted(run: Recording) -> None:
@@ -171,13 +201,14 @@ def test_without_rules_nothing_is_predicted(run: Recording) -> None:
 
 
 def test_an_explanation_is_data(run: Recording) -> None:
-    found = at(run, 36_000)
+    found = at(run, np.int64(36_000))
+    assert found == at(run, 36_000), "a moment may come from a table"
     assert json.loads(found.to_json()) == json.loads(json.dumps(found.to_dict()))
     assert found.to_dict()["writers"][0]["dropped_ms"] == 44_005
     assert found._repr_html_() == f"<p>{found.sentence}</p>"
 
 
-def test_times_since_1970_are_written_as_dates(run: Recording) -> None:
+def test_times_since_1970_are_written_as_dates() -> None:
     start = 1_388_757_600_000
     found = at(written(writer_marks=[mark("w1", start, start + 100)]), start + 200)
     assert found.sentence.endswith("the first cycle runs at 2014-01-03 14:00:01.100 UTC")
@@ -192,24 +223,9 @@ def test_a_stream_must_be_clear() -> None:
     assert explain(two, at_ms=0, stream="b").stream == "b"
 
 
-def test_a_moment_may_come_from_a_table(run: Recording) -> None:
-    assert at(run, np.int64(36_000)) == at(run, 36_000)
-
-
-@pytest.mark.parametrize("at_ms", [1.5, "now", True])
-def test_a_moment_is_whole_milliseconds(run: Recording, at_ms: Any) -> None:
-    with pytest.raises(RecordingError, match="no moment"):
-        explain(run, at_ms=at_ms)
-
-
 def test_the_only_writer_that_is_counted_holds_the_bound_at_an_unknown_price() -> None:
-    found = at(written(writer_marks=[mark("a", 500, 600)], **only_a()), 1_500)
+    counted = cycle(1_000, None, outcome="emitted", participating=["a"])
+    alone = written(writer_marks=[mark("a", 500, 600)], cycles=[counted], watermarks=[watermark(0, 1_000, a=500)])
+    found = at(alone, 1_500)
     assert [writer.writer for writer in found.writers] == ["a"]
     assert (found.cause, found.lower, found.by_ms) == ("slowest", 500, None)
-
-
-def only_a() -> dict[str, Any]:
-    return {
-        "cycles": [cycle(1_000, None, outcome="emitted", participating=["a"])],
-        "watermarks": [watermark(0, 1_000, a=500)],
-    }

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.streams.answers.runs import RULES, crash, cycle, mark, position, segment, until, watermark, window, written
@@ -9,6 +11,8 @@ from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.reader import explain
 from wmlab.streams.model.segment import segment_name
 from wmlab.streams.scenario.parts import ReaderGroup
+
+Row = dict[str, Any]
 
 
 def at(recording: Recording, at_ms: int, reader: str = "r-0") -> Explanation:
@@ -59,30 +63,27 @@ def test_a_reader_that_has_not_looked_knows_nothing(slow: Recording) -> None:
     assert (found.cause, found.lower) == ("not looked", None)
 
 
-def marked(count: int = 2) -> dict[str, list[dict[str, object]]]:
-    return {
+def marked(positions: list[Row], *windows: Row, **tables: list[Row]) -> Recording:
+    """A log with the watermarks 10 at 1 100 ms and 20 at 2 100 ms, and where a group and its reader stand."""
+    marks: dict[str, list[Row]] = {
         "writer_marks": [mark("w1", 10, 90)],
         "cycles": [cycle(1_100, None, outcome="emitted", participating=["w1"])],
-        "watermarks": [watermark(n, 1_100 + 1_000 * n, w1=10 * (n + 1)) for n in range(count)],
+        "watermarks": [watermark(n, 1_100 + 1_000 * n, w1=10 * (n + 1)) for n in range(2)],
     }
+    return written(**(marks | tables), positions=positions, windows=list(windows))
 
 
 def test_a_reader_before_the_first_cut_is_told_so() -> None:
-    rows = {"positions": [position(40, 1, 1_500)], "windows": [window(None, 2_300)]}
-    assert at(written(**marked(), **rows), 2_500).sentence == (
+    assert at(marked([position(40, 1, 1_500)], window(None, 2_300)), 2_500).sentence == (
         "reader r-0 knows no lower bound, held before the first cut by segment 0@0 (last read by r-0) at 40 of 100 "
         "bytes; the watermark 10 ms, emitted at 1 100 ms, is passed when that is read"
     )
-
-
-def test_a_segment_that_nobody_has_read_is_told_so() -> None:
-    rows = {"positions": [position(0, 1, 1_500, None)], "windows": [window(None, 2_300)]}
-    assert "segment 0@0 (read by nobody yet) at 0 of 100 bytes" in at(written(**marked(), **rows), 2_500).sentence
+    unread = at(marked([position(0, 1, 1_500, None)], window(None, 2_300)), 2_500)
+    assert "segment 0@0 (read by nobody yet) at 0 of 100 bytes" in unread.sentence
 
 
 def test_a_group_that_has_passed_the_cut_waits_for_its_next_look() -> None:
-    rows = {"positions": [position(40, 1, 1_500), position(250, 2, 2_400)], "windows": [window(10, 2_300)]}
-    found = at(written(**marked(), **rows), 2_500)
+    found = at(marked([position(40, 1, 1_500), position(250, 2, 2_400)], window(10, 2_300)), 2_500)
     assert found.sentence == (
         "reader r-0 sees lower bound 10 ms since 2 300 ms, for it has not looked since 2 300 ms, 10 ms behind the log: "
         "its group has passed the watermark 20 ms, emitted at 2 100 ms; it looks again at 3 300 ms"
@@ -93,18 +94,26 @@ def test_a_group_that_has_passed_the_cut_waits_for_its_next_look() -> None:
 def test_a_segment_of_an_older_epoch_has_to_be_finished() -> None:
     split = [segment(), segment(1, 1, "0..1/2"), segment(2, 1, "1/2..1")]
     later = watermark(0, 1_100, w1=10) | {"cut": {2**32 + 1: 0, 2**32 + 2: 0}}
-    rows = {"positions": [position(40, 1, 1_500)], "windows": [window(None, 2_300)]}
-    found = at(written(**(marked() | {"watermarks": [later], "segments": split}), **rows), 2_500)
+    found = at(marked([position(40, 1, 1_500)], window(None, 2_300), watermarks=[later], segments=split), 2_500)
     assert "segment 0@0 (last read by r-0), which has to be finished" in found.sentence
     assert found.segments[0].needed is None
 
 
-def test_at_the_end_of_the_log_the_streams_own_holder_is_told() -> None:
-    rows = {"positions": [position(250, 1, 2_200)], "windows": [window(20, 2_300)]}
-    found = at(written(**marked(), **rows), 2_500)
-    assert found.cause == "no newer mark"
-    assert found.log is not None
-    assert found.sentence == f"reader r-0 sees the newest lower bound there is: {found.log.sentence}"
+def test_at_the_end_of_the_log_or_of_known_time_the_streams_own_holder_is_told() -> None:
+    end = watermark(1, 2_150, w1=20) | {"writers": {}, "cut": {0: 220}}
+    read = [position(250, 1, 2_200)]
+    newest = at(marked(read, window(20, 2_300)), 2_500)
+    ended = at(
+        marked(read, window(20, 2_140), window(None, 2_300), watermarks=[watermark(0, 1_100, w1=20), end]), 2_500
+    )
+    for found, words in (
+        (newest, " sees the newest lower bound there is: "),
+        (ended, ": no lower bound since 2 150 ms"),
+    ):
+        assert found.cause == "no newer mark"
+        assert found.log is not None
+        assert found.sentence.startswith(f"reader r-0{words}")
+        assert found.sentence.endswith(found.log.sentence)
 
 
 def test_a_reader_must_exist_and_be_asked_at_a_moment(slow: Recording) -> None:

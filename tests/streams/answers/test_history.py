@@ -4,7 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from wmlab.streams.answers.history import group_positions, late_events
+from tests.streams.answers.runs import owned, written
+from wmlab.streams.answers.history import group_positions, history_at, late_events
 
 
 def change(version: int, segment: int, offset: int, *, finished: bool = False) -> dict[str, Any]:
@@ -28,3 +29,8 @@ def test_an_event_is_late_below_the_last_bound_emitted_before_it() -> None:
         for event in late_events(pa.Table.from_pylist(events), watermarks).to_pylist()
     ]
     assert late == [(101, 49), (201, 149)], "at the clock of a watermark and at its bound an event is not late"
+
+
+def test_a_bucket_that_changes_hands_has_the_new_owner_in_whatever_order_that_is_recorded() -> None:
+    recording = written(ownership=[owned(0, "c2", 900, None, "orders"), owned(0, "c1", 0, 900, "orders")])
+    assert [history_at(recording, "orders", at_ms).owner for at_ms in (899, 900)] == [("c1", 0), ("c2", 900)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from wmlab.streams.answers.measures import lags, slack_ms
+from tests.streams.answers.runs import owned, written
+from wmlab.streams.answers.measures import lags, ownership, slack_ms
 
 BOUNDS = [(100, 50, 70), (200, 90, 90), (400, 90, 90)]
 
@@ -26,3 +27,8 @@ def test_slack_is_the_distance_to_the_smallest_time_still_to_come() -> None:
     assert slack_ms([], events((50, 10))) is None
     assert slack_ms(BOUNDS, events()) is None
     assert slack_ms(BOUNDS, events((90, 10))) is None
+
+
+def test_a_bucket_may_change_hands_in_the_first_millisecond_of_1970() -> None:
+    recording = written(ownership=[owned(0, "c1", -100, 0), owned(1, "c2", -50, None)])
+    assert ownership(recording).share == {"c1": 100 / 150, "c2": 50 / 150}

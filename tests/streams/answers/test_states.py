@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.streams.answers.runs import fault, written
 from wmlab.streams.answers.history import history_at
 from wmlab.streams.api import Scenario
@@ -18,25 +16,12 @@ def state(at_ms: int, *faults: Fault) -> str:
     return history_at(written(incidents=told), "orders", at_ms).state_of("w")
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "words"),
-    [
-        ("crash", "restart", "crashed"),
-        ("shut_down", "restart", "shut down"),
-        ("idle", "active", "idle"),
-        ("silence", "speak", "silent"),
-    ],
-)
-def test_a_state_lasts_until_the_fault_that_ends_it(begin: str, end: str, words: str) -> None:
-    faults = [(begin, 100), (end, 300)]
-    assert [state(at_ms, *faults) for at_ms in (99, 100, 299, 300)] == ["", words, words, ""]
-
-
-def test_a_writer_that_crashed_while_it_was_silent_is_down_when_its_silence_would_end() -> None:
+def test_a_state_lasts_from_its_fault_to_the_one_that_ends_it_and_the_worst_of_several_is_told() -> None:
     faults = [("silence", 100), ("crash", 200), ("speak", 300), ("restart", 400)]
-    assert [state(at_ms, *faults) for at_ms in (150, 250, 350, 450)] == ["silent", "crashed", "crashed", ""]
+    told = [state(at_ms, *faults) for at_ms in (99, 100, 199, 200, 300, 399, 400)]
+    assert told == ["", "silent", "silent", "crashed", "crashed", "crashed", ""]
     faults = [("silence", 100), ("crash", 200), ("restart", 300), ("speak", 400)]
-    assert [state(at_ms, *faults) for at_ms in (250, 350, 450)] == ["crashed", "silent", ""]
+    assert [state(at_ms, *faults) for at_ms in (299, 300, 399, 400)] == ["crashed", "silent", "silent", ""]
 
 
 def test_what_a_script_asks_of_a_writer_that_is_not_there_changes_nothing() -> None:

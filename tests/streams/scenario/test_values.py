@@ -1,173 +1,159 @@
-"""A scenario that cannot be run is refused, with all its mistakes and their places; what is said about readers."""
+"""A scenario that cannot be run is refused, with all its mistakes and their places; one that can be is a value."""
 
 import dataclasses
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
-from wmlab.core.errors import WmlabError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
-from wmlab.streams.scenario import script
+from wmlab.streams.scenario import script as do
 from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
 
-
-def scenario(**fields):
-    given = {"writers": [EventWriter("w", rate_per_s=1)], "duration_ms": 1_000} | fields
-    return Scenario("s", **given)
-
-
-def paths(raised):
-    return [problem.path for problem in raised.value.problems]
+W = EventWriter("w", rate_per_s=1)
+TWO = [EventWriter("w1", rate_per_s=5, processes=2), EventWriter("w1/2", rate_per_s=5)]
+AT, SEAL, READER = "script[0].at_ms", "script[0].seal", "script[0].reader"
+LATE = [ReaderGroup("early"), ReaderGroup("late", starts_ms=5_000)]
+ODD = [EventWriter(name, rate_per_s=5, writer_id="id") for name in ("src/main", "Jörg <j@x.de>", "w1/x")]
 
 
-def test_mistakes_of_one_part_are_gathered():
-    with pytest.raises(Problems) as raised:
-        EventWriter("w", rate_per_s=-1, note_every_ms=0, colour="red")
-    assert paths(raised) == ["rate_per_s", "note_every_ms", "colour"]
-    assert "got -1" in str(raised.value)
+def scenario(*acts: Any, **fields: Any) -> Scenario:
+    given = {"writers": [W], "readers": ReaderGroup(readers=2), "script": acts, "duration_ms": 9_000}
+    return Scenario("s", **(given | fields))
 
 
-@pytest.mark.parametrize("load", [{}, {"rate_per_s": 1, "trace": "flights"}])
-def test_a_writer_has_exactly_one_load(load):
-    with pytest.raises(Problems, match="either rate_per_s or trace"):
-        EventWriter("w", **load)
+def scale(at_ms: int, *seal: str, into: int = 1) -> do.Scale:
+    return do.Scale(at_ms=at_ms, seal=seal, into=into)
 
 
-def test_mistakes_across_parts_are_gathered():
-    with pytest.raises(Problems) as raised:
-        scenario(
-            writers=[EventWriter("w", rate_per_s=1), EventWriter("w", rate_per_s=2)],
-            script=[
-                script.CrashWriter(at_ms=5_000, writer="nobody"),
-                script.Scale(at_ms=1, seal=["0@0"]),
-                script.Scale(at_ms=2, seal=["0@0"]),
-            ],
-        )
-    assert paths(raised) == [
-        "writers[0].name",
-        "writers[1].name",
-        "script[0].at_ms",
-        "script[0].writer",
-        "script[2].seal",
-    ]
+def refused(places: str, words: str, *acts: Any, **fields: Any) -> tuple[str, str, Any, dict[str, Any]]:
+    return places, words, acts, fields
 
 
-@pytest.mark.parametrize("seal", [["0@0", "2@0"], ["9@0"], ["zero"], []])
-def test_scales_that_do_not_line_up_are_refused(seal):
-    with pytest.raises(WmlabError):
-        scenario(stream=Stream(segments=3), script=[script.Scale(at_ms=1, seal=seal, into=1)])
+REFUSED = {
+    "mistakes across parts are gathered": refused(
+        "writers[0].name writers[1].name script[0].at_ms script[0].writer script[2].seal",
+        "another writer is called 'w' too",
+        *(do.CrashWriter(at_ms=9_000, writer="nobody"), scale(1, "0@0"), scale(2, "0@0")),
+        writers=[W, W],
+    ),
+    **{f"a time is not {it!r}": refused("duration_ms", "integer", duration_ms=it) for it in (True, 1.5, "5", None)},
+    "others than neighbours": refused(SEAL, "do not adjoin", scale(1, "0@0", "2@0"), stream=Stream(segments=3)),
+    "a segment that is not there": refused(SEAL, "not active", scale(1, "9@0")),
+    "a segment that is none": refused(SEAL, "zero", scale(1, "zero")),
+    "ranges beside those of the doubles of Pravega": refused(
+        SEAL,
+        "do not cover exactly",
+        do.Scale(at_ms=1, seal=["0@0"], into=["0..1/6", "1/6..1/3"]),
+        stream=Stream(segments=3),
+        rules="implementation",
+    ),
+    "a process of another writer": refused("writers[1].name", "has a process called 'w1/2'", writers=TWO),
+    "readers where there are none": refused(
+        "script[0]", "concerns readers, and the scenario has none", do.RemoveReader(at_ms=5, reader="r"), readers=None
+    ),
+    "an unknown reader": refused(READER, "no reader is called", do.CrashReader(at_ms=5, reader="readers-2")),
+    "a reader twice": refused(READER, "another reader is called", do.AddReader(at_ms=5, reader="readers-1")),
+    "a new reader twice": refused(
+        f"{READER} script[1].reader", "another reader is called", *(do.AddReader(at_ms=n, reader="r") for n in (5, 6))
+    ),
+    "a checkpoint twice": refused(
+        "script[0].name script[1].name", "another checkpoint", *(do.Checkpoint(at_ms=n, name="c") for n in (5, 6))
+    ),
+    "an unknown checkpoint": refused(
+        "script[0].checkpoint", "no checkpoint is called", do.ResetToCheckpoint(at_ms=5, checkpoint="c")
+    ),
+    "a release of what is no segment": refused(
+        "script[0].segment", "zero", do.ReleaseSegment(at_ms=5, reader="readers-0", segment="zero")
+    ),
+    "a pause at the start": refused(AT, "before or at the start .* 0", do.PauseReader(at_ms=0, reader="readers-1")),
+    "a group that has not started": refused(
+        f"{AT} script[1].at_ms",
+        r"lies before or at the start of the readers, 5000 \(got 5\)",
+        *(do.AddReader(at_ms=5, reader="r", group="late"), do.PauseReader(at_ms=5, reader="late-0")),
+        readers=LATE,
+    ),
+}
 
 
-def test_scales_are_tried_in_order_of_time():
-    merge = script.Scale(at_ms=20, seal=["2@1", "3@1"], into=1)
-    split = script.Scale(at_ms=10, seal=["0@0"], into=2)
-    assert scenario(stream=Stream(segments=2), script=[merge, split]).script == (merge, split)
-
-
-@pytest.mark.parametrize("wrong", [True, 1.5, "5", None])
-def test_times_are_whole_numbers(wrong):
-    with pytest.raises(Problems):
-        scenario(duration_ms=wrong)
-
-
-def test_values_are_frozen_and_replaced():
-    one = scenario()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        one.seed = 2
-    assert one.replace(seed=2).seed == 2
-    assert one.seed == 0
-
-
-def test_the_html_escapes_names():
-    assert "<b>" not in Scenario("<b>x", writers=[EventWriter("w", rate_per_s=1)], duration_ms=1)._repr_html_()
-
-
-def test_a_writer_has_any_name_even_that_of_a_path():
-    names = ["src/main", "a b", "Jörg <j@x.de>", "w1/x"]
-    run = scenario(
-        duration_ms=9_000,
-        writers=[EventWriter(name, rate_per_s=5, writer_id=f"id-{i}") for i, name in enumerate(names)],
-        script=[
-            script.DuplicateWriter(at_ms=2_000, writer="src/main"),
-            script.NoteTime(at_ms=3_000, writer="src/main/2", time=5),
-            script.CrashWriter(at_ms=4_000, writer="w1/x"),
-        ],
-    )
-    assert [writer.name for writer in run.writers] == names
-    with pytest.raises(Problems, match="starts at 2000"):
-        run.replace(script=[*run.script, script.SilenceWriter(at_ms=1_000, writer="src/main/2", for_ms=100)])
-
-
-def test_numbers_may_be_those_of_numpy():
-    writer = EventWriter("w", rate_per_s=np.float64(5), batch_ms=np.int64(50))
-    assert writer == EventWriter("w", rate_per_s=5.0, batch_ms=50)
-    assert type(writer.batch_ms) is int
-
-
-def test_a_writer_is_not_called_like_a_process_of_another():
-    writers = [EventWriter("w1", rate_per_s=5, processes=2), EventWriter("w1/2", rate_per_s=5, writer_id="other")]
-    with pytest.raises(Problems, match=r"another writer has a process called 'w1/2'"):
-        scenario(writers=writers)
-
-
-def with_readers(*actions, readers=None):
-    part = ReaderGroup(readers=2) if readers is None else readers
-    return Scenario("s", writers=[EventWriter("w", rate_per_s=1)], readers=part, script=actions, duration_ms=9_000)
+@pytest.mark.parametrize(("places", "words", "acts", "fields"), REFUSED.values(), ids=REFUSED)
+def test_all_mistakes_are_found_with_their_places(places: str, words: str, acts: Any, fields: Any) -> None:
+    with pytest.raises(Problems, match=words) as raised:
+        scenario(*acts, **fields)
+    assert [problem.path for problem in raised.value.problems] == places.split()
 
 
 @pytest.mark.parametrize(
-    ("actions", "places"),
+    ("part", "fields", "places"),
     [
-        ([script.CrashReader(at_ms=5, reader="readers-2")], ["script[0].reader"]),
-        ([script.PauseReader(at_ms=0, reader="readers-1")], ["script[0].at_ms"]),
-        ([script.AddReader(at_ms=5, reader="readers-1")], ["script[0].reader"]),
-        ([script.AddReader(at_ms=n, reader="r") for n in (5, 6)], ["script[0].reader", "script[1].reader"]),
-        ([script.Checkpoint(at_ms=n, name="c") for n in (5, 6)], ["script[0].name", "script[1].name"]),
-        ([script.ResetToCheckpoint(at_ms=5, checkpoint="c")], ["script[0].checkpoint"]),
-        ([script.ReleaseSegment(at_ms=5, reader="readers-0", segment="zero")], ["script[0].segment"]),
+        (
+            partial(EventWriter, "w"),
+            {"rate_per_s": -1, "note_every_ms": 0, "colour": "red"},
+            "rate_per_s note_every_ms colour",
+        ),
+        (partial(EventWriter, "w"), {}, "rate_per_s"),
+        (partial(EventWriter, "w"), {"rate_per_s": 1, "trace": "flights"}, "rate_per_s"),
+        (ReaderGroup, {"ending_cut": {}}, "ending_cut"),
+        (ReaderGroup, {"ending_cut": {"zero": 1}}, "ending_cut"),
+        (ReaderGroup, {"ending_cut": {"0@0": -1}}, "ending_cut.0@0"),
+        (ReaderGroup, {"ending_cut": {-4: 1}}, "ending_cut"),
+        (ReaderGroup, {"ending_cut": 7}, "ending_cut"),
+        (do.Scale, {"at_ms": 1, "seal": []}, "seal"),
     ],
 )
-def test_mistakes_about_readers_are_found(actions, places):
+def test_a_part_finds_its_own_mistakes(part: Any, fields: dict[str, Any], places: str) -> None:
     with pytest.raises(Problems) as raised:
-        with_readers(*actions)
-    assert paths(raised) == places
+        part(**fields)
+    assert [problem.path for problem in raised.value.problems] == places.split()
 
 
-def test_there_is_nothing_to_do_to_readers_without_a_group():
-    with pytest.raises(Problems, match="concerns readers"):
-        Scenario(
-            "s",
-            writers=[EventWriter("w", rate_per_s=1)],
-            script=[script.RemoveReader(at_ms=5, reader="readers-0")],
-            duration_ms=9_000,
-        )
+ACCEPTED: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "scales are tried in order of time": (
+        [scale(20, "2@1", "3@1"), scale(10, "0@0", into=2)],
+        {"stream": Stream(segments=2)},
+    ),
+    "a writer has any name, even that of a path": (
+        [
+            do.DuplicateWriter(at_ms=2_000, writer="src/main"),
+            do.NoteTime(at_ms=3_000, writer="src/main/2", time=5),
+            do.CrashWriter(at_ms=4_000, writer="w1/x"),
+        ],
+        {"writers": ODD},
+    ),
+    "a reader that joins can be named": (
+        [do.AddReader(at_ms=5, reader="late"), do.RemoveReader(at_ms=50, reader="late")],
+        {},
+    ),
+    "a reader begins with its own group": ([do.CrashReader(at_ms=5, reader="early-0")], {"readers": LATE[::-1]}),
+}
 
 
-def test_a_reader_that_joins_can_be_named():
-    actions = [script.AddReader(at_ms=5, reader="late"), script.RemoveReader(at_ms=50, reader="late")]
-    assert with_readers(*actions).script == tuple(actions)
+@pytest.mark.parametrize(("acts", "fields"), ACCEPTED.values(), ids=ACCEPTED)
+def test_what_can_be_run_is_accepted(acts: Any, fields: Any) -> None:
+    assert scenario(*acts, **fields).script == tuple(acts)
 
 
-def test_everything_about_readers_goes_through_yaml():
-    made = with_readers(
-        script.CrashReader(at_ms=5, reader="readers-0", offline_after_ms=None, restart_after_ms=7),
-        script.PauseReader(at_ms=5, reader="readers-0", for_ms=3),
-        script.AddReader(at_ms=5, reader="late"),
-        script.RemoveReader(at_ms=5, reader="readers-1"),
-        script.ReleaseSegment(at_ms=5, reader="readers-1", segment="0@0", keep_free_ms=9),
-        script.Checkpoint(at_ms=5, name="c"),
-        script.ResetToCheckpoint(at_ms=6, checkpoint="c", ranges=False),
-        script.CrashController(at_ms=7, point="after_append", restart_after_ms=1),
-        readers=ReaderGroup(
-            readers=2, read_side="document", starting_cut={"0@0": 0}, ending_cut={0: 9}, rebalance="time"
-        ),
-    )
-    assert made.readers.ending_cut == {"0@0": 9}
-    assert Scenario.from_yaml(made.to_yaml()) == made
+def test_values_are_frozen_and_replaced() -> None:
+    one = scenario()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.seed = 2
+    assert (one.replace(seed=2).seed, one.seed) == (2, 0)
 
 
-@pytest.mark.parametrize("cut", [{}, {"zero": 1}, {"0@0": -1}, {-4: 1}, 7])
-def test_a_cut_that_is_none_is_refused(cut):
-    with pytest.raises(WmlabError, match="ending_cut"):
-        ReaderGroup(ending_cut=cut)
+def test_the_html_escapes_names() -> None:
+    assert "<b>" not in Scenario("<b>x", writers=[W], duration_ms=1)._repr_html_()
+
+
+def test_numbers_may_be_those_of_numpy_and_segments_those_of_a_table() -> None:
+    writer = EventWriter("w", rate_per_s=np.float64(5), batch_ms=np.int64(50))
+    assert writer == EventWriter("w", rate_per_s=5.0, batch_ms=50)
+    assert type(writer.batch_ms) is int
+    assert ReaderGroup(ending_cut={2**32 + 1: 9, 0: 8}).ending_cut == {"0@0": 8, "1@1": 9}
+
+
+def test_an_estimate_names_the_period_of_automatic_noting_that_the_stream_asks_for() -> None:
+    costs = {cost.field: cost.count for cost in scenario(stream=Stream(automatically_note_time=True)).estimate().costs}
+    assert costs["writers[0].automatic_note_period_ms"] == 9_000 // 5_000
+    assert "writers[0].note_every_ms" not in costs

@@ -1,87 +1,71 @@
-"""A scenario is the same value in Python and in YAML."""
+"""A scenario is the same value in Python and in YAML, and its repr is the code that makes it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.streams.sim.worlds import drawn
+from tests.machine import actions, parts
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
-from wmlab.streams.scenario import noting, script
-from wmlab.streams.scenario.parts import Clock, Controllers, EventWriter, ReaderGroup, Stream, TransactionalWriter
+from wmlab.streams.model.history import StreamHistory
+from wmlab.streams.scenario import network, noting, script
+from wmlab.streams.scenario import parts as made_of
+from wmlab.streams.scenario.parts import EventWriter
 
-policies = st.one_of(
-    st.just(noting.EarliestOpen()),
-    st.just(noting.WallClock()),
-    st.just(noting.LastEventTime()),
-    st.just(noting.Never()),
-    st.builds(noting.MaxMinusSlack, st.integers(0, 10**9)),
-)
-
-
-def writer(name: str) -> st.SearchStrategy[EventWriter]:
-    return drawn(
-        EventWriter,
-        name=name,
-        rate_per_s=st.floats(0, 1e6),
-        delay_mean_ms=st.floats(0, 1e4),
-        noting=policies,
-        note_every_ms=st.none() | st.integers(1, 10**6),
-        clock=drawn(Clock, skew_ms=st.integers(-(10**6), 10**6)),
-        starts_ms=st.integers(0, 10**6),
-    )
+RATES = st.floats(0, 1e6)
+PERIODS = st.integers(1, 10**6)
+CUTS = st.none() | st.just({"0@0": 0}) | st.just({0: 9, 2**32 + 1: 2**62})
+NAMES = {"Scenario": Scenario} | {
+    name: thing for module in (network, noting, script, made_of) for name, thing in vars(module).items()
+}
+ONCE = ("add_reader", "checkpoint", "take_stream_cut")
+"""What makes something new, which the strategies always give the same name."""
 
 
-AT = st.integers(0, 999)
-actions = st.one_of(
-    drawn(
-        script.CrashWriter,
-        at_ms=AT,
-        writer="a",
-        restart_after_ms=st.none() | st.integers(1, 500),
-        backlog=["lost", "kept"],
+def finished(makers: parts.Makers[Any], **fields: Any) -> st.SearchStrategy[Any]:
+    """Parts or actions of the machine's makers, these fields given or drawn."""
+    drawn = {name: field if isinstance(field, st.SearchStrategy) else st.just(field) for name, field in fields.items()}
+    return st.builds(lambda make, **rest: make(**rest), makers, **drawn)
+
+
+acts = finished(
+    st.one_of(
+        actions.on_writer("a"),
+        actions.notes(500, "b", StreamHistory.create(2)),
+        actions.on_transactions(500, "t", "stream"),
+        actions.action(script.DuplicateWriter, writer="b", load="copied"),
+        actions.action(script.TruncateStream, cut={"0@0": 2**62}),
+        actions.on_controllers("stream", ("controller-0",), inside_a_cycle=True),
+        actions.on_stores("stream"),
+        actions.on_network(["a", "readers-0", "coordinator", "writers"], ["a"]),
+        actions.on_readers("readers", ["readers-0"], "new", "0@0", "stream"),
     ),
-    drawn(script.SilenceWriter, at_ms=AT, writer="b", for_ms=st.none() | st.just(7)),
-    drawn(
-        script.NoteTime,
-        at_ms=AT,
-        writer="a",
-        time=st.integers(-(2**63), 2**63 - 1),
-        position=st.none() | st.dictionaries(st.sampled_from(["0@0", "7@3"]), st.none() | st.integers(0, 2**62)),
-    ),
-    drawn(script.DuplicateWriter, at_ms=AT, writer="a", load="copied"),
-    drawn(
-        script.CommitTransaction, at_ms=AT, writer="t", transaction=[None, "t-1"], time=[None, "policy", 0, -(2**63)]
-    ),
-    drawn(script.CrashCommitHandler, at_ms=AT, point=["before_merge", "after_noting"]),
+    at_ms=st.integers(1, 999),
 )
-transactional = drawn(
-    TransactionalWriter,
-    name="t",
-    rate_per_s=st.floats(0, 1e6),
-    noting=policies,
-    writer_id=[None, "{name}", "shared", "{name}.x"],
-    every_ms=st.integers(1, 10**6),
-    open_ms=st.none() | st.integers(1, 10**6),
-    keys=["0..1", "1/3..0.5"],
-)
-
 scenarios = st.builds(
     Scenario,
     st.text(min_size=1, max_size=30).filter(lambda text: text.strip() == text and text.isprintable()),
-    stream=drawn(
-        Stream,
-        segments=st.integers(1, 100),
-        cut_algorithm=["sound", "pravega"],
-        timeout_from=["first_behind", "last_note"],
+    stream=finished(parts.streams(0, 2**53), cut_algorithm=st.sampled_from(["sound", "pravega", None])),
+    writers=st.tuples(
+        finished(parts.event_writers(), name="a", rate_per_s=RATES, starts_ms=st.integers(0, 10**6)),
+        finished(parts.event_writers(), name="b", delay_mean_ms=st.floats(0, 1e4)),
+        finished(
+            parts.transactional_writers(),
+            name="t",
+            writer_id=st.sampled_from([None, "{name}", "shared", "{name}.x"]),
+            every_ms=PERIODS,
+        ),
     ),
-    writers=st.tuples(writer("a"), writer("b"), transactional),
-    readers=st.none() | drawn(ReaderGroup, readers=st.integers(1, 9), rate_per_s=st.none() | st.floats(0.1, 1e6)),
-    controllers=drawn(Controllers, period_ms=st.integers(1, 10**6)),
-    script=st.lists(actions, max_size=4).map(tuple),
+    readers=finished(
+        parts.reader_groups(), name="readers", ending_cut=CUTS, read_side=st.sampled_from([None, "document"])
+    ),
+    controllers=finished(parts.controllers(slow=True), period_ms=PERIODS),
+    network=finished(parts.networks(slow=True)),
+    script=st.lists(acts, min_size=3, max_size=9, unique_by=lambda act: "new" if act.kind in ONCE else act.kind),
     duration_ms=st.just(1_000),
     start_ms=st.integers(-(10**12), 10**13),
     seed=st.integers(0, 2**63 - 1),
@@ -89,24 +73,17 @@ scenarios = st.builds(
 
 
 @given(scenarios)
-def test_yaml_round_trip_is_exact(scenario):
+def test_a_scenario_is_what_its_yaml_and_its_repr_say(scenario: Scenario) -> None:
     assert Scenario.from_yaml(scenario.to_yaml()) == scenario
+    assert eval(repr(scenario), dict(NAMES)) == scenario
 
 
-@given(scenarios)
-def test_the_repr_is_the_code_that_makes_it(scenario):
-    names = {**vars(noting), **vars(script), "Scenario": Scenario, "Stream": Stream, "EventWriter": EventWriter}
-    names |= {"Clock": Clock, "Controllers": Controllers, "ReaderGroup": ReaderGroup}
-    names |= {"TransactionalWriter": TransactionalWriter}
-    assert eval(repr(scenario), names) == scenario
-
-
-def test_a_file_round_trips(tmp_path):
+def test_a_file_round_trips(tmp_path: Path) -> None:
     scenario = Scenario("one", writers=[EventWriter("w", rate_per_s=1)], duration_ms=10)
     assert Scenario.load(scenario.save(tmp_path / "one.yaml")) == scenario
 
 
-def test_all_mistakes_of_a_file_are_reported_with_their_lines():
+def test_all_mistakes_of_a_file_are_reported_with_their_lines() -> None:
     text = """\
 wmlab: 1
 name: bad
@@ -146,17 +123,18 @@ colour: red
         ("wmlab: 1\nname: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
     ],
 )
-def test_what_is_no_scenario_file_is_refused(text, words):
+def test_what_is_no_scenario_file_is_refused(text: Any, words: str) -> None:
     with pytest.raises(ScenarioError, match=words):
         Scenario.from_yaml(text)
 
 
-def test_an_unreadable_file_is_named(tmp_path):
-    with pytest.raises(ScenarioError, match=r"none\.yaml.*No such file"):
-        Scenario.load(tmp_path / "none.yaml")
-    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ScenarioError, match="not UTF-8"):
-        Scenario.load(tmp_path / "bytes.yaml")
+@pytest.mark.parametrize(("content", "words"), [(None, "No such file"), (b"\xff\xfe\x00", "not UTF-8")])
+def test_an_unreadable_file_is_named(tmp_path: Path, content: bytes | None, words: str) -> None:
+    file = tmp_path / "some.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ScenarioError, match=rf"some\.yaml.*{words}"):
+        Scenario.load(file)
 
 
 def test_long_numbers_are_grouped_in_a_repr() -> None:

@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, pairwise
+from functools import cache, partial
+from itertools import chain, groupby, pairwise
 from typing import Final
 
 import pyarrow.compute as pc
@@ -31,8 +32,6 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import listed, moment, rounded, span
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.history import Rules, RunHistory
-
-_NOT_APPENDED: Final = "the watermark was not appended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +99,6 @@ class CauseKind(StrEnum):
     NO_CYCLE = "no cycle"
 
 
-_WAITING: Final = (CauseKind.FIRST_CYCLE, CauseKind.NO_CYCLE)
-"""The bound waits for a cycle, whatever writers do."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
     """The cause and the writers; `since_ms` when it began; `by_ms` how much higher the bound would be without them.
@@ -125,28 +120,26 @@ Held = tuple[int, int, RunHistory, Cause]
 
 def cause_of(history: RunHistory, rules: Rules) -> Cause:
     """What holds the bound at the moment of `history`; the rules say whether a cycle is missing."""
-    cycle = history.cycle
-    missed_ms = rules.missed_ms(history) if history.on_record else None
+    cycle, on_record = history.cycle, history.on_record
+    missed_ms = rules.missed_ms(history) if on_record else None
+    kind, since_ms, leader = CauseKind.FAILED, history.held_since, None
+    writers: list[str] = []
     if missed_ms is not None:
-        could_be = min(noted.time for noted in history.on_record.values())
-        by_ms = None if history.lower is None else max(0, could_be - history.lower)
-        return Cause(kind=CauseKind.NO_CYCLE, since_ms=missed_ms, by_ms=by_ms, leader=history.leader)
-    if cycle is None:
-        if not history.on_record:
-            return Cause(kind=CauseKind.NO_MARK)
-        return Cause(kind=CauseKind.FIRST_CYCLE, since_ms=history.woken_ms)
-    if cycle["lagging"]:
-        kind, writers, since_ms = CauseKind.LAGGING, sorted(cycle["lagging"]), history.held_since
+        kind, since_ms, leader = CauseKind.NO_CYCLE, missed_ms, history.leader
+    elif cycle is None:
+        kind, since_ms = (CauseKind.FIRST_CYCLE, history.woken_ms) if on_record else (CauseKind.NO_MARK, None)
+    elif cycle["lagging"]:
+        kind, writers = CauseKind.LAGGING, sorted(cycle["lagging"])
     elif cycle["reason"] == "no active writer":
-        return Cause(kind=CauseKind.NOBODY_LEFT, since_ms=history.held_since)
-    elif cycle["outcome"] != "emitted" or history.bound is None:
-        return Cause(kind=CauseKind.FAILED, since_ms=history.held_since)
-    else:
+        kind = CauseKind.NOBODY_LEFT
+    elif cycle["outcome"] == "emitted" and history.bound is not None:
         kind, since_ms = CauseKind.SLOWEST, history.bound["emitted_ms"]
         writers = sorted(name for name, time in history.bound["writers"].items() if time == history.lower)
-    others = [noted.time for name, noted in history.on_record.items() if name not in writers]
-    by_ms = None if history.lower is None or not others else max(0, min(others) - history.lower)
-    return Cause(kind=kind, writers=tuple(writers), since_ms=since_ms, by_ms=by_ms)
+    others = [noted.time for name, noted in on_record.items() if name not in writers]
+    by_ms = None
+    if others and history.lower is not None and (writers or kind is CauseKind.NO_CYCLE):
+        by_ms = max(0, min(others) - history.lower)
+    return Cause(kind=kind, writers=tuple(writers), since_ms=since_ms, by_ms=by_ms, leader=leader)
 
 
 def causes(
@@ -177,25 +170,22 @@ def _with_missed(histories: Iterable[RunHistory], end_ms: int, rules: Rules) -> 
 
 def longest_stall(found: Iterable[Held]) -> str:
     """The longest time without a cycle that was due, as the last part of a sentence; empty if none was missing."""
-    missing = [(begin, end, history) for begin, end, history, cause in found if cause.kind is CauseKind.NO_CYCLE]
-    stalls: list[tuple[int, int, RunHistory]] = []
-    for begin, end, history in missing:
-        joined = stalls.pop() if stalls and stalls[-1][1] == begin else (begin, end, history)
-        stalls.append((joined[0], end, joined[2]))
-    if not stalls:
+    runs = [list(run) for missing, run in groupby(found, lambda held: held[3].kind is CauseKind.NO_CYCLE) if missing]
+    if not runs:
         return ""
-    begin, end, history = max(stalls, key=lambda stall: stall[1] - stall[0])
+    longest = max(runs, key=lambda run: run[-1][1] - run[0][0])
+    (begin, _, history, _), end = longest[0], longest[-1][1]
     return f"; for {rounded(end - begin)} from {rounded(begin)} no cycle ran: {_leader(history, rounded)}"
 
 
 def explain_log(recording: Recording, stream: str, *, at_ms: int, rules: Rules) -> Explanation:
     """What holds the lower bound of the stream's marks log at `at_ms` (clock, ms)."""
-    case = _Case(recording, recorded.history_at(recording, stream, at_ms), stream, rules)
+    case = _Case(partial(_first_writes, recording, stream), recorded.history_at(recording, stream, at_ms), rules)
     return Explanation(
         at_ms=at_ms,
         stream=stream,
         lower=case.history.lower,
-        cause=case.reason if case.cause.kind is CauseKind.FAILED else case.cause.kind.value,
+        cause=_failure(case.history) if case.cause.kind is CauseKind.FAILED else case.cause.kind.value,
         writers=case.writers,
         since_ms=case.cause.since_ms,
         by_ms=case.cause.by_ms,
@@ -204,38 +194,42 @@ def explain_log(recording: Recording, stream: str, *, at_ms: int, rules: Rules) 
     )
 
 
+def _first_writes(recording: Recording, stream: str) -> Mapping[str, int]:
+    """When each writer's first event was appended (clock, ms)."""
+    chunks = recorded.events_of(recording, stream, "writer", "append_ms")
+    firsts = (chunk.group_by("writer").aggregate([("append_ms", "min")]).to_pylist() for chunk in chunks)
+    latest_first = sorted(chain.from_iterable(firsts), key=lambda row: -int(row["append_ms_min"]))
+    return {row["writer"]: row["append_ms_min"] for row in latest_first}
+
+
 class _Case:
     """What an explanation rests on.
 
-    `behind` are the holding writers, and `awaited` the writers on record, that have noted no time beyond the bound;
-    `wrote` are the writers that have written events, for a stream without marks. `next_cycle_ms` is None if it is
-    unknown or none is planned; `release_ms` is the cycle that moves the bound if nothing else happens, None if none
-    will, or if that is unknown.
+    `wrote` gives when each writer first wrote; `behind` are the holding writers, and `awaited` the writers on record,
+    that have noted no time beyond the bound. `next_cycle_ms` is None if it is unknown or none is planned; `release_ms`
+    is the cycle that moves the bound if nothing else happens, None if none will, or if that is unknown.
     """
 
-    def __init__(self, recording: Recording, history: RunHistory, stream: str, rules: Rules) -> None:
+    def __init__(self, wrote: Callable[[], Mapping[str, int]], history: RunHistory, rules: Rules) -> None:
+        self.wrote = wrote
         self.history = history
         self.cause = cause_of(history, rules)
-        lagging = self.cause.kind is CauseKind.LAGGING
+        kind = self.cause.kind
+        lagging = kind is CauseKind.LAGGING
         self.writers = tuple(
             _holding_writer(history, name, rules.drops_at_ms(history, name) if lagging else None)
             for name in self.cause.writers
         )
         self.behind = [writer for writer in self.writers if not self.caught_up(writer.writer)]
         self.awaited = [name for name in sorted(history.on_record) if not self.caught_up(name)]
-        self.wrote: list[str] = []
-        if self.cause.kind is CauseKind.NO_MARK:
-            chunks = recorded.events_of(recording, stream, "append_ms", "writer")
-            events = (chunk.filter(pc.less_equal(chunk["append_ms"], history.at_ms)) for chunk in chunks)
-            self.wrote = sorted({name for chunk in events for name in chunk["writer"].unique().to_pylist()})
-        self.reason = str(history.cycle["reason"]) if history.cycle is not None else ""
         self.next_cycle_ms = rules.next_cycle_ms(history)
         self.release_ms: int | None = None
         if lagging:
             drops = [writer.dropped_ms for writer in self.behind if writer.dropped_ms is not None]
             if len(drops) == len(self.behind):
                 self.release_ms = max(drops, default=self.next_cycle_ms)
-        elif self.cause.kind in _WAITING or (self.cause.kind is CauseKind.SLOWEST and not self.awaited):
+        # The bound waits for a cycle, whatever writers do, or is raised by the next one.
+        elif kind in (CauseKind.FIRST_CYCLE, CauseKind.NO_CYCLE) or (kind is CauseKind.SLOWEST and not self.awaited):
             self.release_ms = self.next_cycle_ms
 
     def caught_up(self, writer: str) -> bool:
@@ -259,34 +253,57 @@ def _holding_writer(history: RunHistory, name: str, dropped_ms: int | None) -> H
 
 def _sentence(case: _Case) -> str:
     """The explanation in one sentence, without a full stop."""
-    lower, since_ms = case.history.lower, case.cause.since_ms
+    bound, lower, since_ms = case.history.bound, case.history.lower, case.cause.since_ms
     if lower is None:
-        begin = "no lower bound yet: " if case.history.bound is None else f"no lower bound since {moment(since_ms)}: "
+        begin = "no lower bound yet: " if bound is None else f"no lower bound since {moment(bound['emitted_ms'])}: "
     elif case.cause.kind is CauseKind.SLOWEST:
         begin = f"lower bound is {moment(lower)} since {moment(since_ms)}, "
     else:
         since = "" if since_ms is None else f" since {moment(since_ms)}"
         because = "" if case.cause.kind is CauseKind.LAGGING else "because "
         begin = f"lower bound held at {moment(lower)}{since} {because}"
-    return f"{begin}{_IN_WORDS[case.cause.kind](case)}{_release(case)}"
+    return f"{begin}{_holder(case)}{_release(case)}"
+
+
+def _holder(case: _Case) -> str:
+    """What holds the bound, after the words for where it is."""
+    history = case.history
+    match case.cause.kind:
+        case CauseKind.NO_MARK:
+            return _no_mark(case)
+        case CauseKind.FIRST_CYCLE:
+            return f"{_have(sorted(history.on_record))} noted a time, but no cycle has run"
+        case CauseKind.LAGGING:
+            return _lagging(case)
+        case CauseKind.SLOWEST:
+            ahead = _behind(case, "what the others have noted since")
+            return f"the time that {listed(case.cause.writers)} had noted{ahead}"
+        case CauseKind.FAILED:
+            return f"the cycles end with: {_failure(history)}"
+        case CauseKind.NOBODY_LEFT:
+            return "no active writer is left"
+        case CauseKind.NO_CYCLE:
+            since = "" if history.cycle is None else f" since {moment(history.cycle['at_ms'])}"
+            return f"no cycle has run{since}: {_leader(history, moment)}"
 
 
 def _no_mark(case: _Case) -> str:
     if case.history.refused:
         writers = listed([f"{name} ({outcome})" for name, outcome in sorted(case.history.refused.items())])
         return f"no noted time was accepted, those of {writers} were refused"
-    if not case.wrote:
+    wrote = sorted(name for name, at_ms in case.wrote().items() if at_ms <= case.history.at_ms)
+    if not wrote:
         return "no writer has noted a time or written an event"
-    return f"no writer has noted a time, though {listed(case.wrote)} {_have(case.wrote)} written"
-
-
-def _first_cycle(case: _Case) -> str:
-    names = sorted(case.history.on_record)
-    return f"{listed(names)} {_have(names)} noted a time, but no cycle has run"
+    return f"no writer has noted a time, though {_have(wrote)} written"
 
 
 def _have(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"
+    return f"{listed(names)} {'has' if len(names) == 1 else 'have'}"
+
+
+def _failure(history: RunHistory) -> str:
+    """Why the last cycle gave no bound."""
+    return (history.cycle and history.cycle["reason"]) or "the watermark was not appended"
 
 
 def _behind(case: _Case, whom: str) -> str:
@@ -311,16 +328,6 @@ def _writer(case: _Case, writer: HoldingWriter) -> str:
     return ", ".join(parts)
 
 
-def _slowest(case: _Case) -> str:
-    ahead = _behind(case, "what the others have noted since")
-    return f"the time that {listed(case.cause.writers)} had noted{ahead}"
-
-
-def _no_cycle(case: _Case) -> str:
-    since = "" if case.history.cycle is None else f" since {moment(case.history.cycle['at_ms'])}"
-    return f"no cycle has run{since}: {_leader(case.history, moment)}"
-
-
 def _leader(history: RunHistory, in_words: Callable[[int], str]) -> str:
     """What is known of the controller that ought to run the cycles."""
     name = history.leader
@@ -329,18 +336,6 @@ def _leader(history: RunHistory, in_words: Callable[[int], str]) -> str:
     if kind in recorded.CONTROLLERS and (history.owner is None or at_ms >= history.owner[1]):
         return f"{name}, owner of the bucket, {recorded.CONTROLLERS[kind]} at {in_words(at_ms)}"
     return f"{name or 'nobody'} owns the bucket{since}"
-
-
-_IN_WORDS: Final[Mapping[CauseKind, Callable[[_Case], str]]] = {
-    CauseKind.NO_MARK: _no_mark,
-    CauseKind.FIRST_CYCLE: _first_cycle,
-    CauseKind.LAGGING: _lagging,
-    CauseKind.SLOWEST: _slowest,
-    CauseKind.FAILED: lambda case: f"the cycles end with: {case.reason or _NOT_APPENDED}",
-    CauseKind.NOBODY_LEFT: lambda _: "no active writer is left",
-    CauseKind.NO_CYCLE: _no_cycle,
-}
-"""How each cause is put in words, after those for where the bound is."""
 
 
 def _release(case: _Case) -> str:
@@ -386,11 +381,7 @@ def stragglers_of(recording: Recording, stream: str, rules: Rules | None = None)
     start_ms, end_ms = _run(recording, stream)
     stretches = []
     for from_ms, to_ms, history, cause in causes(recording, stream, start_ms=start_ms, end_ms=end_ms, rules=rules):
-        who = (cause.leader,) if cause.leader else cause.writers
-        if cause.kind is CauseKind.FAILED and history.cycle is not None:
-            who = (history.cycle["reason"] or _NOT_APPENDED,)
-        elif not who:
-            who = (_WHO[cause.kind],)
+        who = cause.writers or (cause.leader or _WHO.get(cause.kind) or _failure(history),)
         stretches.append(Stretch(who, cause.kind.value, from_ms, to_ms, cause.by_ms, len(who)))
     return stragglers_from(stretches, stream=stream, run_ms=end_ms - start_ms)
 
@@ -429,12 +420,13 @@ def sentences(recording: Recording, stream: str, moments: Sequence[int]) -> tupl
     A sentence that stays is given once. One walk through the recording, however many moments there are.
     """
     found: list[tuple[int, str]] = []
-    rules, steps = recorded.recorded_rules(recording, stream), chain(recorded.walk(recording, stream), [None])
+    rules, wrote = recorded.recorded_rules(recording, stream), cache(partial(_first_writes, recording, stream))
+    steps = chain(recorded.walk(recording, stream), [None])
     history, following = RunHistory(at_ms=0), next(steps)
     for at_ms in moments:
         while following is not None and following.at_ms <= at_ms:
             history, following = following, next(steps)
-        sentence = _sentence(_Case(recording, replace(history, at_ms=at_ms), stream, rules))
+        sentence = _sentence(_Case(wrote, replace(history, at_ms=at_ms), rules))
         if not found or found[-1][1] != sentence:
             found.append((at_ms, sentence))
     return tuple(found)
@@ -445,8 +437,7 @@ def violations(verdicts: Verdicts, *, stream: str) -> tuple[tuple[int, str], ...
     found = []
     for verdict in verdicts:
         rows = [proof.row for proof in verdict.evidence if proof.row.get("stream", stream) == stream]
-        clocks = [next((row[name] for name in _CLOCK if row.get(name) is not None), None) for row in rows]
-        times = [at_ms for at_ms in clocks if at_ms is not None]
+        times = [row[name] for row in rows for name in _CLOCK if row.get(name) is not None]
         if verdict.verdict == "violated" and times:
             found.append((max(times), f"{verdict.invariant} violated: {verdict.what or verdict.statement}"))
     return tuple(sorted(found))

@@ -206,8 +206,9 @@ def walk(recording: Recording, stream: str, *, until_ms: int | None = None) -> I
 
 
 def owners_of(recording: Recording, stream: str) -> list[Row]:
-    """The rows of the table `ownership` for the bucket of a stream."""
-    return [row for row in recording.table("ownership").to_pylist() if stream.partition("#")[0] in row["streams"]]
+    """The rows of the table `ownership` for the bucket of a stream, by time."""
+    rows = recording.table("ownership").sort_by("from_ms").to_pylist()
+    return [row for row in rows if stream.partition("#")[0] in row["streams"]]
 
 
 def history_at(recording: Recording, stream: str, at_ms: int) -> RunHistory:
@@ -369,17 +370,12 @@ class Rules:
         return following + -(-missing // cycles.period_ms) * cycles.period_ms
 
 
-def recorded_scenario(recording: Recording) -> StreamScenario | None:
-    """The scenario that was recorded; None for a log of the outside world."""
-    scenario = recording.scenario_as(StreamScenario)
-    return None if scenario is None else scenario.resolved
-
-
 def recorded_rules(recording: Recording, stream: str) -> Rules:
     """The rules of one stream by the name that the tables have for it; without a scenario none are known."""
-    scenario = recorded_scenario(recording)
-    if scenario is None:
+    written = recording.scenario_as(StreamScenario)
+    if written is None:
         return Rules()
+    scenario = written.resolved
     part = scenario.stream_titled(stream)
     looks = {group.publish_every_ms if group.publish_timer == "fixed" else None for group in scenario.groups_of(part)}
     controllers = scenario.controllers

@@ -17,9 +17,10 @@ from wmlab.core.answers import Answer
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, moment, span
-from wmlab.streams.answers.history import Row, recorded_scenario
+from wmlab.streams.answers.history import Row
 from wmlab.streams.model.coordination import fairness
 from wmlab.streams.scenario.checks import controllers_of
+from wmlab.streams.scenario.scenario import StreamScenario
 
 Bounds = Sequence[tuple[int, int | None, int | None]]
 """Clock, lower and upper bound by row, None from an end of known time on; the last row is the end of the run."""
@@ -112,7 +113,7 @@ def ownership(recording: Recording) -> Ownership:
             f"Recording {recording.name!r} has no ownership of buckets: one controller ran everything.",
             remedy="record a scenario with several controllers.",
         )
-    end_ms, scenario = last_ms(recording, rows), recorded_scenario(recording)
+    end_ms, scenario = last_ms(recording, rows), recording.scenario_as(StreamScenario)
     controllers = set(controllers_of(scenario) if scenario else ()) | {row["controller"] for row in rows}
     held_ms = dict.fromkeys(sorted(controllers), 0)
     for row in rows:
@@ -139,5 +140,5 @@ def owner_rows(recording: Recording) -> list[Row]:
 def last_ms(recording: Recording, rows: Sequence[Row]) -> int:
     """The last moment on record at which a cycle ran or an owner changed."""
     moments: list[int] = recording.table("cycles")["at_ms"].to_pylist()
-    moments += [row["to_ms"] or row["from_ms"] for row in rows]
+    moments += [row[name] for row in rows for name in ("from_ms", "to_ms") if row[name] is not None]
     return max(moments)

@@ -64,15 +64,20 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
     Raises `RecordingError` for a reader that never looked at a window of the stream.
     """
     group = _group_of(recording, stream, reader)
-    looks = rows_of(recording, "windows", stream, until_ms=at_ms)
-    looks = [row for row in looks if (row["group"], row["reader"]) == (group, reader)]
+    windows = rows_of(recording, "windows", stream, until_ms=at_ms)
+    looks = [row for row in windows if (row["group"], row["reader"]) == (group, reader)]
     explained = partial(Explanation, at_ms=at_ms, stream=stream, reader=reader)
     if not looks:
         sentence = f"reader {reader} knows no lower bound: it has not looked at its window yet"
         return explained(lower=None, cause="not looked", sentence=sentence)
     lower = looks[-1]["lower"]
-    marks = rows_of(recording, "watermarks", stream, until_ms=at_ms)
-    newer = [row for row in marks if lower is None or row["lower"] > lower]
+    marks, segments = rows_of(recording, "watermarks", stream, until_ms=at_ms), segments_of(recording, stream)
+    positions = [row for row in rows_of(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
+    *_, (_, state) = ((0, {}), *group_positions(positions))
+    # Without a lower bound, what comes before an end of known time that the group has passed is behind it.
+    ended = [n for n, row in enumerate(marks, start=1) if not row["writers"] and not _behind(state, row, segments)]
+    later = marks[ended[-1] :] if lower is None and ended else marks
+    newer = [row for row in later if row["writers"] and (lower is None or row["lower"] > lower)]
     if not newer:
         log = explain_log(recording, stream, at_ms=at_ms, rules=rules)
         sees = f"reader {reader} sees the newest lower bound there is: " if lower is not None else f"reader {reader}: "
@@ -85,9 +90,7 @@ def explain_reader(recording: Recording, stream: str, *, at_ms: int, reader: str
             sentence=f"{sees}{log.sentence}",
             log=log,
         )
-    positions = [row for row in rows_of(recording, "positions", stream, until_ms=at_ms) if row["group"] == group]
-    updates = list(group_positions(positions))
-    behind = _behind(updates[-1][1] if updates else {}, newer[0], segments_of(recording, stream))
+    behind = _behind(state, newer[0], segments)
     since_ms = max(newer[0]["emitted_ms"], next(row["at_ms"] for row in looks if row["lower"] == lower))
     by_ms = None if lower is None else marks[-1]["lower"] - lower
     release_ms = looks[-1]["at_ms"] + rules.look_every_ms if rules.look_every_ms and not behind else None
@@ -117,14 +120,11 @@ def _group_of(recording: Recording, stream: str, reader: str) -> str:
 def _behind(state: Mapping[int, Row], watermark: Row, segments: Mapping[int, Segment]) -> tuple[HoldingSegment, ...]:
     """The open segments that stand before a watermark's cut, ascending."""
     cut = Position(watermark["cut"])
-    found = []
-    for segment, row in sorted(state.items()):
-        if compare(ReaderPosition({segment: row["offset"]}), cut, segments) < 1:
-            needed = cut.get(segment)
-            found.append(
-                HoldingSegment(segment=segment_name(segment), reader=row["reader"], offset=row["offset"], needed=needed)
-            )
-    return tuple(found)
+    return tuple(
+        HoldingSegment(segment=segment_name(i), reader=row["reader"], offset=row["offset"], needed=cut.get(i))
+        for i, row in sorted(state.items())
+        if compare(ReaderPosition({i: row["offset"]}), cut, segments) < 1
+    )
 
 
 def _why(

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 
 import pyarrow as pa
 
-from wmlab.core.answers import TableAnswer
+from wmlab.core.answers import TableAnswer, text_table
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, is_short, listed, moment
 from wmlab.streams.answers.history import Row, end_of, owners_of, replaced, rows_of, the_stream
@@ -43,11 +43,10 @@ def _of_epochs(epochs: Sequence[Row]) -> Iterator[Moment]:
         yield _moment(row["at_ms"], row["stream"], "is created", f"with {_segments(row['segment_ids'])}")
     for before, row in pairwise(epochs):
         gone, new = replaced(before, row)
-        change = f"{_segments(gone)} → {_segments(new)}"
         what = "scales" if row["kind"] == "scale" else f"changes ({row['kind']})"
-        parties = tuple(segment_name(i) for i in (*gone, *new))
         effect = f"epoch {row['epoch']}: {_segments(row['segment_ids'])}"
-        yield _moment(row["at_ms"], row["stream"], f"{what}: {change}", effect, *parties)
+        parties = map(segment_name, (*gone, *new))
+        yield _moment(row["at_ms"], row["stream"], f"{what}: {_segments(gone)} → {_segments(new)}", effect, *parties)
 
 
 def _of_seals(rows: Sequence[Row]) -> Iterator[Moment]:
@@ -108,10 +107,10 @@ def _of_cycles(rows: Sequence[Row], watermarks: Sequence[Row]) -> Iterator[Momen
     ordered = sorted(rows, key=lambda row: int(row["at_ms"]))
     for row in ordered:
         for name in row["removed"]:
-            what, effect = f"drops {name}", f"{name} is no longer waited for or counted"
-            yield _moment(row["at_ms"], row["controller"], what, effect, name)
-    runs = [list(run) for _, run in groupby(ordered, key=lambda row: (row["controller"], *end_of(row)))]
-    for run in runs:
+            effect = f"{name} is no longer waited for or counted"
+            yield _moment(row["at_ms"], row["controller"], f"drops {name}", effect, name)
+    for _, of in groupby(ordered, key=lambda row: (row["controller"], *end_of(row))):
+        run = list(of)
         yield _emissions(run, watermarks) if run[0]["outcome"] == "emitted" else _held(run, watermarks)
 
 
@@ -125,7 +124,7 @@ def _of_positions(rows: Sequence[Row], last: Collection[int]) -> Iterator[Moment
         name = segment_name(row["segment_id"])
         rest = "it has no successors" if row["segment_id"] in last else "its successors wait for other segments"
         effect = f"{_segments(opened)} can be read" if opened else rest
-        parties = (name, row["group"], *(segment_name(i) for i in opened))
+        parties = (name, row["group"], *map(segment_name, opened))
         what = f"finishes {name} at {grouped(row['offset'])} bytes"
         yield _moment(row["at_ms"], row["reader"] or row["group"], what, effect, *parties)
 
@@ -147,7 +146,7 @@ def _moment(at_ms: int, who: str, what: str, effect: str, *parties: str, to_ms: 
 
 
 def _segments(ids: Sequence[int]) -> str:
-    return ", ".join(segment_name(i) for i in ids)
+    return ", ".join(map(segment_name, ids))
 
 
 def _fate(txn: Row) -> str:
@@ -230,20 +229,19 @@ class Timeline(TableAnswer[Moment]):
         return f"Timeline of {self.stream}: {counted(len(self.moments), 'moment')}"
 
     def __repr__(self) -> str:
-        times = self._times()
-        widths = [max(map(len, column), default=0) for column in (times, [m.who for m in self.moments])]
-        lines = [
-            f"{when:>{widths[0]}}  {m.who:{widths[1]}}  {m.what}{'; ' if m.effect else ''}{m.effect}"
-            for when, m in zip(times, self.moments, strict=True)
-        ]
-        return "\n".join([self.sentence, *lines])
+        rows = [(when, who, f"{what}; {effect}" if effect else what) for when, who, what, effect in self._rows()]
+        return "\n".join([self.sentence, *text_table(rows, right=(0,))])
 
     def _caption(self) -> str:
         return f"Timeline of {escape(self.stream)}"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        for when, m in zip(self._times(), self.moments, strict=True):
-            yield when, m.who, m.what, m.effect
+        """When each moment was, in ms or over ten minutes as `words.moment` writes it, and what happened."""
+        longest_ms = self._longest_ms
+        write = grouped if is_short(longest_ms) else partial(moment, beside_ms=longest_ms)
+        for m in self.moments:
+            times = [m.at_ms] if m.at_ms == m.to_ms else [m.at_ms, m.to_ms]
+            yield " – ".join(map(write, times)), m.who, m.what, m.effect
 
     @property
     def _longest_ms(self) -> int:
@@ -251,13 +249,6 @@ class Timeline(TableAnswer[Moment]):
 
     def _heads(self) -> tuple[str, ...]:
         return self.heads if is_short(self._longest_ms) else ("at", *self.heads[1:])
-
-    def _times(self) -> list[str]:
-        """When each moment was: in ms, or over ten minutes as `words.moment` writes it."""
-        long = partial(moment, beside_ms=self._longest_ms)
-        write = grouped if is_short(self._longest_ms) else long
-        spans = [[m.at_ms] if m.at_ms == m.to_ms else [m.at_ms, m.to_ms] for m in self.moments]
-        return [" – ".join(map(write, span)) for span in spans]
 
 
 def timeline(recording: Recording, *, stream: str | None = None) -> Timeline:

@@ -17,59 +17,21 @@ from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
 from wmlab.core.spark.verdict import Invariant
-from wmlab.streams.checks.log import (
-    bounds_in_order,
-    cut_beyond_writers,
-    cut_complete,
-    cut_never_moves_back,
-    lower_increases,
-    one_winner,
-    upper_never_decreases,
-)
-from wmlab.streams.checks.readers import (
-    lower_below_latest,
-    lower_rises,
-    nothing_late,
-    upper_covers_noted,
-    windows_monotone,
-)
-
-_TOO_SHORT: Final = "the log has fewer than two watermarks"
-_EMPTY: Final = "the log has no watermarks"
+from wmlab.streams.checks import log, readers
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
-    "I1": Invariant("the lower bound strictly increases along the log", lower_increases, _TOO_SHORT),
-    "I2": Invariant("the upper bound never decreases along the log (single leader)", upper_never_decreases, _TOO_SHORT),
-    "I3": Invariant("the cut never moves back at any key", cut_never_moves_back, _TOO_SHORT),
-    "I4": Invariant("the cut is at or beyond every counted writer at every key", cut_beyond_writers, _EMPTY),
-    "I5": Invariant("the cut covers the key space once and can be passed by a reader", cut_complete, _EMPTY),
-    "I6": Invariant(
-        "no event of a well-behaved writer is read behind a lower bound that was shown",
-        nothing_late,
-        "nothing was read after a window had shown a lower bound",
-    ),
-    "I7": Invariant(
-        "the lower bound is at or below the upper bound",
-        bounds_in_order,
-        "there are no watermarks and no windows with two bounds",
-    ),
-    "I8": Invariant("every revision of the log has one winner", one_winner, _EMPTY),
-    "I9": Invariant(
-        "the windows of a reader only move forward", windows_monotone, "no reader looked at its window twice"
-    ),
-    "I10": Invariant(
-        "the lower bound rises within one timeout of a cycle that found a writer beyond it",
-        lower_rises,
-        "no cycle with a recorded timeout found a writer beyond the lower bound",
-    ),
-    "I11": Invariant(
-        "the upper bound is at or above every time noted before an event that the cut covers",
-        upper_covers_noted,
-        "nothing was noted before an event that a cut covers",
-    ),
-    "I12": Invariant(
-        "the lower bound is at or below the latest time of every writer on record", lower_below_latest, _EMPTY
-    ),
+    "I1": log.lower_increases,
+    "I2": log.upper_never_decreases,
+    "I3": log.cut_never_moves_back,
+    "I4": log.cut_beyond_writers,
+    "I5": log.cut_complete,
+    "I6": readers.nothing_late,
+    "I7": log.bounds_in_order,
+    "I8": log.one_winner,
+    "I9": readers.windows_monotone,
+    "I10": readers.lower_rises,
+    "I11": readers.upper_covers_noted,
+    "I12": readers.lower_below_latest,
 }
 """What a recording has to keep, by name."""
 TABLES: Final = tuple(sorted({name for invariant in INVARIANTS.values() for name in invariant.inputs}))

@@ -26,6 +26,7 @@ from wmlab.core.spark.verdict import (
     FINDINGS,
     FINDINGS_IN_ARROW,
     findings,
+    invariant,
     phrase,
     previous,
     row_of,
@@ -37,9 +38,13 @@ from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.position import Position, behind_at_a_key, first_unpassed_ancestor
 from wmlab.streams.model.segment import Segment, gaps, segment_name
 
+EMPTY: Final = "the log has no watermarks"
+_TOO_SHORT: Final = "the log has fewer than two watermarks"
 
+
+@invariant("the lower bound strictly increases along the log", _TOO_SHORT)
 def lower_increases(watermarks: DataFrame) -> DataFrame:
-    """I1: the lower bound strictly increases along the log; one finding per pair of neighbouring entries."""
+    """I1: one finding per pair of neighbouring entries."""
     return findings(
         _pairs(with_writers(watermarks)).where("before is not null"),
         ok=F.col("lower") > F.col("before.lower"),
@@ -49,8 +54,9 @@ def lower_increases(watermarks: DataFrame) -> DataFrame:
     )
 
 
+@invariant("the upper bound never decreases along the log (single leader)", _TOO_SHORT)
 def upper_never_decreases(watermarks: DataFrame, cycles: DataFrame) -> DataFrame:
-    """I2: under a single leader the upper bound never decreases; one finding per pair of neighbouring entries.
+    """I2: one finding per pair of neighbouring entries.
 
     Where the cycles of two controllers overlap in time nothing is decided: one finding that says so.
     """
@@ -67,8 +73,9 @@ def upper_never_decreases(watermarks: DataFrame, cycles: DataFrame) -> DataFrame
     return found.unionByName(undecided(rivals, why))
 
 
+@invariant("the lower bound is at or below the upper bound", "there are no watermarks and no windows with two bounds")
 def bounds_in_order(watermarks: DataFrame, windows: DataFrame) -> DataFrame:
-    """I7: lower <= upper, in every watermark and in every window that has both bounds."""
+    """I7: one finding per watermark, and per window that has both bounds."""
     in_order = F.col("lower") <= F.col("upper")
     log = findings(
         watermarks,
@@ -87,8 +94,9 @@ def bounds_in_order(watermarks: DataFrame, windows: DataFrame) -> DataFrame:
     return log.unionByName(shown)
 
 
+@invariant("every revision of the log has one winner", EMPTY)
 def one_winner(watermarks: DataFrame) -> DataFrame:
-    """I8: every revision of the log, and every place in it, has one entry; one finding per entry."""
+    """I8: every place in the log, too, has one entry; one finding per entry."""
     seq, revision, before = F.col("seq"), F.col("revision"), F.col("before")
     follows = (seq > before["seq"]) & (revision > before["revision"])
     same = phrase("watermarks {before.seq} and {seq} both end at revision {revision}")
@@ -182,18 +190,20 @@ Row = dict[str, Any]
 Offsets = Mapping[int, int | None]
 
 
+@invariant("the cut never moves back at any key", _TOO_SHORT)
 def cut_never_moves_back(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:
-    """I3: at no key does a cut lie behind the cut before it; one finding per pair of neighbouring entries.
+    """I3: one finding per pair of neighbouring entries.
 
     Not decided are cuts that name unknown segments.
     """
     return _found(watermarks, segments, epochs, _backwards, neighbours=True)
 
 
+@invariant("the cut is at or beyond every counted writer at every key", EMPTY)
 def cut_beyond_writers(
     watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame, segments: DataFrame, epochs: DataFrame
 ) -> DataFrame:
-    """I4: the cut is at or beyond the position of every counted writer, at every key; one finding per entry.
+    """I4: one finding per entry.
 
     A counted writer's position is that of its accepted mark with the counted time: the last one that the cycle can
     have read, and any that arrived between cycle and append. Not decided are entries without such a mark.
@@ -201,10 +211,11 @@ def cut_beyond_writers(
     return _found(with_counted(with_writers(watermarks), writer_marks, cycles), segments, epochs, _behind_writer)
 
 
+@invariant("the cut covers the key space once and can be passed by a reader", EMPTY)
 def cut_complete(watermarks: DataFrame, segments: DataFrame, epochs: DataFrame) -> DataFrame:
-    """I5: the cut covers the key space once, and no segment of it waits for one that it has not passed.
+    """I5: one finding per entry; a reader cannot pass a cut of which a segment waits for one that it has not passed.
 
-    One finding per entry; nothing is decided when the epochs are not a history.
+    Nothing is decided when the epochs are not a history.
     """
     return _found(watermarks, segments, epochs, _incomplete)
 
@@ -313,14 +324,13 @@ class Lineage:
     _faults: dict[frozenset[int], Fault | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Iterable[Row]) -> Lineage:
+    def of(cls, rows: Sequence[Row]) -> Lineage:
         """From rows of the tables segments (with `segment_id`) and epochs (with `segment_ids`) of one stream."""
-        given = list(rows)
-        keys = {row["segment_id"]: row["keys"] for row in given if row["segment_id"] is not None}
+        keys = {row["segment_id"]: row["keys"] for row in rows if row["segment_id"] is not None}
         segments: dict[int, Segment] = {}
         try:
             segments |= {i: Segment.parse(i, text) for i, text in sorted(keys.items())}
-            epochs = (row for row in given if row["segment_ids"] is not None)
+            epochs = (row for row in rows if row["segment_ids"] is not None)
             return cls(segments, keys, StreamHistory.recorded(epochs, segments))
         except ModelError as wrong:
             return cls(segments, keys, wrong)

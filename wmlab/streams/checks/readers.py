@@ -26,9 +26,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from wmlab.core.spark.verdict import BEFORE, SO_FAR, finding_rows, findings, phrase, previous, row_of
+from wmlab.core.spark.verdict import BEFORE, SO_FAR, finding_rows, findings, invariant, phrase, previous, row_of
 from wmlab.streams.bounds.log_by_segment import is_end
-from wmlab.streams.checks.log import accepted, read_at, with_writers
+from wmlab.streams.checks.log import EMPTY, accepted, read_at, with_writers
 
 DROPPED: Final = "its writer had been dropped"
 NOT_NOTED: Final = "its writer had noted no time yet"
@@ -38,6 +38,10 @@ _EVENT: Final = ("stream", "group", "segment_id", "offset")
 _WINDOW: Final = ("stream", "group", "reader", "lower", "upper", "at_ms")
 
 
+@invariant(
+    "no event of a well-behaved writer is read behind a lower bound that was shown",
+    "nothing was read after a window had shown a lower bound",
+)
 def nothing_late(
     reads: DataFrame,
     windows: DataFrame,
@@ -47,12 +51,10 @@ def nothing_late(
     cycles: DataFrame,
     segments: DataFrame,
 ) -> DataFrame:
-    """I6: no event of a well-behaved writer is read first after a window of its group showed a larger lower bound.
+    """I6: one finding that stands for all events read, and one per late event: bad, or good with its evidence.
 
-    Only first deliveries count: what is read again after a reset proves nothing. An event does not count either when
-    its writer had been dropped, had noted no time yet, or had noted a larger time without having the event
-    acknowledged; see `late_events`. There is one finding that stands for all events read, and one per
-    late event: bad if it counts, good with its evidence if not.
+    Good are those whose writer had been dropped, had noted no time yet, or had noted a larger time without having the
+    event acknowledged; see `late_events`.
     """
     read = delivered(reads, windows, events)
     counts = read.groupBy("stream").agg(F.count("*").alias("count"))
@@ -80,6 +82,7 @@ def nothing_late(
     return finding_rows(counts, ok=F.lit(True), judged=F.col("count")).unionByName(of_late)
 
 
+@invariant("the windows of a reader only move forward", "no reader looked at its window twice")
 def windows_monotone(windows: DataFrame, watermarks: DataFrame, incidents: DataFrame) -> DataFrame:
     """I9: the lower bound of a reader's windows never goes back, nor becomes unknown; known upper bounds neither.
 
@@ -256,6 +259,10 @@ def _later_segments(segments: DataFrame) -> DataFrame:
 _CYCLE: Final = ("stream", "controller", "at_ms", "previous_lower", "participating", "lagging", "outcome", "reason")
 
 
+@invariant(
+    "the lower bound rises within one timeout of a cycle that found a writer beyond it",
+    "no cycle with a recorded timeout found a writer beyond the lower bound",
+)
 def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     """I10: a cycle that runs one timeout after its generation began emits a watermark.
 
@@ -300,12 +307,16 @@ def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     )
 
 
+@invariant(
+    "the upper bound is at or above every time noted before an event that the cut covers",
+    "nothing was noted before an event that a cut covers",
+)
 def upper_covers_noted(
     watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame, events: DataFrame
 ) -> DataFrame:
-    """I11: the upper bound is at or above every time accepted before the newest event that the cut covers was appended.
+    """I11: one finding per watermark after a time accepted before the newest event that its cut covers was appended.
 
-    One finding per watermark after such a time. What is accepted while the cycle reads the marks, one after the other,
+    What is accepted while the cycle reads the marks, one after the other,
     may be missing; so may be what is accepted later, even if a writer gave a position that it had not reached. A null
     in a cut is the end of the segment, so that the event may be later (issue 6510 upstream).
     """
@@ -344,11 +355,11 @@ def upper_covers_noted(
     )
 
 
+@invariant("the lower bound is at or below the latest time of every writer on record", EMPTY)
 def lower_below_latest(watermarks: DataFrame, writer_marks: DataFrame, cycles: DataFrame) -> DataFrame:
-    """I12: the lower bound is at or below the latest time of every writer on record when its watermark was appended.
+    """I12: one finding per watermark and writer that was on record when it was appended.
 
-    On record is a writer that had noted a time before the cycle began, and that no cycle had removed since. One
-    finding per watermark and such a writer.
+    On record is a writer that had noted a time before the cycle began, and that no cycle had removed since.
     """
     latest = F.greatest("time", "latest")
     known = of_each_writer(watermarks, writer_marks, cycles).where("time is not null or excuse is null")

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, unknown
-from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.segment import parse_segment
 from wmlab.streams.scenario import script
+from wmlab.streams.scenario.noting import EarliestOpen
 from wmlab.streams.scenario.parts import (
     EVERY,
     SERVICES,
     EventWriter,
     ReaderGroup,
+    Stream,
     TransactionalWriter,
     WriterPart,
-    automatic_problems,
     controller_name,
+    created,
     process_name,
 )
 
@@ -54,12 +55,14 @@ def _processes(
         yield from ((process_name(writer.name, n), writer, start) for n, start in enumerate(starts, start=1))
 
 
-def writer_problems(writers: Sequence[WriterPart], actions: Sequence[script.Action]) -> Iterator[Problem]:
+def _writer_problems(scenario: StreamScenario) -> Iterator[Problem]:
     """Actions that their writer cannot carry out, or on a process that a later action starts."""
-    by_process = {name: (writer, start) for name, writer, start in _processes(writers, actions)}
-    for index, action in enumerate(actions):
-        writer, start = by_process.get(getattr(action, "writer", None) or "", (None, _AT_THE_START))
-        message = _refusal(action, writer) if writer is not None else None
+    by_process = {name: (writer, start) for name, writer, start in _processes(scenario.writers, scenario.script)}
+    for index, action in enumerate(scenario.script):
+        if (found := by_process.get(getattr(action, "writer", ""))) is None:
+            continue
+        writer, start = found
+        message = _refusal(action, writer)
         if message is None and (action.at_ms, index) < start:
             message = f"starts at {start[0]} (got {action.at_ms})"
         if message is not None:
@@ -82,27 +85,26 @@ def _refusal(action: script.Action, writer: WriterPart) -> str | None:
     return None
 
 
-def reader_problems(groups: Sequence[ReaderGroup], actions: Sequence[script.Action]) -> Iterator[Problem]:
+def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
     """Actions before there is a group, on groups, readers and checkpoints that nothing makes, or making one twice."""
-    on_readers = [(n, action) for n, action in enumerate(actions) if isinstance(action, get_args(script.ReaderAction))]
-    checkpoints = Counter(
-        (_group_name(groups, action), action.name)
-        for _, action in on_readers
-        if isinstance(action, script.Checkpoint | script.TakeStreamCut)
-    )
-    readers = Counter(name for group in groups for name in group.reader_names())
-    readers.update(action.reader for _, action in on_readers if isinstance(action, script.AddReader))
+    groups = scenario.groups
+    on_readers = [(n, a) for n, a in enumerate(scenario.script) if isinstance(a, get_args(script.ReaderAction))]
+    if not groups:
+        yield from (Problem(("script", n), "concerns readers, and the scenario has none") for n, _ in on_readers)
+        return
+    readers = Counter(readers_of(scenario))
+    makes = (script.Checkpoint, script.TakeStreamCut)
+    checkpoints = Counter((a.group or groups[0].name, a.name) for _, a in on_readers if isinstance(a, makes))
+    homes = {name: group.name for group in groups for name in group.reader_names()}
+    homes |= {a.reader: a.group for _, a in on_readers if isinstance(a, script.AddReader) and a.group}
     for index, action in on_readers:
-        if not groups:
-            yield Problem(("script", index), "concerns readers, and the scenario has none")
-            continue
-        group, reader = _group_name(groups, action), getattr(action, "reader", None)
-        yield from _group_problems(index, action, groups)
+        group = getattr(action, "group", None) or homes.get(getattr(action, "reader", ""), groups[0].name)
+        yield from _group_problems(index, action, group, groups)
         if isinstance(action, script.AddReader) and readers[action.reader] > 1:
-            yield Problem(("script", index, "reader"), f"another reader is called {reader!r} too")
-        if isinstance(action, script.Checkpoint | script.TakeStreamCut) and checkpoints[group, action.name] > 1:
+            yield Problem(("script", index, "reader"), f"another reader is called {action.reader!r} too")
+        if isinstance(action, makes) and checkpoints[group, action.name] > 1:
             yield Problem(("script", index, "name"), f"another checkpoint is called {action.name!r} too")
-        yield from unknown(("script", index, "reader"), "reader", reader, sorted(readers))
+        yield from unknown(("script", index, "reader"), "reader", getattr(action, "reader", None), sorted(readers))
         if isinstance(action, script.ResetToCheckpoint):
             known = [name for of, name in checkpoints if of == group]
             yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, known)
@@ -116,20 +118,14 @@ def reader_problems(groups: Sequence[ReaderGroup], actions: Sequence[script.Acti
         yield from unknown(("readers",), "checkpoint of another group", one.starting_checkpoint, others)
 
 
-def _group_name(groups: Sequence[ReaderGroup], action: script.ReaderAction) -> str | None:
-    """The group that an action names, or the only one."""
-    named: str | None = getattr(action, "group", None)
-    return groups[0].name if named is None and groups else named
-
-
-def _group_problems(index: int, action: script.ReaderAction, groups: Sequence[ReaderGroup]) -> Iterator[Problem]:
-    names = [group.name for group in groups]
-    named, reader = getattr(action, "group", None), getattr(action, "reader", None)
+def _group_problems(
+    index: int, action: script.ReaderAction, group: str, groups: Sequence[ReaderGroup]
+) -> Iterator[Problem]:
+    names, named = [group.name for group in groups], getattr(action, "group", None)
     if hasattr(action, "group") and named is None and len(groups) > 1:
         yield Problem(("script", index, "group"), f"must say which group; there are: {', '.join(names)}")
     yield from unknown(("script", index, "group"), "group", named, names)
-    of = [g for g in groups if g.name == _group_name(groups, action) or reader in g.reader_names()]
-    starts_ms = max((group.starts_ms for group in of), default=0)
+    starts_ms = max((one.starts_ms for one in groups if one.name == group), default=0)
     if action.at_ms <= starts_ms:
         message = f"lies before or at the start of the readers, {starts_ms} (got {action.at_ms})"
         yield Problem(("script", index, "at_ms"), message)
@@ -156,8 +152,8 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
         if processes[writer.name] > sum(other.name == writer.name for other in scenario.writers):
             yield Problem(("writers", index, "name"), f"another writer has a process called {writer.name!r}")
     yield from _name_problems(scenario)
-    yield from writer_problems(scenario.writers, scenario.script)
-    yield from reader_problems(scenario.groups, scenario.script)
+    yield from _writer_problems(scenario)
+    yield from _reader_problems(scenario)
     yield from _scale_problems(scenario)
 
 
@@ -187,8 +183,22 @@ def _stream_problems(scenario: StreamScenario) -> Iterator[Problem]:
             yield Problem(location, f"must say which stream; there are: {', '.join(names)}")
         yield from unknown(location, "stream", named, names)
     for index, writer in enumerate(scenario.writers):
-        for problem in automatic_problems(writer, scenario.stream_titled(writer.stream)):
-            yield Problem(("writers", index, *problem.location), problem.message)
+        for field, message in _automatic_problems(writer, scenario.stream_titled(writer.stream)):
+            yield Problem(("writers", index, field), message)
+
+
+def _automatic_problems(writer: WriterPart, stream: Stream) -> Iterator[tuple[str, str]]:
+    """Options of automatic noting that contradict each other or have no effect: field and message."""
+    automatic = writer.automatically_note_time or stream.automatically_note_time
+    if automatic and writer.noting != EarliestOpen():
+        yield "noting", "a writer that notes time automatically notes its clock; leave noting out"
+    if not isinstance(writer, EventWriter):
+        return
+    if automatic and writer.note_every_ms != 1_000:
+        message = "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out"
+        yield "note_every_ms", message
+    if not automatic and writer.automatic_note_period_ms != 5_000:
+        yield "automatic_note_period_ms", "needs automatically_note_time"
 
 
 def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
@@ -213,9 +223,8 @@ def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
     """Actions on streams that are not there, and scales that their history refuses, tried in order of time."""
-    segments = {stream.name: stream.segments for stream in scenario.all_streams}
-    later = created_later(scenario)
-    histories = {name: StreamHistory.create(count) for name, count in segments.items() if name not in later}
+    streams, later = {stream.name: stream for stream in scenario.resolved.all_streams}, created_later(scenario)
+    histories = {name: created(stream) for name, stream in streams.items() if name not in later}
     numbers, sealed = Counter[str](), set()
     for _, index, name, action in sorted(_steps(scenario), key=lambda step: step[:2]):
         creates = action is None or isinstance(action, script.CreateStream)
@@ -223,7 +232,7 @@ def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
             state = "there already" if creates else "not there"
             yield Problem(("script", index, "at_ms"), f"the stream {name!r} is {state} then")
         elif creates:
-            histories[name] = StreamHistory.create(segments[name], first_number=numbers[name])
+            histories[name] = created(streams[name], numbers[name])
             sealed.discard(name)
         elif isinstance(action, script.DeleteStream):
             numbers[name] = 1 + max(segment.number for segment in histories.pop(name).segments.values())

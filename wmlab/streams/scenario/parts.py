@@ -18,8 +18,9 @@ from wmlab.core.errors import ModelError
 from wmlab.core.expression import rule_over
 from wmlab.core.values import UNSET, AnyName, MeanMs, Ms, Name, Offset, Option, Period, Problem, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
+from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.model.replay import Configuration
-from wmlab.streams.model.segment import KeyRange, as_segment_id, segment_name
+from wmlab.streams.model.segment import Arithmetic, KeyRange, as_segment_id, segment_name
 from wmlab.streams.scenario.noting import EarliestOpen, Noting
 
 WriterId = Annotated[str, Field(max_length=256, pattern=r"^(\{name\}|[A-Za-z0-9._-])+$")]
@@ -67,11 +68,6 @@ Cut = Annotated[dict[str, Offset], Field(min_length=1), BeforeValidator(_by_name
 def controller_name(index: int) -> str:
     """The name of the controller with that index, counted from 0 in the order of joining."""
     return f"controller-{index}"
-
-
-def reader_name(group: str, index: int) -> str:
-    """The name of the reader with that index in a group."""
-    return f"{group}-{index}"
 
 
 def process_name(writer: str, number: int) -> str:
@@ -169,6 +165,13 @@ class Stream:
         )
 
 
+def created(stream: Stream, first_number: int = 0) -> StreamHistory:
+    """A stream of a `resolved` scenario as it is created, its segments numbered from `first_number`."""
+    # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
+    arithmetic: Arithmetic = "double" if stream.cut_algorithm == "pravega" else "exact"
+    return StreamHistory.create(stream.segments, first_number=first_number, arithmetic=arithmetic)
+
+
 @value
 class WriterPart:
     """What all writers have; `EventWriter` says what the fields mean."""
@@ -237,20 +240,6 @@ class EventWriter(WriterPart):
     auto_note_survives_close: Option[bool] = UNSET
     probe_on_seal: Option[bool] = UNSET
     processes: Annotated[int, Field(ge=1, le=100, strict=True)] = 1
-
-
-def automatic_problems(writer: WriterPart, stream: Stream) -> Iterator[Problem]:
-    """Options of automatic noting that contradict each other or have no effect."""
-    automatic = writer.automatically_note_time or stream.automatically_note_time
-    if automatic and writer.noting != EarliestOpen():
-        yield Problem(("noting",), "a writer that notes time automatically notes its clock; leave noting out")
-    if not isinstance(writer, EventWriter):
-        return
-    if automatic and writer.note_every_ms != 1_000:
-        message = "a writer that notes time automatically has automatic_note_period_ms; leave note_every_ms out"
-        yield Problem(("note_every_ms",), message)
-    if not automatic and writer.automatic_note_period_ms != 5_000:
-        yield Problem(("automatic_note_period_ms",), "needs automatically_note_time")
 
 
 @value
@@ -354,7 +343,7 @@ class ReaderGroup:
 
     def reader_names(self) -> tuple[str, ...]:
         """The readers that the group starts with."""
-        return tuple(reader_name(self.name, index) for index in range(self.readers))
+        return tuple(f"{self.name}-{index}" for index in range(self.readers))
 
 
 @value

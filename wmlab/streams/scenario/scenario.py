@@ -169,17 +169,18 @@ def costs(scenario: StreamScenario) -> Iterator[Cost]:
     logs = traces.load_each(part.trace for part in scenario.writers)
     drawn = sum(_by_rate(part, scenario) for part in scenario.writers if _is_drawn(part))
     for index, writer in enumerate(scenario.writers):
-        wide = segments.get(writer.stream or scenario.all_streams[0].name, 1)
-        for cost in _of_writer(writer, f"writers[{index}]", scenario, logs, wide):
-            leaves = cost.what == "events" and _is_drawn(writer)
-            yield replace(cost, bytes_each=_held(cost, drawn)) if leaves else cost
-    period_ms = scenario.controllers.period_ms
-    cycles = scenario.duration_ms // period_ms
+        for cost in _of_writer(writer, f"writers[{index}]", scenario, logs):
+            if cost.what == "events" and _is_drawn(writer):
+                # Two row groups of all the events that are drawn are in memory at once.
+                held = -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
+                cost = replace(cost, bytes_each=held)
+            yield cost
+    cycles = scenario.duration_ms // scenario.controllers.period_ms
     yield Cost("cycles", "controllers.period_ms", cycles * len(segments), _ROW)
     yield Cost("segments of cycles", "stream.segments", cycles * sum(segments.values()), _PER_SEGMENT)
     for index, group in enumerate(scenario.groups):
         field = f"readers[{index}]" if isinstance(scenario.readers, tuple) else "readers"
-        wide = sum(segments.get(name, 1) for name in group.streams or (group.stream or scenario.all_streams[0].name,))
+        wide = sum(segments[name] for name in group.streams or (group.stream or scenario.all_streams[0].name,))
         yield from _of_group(group, field, scenario.duration_ms, wide)
 
 
@@ -193,19 +194,10 @@ def _by_rate(writer: WriterPart, scenario: StreamScenario) -> int:
     return int((writer.rate_per_s or 0) * max(0, scenario.duration_ms - writer.starts_ms) / 1_000)
 
 
-def _held(cost: Cost, drawn: int) -> int:
-    """The bytes of an event, spread over all that are drawn: two row groups of those are in memory at once."""
-    return -(-cost.bytes_each * min(drawn, 2 * ROW_GROUP) // max(1, drawn))
-
-
 def _of_writer(
-    writer: EventWriter | TransactionalWriter,
-    field: str,
-    scenario: StreamScenario,
-    logs: dict[str, traces.Trace],
-    segments: int,
+    writer: EventWriter | TransactionalWriter, field: str, scenario: StreamScenario, logs: dict[str, traces.Trace]
 ) -> Iterator[Cost]:
-    span_ms = max(0, scenario.duration_ms - writer.starts_ms)
+    span_ms, stream = max(0, scenario.duration_ms - writer.starts_ms), scenario.stream_titled(writer.stream)
     if writer.trace is None:
         events, source = _by_rate(writer, scenario), "rate_per_s"
     else:
@@ -218,11 +210,11 @@ def _of_writer(
     batches = min(events, span_ms // writer.batch_ms * processes)
     # A batch leaves memory with its events.
     kept = messages if _is_drawn(writer) else 300 + messages
-    yield Cost("batches", f"{field}.batch_ms", min(events, batches * segments), kept)
-    width = _ROW + _PER_SEGMENT * segments + messages
+    yield Cost("batches", f"{field}.batch_ms", min(events, batches * stream.segments), kept)
+    width = _ROW + _PER_SEGMENT * stream.segments + messages
     if isinstance(writer, TransactionalWriter):
         yield Cost("transactions", f"{field}.every_ms", span_ms // writer.every_ms, 4 * width)
-    elif writer.automatically_note_time:
+    elif writer.automatically_note_time or stream.automatically_note_time:
         notes = span_ms // writer.automatic_note_period_ms
         yield Cost("noted times", f"{field}.automatic_note_period_ms", notes * processes, width)
     elif writer.note_every_ms is not None:
@@ -264,9 +256,9 @@ Path = tuple[str | int, ...]
 Scenario = TypeVar("Scenario", bound=StreamScenario)
 
 _UNITS: Final = {"_ms": "ms", "_bytes": "bytes", "_per_s": "per s"}
+_KINDS: Final[Mapping[str, Kind]] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
 _PARTS: Final = ("stream", "streams", "writers", "readers", "controllers", "network", "script")
 _LISTS: Final = {"streams": "stream", "writers": "writer", "readers": "readers"}
-_OMITTED: Final = {"kind"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,8 +294,9 @@ def fields_of(scenario: StreamScenario) -> tuple[FormField, ...]:
             continue
         if isinstance(part, tuple):
             for index, entry in enumerate(part):
-                script = f"script {index}: {entry.kind.replace('_', ' ')}" if name == "script" else ""
-                fields += _of_part(entry, (name, index), script or f"{_LISTS[name]} {entry.name}")
+                is_act = name == "script"
+                group = f"script {index}: {entry.kind.replace('_', ' ')}" if is_act else f"{_LISTS[name]} {entry.name}"
+                fields += _of_part(entry, (name, index), group)
         elif part is not None:
             fields += _of_part(part, (name,), name)
     return tuple(fields)
@@ -353,15 +346,10 @@ def _checked(scenario: Scenario, data: dict[str, Any]) -> Scenario:
 
 
 def _of_part(part: Any, path: Path, group: str, *, without: tuple[str, ...] = ()) -> list[FormField]:
-    schema = _schema(part.__class__)
-    properties = schema.get("properties", {})
-    options = options_of(type(part), RULE_TABLE)
-    fields = [
-        _field((*path, entry.name), group, getattr(part, entry.name), properties.get(entry.name, {}), schema)
-        for entry in dataclasses.fields(part)
-        if entry.name not in _OMITTED and entry.name not in without
-    ]
-    return [dataclasses.replace(f, optional=False) if f.path[-1] in options else f for f in fields]
+    schema, options = _schema(part.__class__), options_of(type(part), RULE_TABLE)
+    names = [field.name for field in dataclasses.fields(part) if field.name not in ("kind", *without)]
+    fields = [_field((*path, name), group, getattr(part, name), schema) for name in names]
+    return [replace(field, optional=False) if field.path[-1] in options else field for field in fields]
 
 
 @cache
@@ -369,48 +357,30 @@ def _schema(part: type) -> dict[str, Any]:
     return TypeAdapter(part).json_schema()
 
 
-def _field(path: Path, group: str, held: Any, described: Mapping[str, Any], schema: Mapping[str, Any]) -> FormField:
+def _field(path: Path, group: str, held: Any, schema: Mapping[str, Any]) -> FormField:
     name = str(path[-1])
+    described, defined = schema["properties"][name], schema.get("$defs", {})
+    offered = [defined.get(one.get("$ref", "").rpartition("/")[2], one) for one in described.get("anyOf", [described])]
+    known = [one for one in offered if one.get("type") != "null"]
+    rules = known[0] if len(known) == 1 else {}
+    kind: Kind = "choice" if "enum" in rules else _KINDS.get(rules.get("type", ""), "yaml")
     ending, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
-    optional, kind, rules = _kind(described, schema)
-    label = name.removesuffix(ending).replace("_", " ")
     return FormField(
         path=path,
         group=group,
-        label=label,
+        label=name.removesuffix(ending).replace("_", " "),
         unit=unit,
         kind=kind,
         value=dump_fragment(plain(held), one_line=True) if kind == "yaml" else held,
-        low=_bound(rules, "minimum", "exclusiveMinimum", kind, 1),
-        high=_bound(rules, "maximum", "exclusiveMaximum", kind, -1),
-        choices=tuple(rules.get("enum", ())) or ((rules["const"],) if "const" in rules else ()),
-        optional=optional,
+        low=_bound(rules, "minimum", int(kind == "whole")),
+        high=_bound(rules, "maximum", -int(kind == "whole")),
+        choices=tuple(rules.get("enum", ())),
+        optional=len(known) < len(offered),
     )
 
 
-def _kind(described: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[bool, Kind, Mapping[str, Any]]:
-    """Whether a field may be empty, which kind it is, and the rules for its value."""
-    options = [_resolved(option, schema) for option in described.get("anyOf", [described])]
-    known = [option for option in options if option.get("type") != "null"]
-    optional = len(known) < len(options)
-    if len(known) != 1:
-        return optional, "yaml", {}
-    rules = known[0]
-    if "enum" in rules:
-        return optional, "choice", rules
-    kinds: dict[str, Kind] = {"integer": "whole", "number": "real", "boolean": "flag", "string": "text"}
-    return optional, kinds.get(str(rules.get("type")), "yaml"), rules
-
-
-def _resolved(option: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    reference = option.get("$ref", "")
-    return schema.get("$defs", {}).get(reference.rpartition("/")[2], option) if reference else option
-
-
-def _bound(rules: Mapping[str, Any], inclusive: str, exclusive: str, kind: Kind, step: int) -> float | None:
+def _bound(rules: Mapping[str, Any], name: str, step: int) -> float | None:
     """A bound as an inclusive one; an exclusive bound of a real number is kept as it is and checked later."""
-    if inclusive in rules:
-        return rules[inclusive]  # type: ignore[no-any-return]
-    if exclusive in rules:
-        return rules[exclusive] + (step if kind == "whole" else 0)  # type: ignore[no-any-return]
-    return None
+    exclusive = rules.get(f"exclusive{name.capitalize()}")
+    bound: float | None = rules.get(name, None if exclusive is None else exclusive + step)
+    return bound

@@ -16,7 +16,7 @@ from wmlab.streams.model.index import MarksIndex, missing
 from wmlab.streams.model.log import LeaderView, MarksLog, NoSuchLogError, Watermark, open_view, settle_pointer
 from wmlab.streams.model.marks import MarkTable
 from wmlab.streams.model.segment import Segment
-from wmlab.streams.scenario.parts import Stream
+from wmlab.streams.scenario.parts import Stream, created
 from wmlab.streams.sim.store import StoredSegment, UnavailableError
 from wmlab.streams.sim.transactions import Transactions
 
@@ -45,11 +45,7 @@ class StreamWorld:
         taken = world.take_events and partial(world.take_events, self.title)
         self.journal = Journal(common={"stream": self.title}, take_events=taken)
         self.store: dict[int, StoredSegment] = {}
-        # Pravega computes even ranges in doubles, which is what makes 49 segments fail there.
-        doubles = part.cut_algorithm == "pravega"
-        self.history = StreamHistory.create(
-            part.segments, first_number=first_number, arithmetic="double" if doubles else "exact"
-        )
+        self.history = created(part, first_number)
         self.log: MarksLog[Watermark] = MarksLog(number=generation - 1)
         self.index = MarksIndex()
         self.marks = MarkTable()
