@@ -98,8 +98,18 @@ def test_what_cannot_be_explained_is_refused(options, message) -> None:
         LOST.record().explain(**options)
 
 
-def test_a_recording_of_buffers_alone_is_explained_too() -> None:
-    run = LOST.record()
+@pytest.mark.parametrize(
+    "plan",
+    [
+        LOST.queries[0],
+        query(source("a", operators=[Renumber("r")]), source("b")),
+        query(operators=[Renumber("r")]),
+        query(source("a"), window=None),
+    ],
+    ids=["two sources", "one is renumbered", "both are renumbered", "a sink"],
+)
+def test_a_recording_of_buffers_alone_is_explained_too(plan: Query) -> None:
+    run = LOST.replace(queries=[plan]).record()
     bare = Recording.from_tables({"buffers": run.table("buffers")}, name="bare", source="trace")
     assert bare.explain(at_ms=9_000).sentence == run.explain(at_ms=9_000).sentence
     assert bare.explain().stragglers == run.explain().stragglers

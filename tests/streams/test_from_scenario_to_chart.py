@@ -76,14 +76,6 @@ def test_spark_and_the_reader_model_agree_on_every_version(spark: SparkSession, 
     )
 
 
-def test_what_happened_is_told_once_beside_the_rows(spark: SparkSession) -> None:
-    recording = first_bounds().record()
-    rows = recording.time_bounds(spark).collect()
-    told = sorted((entry.at_ms, entry.kind, entry.what) for row in rows for entry in row.incidents or ())
-    faults = recording.table("incidents").to_pylist()
-    assert told == [(row["at_ms"], row["kind"], row["detail"]) for row in faults]
-
-
 def test_a_recording_on_disk_gives_the_same_bounds(spark: SparkSession, tmp_path: Path) -> None:
     scenario = first_bounds()
     kept, held = scenario.record(tmp_path / "kept"), scenario.record()

@@ -119,6 +119,8 @@ def test_acts_and_writers_come_and_go(shown: Panel) -> None:
     assert [writer.name for writer in shown.wait().scenario.writers] == ["w1", "w2", "w3"]
     shown.add("script", "kind: no_such_act")
     assert "no_such_act" in shown.widget.message.value
+    shown.remove("script 9")
+    assert "no act has the heading &#x27;script 9&#x27;. " in shown.widget.message.value
 
 
 def test_another_picture_is_of_the_same_run(shown: Panel) -> None:

@@ -8,18 +8,16 @@ Source: "Watermarking and Progress", Reasoning about progress; upstream class `M
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, islice, pairwise
 from typing import Any, Final
-
-import pyarrow as pa
 
 from wmlab.core.answers import Answer, Stragglers, Stretch, stragglers_from
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment, the_one
 from wmlab.core.words import counted, listed, moment
-from wmlab.progress.model.numbers import TupleBuffer
+from wmlab.progress.model.numbers import FIRST_ORIGIN, TupleBuffer
 from wmlab.progress.model.tracker import Cause, Progress, ProgressRules, explain, holding, step
 from wmlab.progress.scenario import BUILD, SINK, Origins, ProgressScenario, origins_of, rules_of
 
@@ -97,7 +95,7 @@ def _stretches(rows: Sequence[Mapping[str, Any]], emitters: Mapping[int, str]) -
     local: dict[int, int | None] = dict.fromkeys(emitters)
     prefix = dict.fromkeys(emitters, 0)
     beyond: dict[int, set[int]] = {origin: set() for origin in emitters}
-    for row, following in itertools.pairwise(rows):
+    for row, following in pairwise(rows):
         origin, reached = row["origin"], row["reached_prefix"]
         local[origin] = row["reached_local"]
         arrived(beyond[origin], row["sequence"], prefix[origin], reached)
@@ -124,9 +122,11 @@ def explain_plan(
     if reader is not None:
         raise RecordingError(f"Reader {reader!r} is named; query plans have none.", remedy="leave the reader out.")
     at_ms = None if at_ms is None else the_moment(at_ms)
-    query = _the_query(recording, stream)
+    plans = _plans(recording)
+    names = sorted({*recording.table("buffers")["stream"].to_pylist(), *plans})
+    query = the_one(recording, stream, names, "query", "queries")
     rows = [row for row in recording.table("buffers").to_pylist() if row["stream"] == query]
-    planned = _plans(recording).get(query)
+    planned = plans.get(query)
     operator = BUILD if BUILD in ({row["operator"] for row in rows} if planned is None else planned.inputs) else SINK
     emitters = {row["origin"]: row["emitter"] for row in rows} | ({} if planned is None else planned.emitters)
     if at_ms is not None:
@@ -143,12 +143,6 @@ def explain_plan(
     return stragglers_from(stretches, stream=query, run_ms=run_ms, bound="global watermark")
 
 
-def _the_query(recording: Recording, stream: str | None) -> str:
-    """The query asked for, or the only one."""
-    names = sorted({*recording.table("buffers")["stream"].to_pylist(), *_plans(recording)})
-    return the_one(recording, stream, names, "query", "queries")
-
-
 def _plans(recording: Recording) -> dict[str, Origins]:
     """The origins of each query of the recorded scenario; none where the recording does not tell it."""
     scenario = recording.scenario_as(ProgressScenario)
@@ -160,48 +154,30 @@ def causes(
 ) -> tuple[Cause, ...]:
     """What held the global watermark of an operator at a clock time: one `Cause` per origin at its value.
 
-    `rules` are those of the recording's scenario by default. Raises `RecordingError` if nothing had come by then.
+    `rules` are those of the recording's scenario by default. Where no scenario tells the declared origins, they are
+    taken to be those that ever came and, up to as many as the table says, the smallest others. Raises `RecordingError`
+    if nothing had come by then.
     """
     at_ms = the_moment(at_ms)
-    rules = rules or rules_of(recording)
-    planned = _plans(recording).get(query)
-    declared = None if planned is None else planned.inputs.get(operator)
-    buffers = recording.table("buffers")
-    return explain(replay(buffers, query=query, at_ms=at_ms, operator=operator, rules=rules, origins=declared))
-
-
-def replay(
-    buffers: pa.Table,
-    *,
-    query: str,
-    at_ms: int | None = None,
-    operator: str = BUILD,
-    rules: ProgressRules | None = None,
-    origins: Sequence[int] | None = None,
-) -> Progress:
-    """The tracker of an operator after the recorded buffers, up to and including `at_ms` (None: all).
-
-    `origins` are those declared. Without them they are taken to be 1, 2, ... as many as the table says, or the one that
-    there is. Raises `RecordingError` if no buffer had come.
-    """
-    rows = [
-        row
-        for row in buffers.to_pylist()
-        if row["stream"] == query and row["operator"] == operator and (at_ms is None or row["arrived_ms"] <= at_ms)
-    ]
+    buffers = recording.table("buffers").to_pylist()
+    mine = [row for row in buffers if row["stream"] == query and row["operator"] == operator]
+    rows = sorted((row for row in mine if row["arrived_ms"] <= at_ms), key=lambda row: int(row["arrival"]))
     if not rows:
         raise RecordingError(
             f"no buffer of query {query!r} had come to {operator!r} by {moment(at_ms)}.",
             remedy="ask for a query and an operator of the table 'buffers', and a later time.",
         )
-    rows.sort(key=lambda row: int(row["arrival"]))
+    planned = _plans(recording).get(query)
+    origins = None if planned is None else planned.inputs.get(operator)
     if origins is None:
-        first, count = rows[0]["origin"], rows[0]["origins"]
-        origins = [first] if count == 1 else range(1, count + 1)
-    state = Progress.start(origins, rules or ProgressRules(chunk_base=rows[0]["chunk_base"]))
+        came = {row["origin"] for row in mine}
+        silent = (origin for origin in count(FIRST_ORIGIN) if origin not in came)
+        origins = tuple(sorted([*came, *islice(silent, rows[0]["origins"] - len(came))]))
+    rules = rules or rules_of(recording) or ProgressRules(chunk_base=rows[0]["chunk_base"])
+    state = Progress.start(origins, rules)
     for row in rows:
         state, _ = step(state, stamp_of(row), row["arrived_ms"])
-    return state
+    return explain(state)
 
 
 def stamp_of(row: Mapping[str, int]) -> TupleBuffer:

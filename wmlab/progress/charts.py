@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, Numbers, duration_unit, time_axis, time_words
@@ -79,7 +78,7 @@ def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str |
     sentence = _describe_prefix(mine, chosen, time_words(table["arrived_ms"]))
     at_ms, sequences = mine["arrived_ms"], mine["sequence"]
     reached: list[Value] = [*mine["prefix"]]
-    highest: list[Value] = [*itertools.accumulate(sequences, max)]
+    highest: list[Value] = [*accumulate(sequences, max)]
     kept = thin([reached, highest], _CAP)
     xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
     scene = Scene(
@@ -182,8 +181,8 @@ def _describe_progress(table: Table) -> str:
     value = "was unknown" if stretch.value is None else f"stood at {time_words(known)(stretch.value)}"
     end = "" if stretch.ended else ", the end of the table"
     by = listed(_stragglers(table, stretch), most=3) or "an origin that had not sent"
-    back = sum(a > b for a, b in itertools.pairwise(known))
-    falls = f" It went back {back} times." if back > 1 else " It went back once." if back else ""
+    back = sum(a > b for a, b in pairwise(known))
+    falls = f" It went back {counted(back, 'time')}." if back > 1 else " It went back once." if back else ""
     return (
         f"The global watermark {value} for {rounded(stretch.length_ms)} (from {when(stretch.from_ms)} to "
         f"{when(stretch.to_ms)}{end}), held by {by}.{falls}"
@@ -196,7 +195,7 @@ def _describe_prefix(mine: Table, emitter: str, when: Callable[[int], str]) -> s
     waiting = _waiting(mine["sequence"], prefix)
     most = max(waiting)
     if not most:
-        every = f"All {len(prefix)} buffers" if len(prefix) > 1 else "The only buffer"
+        every = f"All {counted(len(prefix), 'buffer')}" if len(prefix) > 1 else "The only buffer"
         return f"{every} of {emitter} came in order; its prefix never waited."
     # A gap is a stretch in which the prefix stands while something waits behind it.
     gapped: list[Value] = [p if w else None for p, w in zip(prefix, waiting, strict=True)]
@@ -241,24 +240,20 @@ def windows_firing(recording: Recording, *, stream: str | None = None, title: st
     columns = ("operator", "arrival", "arrived_ms", "reached")
     buffers = [row for row in stream_rows(recording, "buffers", name, columns) if row["operator"] in operators]
     buffers.sort(key=lambda row: row["arrival"])
-    rows = thin([[row["reached"] for row in buffers]], _MOST) if buffers else []
-    watermark = Steps(
-        name="global watermark",
-        role="lower",
-        xs=[buffers[i]["arrived_ms"] for i in rows],
-        ys=[buffers[i]["reached"] for i in rows],
-    )
+    xs, ys = thinned([row["arrived_ms"] for row in buffers], [row["reached"] for row in buffers], _MOST)
     sentence = _sentence(name, fired)
-    fewer = f" Drawn are {_MOST} of each kind." if len(fired) > _MOST else ""
+    dots = [_dots(kind, fired) for kind in _LOOKS]
+    left_out = sum(len(kind.xs) for kind in dots) < len(fired)
+    fewer = f" Drawn are at most {_MOST} of each kind." if left_out else ""
     scene = Scene(
         title=title or f"When did the windows of {name} fire?",
         subtitle=sentence + fewer,
-        across=time_axis("clock", [*watermark.xs, *(row["fired_ms"] for row in fired)]),
+        across=time_axis("clock", [*xs, *(row["fired_ms"] for row in fired)]),
         panels=[
             Panel(
-                up=time_axis("event time", [*watermark.ys, *(row["end"] for row in fired)], pad_percent=4),
+                up=time_axis("event time", [*ys, *(row["end"] for row in fired)], pad_percent=4),
                 height=300.0,
-                layers=[watermark, *(_dots(kind, fired) for kind in _LOOKS)],
+                layers=[Steps(name="global watermark", role="lower", xs=xs, ys=ys), *dots],
             )
         ],
         rules=faults(recording, name, without=("late",)),

@@ -65,6 +65,7 @@ class Panel:
         self.verdicts: Verdicts | None = None
         self.widget = PanelView(self)
         self._fields: tuple[FormField, ...] = ()
+        self._parts: dict[str, Path] = {}
         self._pending: dict[Path, Any] = {}
         self._requested: StreamScenario | None = None
         self._lock = threading.Lock()
@@ -90,8 +91,11 @@ class Panel:
 
     def remove(self, group: str) -> None:
         """Take the writer or the act with this heading out."""
-        path = next(field.path[:2] for field in self._fields if field.group == group)
-        self._try(lambda: without_part(self.scenario, path))
+        if group in self._parts:
+            self._try(lambda: without_part(self.scenario, self._parts[group]))
+        else:
+            remedy = f"choose one of: {', '.join(self._parts)}."
+            self.widget.message.value = _notice(f"no writer and no act has the heading {group!r}.", remedy)
 
     def add(self, what: Literal["writers", "script"], text: str) -> None:
         """Add a writer (`writers`) or an act (`script`), given as YAML."""
@@ -161,10 +165,12 @@ class Panel:
         text = scenario.to_yaml()  # refuses a Python function, which the form would lose
         self.scenario, self._pending = scenario, {}
         self._fields = fields_of(scenario)
-        removable = {f.group for f in self._fields if f.path[0] in ("writers", "script") and len(f.path) > 2}
-        if len(scenario.writers) < 2:
-            removable -= {f.group for f in self._fields if f.path[0] == "writers"}
-        self.widget.form.show(self._fields, sorted(removable))
+        self._parts = {
+            f.group: f.path[:2] for f in self._fields if f.path[0] in ("writers", "script") and len(f.path) > 2
+        }
+        alone = len(scenario.writers) < 2
+        removable = sorted(group for group, path in self._parts.items() if not (alone and path[0] == "writers"))
+        self.widget.form.show(self._fields, removable)
         self.widget.yaml.value = text
         self.widget.message.value = ""
         with self._lock:

@@ -17,32 +17,19 @@ from wmlab.progress.tables import PROGRESS_TABLES as TABLES
 
 def table(**columns: object) -> pd.DataFrame:
     """Source a sends 1, 3, 4, then 2 after 4 s; source b sends every second."""
-    rows = []
-    reached = {"a": 0, "b": 0}
-    local: dict[str, int | None] = {"a": None, "b": None}
-    arrivals = [(0, "a", 1), (200, "b", 1), (1_000, "a", 3), (1_200, "b", 2), (2_000, "a", 4), (5_000, "a", 2)]
-    for number, (at_ms, name, sequence) in enumerate([*arrivals, (6_000, "b", 3)], 1):
-        if name == "b" or sequence in (1, 2):
-            reached[name] = 4 if sequence == 2 and name == "a" else sequence
-            local[name] = 1_000 * reached[name]
-        known = None if None in local.values() else min(value for value in local.values() if value is not None)
-        rows.append(
-            {
-                "stream": "q",
-                "operator": "build",
-                "arrival": number,
-                "arrived_ms": at_ms,
-                "origin": 1 + (name == "b"),
-                "emitter": name,
-                "sequence": sequence,
-                "watermark": 1_000 * sequence,
-                "prefix": reached[name],
-                "local_watermark": local[name],
-                "global_watermark": known,
-            }
-        )
-    frame = pd.DataFrame(rows).astype(dict.fromkeys(("local_watermark", "global_watermark"), "Int64"))
-    return frame.assign(**columns)
+    names = ["arrived_ms", "emitter", "sequence", "prefix", "local_watermark", "global_watermark"]
+    rows = [
+        (0, "a", 1, 1, 1_000, None),
+        (200, "b", 1, 1, 1_000, 1_000),
+        (1_000, "a", 3, 1, 1_000, 1_000),
+        (1_200, "b", 2, 2, 2_000, 1_000),
+        (2_000, "a", 4, 1, 1_000, 1_000),
+        (5_000, "a", 2, 4, 4_000, 2_000),
+        (6_000, "b", 3, 3, 3_000, 3_000),
+    ]
+    frame = pd.DataFrame(rows, columns=names).astype(dict.fromkeys(names[4:], "Int64"))
+    frame = frame.assign(stream="q", operator="build", arrival=range(1, 8), watermark=1_000 * frame.sequence)
+    return frame.assign(**{"origin": 1 + (frame.emitter == "b")} | columns)
 
 
 def test_the_longest_standstill_and_its_holder_are_named() -> None:
@@ -168,6 +155,13 @@ def test_windows_stand_at_their_end_when_they_fired() -> None:
 )
 def test_windows_that_fire_at_one_moment_have_no_time_without_one(windows: list[Any], sentence: str) -> None:
     assert windows_firing(recording(*windows)).sentence == sentence
+
+
+@pytest.mark.parametrize(("flushed", "told"), [(300, ""), (401, " Drawn are at most 400 of each kind.")])
+def test_windows_that_are_not_drawn_are_told(flushed: int, told: str) -> None:
+    windows = [fired(n, 10 * n, n, "watermark" if n <= 200 else "end of stream") for n in range(1, 201 + flushed)]
+    chart = windows_firing(recording(*windows))
+    assert chart.scene.subtitle == chart.sentence + told
 
 
 def test_a_double_fire_is_an_alarm() -> None:

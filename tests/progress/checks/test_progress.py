@@ -83,33 +83,32 @@ def frame(spark, plans) -> Any:
     return spark.createDataFrame([tuple(row.values()) for row in shuffled], SCHEMA)
 
 
+def all_tracked(local: Any, complete: Any = "set") -> dict[tuple[str, int], tuple[Any, ...]]:
+    return {key: value for one in PLANS for key, value in tracked(one, local, complete).items()}
+
+
+def all_found(spark, local: Any, complete: Any = "set") -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What Spark says after each arrival."""
+    rows_found = progress(frame(spark, PLANS), local=local, complete=complete).collect()
+    return {(row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS) for row in rows_found}
+
+
 @pytest.mark.parametrize(
     ("local", "bits"), [("running_max", 16), ("running_max", 2), ("head", 8), ("head", 1), ("literal", 2)]
 )
 def test_every_arrival_is_that_of_the_pure_tracker(spark, monkeypatch, local, bits) -> None:
-    module = sys.modules[progress.__module__]
-    monkeypatch.setattr(module, "_BLOCK_BITS", bits)
-    found = {
-        (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
-        for row in progress(frame(spark, PLANS), local=local).collect()
-    }
-    wanted = {key: value for one in PLANS for key, value in tracked(one, local).items()}
+    monkeypatch.setattr(sys.modules[progress.__module__], "_BLOCK_BITS", bits)
+    wanted = all_tracked(local)
     assert len(wanted) > 1_500
-    assert {key: (found.get(key), value) for key, value in wanted.items() if found.get(key) != value} == {}
-    assert len(found) == len(wanted)
+    assert all_found(spark, local) == wanted
 
 
 @pytest.mark.parametrize(
     ("complete", "local"), [("count", "running_max"), ("literal", "head"), ("balance", "head"), ("count", "literal")]
 )
 def test_the_rules_that_count_are_those_of_the_pure_tracker(spark, complete, local) -> None:
-    found = {
-        (row["stream"], row["arrival"]): tuple(row[name] for name in PROGRESS_COLUMNS)
-        for row in progress(frame(spark, PLANS), local=local, complete=complete).collect()
-    }
-    wanted = {key: value for one in PLANS for key, value in tracked(one, local, complete).items()}
-    assert found == wanted
-    assert wanted != {key: value for one in PLANS for key, value in tracked(one, local).items()}
+    wanted = all_tracked(local, complete)
+    assert all_found(spark, local, complete) == wanted != all_tracked(local)
 
 
 def test_two_chunk_bases_are_refused_when_the_answer_is_asked_for(spark) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.errors import ModelError
 from wmlab.progress.model.windows import JoinTables, Windows
 
 SHAPES = st.builds(Windows, st.integers(1, 12), st.integers(1, 12))
@@ -54,29 +52,3 @@ def test_the_largest_time_of_two_slices_is_that_of_the_records_in_them(windows: 
     for left, right in tables.pairs(0, 60):
         inside = [time for time, _, side in records if windows.slice_of(time)[0] == (left, right)[side]]
         assert tables.largest(left, right) == max(inside)
-
-
-def test_nothing_is_thrown_away_while_the_watermark_is_unknown() -> None:
-    tables = built(Windows(10, 5), [(1, 0, 0)])
-    assert tables.collect(None) == (tables, ())
-    assert tables.records(0) == (1, 0)
-
-
-def test_a_pair_needs_records_on_both_sides() -> None:
-    tables = built(Windows(20, 10), [(1, 0, 0), (12, 0, 0), (13, 1, 1), (14, 0, 1)])
-    assert tables.pairs(0, 20) == ((0, 10), (10, 10))
-    assert [tables.matches(*pair) for pair in tables.pairs(0, 20)] == [1, 1]
-    assert tables.pairs(20, 40) == ()
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda tables: tables.build([1], [0], 2), "no side 2"),
-        (lambda tables: tables.build([-1], [0], 0), "before the first window"),
-        (lambda tables: tables.build([1], [-2], 0), "-2 is negative"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(make, message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        make(JoinTables(Windows(10, 10)))

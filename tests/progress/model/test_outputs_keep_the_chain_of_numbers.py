@@ -1,17 +1,15 @@
-"""N10, and blocking operators: outputs that a tracker downstream can follow."""
+"""N10, blocking operators, and sequencers: outputs that a tracker downstream can follow."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.progress.model.streams import origin_buffers, run, run_origin, several_origins, values
-from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Finding
-from wmlab.progress.model.numbers import TupleBuffer
+from wmlab.progress.model.numbers import Sequencer, TupleBuffer
 from wmlab.progress.model.tracker import ProgressRules
-from wmlab.progress.model.windows import Firing, FiringRules, Rechunking, Renumbering, Windows, window_output
+from wmlab.progress.model.windows import Rechunking, Renumbering
 
 
 @given(st.data(), st.sampled_from([0, 1]))
@@ -93,23 +91,13 @@ def test_no_output_of_a_blocking_operator_promises_more_than_the_outputs_behind_
         assert output.buffer.watermark <= min(later, default=output.buffer.watermark)
 
 
-def test_a_window_puts_out_one_chunk_for_each_pair_of_slices_and_an_empty_one_for_none() -> None:
-    state, _ = Firing(FiringRules(windows=Windows(20, 10))).fill([1, 12, 13])
-    first, second = state.end()[1]
-    assert window_output(first, 3, pairs=2) == (TupleBuffer(3, 1, 0, False, 0), TupleBuffer(3, 1, 1, True, 0))
-    assert window_output(second, 3, base=1, pairs=0) == (TupleBuffer(3, 2, 1, True, 10),)
-    assert window_output(second, 4) == (TupleBuffer(4, 2, 0, True, 10),)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Rechunking().emit(TupleBuffer(1, 1, 0, True, 0), -1), "cannot become -1"),
-        (lambda: Renumbering.start(1, [1]), "Origin 1 cannot renumber"),
-        (lambda: Renumbering.start(1, []), "cannot renumber"),
-        (lambda: Renumbering.start(2, [1]).emit(TupleBuffer(3, 1, 0, True, 0)), "Origin 3 is not declared"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(make, message: str) -> None:
-    with pytest.raises(ModelError, match=message):
-        make()
+@given(st.data())
+def test_a_sequencer_releases_every_buffer_in_order(data) -> None:
+    places = [((b.sequence, b.chunk), b.last) for b in data.draw(origin_buffers(base=1))]
+    state, released = Sequencer(), []
+    for place, last in data.draw(st.permutations(places)):
+        state, freed = state.take(place, last)
+        while freed is not None:
+            released.append(freed)
+            state, freed = state.ack(freed)
+    assert released == [place for place, _ in places]

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.progress.model.streams import run, several_origins
-from wmlab.core.errors import ModelError
 from wmlab.progress.model.numbers import UNBOUNDED, TupleBuffer
-from wmlab.progress.model.tracker import Progress, ProgressRules, explain, step
+from wmlab.progress.model.tracker import Progress, ProgressRules, explain
 
 
 @given(several_origins(), st.sampled_from(["running_max", "head"]))
@@ -33,17 +32,6 @@ def test_without_origins_nothing_can_come() -> None:
     state = Progress.start([])
     assert state.watermark == UNBOUNDED
     assert explain(state) == ()
-
-
-def test_an_origin_that_is_not_declared_is_refused() -> None:
-    with pytest.raises(ModelError, match="Origin 3 is not declared; declared are: 1, 2"):
-        step(Progress.start([1, 2]), TupleBuffer(3, 1, 0, True, 5))
-
-
-@pytest.mark.parametrize("origins", [[1, 1], [0], [-1, 2]])
-def test_origins_are_distinct_and_from_1(origins) -> None:
-    with pytest.raises(ModelError, match="not distinct numbers from 1"):
-        Progress.start(origins)
 
 
 def buffers_with_a_gap() -> list[TupleBuffer]:

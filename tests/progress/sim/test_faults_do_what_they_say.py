@@ -12,7 +12,6 @@ from wmlab.progress.scenario import (
     DelayBuffer,
     DuplicateBuffer,
     EmptyBuffer,
-    Filter,
     LoseBuffer,
     Renumber,
     SilenceSource,
@@ -30,62 +29,49 @@ def fired(world, cause: str) -> int:
     return len(rows(world, "windows_fired", cause=cause))
 
 
-def test_a_lost_buffer_stops_time_until_the_end() -> None:
-    world = run(script=[LoseBuffer("a", 20)])
-    marks = watermarks(world)
-    assert max(mark for mark in marks if mark is not None) < 1_100
-    assert (fired(world, "watermark"), fired(world, "end of stream")) == (0, 10)
-    (fault,) = rows(world, "incidents")
-    assert (fault["kind"], fault["target"], fault["detail"]) == ("loss", "a 20", "10 records")
-    sequences = {row["sequence"] for row in rows(world, "buffers", emitter="a")}
-    assert 20 not in sequences
-
-
-def test_a_delayed_buffer_stops_time_until_it_comes() -> None:
-    world = run(script=[DelayBuffer("a", 20, 4_000)])
-    during = [r["fired_ms"] for r in rows(world, "windows_fired") if 1_300 < r["fired_ms"] < 4_900]
-    assert during == []
-    assert fired(world, "watermark") >= 8
-
-
 CHUNKED = [query(growing("a", 3), source("b"))]
-THE_CHUNK = {"emitter": "a", "sequence": 20, "chunk": 1}
+PLAIN_OR_CHUNKED = pytest.mark.parametrize(
+    ("queries", "chunk"), [([query()], None), (CHUNKED, 1)], ids=["a buffer", "a chunk"]
+)
 
 
-def test_a_lost_chunk_stops_time_as_a_whole_buffer_does() -> None:
-    world = run(queries=CHUNKED, script=[LoseBuffer("a", 20, chunk=1)])
+def copies(world, chunk: int | None) -> list:
+    """The arrivals of the buffer or chunk at which the faults of these tests aim."""
+    return rows(world, "buffers", emitter="a", sequence=20, **({} if chunk is None else {"chunk": chunk}))
+
+
+def in_windows(world) -> int:
+    return sum(row["records"] for row in rows(world, "windows_fired"))
+
+
+@PLAIN_OR_CHUNKED
+def test_what_is_lost_stops_time_until_the_end(queries, chunk) -> None:
+    world = run(queries=queries, script=[LoseBuffer("a", 20, chunk=chunk)])
     assert max(mark for mark in watermarks(world) if mark is not None) < 1_100
-    assert [row["chunk"] for row in sorted(rows(world, "buffers", emitter="a", sequence=20), key=str)] in (
-        [0, 2],
-        [2, 0],
-    )
-    (fault,) = rows(world, "incidents")
-    assert (fault["kind"], fault["target"], fault["detail"]) == ("loss", "a 20 chunk 1", "3 records")
-    assert sum(row["records"] for row in rows(world, "windows_fired")) == sum(
-        row["records"] for row in rows(world, "buffers", operator="build")
-    )
+    assert (fired(world, "watermark"), fired(world, "end of stream")) == (0, 10)
+    told = [(row["kind"], row["target"], row["detail"]) for row in rows(world, "incidents")]
+    assert told == [("loss", "a 20", "10 records") if chunk is None else ("loss", "a 20 chunk 1", "3 records")]
+    assert {row["chunk"] for row in copies(world, None)} == (set() if chunk is None else {0, 2})
+    assert in_windows(world) == sum(row["records"] for row in rows(world, "buffers", operator="build"))
 
 
-def test_a_delayed_chunk_comes_later_and_the_windows_wait_for_it() -> None:
-    plain, world = run(queries=CHUNKED), run(queries=CHUNKED, script=[DelayBuffer("a", 20, 9_500, chunk=1)])
-    (before,), (after,) = rows(plain, "buffers", **THE_CHUNK), rows(world, "buffers", **THE_CHUNK)
+@PLAIN_OR_CHUNKED
+def test_what_is_delayed_stops_time_until_it_comes_and_the_windows_wait_for_it(queries, chunk) -> None:
+    plain, world = run(queries=queries), run(queries=queries, script=[DelayBuffer("a", 20, 9_500, chunk=chunk)])
+    (before,), (after,) = copies(plain, chunk), copies(world, chunk)
     assert after["arrived_ms"] > before["arrived_ms"] + 9_000
-    records = [sum(row["records"] for row in rows(one, "windows_fired")) for one in (plain, world)]
-    assert records[0] == records[1]
+    assert min(row["fired_ms"] for row in rows(world, "windows_fired", cause="watermark")) >= after["arrived_ms"]
+    assert fired(world, "watermark") >= 8
+    assert in_windows(world) == in_windows(plain)
     assert rows(world, "incidents", kind="late") == []
 
 
-@pytest.mark.parametrize("chunk", [None, 1])
-def test_a_repeated_buffer_is_counted_twice_and_named(chunk) -> None:
-    queries = CHUNKED if chunk is not None else [query()]
+@PLAIN_OR_CHUNKED
+def test_a_repeated_buffer_is_counted_twice_and_named(queries, chunk) -> None:
     fault = DuplicateBuffer("a", 20, chunk=chunk, after_ms=5)
     plain, world = run(queries=queries), run(queries=queries, script=[fault])
-    copies = rows(world, "buffers", **({"emitter": "a", "sequence": 20} | ({} if chunk is None else {"chunk": chunk})))
-    assert len(copies) == 2
-    more = sum(r["records"] for r in rows(world, "windows_fired")) - sum(
-        r["records"] for r in rows(plain, "windows_fired")
-    )
-    assert more == copies[0]["records"] > 0
+    one, _ = copies(world, chunk)
+    assert in_windows(world) - in_windows(plain) == one["records"] > 0
     assert [row["detail"].split(":")[0] for row in rows(world, "incidents", kind="breach")] in (
         ["repeated buffer"],
         ["buffer of a finished sequence"],
@@ -173,11 +159,6 @@ def test_a_source_that_falls_silent_stops_it_there() -> None:
     assert {row["end"] for row in rows(world, "windows_fired")} == {1_000, 2_000, 3_000}
 
 
-def test_a_lagging_source_holds_time_back_by_its_lag() -> None:
-    world = run(queries=[query(source("a"), source("b", lag_ms=3_000))])
-    assert min(row["fired_ms"] for row in rows(world, "windows_fired")) > 4_000
-
-
 @pytest.mark.parametrize(("local", "least"), [("head", 0), ("running_max", 500)])
 def test_an_empty_buffer_pulls_the_head_of_the_prefix_to_0(local, least) -> None:
     sources = source("a", stamped="filter"), source("b")
@@ -225,13 +206,6 @@ def test_a_sparse_source_needs_a_flush_interval() -> None:
 def test_ingestion_time_is_the_creation_of_the_buffer() -> None:
     world = run(queries=[query(source("a", stamp="ingestion_time", delay_mean_ms=200))])
     assert all(row["watermark"] == row["created_ms"] for row in rows(world, "buffers", operator="build"))
-
-
-def test_a_filter_thins_the_records_and_keeps_the_buffers() -> None:
-    whole, thin = run(), run(queries=[query(source("a", operators=[Filter(0.25)]), source("b"))])
-    counts = [[row["records"] for row in rows(world, "buffers", emitter="a")] for world in (whole, thin)]
-    assert len(counts[0]) == len(counts[1])
-    assert 0.15 < sum(counts[1]) / sum(counts[0]) < 0.35
 
 
 def test_the_literal_rule_never_completes_a_single_chunk() -> None:

@@ -41,7 +41,7 @@ def test_chance_of_a_filter_goes_with_the_record() -> None:
         sources = source("a", operators=[Filter(0.5), Emit(), Filter(0.5)]), source("b")
         world = run(queries=[query(*sources, operators=[Filter(0.8)])], workers=workers)
         arrivals = rows(world, "buffers", operator="build")
-        assert {row["emitter"] for row in arrivals} == {"a", "b"}
+        assert sorted(places(world, "build")) == sorted(places(run(), "build"))
         return {(row["emitter"], row["sequence"]): row["records"] for row in arrivals}
 
     assert kept(Workers(1)) == kept(MANY)
@@ -60,20 +60,6 @@ def test_what_outgrows_a_buffer_becomes_chunks(growth, capacity, chunks) -> None
     assert len(first) == chunks
     assert sum(row["records"] for row in first) == 10
     assert max(row["records"] for row in first) * growth <= (capacity or 10)
-
-
-@pytest.mark.parametrize("base", [0, 1])
-def test_every_sequence_has_one_last_chunk_with_the_highest_number_however_often_it_is_cut(base) -> None:
-    twice = [Map(3), Emit(), Map(2), Emit()]
-    world = run(queries=[query(source("a", operators=twice), window=None)], workers=MANY, chunk_base=base)
-    sequences: dict[int, list[tuple[int, bool]]] = {}
-    for _, sequence, chunk, last in identifiers(world, operator="sink"):
-        sequences.setdefault(sequence, []).append((chunk, last))
-    assert len(sequences) > 50
-    assert max(len(mine) for mine in sequences.values()) >= 6
-    for mine in sequences.values():
-        assert mine == [(base + place, place == len(mine) - 1) for place in range(len(mine))]
-    assert rows(world, "incidents") == []
 
 
 def test_a_renumbering_numbers_only_what_is_in_a_prefix() -> None:
@@ -98,7 +84,7 @@ def test_what_lies_beyond_a_lost_buffer_is_never_renumbered() -> None:
 
 
 def test_windows_do_not_change_behind_a_renumbering() -> None:
-    merged = run(queries=[query(operators=[Renumber("merged")])], workers=MANY)
+    merged = run(queries=[query(growing("a", 3), source("b"), operators=[Renumber("merged")])], workers=MANY)
     assert fired(merged) == fired(run())
 
 
@@ -162,15 +148,6 @@ def test_the_probe_throws_away_slices_when_no_window_needs_them() -> None:
     left = [row for row in rows(world, "slices") if row["collected_ms"] is None]
     assert left
     assert all(row["reached"] is None for row in left)
-
-
-def test_the_trackers_write_down_what_they_believe() -> None:
-    world = run(queries=[query(growing("a", 2), source("b"), window=Aggregate(1_000))], complete="literal")
-    for row, state in tracked(world, complete="literal"):
-        mine = state.of(row["origin"])
-        reached = (row["reached_prefix"], row["reached_local"], row["reached"])
-        assert reached == (mine.prefix, mine.local, state.watermark)
-    assert any(row["completed"] for row in rows(world, "buffers", operator="build"))
 
 
 def test_the_outputs_of_a_join_carry_what_the_diagram_of_the_text_shows() -> None:

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.progress.sim.plans import growing, identifiers, query, rows, run, scenario, source
-from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.core.values import Problems
 from wmlab.progress import Aggregate, Join, LoseBuffer, Query, SilenceSource, Source
-from wmlab.progress.answers import causes, replay
-from wmlab.progress.recording import PlanScenario, record
+from wmlab.progress.recording import PlanScenario, ProgressRecording, record
 from wmlab.progress.sim.records import trace_records
 from wmlab.progress.sim.world import PlanWorld
 from wmlab.progress.tables import PROGRESS_TABLES
@@ -24,6 +22,7 @@ SCENARIO = scenario(queries=[query(source("a"), growing("b", 2))], script=[LoseB
 def test_the_same_scenario_gives_the_same_recording(tmp_path) -> None:
     first, second = SCENARIO.record(tmp_path / "r"), record(SCENARIO)
     assert first == second == Recording.read(tmp_path / "r")
+    assert first.table("buffers") != record(SCENARIO.replace(seed=6)).table("buffers")
     assert (first.name, first.seed, first.scenario) == ("test", 5, SCENARIO.to_dict())
 
 
@@ -35,29 +34,11 @@ def test_the_tables_have_the_columns_of_their_schemas() -> None:
         assert all(b"about" in field.metadata for field in schema)
 
 
-def test_what_held_time_is_told_at_any_moment() -> None:
-    recording = record(SCENARIO)
-    (cause,) = causes(recording, query="q", at_ms=9_000)
-    assert (cause.origin, cause.sequence, cause.started) == (1, 20, False)
-    assert 100 < cause.waiting == replay(recording.table("buffers"), query="q", at_ms=9_000).of(1).waiting
-    assert cause.lack == "lacks sequence 20"
-
-
 def test_a_silent_source_is_declared_all_the_same() -> None:
-    tables = run(script=[SilenceSource("b")]).journal.tables(PROGRESS_TABLES)
-    assert replay(tables["buffers"], query="q").origins == (1, 2)
-    assert replay(tables["buffers"], query="q").watermark is None
-
-
-def test_the_sink_follows_the_operators_origin() -> None:
-    state = replay(run().journal.tables(PROGRESS_TABLES)["buffers"], query="q", operator="sink")
-    assert state.origins == (3,)
-    assert state.watermark == 9_000
-
-
-def test_a_moment_before_the_first_buffer_is_refused() -> None:
-    with pytest.raises(RecordingError, match="no buffer of query 'q' had come to 'build' by 0 ms"):
-        replay(run().journal.tables(PROGRESS_TABLES)["buffers"], query="q", at_ms=0)
+    buffers = record(scenario(script=[SilenceSource("b")])).table("buffers")
+    alone = ProgressRecording.from_tables({"buffers": buffers}, name="alone")
+    (cause,) = alone.progress_at(query="q", at_ms=9_000)
+    assert (cause.origin, cause.watermark) == (2, None)
 
 
 @pytest.mark.parametrize(("name", "late"), [("flights", False), ("quakes", True)])

@@ -7,105 +7,88 @@ from typing import Any
 from wmlab.streams.recording import StreamRecording
 
 BORN_1 = 2**32
+LEFT, RIGHT = BORN_1 + 1, BORN_1 + 2
+Rows = list[dict[str, Any]]
 
 
-def recording(**tables: list[dict[str, Any]]) -> StreamRecording:
+def recording(**tables: Rows) -> StreamRecording:
     """The small recording; keyword arguments replace whole tables."""
     return StreamRecording.from_tables(_TABLES | tables, name="small")
 
 
-def _segment(segment_id: int, low: float, high: float, keys: str, created_ms: int, sealed_ms: int | None) -> Any:
-    number, epoch = segment_id % 2**32, segment_id // 2**32
-    names = {"stream": "orders", "segment_id": segment_id, "number": number, "epoch": epoch}
-    return names | {"low": low, "high": high, "keys": keys, "created_ms": created_ms, "sealed_ms": sealed_ms}
+def _rows(columns: str, *values: tuple[Any, ...], **same: Any) -> Rows:
+    """Rows of the stream with these columns; those in `same` have one value in all of them."""
+    return [{"stream": "orders"} | same | dict(zip(columns.split(), row, strict=True)) for row in values]
 
 
-def _event(segment_id: int, offset: int, event_time: int, append_ms: int) -> dict[str, Any]:
-    return {
-        "stream": "orders",
-        "segment_id": segment_id,
-        "offset": offset,
-        "event_time": event_time,
-        "append_ms": append_ms,
-        "writer": "w1",
-    }
+def _marks(writer: str, *marks: tuple[int, int], outcome: str = "success") -> Rows:
+    """Times noted by a writer, each with when it was received."""
+    rows = ((time, received_ms - 5, received_ms) for time, received_ms in marks)
+    same = {"writer": writer, "process": writer, "position": {0: 10}, "controller": "c0", "txn": None}
+    return _rows("time noted_ms received_ms", *rows, outcome=outcome, **same)
 
 
-def _mark(writer: str, time: int, received_ms: int, outcome: str = "success") -> dict[str, Any]:
-    at = {"noted_ms": received_ms - 5, "received_ms": received_ms, "controller": "c0", "txn": None, "outcome": outcome}
-    return {"stream": "orders", "writer": writer, "process": writer, "time": time, "position": {0: 10}} | at
-
-
-def _cycle(at_ms: int, previous_lower: int | None, lagging: list[str], outcome: str) -> dict[str, Any]:
-    writers = {"participating": ["w1"], "lagging": lagging, "removed": []}
-    reason = f"waits for {lagging[0]}" if lagging else ""
-    at = {"stream": "orders", "controller": "c0", "at_ms": at_ms, "previous_lower": previous_lower}
-    return at | writers | {"outcome": outcome, "reason": reason}
-
-
-def _watermark(seq: int, lower: int, upper: int, cut: dict[int, int], emitted_ms: int) -> dict[str, Any]:
-    bounds = {"stream": "orders", "seq": seq, "lower": lower, "upper": upper, "cut": cut}
-    return bounds | {
-        "writers": {"w1": upper, "w2": lower},
-        "controller": "c0",
-        "emitted_ms": emitted_ms,
-        "revision": 48 * (seq + 1),
-    }
-
-
-def _position(version: int, segment_id: int, offset: int, finished: bool, at_ms: int) -> dict[str, Any]:
-    place = {"stream": "orders", "group": "g", "version": version, "reader": "r0", "segment_id": segment_id}
-    return place | {"offset": offset, "finished": finished, "at_ms": at_ms}
-
-
-def _window(at_ms: int, lower: int | None, upper: int | None, reader: str = "r0") -> dict[str, Any]:
-    return {"stream": "orders", "group": "g", "reader": reader, "lower": lower, "upper": upper, "at_ms": at_ms}
-
-
-_TABLES: dict[str, list[dict[str, Any]]] = {
-    "segments": [
-        _segment(0, 0.0, 1.0, "0..1", 0, 4_000),
-        _segment(BORN_1 + 1, 0.0, 0.5, "0..1/2", 3_990, None),
-        _segment(BORN_1 + 2, 0.5, 1.0, "1/2..1", 3_990, None),
-    ],
-    "epochs": [
-        {"stream": "orders", "epoch": 0, "kind": "create", "at_ms": 0, "segment_ids": [0]},
-        {"stream": "orders", "epoch": 1, "kind": "scale", "at_ms": 4_000, "segment_ids": [BORN_1 + 1, BORN_1 + 2]},
-    ],
-    "events": [
-        _event(0, 10, 900, 1_000),
-        _event(0, 20, 1_900, 2_000),
-        _event(0, 30, 500, 3_500),
-        _event(BORN_1 + 1, 10, 4_900, 5_000),
-        _event(BORN_1 + 2, 10, 5_900, 6_000),
-    ],
+_TABLES: dict[str, Rows] = {
+    "segments": _rows(
+        "segment_id number epoch low high keys created_ms sealed_ms",
+        (0, 0, 0, 0.0, 1.0, "0..1", 0, 4_000),
+        (LEFT, 1, 1, 0.0, 0.5, "0..1/2", 3_990, None),
+        (RIGHT, 2, 1, 0.5, 1.0, "1/2..1", 3_990, None),
+    ),
+    "epochs": _rows("epoch kind at_ms segment_ids", (0, "create", 0, [0]), (1, "scale", 4_000, [LEFT, RIGHT])),
+    "events": _rows(
+        "segment_id offset event_time append_ms",
+        (0, 10, 900, 1_000),
+        (0, 20, 1_900, 2_000),
+        (0, 30, 500, 3_500),
+        (LEFT, 10, 4_900, 5_000),
+        (RIGHT, 10, 5_900, 6_000),
+        writer="w1",
+    ),
     "writer_marks": [
-        *(_mark("w1", at - 100, at) for at in range(1_000, 9_000, 1_000)),
-        *(_mark("w2", at - 200, at) for at in range(1_000, 4_000, 1_000)),
-        _mark("w2", 100, 4_000, "time went back"),
+        *_marks("w1", *((at - 100, at) for at in range(1_000, 9_000, 1_000))),
+        *_marks("w2", *((at - 200, at) for at in range(1_000, 4_000, 1_000))),
+        *_marks("w2", (100, 4_000), outcome="time went back"),
     ],
-    "cycles": [
-        _cycle(2_500, None, [], "emitted"),
-        _cycle(5_000, 800, [], "emitted"),
-        _cycle(7_000, 2_800, ["w2"], "held"),
-        _cycle(8_000, 2_800, ["w2"], "held"),
-    ],
-    "watermarks": [
-        _watermark(0, 800, 900, {0: 10}, 2_500),
-        _watermark(1, 2_800, 3_900, {BORN_1 + 1: 0, BORN_1 + 2: 0}, 5_000),
-    ],
-    "positions": [
-        _position(1, 0, 20, False, 2_600),
-        _position(2, 0, 30, True, 5_500),
-        _position(2, BORN_1 + 1, 10, False, 5_500),
-        _position(2, BORN_1 + 2, 0, False, 5_500),
-        _position(3, BORN_1 + 2, 10, False, 6_500),
-    ],
-    "windows": [_window(2_600, 800, None), _window(5_500, 2_800, 3_900), _window(6_500, 2_800, 3_900)],
-    "incidents": [
-        {"stream": "orders", "at_ms": 3_200, "kind": "crash", "target": "w2", "detail": "w2 crashes"},
-        {"stream": "orders", "at_ms": 4_000, "kind": "scale", "target": "0@0", "detail": "0@0 → 1@1, 2@1"},
-    ],
+    "cycles": _rows(
+        "at_ms previous_lower lagging outcome reason",
+        (2_500, None, [], "emitted", ""),
+        (5_000, 800, [], "emitted", ""),
+        (7_000, 2_800, ["w2"], "held", "waits for w2"),
+        (8_000, 2_800, ["w2"], "held", "waits for w2"),
+        controller="c0",
+        participating=["w1"],
+        removed=[],
+    ),
+    "watermarks": _rows(
+        "seq lower upper cut writers emitted_ms revision",
+        (0, 800, 900, {0: 10}, {"w1": 900, "w2": 800}, 2_500, 48),
+        (1, 2_800, 3_900, {LEFT: 0, RIGHT: 0}, {"w1": 3_900, "w2": 2_800}, 5_000, 96),
+        controller="c0",
+    ),
+    "positions": _rows(
+        "version segment_id offset finished at_ms",
+        (1, 0, 20, False, 2_600),
+        (2, 0, 30, True, 5_500),
+        (2, LEFT, 10, False, 5_500),
+        (2, RIGHT, 0, False, 5_500),
+        (3, RIGHT, 10, False, 6_500),
+        group="g",
+        reader="r0",
+    ),
+    "windows": _rows(
+        "lower upper at_ms",
+        (800, None, 2_600),
+        (2_800, 3_900, 5_500),
+        (2_800, 3_900, 6_500),
+        group="g",
+        reader="r0",
+    ),
+    "incidents": _rows(
+        "at_ms kind target detail",
+        (3_200, "crash", "w2", "w2 crashes"),
+        (4_000, "scale", "0@0", "0@0 → 1@1, 2@1"),
+    ),
     "ownership": [
         {"bucket": 0, "controller": "c0", "streams": ["orders"], "from_ms": 0, "to_ms": 3_000},
         {"bucket": 0, "controller": "c1", "streams": ["orders"], "from_ms": 4_500, "to_ms": None},

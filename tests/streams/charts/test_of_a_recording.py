@@ -24,7 +24,6 @@ from wmlab.core import schemas
 from wmlab.core.charts.chart import Chart
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
-from wmlab.streams import charts
 from wmlab.streams import charts as view
 from wmlab.streams.answers.explain import Explanation
 from wmlab.streams.answers.reader import explain
@@ -54,9 +53,8 @@ OF_A_STREAM = [chart for chart in CHARTS if chart is not view.bucket_ownership]
 
 
 def trace(chart: Chart, name: str) -> Any:
-    """The only trace of that name that is in the legend, or else the first one."""
-    found = [trace for trace in chart.figure().data if trace.name == name]
-    return found[0]
+    """The first trace of that name."""
+    return next(trace for trace in chart.figure().data if trace.name == name)
 
 
 @pytest.mark.parametrize("draw", DRAWN.values(), ids=DRAWN)
@@ -107,18 +105,66 @@ def test_a_recording_is_no_table(draw: Callable[..., Chart]) -> None:
         draw(recording())
 
 
-def test_the_key_space_has_a_block_per_segment_and_a_line_per_cut() -> None:
-    chart = view.key_space(recording())
-    assert chart.sentence == (
-        "Stream orders had 3 segments, 2 of them open at the end; 2 cuts were emitted, and the last one stood "
-        "2.0 s of writing behind the end."
-    )
-    blocks = trace(chart, "segment")
-    assert list(blocks.text) == ["0@0", "1@1", "2@1"]
-    assert (list(blocks.base), list(blocks.x)) == ([0, 3.99, 3.99], [4, 2.01, 2.01])
-    cuts = trace(chart, "stream cut of a watermark")
-    assert list(cuts.x) == [1, 1, None, 3.99, 3.99, 3.99, 3.99, None]
-    assert list(cuts.y) == [0, 1, None, 0, 0.5, 0.5, 1, None]
+@pytest.mark.parametrize(
+    ("draw", "sentence", "drawn"),
+    [
+        (
+            view.key_space,
+            "Stream orders had 3 segments, 2 of them open at the end; 2 cuts were emitted, and the last one stood "
+            "2.0 s of writing behind the end.",
+            {
+                "segment": {"text": ["0@0", "1@1", "2@1"], "base": [0, 3.99, 3.99], "x": [4, 2.01, 2.01]},
+                "stream cut of a watermark": {
+                    "x": [1, 1, None, 3.99, 3.99, 3.99, 3.99, None],
+                    "y": [0, 1, None, 0, 0.5, 0.5, 1, None],
+                },
+                "position of the readers": {"x": [2, 2, None, 5, 5, 3.99, 3.99, None, 5, 5, 6, 6, None]},
+            },
+        ),
+        (
+            view.event_vs_arrival,
+            "Half of the 5 events of orders arrived within 100 ms of their time, the slowest after 3.0 s; 1 arrived "
+            "below the lower bound that a watermark had given before.",
+            {
+                "event below the lower bound": {"x": [3.5], "y": [0.5]},
+                "lower bound": {"x": [2.5, 5, 6], "y": [0.8, 2.8, 2.8]},
+            },
+        ),
+        (
+            view.writer_marks,
+            "12 marks were noted in orders, 1 of them refused; w2 held the lower bound longest, for 5.5 s from 2.5 s.",
+            {
+                "accepted": {"y": [0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0]},
+                "refused": {"x": [4], "y": [1]},
+                "no mark when one was due": {"base": [5.5], "x": [2.5], "y": [1]},
+                "held the lower bound": {"base": [2.5], "x": [5.5], "y": [1]},
+            },
+        ),
+        (
+            view.watermark_cycles,
+            "4 cycles ran for orders, 2 of them emitted a watermark; both others waited for w2.",
+            {
+                "emitted": {"x": [2.5, 5]},
+                "held": {"customdata": ["7 000 ms, c0: waits for w2", "8 000 ms, c0: waits for w2"]},
+                "previous lower bound": {"y": [None, 0.8, 2.8, 2.8]},
+            },
+        ),
+        (
+            view.bucket_ownership,
+            "2 buckets were owned by c0 21%, c1 79% (fairness 0.74); between owners there was 1 gap, the longest "
+            "1 500 ms for bucket 0 from 3 000 ms.",
+            {"no owner": {"base": [3], "x": [1.5]}},
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_chart_says_and_draws_what_the_tables_hold(
+    draw: Callable[..., Chart], sentence: str, drawn: dict[str, dict[str, list[Any]]]
+) -> None:
+    chart = draw(recording())
+    assert chart.sentence == sentence
+    found = {name: {kind: list(getattr(trace(chart, name), kind)) for kind in kinds} for name, kinds in drawn.items()}
+    assert found == drawn
 
 
 def test_the_key_space_of_a_run_before_1970_is_that_of_the_run() -> None:
@@ -134,23 +180,6 @@ def test_the_key_space_of_a_run_before_1970_is_that_of_the_run() -> None:
     assert list(cuts[1].xs) == [None if x is None else x - 10**6 for x in cuts[0].xs]
 
 
-def test_readers_stand_where_their_segments_were_last_read() -> None:
-    readers = trace(view.key_space(recording()), "position of the readers")
-    assert list(readers.x) == [2, 2, None, 5, 5, 3.99, 3.99, None, 5, 5, 6, 6, None]
-
-
-def test_an_event_below_a_bound_given_before_is_marked() -> None:
-    chart = view.event_vs_arrival(recording())
-    assert chart.sentence == (
-        "Half of the 5 events of orders arrived within 100 ms of their time, the slowest after 3.0 s; 1 arrived below "
-        "the lower bound that a watermark had given before."
-    )
-    early = trace(chart, "event below the lower bound")
-    assert (list(early.x), list(early.y)) == ([3.5], [0.5])
-    lower = trace(chart, "lower bound")
-    assert (list(lower.x), list(lower.y)) == ([2.5, 5, 6], [0.8, 2.8, 2.8])
-
-
 def test_from_an_end_of_known_time_on_no_bound_is_drawn() -> None:
     first, *ends = recording().table("watermarks").to_pylist(maps_as_pydicts="strict")
     chart = view.event_vs_arrival(recording(watermarks=[first, *(row | {"writers": {}} for row in ends)]))
@@ -158,23 +187,6 @@ def test_from_an_end_of_known_time_on_no_bound_is_drawn() -> None:
     assert list(lower.ys) == [800, None, None]
     ended = recording(watermarks=[row | {"writers": {}} for row in (first, *ends)])
     assert "none arrived below" in view.event_vs_arrival(ended).sentence
-
-
-def test_marks_stand_in_the_lane_of_their_writer() -> None:
-    chart = view.writer_marks(recording())
-    assert chart.sentence == (
-        "12 marks were noted in orders, 1 of them refused; w2 held the lower bound longest, for 5.5 s from 2.5 s."
-    )
-    assert list(trace(chart, "accepted").y) == [0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0]
-    refused = trace(chart, "refused")
-    assert (list(refused.x), list(refused.y)) == ([4], [1])
-    silent = trace(chart, "no mark when one was due")
-    assert (list(silent.base), list(silent.x), list(silent.y)) == ([5.5], [2.5], [1])
-
-
-def test_neighbouring_stretches_of_a_holder_are_one() -> None:
-    held = trace(view.writer_marks(recording()), "held the lower bound")
-    assert (list(held.base), list(held.x), list(held.y)) == ([2.5], [5.5], [1])
 
 
 def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> None:
@@ -186,14 +198,6 @@ def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> Non
     assert (answer.cause, [writer.writer for writer in answer.writers]) == ("slowest", ["w1"])
     held = trace(view.writer_marks(alone), "held the lower bound")
     assert (list(held.base), list(held.x), list(held.y)) == ([2.5], [5.5], [0])
-
-
-def test_cycles_say_whom_they_waited_for() -> None:
-    chart = view.watermark_cycles(recording())
-    assert chart.sentence == ("4 cycles ran for orders, 2 of them emitted a watermark; both others waited for w2.")
-    assert list(trace(chart, "emitted").x) == [2.5, 5]
-    assert list(trace(chart, "held").customdata) == ["7 000 ms, c0: waits for w2", "8 000 ms, c0: waits for w2"]
-    assert list(trace(chart, "previous lower bound").y) == [None, 0.8, 2.8, 2.8]
 
 
 @pytest.mark.parametrize(
@@ -212,25 +216,20 @@ def test_the_others_are_all_or_some(lagging: list[list[str]], told: str) -> None
     assert view.watermark_cycles(recording(cycles=cycles)).sentence.endswith(f"emitted a watermark; {told}.")
 
 
-def test_a_bucket_without_owner_is_told_and_drawn() -> None:
-    chart = view.bucket_ownership(recording())
-    assert chart.sentence == (
-        "2 buckets were owned by c0 21%, c1 79% (fairness 0.74); between owners there was 1 gap, the longest "
-        "1 500 ms for bucket 0 from 3 000 ms."
-    )
-    nobody = trace(chart, "no owner")
-    assert (list(nobody.base), list(nobody.x)) == ([3], [1.5])
+def test_a_run_of_one_controller_has_no_ownership() -> None:
     with pytest.raises(RecordingError, match="one controller ran everything"):
         view.bucket_ownership(recording(ownership=[]))
 
 
-def test_buckets_without_streams_are_left_out() -> None:
-    idle = [{"bucket": n, "controller": "c0", "streams": [], "from_ms": 0, "to_ms": None} for n in range(2, 100)]
-    rows = [*recording().table("ownership").to_pylist(), *idle]
-    with_streams = sorted({row["bucket"] for row in rows if row["streams"]})
+@pytest.mark.parametrize(
+    ("used", "drawn", "which"), [(1, 1, "those with streams"), (40, 30, "the first with streams"), (0, 30, "the first")]
+)
+def test_buckets_without_streams_are_left_out(used: int, drawn: int, which: str) -> None:
+    same = {"controller": "c0", "from_ms": 0, "to_ms": None}
+    rows = [same | {"bucket": n, "streams": ["orders"] if n < used else []} for n in range(100)]
     scene = view.bucket_ownership(recording(ownership=rows)).scene
-    assert len(scene.panels[0].up.ticks(9)) == len(with_streams)
-    assert scene.subtitle.endswith(f"Drawn are {len(with_streams)} of 100 buckets, those with streams.")
+    assert len(scene.panels[0].up.ticks(9)) == drawn
+    assert scene.subtitle.endswith(f" Drawn are {drawn} of 100 buckets, {which}.")
 
 
 def test_the_two_epochs_of_a_rolling_transaction_are_one_label() -> None:
@@ -297,7 +296,7 @@ def spilled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recording, Record
         return whole, made.record(tmp_path_factory.mktemp("runs") / "run", progress=False)
 
 
-@pytest.mark.parametrize("chart", [charts.event_vs_arrival, charts.key_space], ids=lambda chart: chart.__name__)
+@pytest.mark.parametrize("chart", [view.event_vs_arrival, view.key_space], ids=lambda chart: chart.__name__)
 def test_a_chart_of_row_groups_is_that_of_the_whole_table(chart, spilled) -> None:
     whole, stored = spilled
     assert whole.counts["events"] > 2_000
@@ -307,11 +306,11 @@ def test_a_chart_of_row_groups_is_that_of_the_whole_table(chart, spilled) -> Non
 
 def test_of_many_events_a_share_is_kept_and_all_are_counted(spilled, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, stored = spilled
-    exact = charts.event_vs_arrival(whole)
+    exact = view.event_vs_arrival(whole)
     late = next(layer for layer in exact.scene.panels[0].layers if layer.name == "event below the lower bound")
     assert len(late.xs) > 10
-    monkeypatch.setattr(sys.modules[charts.event_vs_arrival.__module__], "_MOST_KEPT", 10)
-    chart = charts.event_vs_arrival(stored)
+    monkeypatch.setattr(sys.modules[view.event_vs_arrival.__module__], "_MOST_KEPT", 10)
+    chart = view.event_vs_arrival(stored)
     assert chart.sentence == exact.sentence
     assert f"Drawn are 10 of {whole.counts['events']:,} events".replace(",", " ") in chart.scene.subtitle
     assert [len(rows) for rows in chart.data.values()] == [10, 10]

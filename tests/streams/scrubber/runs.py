@@ -11,7 +11,7 @@ LENGTH_MS = 30_000
 
 
 @cache
-def everything() -> Recording:
+def everything(start_ms: int = 0) -> Recording:
     """Thirty seconds; nothing chance-dependent is asserted of it but what its tables say."""
     return wm.Scenario(
         name="everything",
@@ -27,6 +27,7 @@ def everything() -> Recording:
             wm.script.Scale(at_ms=8_000, seal=["0@0"], into=2),
             wm.script.CrashWriter(at_ms=12_000, writer="w2", restart_after_ms=10_000),
         ],
+        start_ms=start_ms,
         duration_ms=LENGTH_MS,
         seed=3,
     ).record(progress=False)

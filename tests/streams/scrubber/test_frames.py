@@ -123,6 +123,7 @@ def test_the_writers_lanes_show_their_marks(at_ms: int) -> None:
     assert [w for w in ("t1", "w1", "w2") if "awaited" in values[w][0].label] == sorted(waits)
     down = 12_000 <= at_ms < 22_000
     assert ("down" in values["w2"][0].label) == down
+    assert (values["w2"][0].style == "alarm") == (down or "w2" in waits)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +216,12 @@ def test_bounds_of_another_group_and_a_group_that_did_not_read_are_refused() -> 
         frames_of(everything(), stream="orders", bounds=bounds)
     with pytest.raises(ChartError, match=r"(?s)No reader group 'audit'.*billing"):
         frames_of(everything(), stream="orders", group="audit")
+
+
+def test_a_stream_in_which_nothing_happened_is_refused() -> None:
+    segments = [one_segment()]
+    with pytest.raises(ChartError, match=f"Nothing happened in the stream '{segments[0]['stream']}'"):
+        frames_of(Recording.from_tables({"segments": segments}, name="empty"), stream=segments[0]["stream"])
 
 
 def test_violations_come_first() -> None:

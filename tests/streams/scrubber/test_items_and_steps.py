@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.errors import ChartError
 from wmlab.streams.scrubber.frames import Builder, Frames, Incident, Panel, changes_of
 from wmlab.streams.scrubber.page import frames_json
 
@@ -94,25 +93,6 @@ def test_the_next_incident_of_a_kind(at_ms: int, kind: str | None, backwards: bo
     assert (incident and incident.text) == found
 
 
-@pytest.mark.parametrize(
-    ("at_ms", "kept", "notice"),
-    [
-        (0, 0, ""),
-        (50, 50, ""),
-        (-1, 0, "-1 ms is before the recording, which begins at 0 ms"),
-        (10**9, 50, "11 d 13 h 46 min 40 s is after the recording, which ends at 50 ms"),
-    ],
-)
-def test_a_moment_outside_becomes_the_nearest_inside_and_says_so(at_ms: int, kept: int, notice: str) -> None:
-    assert frames().clamp(at_ms) == (kept, notice)
-
-
-@pytest.mark.parametrize("at_ms", [1.5, "10", None, True])
-def test_what_is_no_moment_is_refused(at_ms: object) -> None:
-    with pytest.raises(ChartError, match="no moment"):
-        frames().clamp(at_ms)
-
-
 def test_a_moment_since_1970_reads_as_a_date() -> None:
     low = 1_388_757_600_000
     instants = frames(low_ms=low, high_ms=low + 90_061_007, instants=True)
@@ -122,11 +102,6 @@ def test_a_moment_since_1970_reads_as_a_date() -> None:
 def test_the_words_of_a_frame_tell_each_lane() -> None:
     assert frames().text(30) == "blocks at 30 ms, change 3 of 4\nSomething.\n  lane: 1@0 r1"
     assert frames(sentences=()).text(45) == "blocks at 45 ms, change 4 of 4"
-
-
-@pytest.mark.parametrize(("at_ms", "said"), [(0, "nothing yet"), (24, "nothing yet"), (25, "something")])
-def test_a_sentence_holds_until_the_next(at_ms: int, said: str) -> None:
-    assert frames().sentence(at_ms) == said
 
 
 def test_json_says_each_text_once_and_gives_every_item_back() -> None:

@@ -50,10 +50,12 @@ def test_a_moment_outside_is_clamped_and_said_wherever_it_is_given() -> None:
     said = "11 d 13 h 46 min 40 s is after the recording, which ends at 30 000 ms"
     assert repr(scrubber).endswith(f"({said})")
     assert said in scrubber._repr_mimebundle_()[0]["image/svg+xml"].replace("\u00a0", " ")
-    scrubber.at_ms = 5_000
+    scrubber.at_ms = LENGTH_MS
     assert scrubber.notice == ""
     scrubber.at_ms = -3
     assert (scrubber.at_ms, scrubber.notice) == (0, "-3 ms is before the recording, which begins at 0 ms")
+    scrubber.at_ms = 0
+    assert scrubber.notice == ""
 
 
 def test_wrong_moments_streams_and_recordings_without_segments_are_refused() -> None:
@@ -159,6 +161,12 @@ def test_the_moment_can_be_saved(tmp_path: Path) -> None:
         assert scrubber.save(tmp_path / f"moment{suffix}").read_text(encoding="utf-8").startswith(begin)
     with pytest.raises(ChartError, match=r"(?s)'moment.gif'.*\.html"):
         scrubber.save(tmp_path / "moment.gif")
+
+
+def test_beside_a_lane_the_day_is_written_once() -> None:
+    start_ms = 1_388_757_600_000
+    lines = repr(everything(start_ms=start_ms).scrub(at_ms=start_ms + 14_000)).splitlines()
+    assert any(re.fullmatch(r"  watermark: Jan 3, 14:00:\d\d to 14:00:\d\d", line) for line in lines)
 
 
 def test_a_run_that_nobody_read_can_be_scrubbed() -> None:

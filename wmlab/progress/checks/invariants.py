@@ -22,7 +22,6 @@ _NO_WINDOW: Final = "no window fired"
 _NO_BUFFER: Final = "no buffer came to an operator"
 _PLACE: Final = ("stream", "operator", "arrival")
 _LANE: Final = ("stream", "operator", "origin")
-_BLOCK_BITS: Final = 14
 _WINDOW: Final = ("stream", "operator", "sequence", "start", "end")
 _NAMED: Final = "the window from {start:ms} to {end:ms} of {stream} "
 _IDENTIFIERS: Final = (*_PLACE, "origin", "sequence", "chunk", "last", "watermark")
@@ -96,7 +95,7 @@ def smallest_of_the_origins(tracked: DataFrame) -> DataFrame:
         {"local_watermark": F.col("reached_local"), "_next": F.lead("arrival").over(_arrivals())}
     )
     operators = tracked.groupBy("stream", "operator").agg(F.max("arrival").alias("_end"))
-    found = falling_minimum(recorded, operators, bits=_BLOCK_BITS)
+    found = falling_minimum(recorded, operators)
     what = "the global watermark is {reached:ms}; the smallest local one is {global_watermark:ms}"
     return _found(found, F.expr("reached <=> global_watermark"), what, "reached_local", "reached")
 

@@ -81,7 +81,7 @@ def progress(buffers: DataFrame, *, local: LocalRule = "running_max", complete: 
     if local == "running_max":
         found = _over_all_origins(followed, operators)
     else:
-        found = falling_minimum(followed.drop("_from", "_to"), operators, bits=_BLOCK_BITS)
+        found = falling_minimum(followed.drop("_from", "_to"), operators)
     return found.select(*buffers.columns, *PROGRESS_COLUMNS)
 
 
@@ -261,11 +261,11 @@ def _low(watermark: str) -> Column:
     return F.coalesce(watermark, F.lit(_UNKNOWN))
 
 
-def _block(arrival: str) -> Column:
+def _block(arrival: str | Column) -> Column:
     return F.shiftright(arrival, _BLOCK_BITS)
 
 
-def falling_minimum(rows: DataFrame, operators: DataFrame, *, bits: int) -> DataFrame:
+def falling_minimum(rows: DataFrame, operators: DataFrame) -> DataFrame:
     """Adds `global_watermark`, the smallest of the origins' `local_watermark`, where these may fall.
 
     It is null while one of the declared origins has none. An origin's value holds until its next arrival. The arrivals
@@ -273,37 +273,32 @@ def falling_minimum(rows: DataFrame, operators: DataFrame, *, bits: int) -> Data
     its own: one pass over its arrivals per origin.
 
     `rows` needs stream, operator, arrival, origins, origin, local_watermark and `_next`, the origin's next arrival;
-    `operators` has `_end`, the last arrival of each. A block has 2^`bits` arrivals.
+    `operators` has `_end`, the last arrival of each.
     """
-    block, until = F.shiftright("arrival", bits), F.shiftright(F.coalesce("_next", "_end"), bits)
-    placed = rows.join(F.broadcast(operators.select("stream", "operator", "_end")), ["stream", "operator"])
+    block, until = _block("arrival"), _block(F.coalesce("_next", "_end"))
+    placed = rows.join(F.broadcast(operators.select(*_OPERATOR, "_end")), list(_OPERATOR))
     blocked = placed.withColumn("_block", F.explode(F.sequence(block, F.greatest(block, until)))).drop("_end")
     schema = T.StructType([*blocked.schema.fields, T.StructField("global_watermark", T.LongType())])
-
-    def answer(table: pa.Table) -> pa.Table:
-        return _answered(table, bits)
-
-    return blocked.groupBy("_block", "stream", "operator").applyInArrow(answer, schema).drop("_block")
+    answered = blocked.groupBy("_block", *_OPERATOR).applyInArrow(_answered, schema)
+    # What an origin brought into the block belongs to an earlier one.
+    return answered.where(block == F.col("_block")).drop("_block")
 
 
-def _answered(table: pa.Table, bits: int) -> pa.Table:
+def _answered(table: pa.Table) -> pa.Table:
     """The arrivals of one block with the smallest value after each; runs on an executor."""
     table = table.sort_by("arrival")
-    arrival = table["arrival"].to_numpy()
     values = pc.fill_null(table["local_watermark"], _UNKNOWN).to_numpy()
     origins, of = np.unique(table["origin"].to_numpy(), return_inverse=True)
-    smallest = np.full(len(arrival), _UNKNOWN)
+    smallest = np.full(len(values), _UNKNOWN)
     if len(origins) == table["origins"][0].as_py():
         smallest[:] = np.iinfo(np.int64).max
         ends = np.cumsum(np.bincount(of))
         for mine in np.split(np.argsort(of, kind="stable"), ends[:-1]):
             begun = mine[0]
             smallest[:begun] = _UNKNOWN
-            held = np.repeat(values[mine], np.diff(mine, append=len(arrival)))
+            held = np.repeat(values[mine], np.diff(mine, append=len(values)))
             np.minimum(smallest[begun:], held, out=smallest[begun:])
-    answered = table.append_column("global_watermark", pa.array(smallest, mask=smallest == _UNKNOWN))
-    # What an origin brought into the block belongs to an earlier one.
-    return answered.filter(pa.array(arrival >> bits == table["_block"][0].as_py()))
+    return table.append_column("global_watermark", pa.array(smallest, mask=smallest == _UNKNOWN))
 
 
 SLICES: Final = "inline(arrays_zip(slices, slice_records))"

@@ -29,7 +29,7 @@ Source: "Watermarking and Progress", OriginId, SequenceNumber, ChunkNumber and W
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from wmlab.core.errors import ModelError
@@ -78,16 +78,6 @@ def assign_origins(emitters: Sequence[str]) -> Mapping[str, int]:
     return {name: FIRST_ORIGIN + place for place, name in enumerate(emitters)}
 
 
-def require_chunk(buffer: TupleBuffer, base: ChunkBase) -> None:
-    """Refuse a chunk number below the trace's base. Raises `ModelError`."""
-    if buffer.chunk < base:
-        raise ModelError(
-            f"Sequence {buffer.sequence} of origin {buffer.origin} has a chunk {buffer.chunk} in a trace "
-            f"whose chunks start at {base}.",
-            remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
-        )
-
-
 def by_event_time(times: Iterable[int], *, unit: int = 1, allowed_lateness: int = 0) -> int:
     """The largest of `times` times `unit`, less `allowed_lateness` (same unit as the result), never below 0.
 
@@ -120,7 +110,7 @@ class Sequencer:
     chunk_base: ChunkBase = 1
     expected: Place | None = None
     busy: tuple[Place, bool] | None = None
-    parked: tuple[tuple[Place, bool], ...] = field(default=())
+    parked: tuple[tuple[Place, bool], ...] = ()
 
     @property
     def next(self) -> Place:

@@ -21,7 +21,7 @@ from typing import Literal, TypeVar
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Breach, Chunks, Completed, CompletenessRule, Effect, Finding, breach
-from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, NumberMap, TupleBuffer, require_chunk
+from wmlab.progress.model.numbers import FIRST_ORIGIN, UNBOUNDED, ChunkBase, NumberMap, TupleBuffer
 
 T = TypeVar("T")
 LocalRule = Literal["running_max", "head", "literal"]
@@ -108,7 +108,12 @@ def step(state: Progress, buffer: TupleBuffer, at_ms: int | None = None) -> tupl
     `at_ms` is the clock time of its arrival; None if there is no clock. Raises `ModelError` for an origin that is not
     declared and for a chunk below the base; a buffer that breaks the protocol is a `Finding`.
     """
-    require_chunk(buffer, state.rules.chunk_base)
+    if buffer.chunk < state.rules.chunk_base:
+        raise ModelError(
+            f"Sequence {buffer.sequence} of origin {buffer.origin} has a chunk {buffer.chunk} in a trace "
+            f"whose chunks start at {state.rules.chunk_base}.",
+            remedy="Give the whole trace one base: chunk_base=0 as documented, or 1 as in the engine.",
+        )
     place = state._place(buffer.origin)
     before = state.locals[place]
     after, effects = take(before, buffer, state.rules, at_ms)

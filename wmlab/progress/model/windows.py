@@ -45,7 +45,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from numbers import Integral
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.progress.model.chunks import Completed, Effect
@@ -141,14 +141,6 @@ class Fired:
     cause: Cause
     again: bool = False
 
-    @property
-    def watermark(self) -> int:
-        """What its output carries: the start, so that nothing downstream fires past results still to come.
-
-        Source: upstream classes `AggregationProbePhysicalOperator` and `StreamJoinProbePhysicalOperator`.
-        """
-        return self.start
-
 
 @dataclass(frozen=True, slots=True)
 class Late:
@@ -236,18 +228,22 @@ class Firing:
         return sum(self.slices.get(start) or 0 for start in windows.slices(*windows.span(number)))
 
 
-Tables = tuple[NumberMap[int], NumberMap[int]]
-"""Of one slice, left and right: how many records each key has."""
-_EMPTY: Tables = (NumberMap(), NumberMap())
+class Side(NamedTuple):
+    """What one side of a join has built in a slice: how many records each key has, and the largest time of all."""
+
+    keys: NumberMap[int] = NumberMap()
+    largest: int = 0
+
+
+_EMPTY: Final = (Side(), Side())
 
 
 @dataclass(frozen=True, slots=True)
 class JoinTables:
-    """The tables of all slices, and the largest time of each side (2 * start + side), by the start of the slice."""
+    """The tables of all slices, left and right, by the start of the slice."""
 
     windows: Windows
-    slices: NumberMap[Tables] = field(default_factory=NumberMap)
-    latest: NumberMap[int] = field(default_factory=NumberMap)
+    slices: NumberMap[tuple[Side, Side]] = field(default_factory=NumberMap)
 
     def build(self, times: Sequence[int], keys: Sequence[int], side: int) -> JoinTables:
         """The tables after the records of one buffer of a side; `times` and `keys` are parallel.
@@ -256,30 +252,32 @@ class JoinTables:
         """
         if side not in (0, 1):
             raise ModelError(f"There is no side {side} of a join.", remedy="Give 0 for left or 1 for right.")
-        slices, latest = self.slices, self.latest
+        slices = self.slices
         for time, key in zip(times, keys, strict=True):
             start, _ = self.windows.slice_of(time)
-            if time > (latest.get(2 * start + side) or 0):
-                latest = latest.put(2 * start + side, time)
             left, right = slices.get(start) or _EMPTY
-            mine = (left, right)[side]
-            mine = mine.put(key, (mine.get(key) or 0) + 1)
+            known, largest = (left, right)[side]
+            mine = Side(known.put(key, (known.get(key) or 0) + 1), max(largest, time))
             slices = slices.put(start, (mine, right) if side == 0 else (left, mine))
-        return replace(self, slices=slices, latest=latest)
+        return replace(self, slices=slices)
+
+    def _sides(self, start: int) -> tuple[Side, Side]:
+        return self.slices.get(start) or _EMPTY
 
     def records(self, start: int) -> tuple[int, int]:
         """How many records the slice has left and right."""
-        left, right = self.slices.get(start) or _EMPTY
-        return sum(count for _, count in left), sum(count for _, count in right)
+        left, right = self._sides(start)
+        return sum(count for _, count in left.keys), sum(count for _, count in right.keys)
 
     def pairs(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         """The pairs (left slice, right slice) of the window [start, end), by the starts of the slices."""
-        tables = [(begin, self.slices.get(begin) or _EMPTY) for begin in self.windows.slices(start, end)]
-        return tuple(product((n for n, (left, _) in tables if left), (n for n, (_, right) in tables if right)))
+        tables = [(begin, self._sides(begin)) for begin in self.windows.slices(start, end)]
+        lefts = (begin for begin, (left, _) in tables if left.keys)
+        return tuple(product(lefts, (begin for begin, (_, right) in tables if right.keys)))
 
     def matches(self, left: int, right: int) -> int:
         """How many pairs of records of two slices have equal keys."""
-        ours, theirs = (self.slices.get(left) or _EMPTY)[0], (self.slices.get(right) or _EMPTY)[1]
+        ours, theirs = self._sides(left)[0].keys, self._sides(right)[1].keys
         return sum(count * (theirs.get(key) or 0) for key, count in ours)
 
     def largest(self, left: int, right: int) -> int:
@@ -287,22 +285,20 @@ class JoinTables:
 
         Source: "Watermarking and Progress", Watermark Timestamp and the outputs of the diagram.
         """
-        return max(self.latest.get(2 * left) or 0, self.latest.get(2 * right + 1) or 0)
+        return max(self._sides(left)[0].largest, self._sides(right)[1].largest)
 
     def collect(self, watermark: int | None) -> tuple[JoinTables, tuple[int, ...]]:
         """The tables without the slices that the probe has done with, and the starts of these, ascending.
 
         `watermark` is the probe's, None: unknown.
         """
-        kept: NumberMap[Tables] = self.slices
-        latest, gone = self.latest, list[int]()
+        kept, gone = self.slices, list[int]()
         while watermark is not None and (first := kept.first()) is not None:
             if self.windows.slice_of(first[0])[1] + self.windows.size >= watermark:
                 break
             kept = kept.without(first[0])
-            latest = latest.without(2 * first[0]).without(2 * first[0] + 1)
             gone.append(first[0])
-        return (replace(self, slices=kept, latest=latest), tuple(gone)) if gone else (self, ())
+        return replace(self, slices=kept), tuple(gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +342,12 @@ def chunked(
 
 
 def window_output(fired: Fired, origin: int, base: ChunkBase = 0, *, pairs: int = 1) -> tuple[TupleBuffer, ...]:
-    """The output of a window: one chunk per pair of slices of a join, an empty one without; one of an aggregation."""
-    return chunked(origin, fired.sequence, fired.watermark, max(1, pairs), base)
+    """The output of a window: one chunk per pair of slices of a join, an empty one without; one of an aggregation.
+
+    It carries the start of the window, so that nothing downstream fires past results still to come.
+    Source: upstream classes `AggregationProbePhysicalOperator` and `StreamJoinProbePhysicalOperator`.
+    """
+    return chunked(origin, fired.sequence, fired.start, max(1, pairs), base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,15 +389,15 @@ class Renumbering:
         if reached is None:
             return replace(self, inputs=inputs, held=ready), (), effects
         outputs = self.outputs + len(ready)
+        base = self.inputs.rules.chunk_base
         made = tuple(
-            Renumbered(self._output(number, reached if number == outputs else self.watermark), *old)
+            Renumbered(
+                TupleBuffer(self.origin, number, base, True, reached if number == outputs else self.watermark), *old
+            )
             for number, old in enumerate(ready, self.outputs + 1)
         )
         watermark = reached if made else self.watermark
         return Renumbering(self.origin, inputs, outputs, watermark), made, effects
-
-    def _output(self, number: int, watermark: int) -> TupleBuffer:
-        return TupleBuffer(self.origin, number, self.inputs.rules.chunk_base, True, watermark)
 
 
 @dataclass(frozen=True, slots=True)

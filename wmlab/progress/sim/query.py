@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from wmlab.progress import scenario as plans
 from wmlab.progress.model import tracker
 from wmlab.progress.model.chunks import Completed, Finding
-from wmlab.progress.model.numbers import FIRST_SEQUENCE, UNBOUNDED, ChunkBase, Place, Sequencer, TupleBuffer
+from wmlab.progress.model.numbers import UNBOUNDED, ChunkBase, Place, Sequencer, TupleBuffer
 from wmlab.progress.model.tracker import Progress, ProgressRules
 from wmlab.progress.model.windows import (
     Fired,
@@ -38,22 +38,8 @@ from wmlab.progress.model.windows import (
     Windows,
     window_output,
 )
-from wmlab.progress.scenario import (
-    BUILD,
-    PROBE,
-    SINK,
-    Emit,
-    Filter,
-    InOrder,
-    Join,
-    Map,
-    Origins,
-    Query,
-    Renumber,
-    Source,
-    Windowed,
-)
-from wmlab.progress.sim.records import Filled, Rows, stamped
+from wmlab.progress.scenario import BUILD, PROBE, SINK
+from wmlab.progress.sim.records import Filled, stamped
 
 if TYPE_CHECKING:
     from wmlab.progress.sim.world import PlanWorld
@@ -63,9 +49,7 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 
 def filtered(buffer: Filled, keep: float, salt: int) -> Filled:
     """The buffer without the records that a filter leaves out, by a number drawn from each record's own."""
-    if buffer.rows is None:
-        return buffer
-    rows = buffer.rows[luck(buffer.rows.number, salt) < keep]
+    rows = buffer.rows[luck(buffer.rows["number"], salt) < keep]
     return replace(buffer, rows=rows, records=len(rows))
 
 
@@ -84,10 +68,10 @@ def grown(buffer: Filled, growth: float) -> Filled:
     return replace(buffer, size=buffer.size * growth)
 
 
-def restamped(buffer: Filled, source: Source) -> Filled:
+def restamped(buffer: Filled, source: plans.Source) -> Filled:
     """The buffer with the watermark of the records it still has, at the end of its first pipeline."""
-    times = np.empty(0, np.int64) if buffer.rows is None else buffer.rows.time
-    return replace(buffer, stamp=replace(buffer.stamp, watermark=stamped(source, buffer.created_ms, times)))
+    watermark = stamped(source, buffer.created_ms, buffer.rows["time"])
+    return replace(buffer, stamp=replace(buffer.stamp, watermark=watermark))
 
 
 class Emitting:
@@ -95,7 +79,7 @@ class Emitting:
 
     name: str | None = None
 
-    def __init__(self, part: Emit, rules: ProgressRules) -> None:
+    def __init__(self, part: plans.Emit, rules: ProgressRules) -> None:
         self._part = part
         # Whatever the trackers believe, the emission closes a sequence on its true last chunk.
         self._start = Rechunking(ProgressRules(chunk_base=rules.chunk_base))
@@ -110,9 +94,8 @@ class Emitting:
         origin = buffer.stamp.origin
         self._states[origin], made, _ = self._states.get(origin, self._start).emit(buffer.stamp, count)
         edges = pairwise(number * buffer.records // count for number in range(count + 1))
-        rows = buffer.rows
         return [
-            replace(buffer, stamp=stamp, records=end - begin, rows=None if rows is None else rows[begin:end])
+            replace(buffer, stamp=stamp, records=end - begin, rows=buffer.rows[begin:end])
             for stamp, (begin, end) in zip(made, edges, strict=False)
         ]
 
@@ -120,7 +103,7 @@ class Emitting:
 class Blocking:
     """Gives new numbers to what lies in the longest complete prefixes, a whole sequence in one buffer."""
 
-    def __init__(self, part: Renumber, origin: int, inputs: tuple[int, ...], rules: ProgressRules) -> None:
+    def __init__(self, part: plans.Renumber, origin: int, inputs: tuple[int, ...], rules: ProgressRules) -> None:
         self.name: str | None = part.name
         self._state = Renumbering.start(origin, inputs, rules)
         self._waiting: dict[tuple[int, int], list[Filled]] = {}
@@ -134,22 +117,21 @@ class Blocking:
     def _whole(self, origin: int, sequence: int, stamp: TupleBuffer) -> Filled:
         """The chunks of a sequence as one buffer, in the order of their numbers."""
         chunks = sorted(self._waiting.pop((origin, sequence)), key=lambda chunk: chunk.stamp.chunk)
-        parts = [chunk.rows for chunk in chunks if chunk.rows is not None]
         return replace(
             chunks[0],
             stamp=stamp,
             created_ms=min(chunk.created_ms for chunk in chunks),
             records=sum(chunk.records for chunk in chunks),
-            rows=Rows.joined(parts) if parts else None,
+            rows=np.concatenate([chunk.rows for chunk in chunks]),
         )
 
 
 class Ordering:
     """Releases the buffers of each origin one at a time, in the order of sequence and chunk."""
 
-    def __init__(self, part: InOrder, rules: ProgressRules) -> None:
+    def __init__(self, part: plans.InOrder, rules: ProgressRules) -> None:
         self.name: str | None = part.name
-        self._start = Sequencer(part.policy, rules.chunk_base, (FIRST_SEQUENCE, rules.chunk_base))
+        self._start = Sequencer(part.policy, rules.chunk_base)
         self._states: dict[int, Sequencer] = {}
         self._parked: dict[tuple[int, Place], Filled] = {}
 
@@ -230,21 +212,21 @@ class Chain:
             self._hand_on(step, step.done(buffer), index, worker)
 
 
-def steps_of(operators: Sequence[object], origins: Origins, rules: ProgressRules, name: str) -> list[Step]:
+def steps_of(operators: Sequence[object], origins: plans.Origins, rules: ProgressRules, name: str) -> list[Step]:
     """The steps of one chain; `name` tells its filters from those of other chains."""
     made: list[Step] = []
     for index, operator in enumerate(operators):
         match operator:
-            case Filter():
+            case plans.Filter():
                 salt = zlib.crc32(f"filter {index} of {name}".encode())
                 made.append(partial(filtered, keep=operator.keep, salt=salt))
-            case Map():
+            case plans.Map():
                 made.append(partial(grown, growth=operator.growth))
-            case Emit():
+            case plans.Emit():
                 made.append(Emitting(operator, rules))
-            case Renumber():
+            case plans.Renumber():
                 made.append(Blocking(operator, origins.ids[operator.name], origins.inputs[operator.name], rules))
-            case InOrder():
+            case plans.InOrder():
                 made.append(Ordering(operator, rules))
     return made
 
@@ -261,16 +243,16 @@ _OF_WINDOWS: Final = ("sequence", "start", "end", "records", "cause", "again")
 class Windowing:
     """The windows of one query: `firing` says when, `tables` hold what a join matches."""
 
-    def __init__(self, query: Query, part: Windowed, origins: plans.Origins, base: ChunkBase) -> None:
-        self.windows = Windows(part.size_ms, part.size_ms if part.slide_ms is None else part.slide_ms)
+    def __init__(self, query: plans.Query, part: plans.Windowed, origins: plans.Origins, base: ChunkBase) -> None:
+        self.windows = Windows(part.size_ms, part.slide_ms or part.size_ms)
         self.firing = Firing(
             FiringRules(
                 windows=self.windows, trigger=part.trigger, emit_lag=part.emit_lag_ms, forget_fired=part.forget_fired
             )
         )
-        self.tables = JoinTables(self.windows) if isinstance(part, Join) else None
-        left = (part.left or (query.sources[0].name,)) if isinstance(part, Join) else ()
-        self._carries_largest = isinstance(part, Join) and part.carries == "largest"
+        self.tables = JoinTables(self.windows) if isinstance(part, plans.Join) else None
+        left = (part.left or (query.sources[0].name,)) if isinstance(part, plans.Join) else ()
+        self._carries_largest = isinstance(part, plans.Join) and part.carries == "largest"
         # The side of each origin of a join, 0 for left and 1 for right.
         self._sides = {origin: int(name not in left) for name, origin in origins.at_end.items()}
         self._origin = origins.ids[BUILD]
@@ -278,11 +260,10 @@ class Windowing:
 
     def build(self, buffer: Filled) -> tuple[Late, ...]:
         """Take the records of a buffer; those that come too late are named."""
-        assert buffer.rows is not None
-        times = buffer.rows.time.tolist()
+        times = buffer.rows["time"].tolist()
         self.firing, late = self.firing.fill(times)
         if self.tables is not None:
-            self.tables = self.tables.build(times, buffer.rows.key.tolist(), self._sides[buffer.stamp.origin])
+            self.tables = self.tables.build(times, buffer.rows["key"].tolist(), self._sides[buffer.stamp.origin])
         return late
 
     def advance(self, watermark: int | None) -> list[Output]:
@@ -330,7 +311,7 @@ class QueryRun:
     flushed.
     """
 
-    def __init__(self, world: PlanWorld, part: Query) -> None:
+    def __init__(self, world: PlanWorld, part: plans.Query) -> None:
         self.world = world
         self.part = part
         scenario = world.scenario
@@ -347,7 +328,7 @@ class QueryRun:
         self.output = Chain(steps=behind, end=sink, arrive=self._arrive, submit=world.pool.submit, fused=False)
         self.on_its_way = 0
 
-    def _chain(self, source: Source, shared: Sequence[Step]) -> Chain:
+    def _chain(self, source: plans.Source, shared: Sequence[Step]) -> Chain:
         steps = [*steps_of(source.operators, self.origins, self.rules, source.name), *shared]
         if source.stamped == "filter" and source.stamp == "event_time":
             first = next((index for index, step in enumerate(steps) if isinstance(step, End)), len(steps))
@@ -422,7 +403,7 @@ class QueryRun:
         state, effects = tracker.step(self.progress[operator], stamp, now_ms)
         self.progress[operator] = state
         origin = state.of(stamp.origin)
-        slices = self.window.slices(buffer.rows.time.tolist()) if self.window and buffer.rows is not None else {}
+        slices = self.window.slices(buffer.rows["time"].tolist()) if self.window else {}
         self.world.journal.write(
             "buffers",
             stream=self.part.name,

@@ -7,22 +7,18 @@ nor the other sources have a part in it.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wmlab.core import traces
 from wmlab.core.simulation import generator
 from wmlab.core.values import Problem, Problems
 from wmlab.progress.model.numbers import FIRST_SEQUENCE, INITIAL, TupleBuffer, by_event_time, by_ingestion_time
-from wmlab.progress.scenario import Source
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from wmlab.progress.scenario import ProgressScenario
+from wmlab.progress.scenario import ProgressScenario, Source
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,39 +33,23 @@ class Records:
         return len(self.received_ms)
 
 
+ROW: Final = np.dtype([("time", np.int64), ("key", np.int64), ("number", np.uint64)])
+"""A record in a buffer: event time in ms, key, and a number, which is another one for every record of a plan."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
-    """The records in a buffer: event time in ms, key, and `number`, which is another one for every record of a plan."""
-
-    time: NDArray[np.int64]
-    key: NDArray[np.int64]
-    number: NDArray[np.uint64]
-
-    @classmethod
-    def joined(cls, parts: Sequence[Rows]) -> Rows:
-        """Several after each other."""
-        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in ("time", "key", "number")]
-        return cls(*columns)
-
-    def __len__(self) -> int:
-        return len(self.time)
-
-    def __getitem__(self, which: slice | NDArray[np.bool_]) -> Rows:
-        return Rows(self.time[which], self.key[which], self.number[which])
-
-
-@dataclass(frozen=True, slots=True)
 class Filled:
     """A tuple buffer with what it holds.
 
-    `rows` are its records, None behind windows, where only their number counts. `size` is how large a record has
-    become, in records as they were at the source; `capacity` is how many of these a buffer holds, None: any number.
+    `rows` are its records, each a `ROW`; behind windows there are none, as only their number counts. `size` is how
+    large a record has become, in records as they were at the source; `capacity` is how many of these a buffer holds,
+    None: any number.
     """
 
     stamp: TupleBuffer
     created_ms: int
     records: int
-    rows: Rows | None = None
+    rows: NDArray[np.void] = field(default_factory=lambda: np.empty(0, ROW))
     size: float = 1.0
     capacity: int | None = None
 
@@ -146,7 +126,9 @@ def cut(
     """
     count = len(records) if silent_ms is None else int(np.searchsorted(records.received_ms, silent_ms))
     first = np.uint64(zlib.crc32(source.name.encode()) << 32)
-    rows = Rows(records.event_time, records.key, first + np.arange(len(records), dtype=np.uint64))
+    rows = np.empty(len(records), ROW)
+    rows["time"], rows["key"] = records.event_time, records.key
+    rows["number"] = first + np.arange(len(records), dtype=np.uint64)
     end_ms = scenario.start_ms + scenario.duration_ms
     sequence, begin = FIRST_SEQUENCE, 0
     while begin < count:
@@ -157,7 +139,7 @@ def cut(
         sent = end_ms if sent is None else min(sent, end_ms)
         inside = rows[begin:stop]
         at_source = source.stamped == "source"
-        watermark = stamped(source, created, inside.time) if at_source else INITIAL
+        watermark = stamped(source, created, inside["time"]) if at_source else INITIAL
         rows_left = inside[:0] if sequence in empty else inside
         stamp = TupleBuffer(origin, sequence, scenario.chunk_base, True, watermark)
         yield sent, Filled(stamp, created, len(rows_left), rows_left, capacity=source.buffer_records)

@@ -147,11 +147,9 @@ class Pool:
         while True:
             task = yield self._tasks.get()
             now = int(self._env.now)
-            yield self._env.timeout(self._done_ms(number, now, self._service_ms(draws)) - now)
+            service_ms = int(_OF_MEAN_1[self._part.service](draws) * self._part.service_mean_ms)
+            yield self._env.timeout(self._done_ms(number, now, service_ms) - now)
             task(number)
-
-    def _service_ms(self, draws: np.random.Generator) -> int:
-        return int(_OF_MEAN_1[self._part.service](draws) * self._part.service_mean_ms)
 
     def _done_ms(self, number: int, begun_ms: int, service_ms: int) -> int:
         """When a task is done that was begun at a time; a stall within it makes it that much longer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import groupby
 from statistics import fmean, median
 from typing import Any, Final
@@ -250,5 +251,5 @@ def _words(by: str) -> str:
 
 
 def _percent(share: float) -> str:
-    """A share in words: nothing, or a percentage of two digits."""
-    return "none" if not share else f"{100 * share:.2g}%"
+    """A share in words: nothing, or a percentage of two digits, never with an exponent."""
+    return f"{Decimal(f'{100 * share:.2g}'):f}%" if share else "none"

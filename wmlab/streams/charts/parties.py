@@ -290,9 +290,10 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     found, rows = ownership(recording), owner_rows(recording)
     end_ms = last_ms(recording, rows)
     every = sorted({row["bucket"] for row in rows})
-    buckets = [bucket for bucket in every if any(row["streams"] for row in rows if row["bucket"] == bucket)]
-    buckets = (buckets or every)[:_MOST_BUCKETS]
-    fewer = f" Drawn are {len(buckets)} of {len(every)} buckets, those with streams." if buckets != every else ""
+    used = sorted({row["bucket"] for row in rows if row["streams"]})
+    buckets = (used or every)[:_MOST_BUCKETS]
+    which = "those with streams" if buckets == used else "the first with streams" if used else "the first"
+    fewer = f" Drawn are {len(buckets)} of {len(every)} buckets, {which}." if buckets != every else ""
     controllers = sorted({row["controller"] for row in rows})
     roles = chain(SERIES, repeat("unknown"))
     layers = [_owned(controller, next(roles), rows, buckets, end_ms) for controller in controllers]

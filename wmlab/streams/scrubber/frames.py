@@ -97,8 +97,7 @@ SHAPES: Final[dict[str, Shape]] = {
 """In the lane of an item of the shape "origin", places count from its high end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """How an item looks: its shape, its role in `wmlab.core.charts.style.ROLES`, and how opaque its area is."""
 
     shape: str

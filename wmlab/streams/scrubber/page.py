@@ -187,7 +187,7 @@ def frames_json(frames: Frames) -> str:
         "sizes": {"small": _SMALL, "beside": _BESIDE, "now": _NOW_PX, "character": text_width("m", _SMALL)},
         "roles": {name: [role.width, role.dash] for name, role in ROLES.items()},
         "shapes": SHAPES,
-        "styles": [[style.shape, style.role, style.opacity] for style in STYLES.values()],
+        "styles": list(STYLES.values()),
         "panels": [_panel(panel, low_ms, texts) for panel in frames.panels],
         "values": VALUES,
         "violation": VIOLATION,

@@ -143,19 +143,6 @@ MOST_SEGMENTS: Final = 10
 MOST_WRITERS: Final = 16
 """Writers drawn, the first by name."""
 
-KINDS: Final = (
-    VIOLATION,
-    "scale",
-    "fault",
-    "refused mark",
-    "dropped writer",
-    "refused call",
-    "checkpoint",
-    "held cycle",
-    "watermark",
-)
-"""Kinds of incidents in the order in which they are offered."""
-
 _CUTS, _LEAST_BYTES = 6, 100
 _FAR, _LETTERS, _MANY = 15, 21, 40
 _OPEN_MS: Final = 10**14
@@ -478,6 +465,8 @@ _INCIDENTS: Final[dict[str, tuple[str, str, Callable[[Row], list[str]]]]] = {
     "watermark": ("watermarks", "emitted_ms", lambda row: [f"watermark {row['seq']} by {row['controller']}"]),
 }
 """Of each kind the table, the column of its clock, and the incidents of a row in words."""
+KINDS: Final = (VIOLATION, "scale", *_INCIDENTS)
+"""Kinds of incidents in the order in which they are offered."""
 
 
 def kinds_of(incidents: Sequence[Incident]) -> list[str]:
