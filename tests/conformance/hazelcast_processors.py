@@ -48,7 +48,7 @@ def run_async(case: Fields, kind: Any, deviations: Deviations, is_empty: Callabl
     for op, step in operations(case):
         match op:
             case "item":
-                reply = calls.take(state, Event((step.take("value"),)))
+                reply = calls.row(state, 0, Event((step.take("value"),)))
                 says = {"accepted": reply.accepted}
             case "wm":
                 reply = calls.put(state, Watermark(step.take("key"), number(step.take("value"))))

@@ -13,11 +13,11 @@ from tests.conformance.hazelcast_steps import all_written, check, in_any_order, 
 from tests.dataflow.model.driving import Driven
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Event, Frames, Item, Watermark
-from wmlab.dataflow.model.join import JoinState, StreamJoin
+from wmlab.dataflow.model.join import LEFT, RIGHT, JoinState, StreamJoin
 from wmlab.dataflow.model.processor import Deviations, EdgeWatermark, Row
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag
 
-TYPES: Final = {"INNER": "inner", "LEFT": "left outer", "RIGHT": "right outer"}
+TYPES: Final = {"INNER": None, "LEFT": LEFT, "RIGHT": RIGHT}
 INTERLEAVINGS: Final = 40
 
 
@@ -41,7 +41,7 @@ def run_join(case: Fields, deviations: Deviations) -> None:
 def join_of(written: Mapping[str, Any], deviations: Deviations) -> StreamJoin:
     with Fields(written, "config") as config:
         taken = {
-            "kind": kind_of(config.take("type")),
+            "outer": outer_of(config.take("type")),
             "keys": (keys_of(config.take("left")), keys_of(config.take("right"))),
             "widths": (config.take("left_cols"), config.take("right_cols")),
             "bounds": bounds_of(config.take("postpone")),
@@ -52,7 +52,7 @@ def join_of(written: Mapping[str, Any], deviations: Deviations) -> StreamJoin:
     return StreamJoin(**taken, deviations=deviations)
 
 
-def kind_of(written: str) -> Any:
+def outer_of(written: str) -> int | None:
     return TYPES[known("join", written, TYPES)]
 
 
@@ -92,7 +92,7 @@ def run_pipeline_join(case: Fields, deviations: Deviations) -> None:
     with Fields(case.take("config"), "config") as config:
         sources = [source_items_of(written, key, deviations) for key, written in enumerate(config.take("sources"))]
         join = StreamJoin(
-            kind=kind_of(config.take("type")),
+            outer=outer_of(config.take("type")),
             keys=({0: sources[0][0]}, {1: sources[1][0]}),
             widths=(sources[0][1], sources[1][1]),
             bounds=bounds_of(config.take("postpone")),

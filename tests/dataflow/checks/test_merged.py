@@ -53,7 +53,8 @@ def folded(steps: list[Row], inputs: int, rules: Deviations) -> list[Row]:
         marks = {mark.key: mark.value for mark in out if isinstance(mark, Watermark)}
         found.append(
             step
-            | {"active": sorted(state.active), "idle": sorted(state.idle - state.done), "done": sorted(state.done)}
+            | {"active": sorted({*range(state.inputs)} - state.idle - state.done)}
+            | {"idle": sorted(state.idle - state.done), "done": sorted(state.done)}
             | {"coalesced": merged, "emitted": marks, "emitted_idle": any(isinstance(one, Idle) for one in out)}
         )
     return found

@@ -26,6 +26,7 @@ from wmlab.dataflow.model.transform import Transform
 
 S = TypeVar("S")
 RULES: dict[Mode, Deviations] = {"design": DESIGN, "hz": SHIPPED}
+MERGE = Transform(lambda row: [row])
 
 
 def plain(items: Iterable[Item]) -> list[Any]:
@@ -115,7 +116,7 @@ class Instance:
 
     def __init__(self, *inputs: int | InputEdge, processor: Any = None, **options: Any) -> None:
         edges = tuple(InputEdge(count) if isinstance(count, int) else count for count in inputs)
-        self.tasklet: Tasklet[Any] = Tasklet(processor=processor or Transform.merge(), edges=edges, **options)
+        self.tasklet: Tasklet[Any] = Tasklet(processor=processor or MERGE, edges=edges, **options)
         self.state: TaskletState[Any] = self.tasklet.start()
         self.turns: list[Turn[Any]] = []
 

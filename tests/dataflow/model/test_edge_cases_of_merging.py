@@ -9,8 +9,7 @@ import itertools
 
 from tests.dataflow.model.driving import RULES, Instance
 from tests.dataflow.model.histories import EVENT, Updates, play, watermarks
-from wmlab.dataflow.model.async_map import AsyncUnordered
-from wmlab.dataflow.model.items import IDLE, Event, Item, Watermark
+from wmlab.dataflow.model.items import IDLE, Item, Watermark
 from wmlab.dataflow.model.processor import Mode
 
 
@@ -48,10 +47,3 @@ def test_edge_case_12_inputs_of_disjoint_keys_are_merged_when_one_is_idle(mode: 
     assert edges.run() == []
     assert edges.push(0, 0, IDLE).run() == [wm(20, 1)]
     assert edges.push(1, 0, IDLE).run() == [wm(10, 0), IDLE]
-
-
-def test_edge_case_14_idle_with_calls_in_flight(mode: Mode) -> None:
-    calls = Instance(1, processor=AsyncUnordered(capacity=4), deviations=RULES[mode])
-    calls.push(0, 0, Event((1,)), wm(5), IDLE)
-    assert calls.run() == ([IDLE] if mode == "hz" else [])
-    assert calls.answer(0, 2) == [Event((2,)), wm(5), *([] if mode == "hz" else [IDLE])]

@@ -20,10 +20,8 @@ class Source:
     """A source and what left it."""
 
     def __init__(self, mode: Mode, partitions: int = 1, *, lag: int = 0, policy: Any = None, **options: Any) -> None:
-        self.mapper: EventTimeMapper = EventTimeMapper(
-            policy=policy or FixedLag(lag), deviations=RULES[mode], **options
-        )
-        self.state: SourceState = self.mapper.start(partitions)
+        self.mapper = EventTimeMapper(policy=policy or FixedLag(lag), deviations=RULES[mode], **options)
+        self.state = self.mapper.start(partitions)
 
     def take(self, moved: tuple[SourceState, tuple[Item, ...]]) -> list[Item]:
         self.state, items = moved
@@ -55,7 +53,7 @@ def test_edge_case_16_without_a_timeout_it_blocks_for_ever_and_the_shortest_is_a
     assert source.event(10) == [Event((10,))]
     assert source.tick(10**12) == []
     assert source.state.next_deadline_ms(now_ms=0) is None
-    shortest = Source(mode, 1, idle_timeout_ms=1)
+    shortest = Source(mode, idle_timeout_ms=1)
     assert (shortest.tick(0), shortest.tick(1)) == ([], [IDLE])
 
 
@@ -67,14 +65,14 @@ def test_edge_case_19_a_policy_ahead_of_the_event_is_capped_at_its_time(mode: Mo
 
 
 def test_edge_case_20_a_throttle_sends_only_what_lies_on_its_grid(mode: Mode) -> None:
-    def sent(**options: Any) -> list[int]:
-        source = Source(mode, lag=3, **options)
-        return watermarks([item for time in range(10, 40) for item in source.event(time)], 0)
-
-    assert sent(frames=Frames(1)) == list(range(7, 37))
-    assert sent(frames=Frames(10)) == [0, 10, 20, 30]
-    assert sent(frames=Frames(10, offset=3)) == [3, 13, 23, 33]
-    assert sent(frames=None) == []
+    for frames, sent in (
+        (Frames(1), list(range(7, 37))),
+        (Frames(10), [0, 10, 20, 30]),
+        (Frames(10, offset=3), [3, 13, 23, 33]),
+        (None, []),
+    ):
+        source = Source(mode, lag=3, frames=frames)
+        assert watermarks([item for time in range(10, 40) for item in source.event(time)], 0) == sent
     silent = Source(mode, frames=None, idle_timeout_ms=5)
     assert silent.event(10) + silent.tick(5) == [Event((10,)), IDLE]
 
@@ -110,36 +108,26 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(-50, 50), st.integers(
 
 
 @pytest.mark.parametrize("policy", [FixedLag(4), RealTimeLag(2)])
-@given(steps=STEPS, size=st.integers(1, 6))
+@given(steps=STEPS, size=st.integers(1, 6), idle_ms=st.sampled_from([3, 20]))
 def test_watermarks_rise_on_the_grid_and_make_no_event_late_that_was_on_time_on_its_partition(
-    policy: Any, steps: list[tuple[int, int, int]], size: int
+    policy: Any, steps: list[tuple[int, int, int]], size: int, idle_ms: int
 ) -> None:
-    source = Source("design", 3, policy=policy, frames=Frames(size), idle_timeout_ms=20)
-    now, left = -40, []
+    source = Source("design", 3, policy=policy, frames=Frames(size), idle_timeout_ms=idle_ms)
+    now, left, idle = -40, [], False
     for partition, time, pause in steps:
         now += pause
         if partition == 3:
-            left += source.tick(now)
-            continue
-        own = source.state.partitions[partition].mark
-        items = source.event(time, partition, now)
-        assert all(mark <= max(time, own) for mark in watermarks(items, 0))
-        assert items[-1] == Event((time,))
+            items = source.tick(now)
+            assert not (idle and IDLE in items), "an idle message leaves once until an event comes"
+        else:
+            own = source.state.partitions[partition].mark
+            items = source.event(time, partition, now)
+            assert all(mark <= max(time, own) for mark in watermarks(items, 0))
+            assert items[-1] == Event((time,))
+        idle = IDLE in items or (idle and partition == 3)
         left += items
     assert rising(watermarks(left, 0))
     assert all(mark % size == 0 for mark in watermarks(left, 0))
-
-
-@given(STEPS)
-def test_an_idle_message_leaves_once_until_an_event_comes(steps: list[tuple[int, int, int]]) -> None:
-    source = Source("design", 3, idle_timeout_ms=3)
-    now, said = 0, False
-    for partition, time, pause in steps:
-        now += pause
-        items = source.tick(now) if partition == 3 else source.event(time, partition, now)
-        said = said and partition == 3
-        assert not (said and IDLE in items)
-        said = said or IDLE in items
 
 
 @given(st.integers(MIN, MAX), st.integers(1, 2**40), st.data())
@@ -154,16 +142,9 @@ def test_a_grid_is_exact(time: int, size: int, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Frames(0), "frame size 0 is not positive"),
-        (lambda: Frames(4, 4), "frame offset 4 is not within a frame of 4"),
-        (lambda: FixedLag(-1), "lag -1 is negative"),
-        (lambda: RealTimeLag(-1), "lag -1 is negative"),
-        (lambda: EventTimeMapper(policy=FixedLag(0), idle_timeout_ms=0), "idle timeout 0 ms is not positive"),
-        (lambda: Source("design").event(1, partition=1), "there is no partition 1, only 1 of them"),
-    ],
+    ("size", "offset", "says"),
+    [(0, 0, "frame size 0 is not positive"), (4, 4, "frame offset 4 is not within a frame of 4")],
 )
-def test_what_cannot_be_is_refused(make: Any, says: str) -> None:
+def test_a_grid_that_cannot_be_is_refused(size: int, offset: int, says: str) -> None:
     with pytest.raises(ModelError, match=says):
-        make()
+        Frames(size, offset)

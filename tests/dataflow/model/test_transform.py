@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dataflow.model.driving import RULES, Driven
+from tests.dataflow.model.driving import MERGE, RULES, Driven
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import Event, FrozenMap
 from wmlab.dataflow.model.processor import SHIPPED, Drop, EdgeDone, JobFailedError, Mode, Reason
 from wmlab.dataflow.model.transform import LateDrop, StatefulMap, Transform
 
 
-def test_rows_are_mapped_filtered_multiplied_and_merged() -> None:
-    assert Driven(Transform(lambda row: [(row[0] * 2,)])).row(3) == [(6,)]
-    assert Driven(Transform.filter(lambda row: row[0] > 3)).row(3) == []
-    assert Driven(Transform.filter(lambda row: row[0] > 3)).row(4) == [(4,)]
-    assert Driven(Transform(lambda row: [row, row])).row(3) == [(3,), (3,)]
-    assert Driven(Transform.merge()).row(3, edge=1) == [(3,)]
+@pytest.mark.parametrize(
+    ("function", "rows"),
+    [(lambda row: [(row[0] * 2,)], [(6,), (8,)]), (lambda row: [row, row] if row[0] > 3 else [], [(4,), (4,)])],
+    ids=["map", "filter and flat map"],
+)
+def test_rows_are_mapped_filtered_multiplied_and_merged(function: Any, rows: list) -> None:
+    driven = Driven(Transform(function))
+    assert driven.row(3) + driven.row(4, edge=1) == rows
 
 
 def test_watermarks_of_every_key_and_idle_messages_pass_at_once() -> None:
-    driven = Driven(Transform.merge())
+    driven = Driven(MERGE)
     assert driven.wm(5, key=3) == [("wm", 3, 5)]
     assert driven.edge_wm(0, 5, key=3) == []
     assert driven.idle() == ["idle"]
@@ -31,31 +35,14 @@ def test_watermarks_of_every_key_and_idle_messages_pass_at_once() -> None:
     assert driven.accepted
 
 
-def test_an_answer_that_nobody_asked_for_is_a_mistake() -> None:
-    with pytest.raises(ModelError, match="no call 0 to answer"):
-        Driven(Transform.merge()).answer(0)
-
-
-def test_a_transform_is_shown_without_its_function() -> None:
-    assert repr(Transform.merge()) == "Transform(name='merge')"
-
-
 def test_late_drop_says_by_which_rule_and_how_much() -> None:
     driven = Driven(LateDrop(time=1, key=2))
     driven.wm(100, key=0)
     assert driven.row("a", 9) == [("a", 9)]
     assert driven.wm(10, key=2) == [("wm", 2, 10)]
-    assert driven.row("b", 10) == [("b", 10)]
-    assert driven.row("c", 7) == []
+    assert driven.rows(("b", 10), ("c", 7)) == [("b", 10)]
     assert driven.drops == [Drop(0, Event(("c", 7)), "late drop", 2, 7, 10)]
-    assert driven.drops[0].margin == 3
-
-
-def test_late_drop_begins_again_at_the_lowest_watermark_of_all_instances() -> None:
-    driven = Driven(LateDrop(time=0))
-    driven.wm(10)
-    assert driven.restarted(others=[7]).state == 7
-    assert driven.restarted(others=[12]).state == 10
+    assert [driven.restarted(others=[other]).state for other in (7, 12)] == [7, 10], "the lowest of all instances"
 
 
 @pytest.mark.parametrize("row", [(None,), (), ("5",), (True,), (1.5,), (2**63,)])
@@ -74,75 +61,62 @@ def test_a_frozen_map_changes_by_making_another() -> None:
     assert repr(two) == "{'a': 1, 'b': 2}"
 
 
-def counting(ttl: int | None = None, **options: object) -> Driven:
+def counting(ttl: int | None = 5, **options: object) -> Driven:
     """Rows (time, group) become (group, how many so far); a group that is removed says (group, count, watermark)."""
-    return Driven(
-        StatefulMap(
-            on_row=lambda memory, row: (memory + 1, [(row[1], memory + 1)]),
-            initial=0,
-            time=0,
-            group=(1,),
-            ttl=ttl,
-            on_evict=lambda memory, group, watermark: [(*group, memory, watermark)],
-            **options,
-        )
-    )
+    given_options = {
+        "on_row": lambda memory, row: (memory + 1, [(row[1], memory + 1)]),
+        "on_evict": lambda memory, group, watermark: [(*group, memory, watermark)],
+        **options,
+    }
+    return Driven(StatefulMap(initial=0, time=0, group=(1,), ttl=ttl, **given_options))
 
 
 def test_edge_case_24_late_rows_are_dropped_only_with_a_time_to_live(mode: Mode) -> None:
-    mortal, immortal = counting(5, deviations=RULES[mode]), counting(deviations=RULES[mode])
-    for driven in (mortal, immortal):
+    for ttl, counted, drops in (
+        (5, [1], [Drop(0, Event((9, "a")), "stateful map", 0, 9, 10)]),
+        (None, [1, 2], []),
+    ):
+        driven = counting(ttl, deviations=RULES[mode])
         driven.wm(10)
         driven.rows((9, "a"), (10, "a"))
-    assert mortal.drops == [Drop(0, Event((9, "a")), "stateful map", 0, 9, 10)]
-    assert mortal.out == [("wm", 0, 10), ("a", 1)]
-    assert (immortal.drops, immortal.out) == ([], [("wm", 0, 10), ("a", 1), ("a", 2)])
+        assert (driven.out, driven.drops) == ([("wm", 0, 10), *(("a", count) for count in counted)], drops)
 
 
-def test_removal_stops_at_the_first_group_that_stays() -> None:
-    driven = counting(5)
-    driven.rows((10, "a"), (1, "b"))
-    assert driven.wm(12) == [("wm", 0, 12)]
-    driven.row(12, "a")
-    assert driven.wm(13) == [("b", 1, 13), ("wm", 0, 13)]
+def test_removal_stops_at_the_first_group_that_stays_and_is_silent_without_a_callback() -> None:
+    for options, left in (({}, [("b", 1, 13)]), ({"on_evict": None}, [])):
+        driven = counting(**options)
+        driven.rows((10, "a"), (1, "b"))
+        assert driven.wm(12) == [("wm", 0, 12)]
+        driven.row(12, "a")
+        assert driven.wm(13) == [*left, ("wm", 0, 13)]
+        assert driven.size == 1
 
 
-def test_without_a_callback_groups_go_silently() -> None:
-    silent = Driven(StatefulMap(on_row=lambda memory, row: (memory, []), initial=0, time=0, ttl=1))
-    silent.row(1)
-    assert (silent.wm(9), silent.size) == ([("wm", 0, 9)], 0)
-
-
-def test_other_keys_pass_or_are_refused() -> None:
-    driven = counting(5)
+@pytest.mark.parametrize(("key", "removed", "size"), [(0, [], 1), (1, [("a", 1, 100)], 0)])
+def test_watermarks_of_other_keys_pass_and_remove_nothing(key: int, removed: list, size: int) -> None:
+    driven = counting(key=key)
     driven.row(1, "a")
-    assert driven.wm(100, key=1) == [("wm", 1, 100)]
-    assert driven.size == 1
+    assert driven.wm(100, key=1) == [*removed, ("wm", 1, 100)]
+    assert driven.size == size
+
+
+def test_other_keys_are_refused_as_shipped() -> None:
     with pytest.raises(JobFailedError, match="100 of key 1") as failure:
-        counting(5, deviations=SHIPPED).wm(100, key=1)
+        counting(deviations=SHIPPED).wm(100, key=1)
     assert failure.value.reason == Reason.UNSUPPORTED_KEY
-    driven = counting(5, key=1)
-    driven.row(1, "a")
-    assert driven.wm(100, key=1) == [("a", 1, 100), ("wm", 1, 100)]
 
 
 def test_a_restart_takes_its_own_groups_and_the_lowest_watermark() -> None:
-    driven, other = counting(5), counting(5)
+    driven, other = counting(), counting()
     driven.row(10, "a")
     driven.wm(10)
     other.wm(8)
     again = driven.restarted(others=[other.state])
-    assert again.row(8, "a") == [("a", 2)]
-    again.row(7, "a")
+    assert again.rows((8, "a"), (7, "a")) == [("a", 2)]
     assert len(again.drops) == 1
-
-
-def test_a_time_to_live_keeps_something() -> None:
-    with pytest.raises(ModelError, match="time to live of 0"):
-        counting(0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc")), max_size=20))
 def test_without_watermarks_every_row_is_counted_in_its_group(taken: list) -> None:
     groups = [group for _, group in taken]
-    assert counting().rows(*taken) == [(group, groups[: n + 1].count(group)) for n, group in enumerate(groups)]
+    assert counting(None).rows(*taken) == [(group, groups[: n + 1].count(group)) for n, group in enumerate(groups)]

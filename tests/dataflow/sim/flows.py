@@ -32,6 +32,11 @@ def recorded(vertices: Iterable[Any], edges: Iterable[Any], **fields: Any) -> Re
     return dataflow.record()
 
 
+def line(*vertices: Any, **fields: Any) -> Recording:
+    """The recording of vertices one behind the other, the sink at last."""
+    return recorded(vertices, [" -> ".join([*(vertex.name for vertex in vertices), "out"])], **fields)
+
+
 def rows(run: Recording, table: str, **where: object) -> list[Row]:
     """The rows of a table that have the given values."""
     return [row for row in run.table(table).to_pylist() if all(row[name] == value for name, value in where.items())]
@@ -42,6 +47,11 @@ def results(run: Recording, **where: object) -> list[Row]:
     return [json.loads(row["row"]) for row in rows(run, "sunk", **where)]
 
 
+def times(run: Recording) -> list[int]:
+    """The times of the rows that came out, in their order."""
+    return [row["t"] for row in results(run)]
+
+
 def multiset(found: Iterable[Mapping[str, Any]]) -> Counter[tuple[Any, ...]]:
     """Rows as a multiset of their values."""
     return Counter(tuple(row.values()) for row in found)
@@ -50,6 +60,13 @@ def multiset(found: Iterable[Mapping[str, Any]]) -> Counter[tuple[Any, ...]]:
 def outcome(run: Recording) -> str:
     """How the last execution ended."""
     return str(rows(run, "executions")[-1]["outcome"])
+
+
+def failure(run: Recording) -> str:
+    """Why the only execution failed."""
+    (row,) = rows(run, "executions")
+    assert row["outcome"] == "failed"
+    return str(row["reason"])
 
 
 def queue_between(run: Recording, source_: str, target: str, instance: int = 0) -> list[Row]:

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.dataflow.sim.flows import count, marks, outcome, recorded, results, rows, source
+from tests.dataflow.sim.flows import count, failure, line, marks, results, rows, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 
 Made = tuple[Any, list[Any]]
 MOMENTS = range(0, 400, 20)
-TWO_KEYS = {"columns": ["t", "u"], "times": [flow.EventTime("t"), flow.EventTime("u", key=1)]}
 
 
 def forwarding(state: Any, item: Any) -> Made:
@@ -29,13 +28,11 @@ def generating(highest: Any, item: Any) -> Made:
 
 
 def run(function: Any, times: Any = "t", **fields: Any) -> Any:
-    own = flow.Custom("own", function=function, **fields)
-    return recorded([source("s", MOMENTS, times=times), own, count()], ["s -> own -> count -> out"])
+    return line(source("s", MOMENTS, times=times), flow.Custom("own", function=function, **fields), count())
 
 
 def test_one_that_forwards_is_as_if_it_were_not_there() -> None:
-    plain = recorded([source("s", MOMENTS), count()], ["s -> count -> out"])
-    assert results(run(forwarding)) == results(plain) != []
+    assert results(run(forwarding)) == results(line(source("s", MOMENTS), count())) != []
 
 
 def test_it_generates_watermarks_where_the_source_has_none() -> None:
@@ -51,8 +48,7 @@ def test_it_may_count_rows_in_its_state_and_give_other_columns() -> None:
         return (state, [item]) if isinstance(item, flow.Watermark) else (state + 1, [{"t": item["t"], "n": state}])
 
     own = flow.Custom("own", function=numbered, initial=1, columns=["t", "n"])
-    made = recorded([source("s", (0, 10, 20)), own], ["s -> own -> out"])
-    assert results(made) == [{"t": 0, "n": 1}, {"t": 10, "n": 2}, {"t": 20, "n": 3}]
+    assert results(line(source("s", (0, 10, 20)), own)) == [{"t": 10 * n, "n": n + 1} for n in range(3)]
 
 
 def test_a_watermark_that_is_not_above_the_one_before_fails_the_job() -> None:
@@ -61,51 +57,38 @@ def test_a_watermark_that_is_not_above_the_one_before_fails_the_job() -> None:
     def twice(state: Any, item: Any) -> Made:
         return state, [item, item] if isinstance(item, flow.Watermark) else [item]
 
-    failed = run(twice)
-    assert outcome(failed) == "failed"
-    (row,) = rows(failed, "executions")
-    assert row["reason"] == "own: watermark 0 of key 0 is emitted behind 0"
+    assert failure(run(twice)) == "own: watermark 0 of key 0 is emitted behind 0"
 
 
 @pytest.mark.parametrize(
     ("answer", "message"), [([], "no state with a list of items"), ((None, [{"x": 1}]), "no row of the columns t")]
 )
 def test_what_is_no_answer_is_refused(answer: Any, message: str) -> None:
-    (row,) = rows(run(lambda state, item: answer), "executions")
-    assert (row["outcome"], message in row["reason"]) == ("failed", True)
+    assert message in failure(run(lambda state, item: answer))
 
 
 def test_a_key_needs_a_column_and_no_file_holds_the_function() -> None:
     with pytest.raises(Problems, match="no column is called 'x'"):
         run(forwarding, keys={0: "x"})
+    vertices = [source("s", MOMENTS), flow.Custom("own", function=forwarding), flow.Sink("out")]
     with pytest.raises(ScenarioError, match="'own' has a Python function as function"):
-        flow.Dataflow(
-            "d",
-            vertices=[source("s", MOMENTS), flow.Custom("own", function=forwarding), flow.Sink("out")],
-            edges=["s -> own -> out"],
-        ).to_yaml()
+        flow.Dataflow("d", vertices=vertices, edges=["s -> own -> out"]).to_yaml()
 
 
-def two_times(offset: int, *vertices: Any) -> Any:
-    """Rows of a time t with key 0 and another one, u = t + offset, with key 1."""
-    both = source("s", (), rows=[(t, t + offset) for t in MOMENTS], **TWO_KEYS)
-    return recorded([both, *vertices], [" -> ".join(["s", *(vertex.name for vertex in vertices), "out"])])
+def two_times(vertex: Any, **fields: Any) -> Any:
+    """Rows of a time t with key 0 and another one, u = t + 50, with key 1, into a vertex."""
+    keys = flow.EventTime("t", **fields), flow.EventTime("u", key=1)
+    return line(source("s", (), rows=[(t, t + 50) for t in MOMENTS], columns=["t", "u"], times=keys), vertex)
 
 
 @pytest.mark.parametrize("vertex", [flow.LateDrop("old", "t", ignores_key=True), count("old", ignores_key=True)])
 def test_one_that_ignores_the_key_sees_values_go_back_and_fails(vertex: Any) -> None:
-    (row,) = rows(two_times(50, vertex), "executions")
-    assert (row["outcome"], row["reason"]) == ("failed", "old: watermark 20 of key 0 is emitted behind 50")
+    assert failure(two_times(vertex)) == "old: watermark 20 of key 0 is emitted behind 50"
 
 
-def test_where_only_the_other_key_comes_it_drops_rows_that_are_on_time() -> None:
-    def dropped(ignores_key: bool) -> list[int]:
-        silent = flow.EventTime("t", policy=lambda memory, time: (memory, None))
-        both = source(
-            "s", (), rows=[(t, t + 50) for t in MOMENTS], **(TWO_KEYS | {"times": [silent, flow.EventTime("u", key=1)]})
-        )
-        run = recorded([both, flow.LateDrop("old", "t", ignores_key=ignores_key)], ["s -> old -> out"])
-        return [row["time"] for row in rows(run, "drops")]
-
-    assert dropped(ignores_key=False) == []
-    assert dropped(ignores_key=True) == list(MOMENTS)
+@pytest.mark.parametrize(("ignores_key", "dropped"), [(False, []), (True, list(MOMENTS))])
+def test_where_only_the_other_key_comes_it_drops_rows_that_are_on_time(ignores_key: bool, dropped: list[int]) -> None:
+    drop = flow.LateDrop("old", "t", ignores_key=ignores_key)
+    assert [
+        row["time"] for row in rows(two_times(drop, policy=lambda memory, time: (memory, None)), "drops")
+    ] == dropped

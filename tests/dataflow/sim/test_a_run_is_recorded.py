@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dataflow.sim.flows import count, kinds, marks, outcome, recorded, results, rows, source
+from tests.dataflow.sim.flows import count, kinds, line, marks, outcome, recorded, results, rows, source, times
 from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
@@ -40,9 +40,8 @@ def test_a_recording_is_kept_and_read_with_its_dataflow(tmp_path: Path) -> None:
 
 
 def test_a_dataflow_with_a_function_runs_but_is_not_given_back() -> None:
-    doubled = flow.Map("twice", function=lambda row: {"t": 2 * row["t"]})
-    run = recorded([TWO[0], doubled], ["a -> twice -> out"])
-    assert [row["t"] for row in results(run)] == [2 * t for t in range(0, 1_000, 50)]
+    run = line(TWO[0], flow.Map("twice", function=lambda row: {"t": 2 * row["t"]}))
+    assert times(run) == [2 * t for t in range(0, 1_000, 50)]
     with pytest.raises(RecordingError, match="Python functions"):
         _ = run.dataflow
 
@@ -54,18 +53,13 @@ def test_a_recording_of_something_else_has_no_dataflow() -> None:
 
 def test_every_item_is_put_once_and_taken_in_order() -> None:
     run = merged()
-    queues: dict[int, list[dict[str, object]]] = defaultdict(list)
-    for item in rows(run, "items"):
-        queues[item["queue"]].append(item)
-    assert len(queues) == run.counts["queues"]
-    for items in queues.values():
-        assert [item["sequence"] for item in items] == list(range(len(items)))
-        assert all(before["taken"] < after["taken"] for before, after in pairwise(items))  # type: ignore[operator]
-        assert all(item["put_ms"] <= item["taken_ms"] for item in items)  # type: ignore[operator]
     taken: dict[tuple[str, int], list[int]] = defaultdict(list)
-    consumer = {queue["queue"]: (queue["target"], queue["target_instance"]) for queue in rows(run, "queues")}
-    for item in rows(run, "items"):
-        taken[consumer[item["queue"]]].append(item["taken"])
+    for queue in rows(run, "queues"):
+        items = rows(run, "items", queue=queue["queue"])
+        assert [item["sequence"] for item in items] == list(range(len(items))) != []
+        assert all(before["taken"] < after["taken"] for before, after in pairwise(items))
+        assert all(item["put_ms"] <= item["taken_ms"] for item in items)
+        taken[queue["target"], queue["target_instance"]] += [item["taken"] for item in items]
     assert all(sorted(numbers) == list(range(len(numbers))) for numbers in taken.values())
 
 
@@ -82,9 +76,11 @@ def test_the_steps_of_merging_are_those_of_the_rule_over_the_items() -> None:
     run = merged()
     queues = {q["queue"]: q for q in rows(run, "queues", target="count", target_instance=0)}
     items = sorted((i for i in rows(run, "items") if i["queue"] in queues), key=lambda item: item["taken"])
+    known: dict[str, Item] = {"event": Event(()), "idle": IDLE, "done": DONE}
     state, expected = Keyed(len(queues)), []
     for item in items:
-        state, out = state.step(queues[item["queue"]]["input"], as_item(item))
+        stimulus = known.get(item["kind"]) or Watermark(item["key"], item["value"])
+        state, out = state.step(queues[item["queue"]]["input"], stimulus)
         found = [(o.key, o.value) for o in out if isinstance(o, Watermark)]
         expected += [(item["taken"] + 1, found, IDLE in out)] if out else []
     steps = rows(run, "coalescing", vertex="count", instance=0, level="edge")
@@ -93,19 +89,9 @@ def test_the_steps_of_merging_are_those_of_the_rule_over_the_items() -> None:
     assert expected
 
 
-def as_item(row: dict[str, object]) -> Item:
-    if row["kind"] == "watermark":
-        return Watermark(row["key"], row["value"])  # type: ignore[arg-type]
-    return {"event": Event(()), "idle": IDLE, "done": DONE}[str(row["kind"])]
-
-
 def test_a_source_notes_which_partition_holds_it() -> None:
-    run = recorded(
-        [source("a", [0, 100, 200, 300], columns=["t", "p"], rows=[[0, 0], [100, 1], [200, 0], [300, 0]], partitions=2,
-                partition_by="p", idle_timeout_ms=500)],
-        ["a -> out"],
-        duration_ms=1_000,
-    )  # fmt: skip
+    parts = {"columns": ["t", "p"], "rows": [[0, 0], [100, 1], [200, 0], [300, 0]], "partitions": 2}
+    run = line(source("a", (), **parts, partition_by="p", idle_timeout_ms=500), duration_ms=1_000)
     steps = rows(run, "coalescing", vertex="a")
     assert [(s["input"], s["stimulus"], s["value"], s["emitted"]) for s in steps] == [
         (0, "event", 0, []),
@@ -119,13 +105,11 @@ def test_a_source_notes_which_partition_holds_it() -> None:
     assert steps[-1]["emitted_idle"]
 
 
-def test_a_dataflow_whose_sources_end_is_complete_and_lets_everything_out() -> None:
-    run = recorded([source("a", [0, 40, 130], ends=True), count()], ["a -> count -> out"])
-    assert outcome(run) == "completed"
-    assert results(run) == [{"start": 0, "end": 100, "n": 2}, {"start": 100, "end": 200, "n": 1}]
-    open_ended = recorded([source("a", [0, 40, 130]), count()], ["a -> count -> out"])
-    assert outcome(open_ended) == "running"
-    assert results(open_ended) == [{"start": 0, "end": 100, "n": 2}]
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_dataflow_whose_sources_end_is_complete_and_lets_everything_out(ends: bool) -> None:
+    run = line(source("a", [0, 40, 130], ends=ends), count())
+    assert outcome(run) == ("completed" if ends else "running")
+    assert results(run) == [{"start": 0, "end": 100, "n": 2}, *([{"start": 100, "end": 200, "n": 1}] if ends else [])]
 
 
 def test_the_size_of_a_join_is_told_by_side() -> None:

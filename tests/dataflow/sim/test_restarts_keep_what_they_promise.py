@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.dataflow.sim.flows import count, multiset, outcome, queue_between, recorded, results, rows
+from tests.dataflow.sim.flows import count, line, multiset, outcome, queue_between, recorded, results, rows
 from wmlab import dataflow as flow
 from wmlab.core.recording import Recording
 
@@ -21,21 +21,20 @@ def source(**fields: Any) -> flow.Source:
     return flow.Source("s", **(given | fields))
 
 
-def restarted(guarantee: str, *, seed: int = 1, after_snapshot: bool = False, **fields: Any) -> Recording:
+def restarted(guarantee: str, *vertices: Any, after_snapshot: bool = False, **fields: Any) -> Recording:
+    """A restart at 250 ms, with a snapshot every 100 ms if there is a guarantee; by default windows in two stages."""
     window = count(size_ms=50, by="k", parallelism=2, stages=2)
     given: dict[str, Any] = {"faults": [flow.Restart(at_ms=250, after_snapshot=after_snapshot)], "guarantee": guarantee}
     if guarantee != "none":
         given["snapshot_every_ms"] = 100
-    vertices = [source(parallelism=2, partitions=2), window]
-    return recorded(vertices, ["s -> count -> out"], seed=seed, **(given | fields))
+    return line(*(vertices or (source(parallelism=2, partitions=2), window)), **(given | fields))
 
 
 @pytest.mark.parametrize("at_ms", [21, 22, 23, 24])
 def test_a_job_that_ends_with_the_snapshot_of_its_restart_is_complete(at_ms: int) -> None:
     """The source has ended at 20 ms, and the barrier and the end come to the sink together."""
-    restart = flow.Restart(at_ms=at_ms, after_snapshot=True)
-    vertices = [source(rows=DATA[:3]), flow.Map("m", select={"t": "t"})]
-    run = recorded(vertices, ["s -> m -> out"], guarantee="exactly_once", faults=[restart])
+    short = {"faults": [flow.Restart(at_ms=at_ms, after_snapshot=True)], "snapshot_every_ms": None}
+    run = restarted("exactly_once", source(rows=DATA[:3]), flow.Map("m", select={"t": "t"}), **short)
     assert (outcome(run), len(rows(run, "sunk", committed=True))) == ("completed", 3)
 
 
@@ -86,8 +85,8 @@ def test_a_restart_behind_a_terminal_snapshot_repeats_nothing() -> None:
 def test_edge_case_31_a_lower_watermark_comes_again_and_opens_windows_again() -> None:
     """The window sees watermarks go back in the second execution, and gives results that it had given before."""
     run = restarted("at_least_once", seed=3)
-    before = [m["value"] for m in queue_between(run, "count.frames", "count") if m["key"] == 0 and m["execution"] == 1]
-    after = [m["value"] for m in queue_between(run, "count.frames", "count") if m["key"] == 0 and m["execution"] == 2]
+    items = [item for item in queue_between(run, "count.frames", "count") if item["key"] == 0]
+    before, after = ([item["value"] for item in items if item["execution"] == number] for number in (1, 2))
     assert after[0] < before[-1]
     assert max(multiset(results(run)).values()) == 2
     assert outcome(run) == "completed"
@@ -104,31 +103,28 @@ def test_edge_case_44_a_row_that_was_late_before_the_restart(emit: str, padded: 
     right = flow.Source("r", columns=["u"], rows=[[10], [100]], every_ms=400, times=[flow.EventTime("u", key=1)])
     join = flow.Join("join", "left.t <= right.u <= left.t", outer="left", emit=emit)  # type: ignore[arg-type]
     fields: dict[str, Any] = {"guarantee": "exactly_once", "snapshot_every_ms": 160, "duration_ms": 1_000}
-    faults = [flow.AddPartition("l", 1, at_ms=190), flow.Restart(at_ms=180)]
-    run = recorded([left, right, join], ["l -> join -> out", "r -> join"], faults=faults, **fields)
+    fields["faults"] = [flow.AddPartition("l", 1, at_ms=190), flow.Restart(at_ms=180)]
+    run = recorded([left, right, join], ["l -> join -> out", "r -> join"], **fields)
     late = {"t": 10, "p": 1, "u": None}
     assert (late in results(run)) is padded
     assert bool(rows(run, "drops", rule="join")) is not padded
     assert {"t": 10, "p": 0, "u": 10} in results(run)
 
 
+def calling(**fields: Any) -> flow.AsyncMap:
+    return flow.AsyncMap("call", capacity=3, latency=flow.Fixed(75), **fields)
+
+
 def test_an_unordered_map_makes_the_calls_in_flight_again() -> None:
-    step = flow.AsyncMap("call", ordered=False, capacity=3, latency=flow.Fixed(75))
-    fields: dict[str, Any] = {
-        "guarantee": "exactly_once",
-        "snapshot_every_ms": 100,
-        "faults": [flow.Restart(at_ms=250)],
-    }
-    run = recorded([source(), step], ["s -> call -> out"], **fields)
+    run = restarted("exactly_once", source(), calling(ordered=False))
     assert {row["outcome"] for row in rows(run, "calls", execution=1)} == {"answered", "in flight"}
-    saved = [row["size"] for row in rows(run, "snapshots", vertex="call") if row["completed_ms"]]
-    assert max(saved) == 3
+    assert max(row["size"] for row in rows(run, "snapshots", vertex="call") if row["completed_ms"]) == 3
     assert multiset(results(run, committed=True)) == Counter(DATA)
 
 
 def test_an_ordered_map_stops_for_a_snapshot() -> None:
-    step = flow.AsyncMap("call", capacity=3, latency=flow.Fixed(75))
-    run = recorded([source(), step], ["s -> call -> out"], guarantee="exactly_once", snapshot_every_ms=100)
-    assert {row["size"] for row in rows(run, "snapshots", vertex="call")} == {0}
-    assert any(row["saved_ms"] - row["begun_ms"] > 50 for row in rows(run, "snapshots", vertex="call"))
+    run = restarted("exactly_once", source(), calling(), faults=[])
+    saved = rows(run, "snapshots", vertex="call")
+    assert {row["size"] for row in saved} == {0}
+    assert any(row["saved_ms"] - row["begun_ms"] > 50 for row in saved)
     assert [(row["t"], row["k"]) for row in results(run)] == DATA

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.dataflow.sim.flows import count, marks, queue_between, recorded, results, rows, source
+from tests.dataflow.sim.flows import count, kinds, line, marks, queue_between, recorded, results, rows, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
@@ -51,12 +52,13 @@ def test_the_columns_of_a_window_fit_its_inputs(columns: list[str], message: str
         both(columns=columns)
 
 
+PAIRS = [(t, t - 30 * (n % 4)) for n, t in enumerate(range(0, 900, 20))]
+
+
 def grouped(**fields: Any) -> Any:
     """Rows of two times, u being up to 90 before t; the window counts by u."""
-    pairs = [(t, t - 30 * (n % 4)) for n, t in enumerate(range(0, 900, 20))]
     times = [flow.EventTime("t"), flow.EventTime("u", key=1, lag_ms=90)]
-    reads = source("s", (), rows=pairs, columns=["t", "u"], times=times)
-    return recorded([reads, count(by="u", **fields)], ["s -> count -> out"])
+    return line(source("s", (), rows=PAIRS, columns=["t", "u"], times=times), count(by="u", **fields))
 
 
 def test_grouped_times_go_on_at_the_lowest_of_all_groups_that_are_held() -> None:
@@ -65,15 +67,13 @@ def test_grouped_times_go_on_at_the_lowest_of_all_groups_that_are_held() -> None
     promised, seen = -1_000, 0
     for item in queue_between(run, "count", "out"):
         if item["kind"] == "event":
-            assert int(item["row"].split('"u": ')[1].split(",")[0].rstrip("}")) >= promised
+            assert json.loads(item["row"])["u"] >= promised
             seen += promised > -1_000
         elif item["key"] == 1:
             promised = item["value"]
     assert seen > 20
     # Nothing waits longer than for the groups of the last window, which is still open.
-    assert marks(run, "count", "out", key=1)[-1] == min(
-        t - 30 * (n % 4) for n, t in enumerate(range(0, 900, 20)) if t >= 800
-    )
+    assert marks(run, "count", "out", key=1)[-1] == min(u for t, u in PAIRS if t >= 800)
 
 
 def test_grouped_times_cost_a_look_at_every_group() -> None:
@@ -91,17 +91,13 @@ def test_grouped_times_need_the_groups_in_one_place() -> None:
         count(by="u", grouped_times=True, stages=2)
 
 
+BOTH = [flow.EventTime("t"), flow.EventTime("u", key=1)]
+
+
 def called(**fields: Any) -> Any:
     """Two rows with two times, whose calls take long, so that watermarks of both keys wait behind them."""
-    reads = source(
-        "s",
-        (),
-        rows=[(0, 500), (10, 510), (900, 1_400)],
-        columns=["t", "u"],
-        times=[flow.EventTime("t"), flow.EventTime("u", key=1)],
-    )
-    calls = flow.AsyncMap("call", latency=flow.Fixed(300), **fields)
-    run = recorded([reads, calls], ["s -> call -> out"])
+    reads = source("s", (), rows=[(0, 500), (10, 510), (900, 1_400)], columns=["t", "u"], times=BOTH)
+    run = line(reads, flow.AsyncMap("call", latency=flow.Fixed(300), **fields))
     return {key: marks(run, "call", "out", key=key) for key in (0, 1)}
 
 
@@ -118,27 +114,12 @@ def test_unordered_calls_that_ignore_keys_promise_the_one_time_for_the_other() -
 IDLE_SOON = {"idle_timeout_ms": 100}
 
 
-def merged_with_a_join(*, paused: tuple[str, ...], **fields: Any) -> Any:
+def merged_with_a_join(**fields: Any) -> Any:
     """The first example of the text: a join of scan1 (key 0) and scan2 (key 1), merged with scan3 (both keys)."""
-    two = {"columns": ["t", "u"], **IDLE_SOON}
-    moments = {name: [0, 20] if name in paused else MOMENTS for name in ("scan1", "scan2")}
     vertices = [
-        flow.Source("scan1", columns=["t"], rows=[[t] for t in moments["scan1"]], arrival="t", times="t", **IDLE_SOON),
-        flow.Source(
-            "scan2",
-            columns=["u"],
-            rows=[[t] for t in moments["scan2"]],
-            arrival="u",
-            times=[flow.EventTime("u", key=1)],
-            **IDLE_SOON,
-        ),
-        flow.Source(
-            "scan3",
-            rows=[(t, t) for t in MOMENTS],
-            arrival="t",
-            times=[flow.EventTime("t"), flow.EventTime("u", key=1)],
-            **two,
-        ),
+        source("scan1", (0, 20), **IDLE_SOON),
+        source("scan2", (0, 20), columns=["u"], arrival="u", times=BOTH[1:], **IDLE_SOON),
+        source("scan3", (), columns=["t", "u"], rows=[(t, t) for t in range(0, 600, 20)], times=BOTH, **IDLE_SOON),
         flow.Join("join", "left.t - 50 <= right.u and right.u <= left.t + 50"),
         flow.Merge("merge"),
         count("aggr"),
@@ -147,17 +128,15 @@ def merged_with_a_join(*, paused: tuple[str, ...], **fields: Any) -> Any:
     return recorded(vertices, edges, jitter_ms=0.0, **fields)
 
 
-MOMENTS = range(0, 600, 20)
 KEYED_IDLE = {"deviations": ["keyed_idle"]}
 
 
 def test_keyed_idle_messages_of_two_keys_never_make_a_join_idle() -> None:
     """Both scans are idle, each for its own key, and the join for none; what scan3 has is held for ever."""
-    both_idle = {"paused": ("scan1", "scan2")}
-    assert [row["end"] for row in results(merged_with_a_join(**both_idle))][:4] == [100, 200, 300, 400]
-    stuck = merged_with_a_join(**both_idle, **KEYED_IDLE)
+    assert [row["end"] for row in results(merged_with_a_join())][:4] == [100, 200, 300, 400]
+    stuck = merged_with_a_join(**KEYED_IDLE)
     assert [row["key"] for row in queue_between(stuck, "scan1", "join") if row["kind"] == "idle"] == [0]
-    assert [row["kind"] for row in queue_between(stuck, "join", "merge")].count("idle") == 0
+    assert "idle" not in kinds(stuck, "join", "merge")
     assert results(stuck) == []
 
 
@@ -184,10 +163,8 @@ def test_an_input_can_be_idle_for_one_key_and_is_active_again_for_all_with_a_row
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_keyed_idle_messages_wait_for_the_calls_before_them(ordered: bool) -> None:
-    reads = source("s", (0, 10), **IDLE_SOON)
-    run = recorded(
-        [reads, flow.AsyncMap("call", latency=flow.Fixed(300), ordered=ordered)], ["s -> call -> out"], **KEYED_IDLE
-    )
+    calls = flow.AsyncMap("call", latency=flow.Fixed(300), ordered=ordered)
+    run = line(source("s", (0, 10), **IDLE_SOON), calls, **KEYED_IDLE)
     (idle,) = [row for row in queue_between(run, "call", "out") if row["kind"] == "idle"]
     assert (idle["key"], idle["put_ms"]) > (0, 310)
 
@@ -199,17 +176,14 @@ def slowest_so_far(memory: Any, time: int) -> tuple[Any, int | None]:
     return (highest, back, number + 1), highest - back if number >= 2 else None
 
 
-TIMES = [0, 100, 70, 200, 150, 300, 400]
-
-
 def with_own_policy(**fields: Any) -> flow.Source:
-    times = [flow.EventTime("t", policy=slowest_so_far, **fields)]
-    return flow.Source("s", columns=["t"], rows=[[t] for t in TIMES], times=times)
+    times = flow.EventTime("t", policy=slowest_so_far, **fields)
+    return source("s", [0, 100, 70, 200, 150, 300, 400], arrival=None, times=times)
 
 
 def test_a_lag_policy_of_ones_own_is_asked_for_every_row() -> None:
-    assert marks(recorded([with_own_policy()], ["s -> out"]), "s", "out") == [70, 170, 250, 350]
-    assert marks(recorded([with_own_policy(lag_ms=20)], ["s -> out"]), "s", "out") == [50, 150, 230, 330]
+    assert marks(line(with_own_policy()), "s", "out") == [70, 170, 250, 350]
+    assert marks(line(with_own_policy(lag_ms=20)), "s", "out") == [50, 150, 230, 330]
 
 
 def test_each_partition_has_a_memory_of_its_own() -> None:
@@ -222,7 +196,7 @@ def test_each_partition_has_a_memory_of_its_own() -> None:
 
 
 def test_no_file_holds_a_policy_of_ones_own_but_a_recording_of_it_can_be_asked() -> None:
-    run = recorded([with_own_policy(), count()], ["s -> count -> out"])
+    run = line(with_own_policy(), count())
     with pytest.raises(ScenarioError, match="'s' has a Python function as policy"):
         flow.Dataflow("d", vertices=[with_own_policy(), flow.Sink("out")], edges=["s -> out"]).to_yaml()
     assert "slowest_so_far" in str(run.scenario)

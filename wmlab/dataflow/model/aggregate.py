@@ -57,23 +57,11 @@ _RULES: Final[dict[str, _Rule]] = {
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregation of a column; `distinct` counts equal values once.
-
-    Raises `ModelError` for an unknown function, and for one that needs a column and has none.
-    """
+    """One aggregation of a column, or a count of rows without one; `distinct` counts equal values once."""
 
     function: Function
     column: int | None = None
     distinct: bool = False
-
-    def __post_init__(self) -> None:
-        if self.function not in FUNCTIONS:
-            raise ModelError(
-                f"There is no aggregation {self.function!r}.", remedy=f"Use one of {', '.join(FUNCTIONS)}."
-            )
-        if self.column is None and (self.function != "count" or self.distinct):
-            what = f"distinct {self.function}" if self.distinct else self.function
-            raise ModelError(f"The aggregation {what} has no column.", remedy="Name the column it aggregates.")
 
     @property
     def _rule(self) -> _Rule:

@@ -25,9 +25,8 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import ClassVar, TypeVar
 
-from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Idle, Item, Values, Watermark
-from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason, Reply
+from wmlab.dataflow.model.processor import DESIGN, Call, Deviations, JobFailedError, Processor, Reason, Reply, Stimulus
 
 S = TypeVar("S")
 Results = tuple[Values, ...]
@@ -35,53 +34,40 @@ Results = tuple[Values, ...]
 
 @dataclass(frozen=True, slots=True)
 class _AsyncMap(Processor[S]):
-    """What both kinds share: at most `capacity` calls at a time. Raises `ModelError` for a capacity below 1."""
+    """What both kinds share: at most `capacity` calls at a time, and what is finished leaves at every step."""
 
     capacity: int = 4
     deviations: Deviations = DESIGN
     ignores_key: bool = False
     """As before there were keys: every watermark takes the place of any other."""
 
-    def __post_init__(self) -> None:
-        if self.capacity < 1:
-            problem = f"No call fits into a capacity of {self.capacity}."
-            raise ModelError(problem, remedy="Admit at least one call at a time.")
-
-    def row(self, state: S, edge: int, event: Event) -> Reply[S]:  # noqa: ARG002
-        """Its call is made, or it is refused."""
-        return self._flushed(self.take(state, event))
+    def step(self, state: S, stimulus: Stimulus) -> Reply[S]:
+        """What the stimulus does, and what is finished then."""
+        reply = Processor.step(self, state, stimulus)
+        flushed = self.flush(reply.state)
+        return replace(reply, state=flushed.state, out=reply.out + flushed.out)
 
     def watermark(self, state: S, watermark: Watermark) -> Reply[S]:
         """It waits for the calls before it."""
-        return self._flushed(self.put(state, watermark))
+        return self.put(state, watermark)
 
     def idle(self, state: S, message: Idle) -> Reply[S]:
         """The idle message waits for the calls before it."""
-        return self._flushed(self.put(state, message))
+        return self.put(state, message)
 
     def answer(self, state: S, call: int, results: Results | None) -> Reply[S]:
-        """What has waited for it leaves. Raises `JobFailedError` when it failed, `ModelError` for an unknown call."""
-        if call not in {waiting.number for waiting in self.outstanding(state)}:
-            raise ModelError(f"No answer to call {call} is expected.", remedy="Answer every call once.")
+        """What has waited for it can leave. Raises `JobFailedError` when the call failed."""
         if results is None:
             raise JobFailedError(
                 Reason.CALL_FAILED,
                 f"The asynchronous call {call} failed.",
                 remedy="Catch failures in the function that is called, and return what stands for them.",
             )
-        return self._flushed(Reply(self.answered(state, call, results)))
+        return Reply(self.answered(state, call, results))
 
     def complete(self, state: S) -> Reply[S]:
         """Once no call is in flight."""
         return Reply(state, accepted=not self.size(state))
-
-    def _flushed(self, reply: Reply[S]) -> Reply[S]:
-        flushed = self.flush(reply.state)
-        return replace(reply, state=flushed.state, out=reply.out + flushed.out)
-
-    def take(self, state: S, event: Event) -> Reply[S]:
-        """Makes the call for a row, or refuses it."""
-        raise NotImplementedError
 
     def put(self, state: S, item: Watermark | Idle) -> Reply[S]:
         """A watermark or an idle message waits for the calls before it."""
@@ -118,8 +104,8 @@ class AsyncOrdered(_AsyncMap[OrderedCalls]):
 
     empty: ClassVar[OrderedCalls] = OrderedCalls()
 
-    def take(self, state: OrderedCalls, event: Event) -> Reply[OrderedCalls]:
-        """Makes the call for a row. When full, what is finished leaves first; the row is refused if nothing is."""
+    def row(self, state: OrderedCalls, edge: int, event: Event) -> Reply[OrderedCalls]:  # noqa: ARG002
+        """Its call is made. When full, what is finished leaves first; the row is refused if nothing is."""
         reply = self.flush(state) if self.size(state) >= self.capacity else Reply(state)
         if self.size(reply.state) >= self.capacity:
             return replace(reply, accepted=False)
@@ -223,8 +209,8 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
 
     empty: ClassVar[UnorderedCalls] = UnorderedCalls()
 
-    def take(self, state: UnorderedCalls, event: Event) -> Reply[UnorderedCalls]:
-        """Makes the call for a row. When full, what was answered leaves and the row is refused."""
+    def row(self, state: UnorderedCalls, edge: int, event: Event) -> Reply[UnorderedCalls]:  # noqa: ARG002
+        """Its call is made. When full, what was answered leaves and the row is refused."""
         if len(state.in_flight) >= self.capacity:
             return replace(self.flush(state), accepted=False)
         call = Call(state.made, event)
@@ -300,14 +286,12 @@ class AsyncUnordered(_AsyncMap[UnorderedCalls]):
         came before any watermark, since it may have come before the lowest one.
         """
         events = [flight.event for flight in snapshots[0].in_flight.values()]
-        received: dict[int, int] = {}
-        for snapshot in snapshots:
-            for key, progress in snapshot.keys.items():
-                received[key] = min(received.get(key, progress.received), progress.received)
+        known = sorted({key for snapshot in snapshots for key in snapshot.keys})
+        received = {key: min(s.keys[key].received for s in snapshots if key in s.keys) for key in known}
         counts = FrozenMap([(MIN, len(events))] if events else [])
         return UnorderedCalls(
             in_flight=FrozenMap((number, Flight(event, FrozenMap())) for number, event in enumerate(events)),
-            keys=FrozenMap((key, KeyProgress(value, counts=counts)) for key, value in sorted(received.items())),
+            keys=FrozenMap((key, KeyProgress(value, counts=counts)) for key, value in received.items()),
             made=len(events),
         )
 

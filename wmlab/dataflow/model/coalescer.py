@@ -124,10 +124,8 @@ class _KeyFold:
             raise _after_end(index, item)
         if isinstance(item, Idle):
             self.idle.add(index)
-        elif isinstance(item, Done):
-            self.marks[index] = MAX
         else:
-            raise ModelError(f"{item} takes no part in merging watermarks", remedy="Keep barriers out of coalescing.")
+            self.marks[index] = MAX
         self.held[index] = MAX
         self._lowest()
         return self._moved()
@@ -162,11 +160,6 @@ class Keyed:
     done: frozenset[int] = frozenset()
     keys: tuple[tuple[int, Coalescer], ...] = ()
     announced: bool = False
-
-    @property
-    def active(self) -> frozenset[int]:
-        """The inputs that take part in merging."""
-        return frozenset(range(self.inputs)) - self.idle - self.done
 
     def run(self, updates: Iterable[Update], deviations: Deviations = DESIGN) -> tuple[Keyed, list[Emitted]]:
         """Fold a batch of updates; for each of them what it lets through, watermarks by ascending key before idle.
@@ -339,18 +332,12 @@ class Inputs:
     ) -> tuple[Inputs, list[Merge]]:
         """These items came on an input; the steps of coalescing by them, of edge `edge` as `Merge` has it.
 
-        Raises `JobFailedError` when merging does, and `ModelError` for a barrier while another is under way.
+        Raises `JobFailedError` when merging does. Barriers are of one snapshot, until `passed`.
         """
         keyed, waits, barrier, marked = self.keyed, self.waits, self.barrier, self.marked
         merges: list[Merge] = []
         for item in items:
             if isinstance(item, Barrier):
-                if barrier is not None and barrier != item:
-                    name = "input edge" if edge is None else "queue"
-                    raise ModelError(
-                        f"{name} {index} brings barrier {item.snapshot} while {barrier.snapshot} is under way",
-                        remedy="Begin a snapshot after the one before has ended.",
-                    )
                 # The end comes right behind a terminal barrier, and must not move the watermark before the snapshot.
                 waits, barrier, marked = waits or item.terminal, item, marked | {index}
                 continue
@@ -410,14 +397,9 @@ class EdgeStream:
         return not self.stash and self.exhausted
 
     def push(self, queue: int, items: Iterable[Item]) -> EdgeStream:
-        """The edge with `items` at the end of a queue. Raises `ModelError` for one that is not there or has ended."""
-        if not 0 <= queue < len(self.queues):
-            raise ModelError(
-                f"there is no queue {queue}, only {len(self.queues)} of them", remedy="Count queues from 0."
-            )
+        """The edge with `items` at the end of a queue that has not ended."""
         lying = self.queues[queue]
-        if lying is None:
-            raise ModelError(f"queue {queue} has ended", remedy="Push nothing behind the end.")
+        assert lying is not None
         return replace(self, queues=(*self.queues[:queue], (*lying, *items), *self.queues[queue + 1 :]))
 
 

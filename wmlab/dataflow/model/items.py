@@ -40,8 +40,6 @@ KEYS: Final = range(-128, 128)
 
 Value = int | float | str | bool | None | tuple["Value", ...]
 """One field of an event; a tuple is a list of values or a partial result on its way between two stages."""
-
-
 Values = tuple[Value, ...]
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final, Literal
 
 from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import MIN, Event, FrozenMap, Values, Watermark, time_of
@@ -63,8 +63,7 @@ class JoinState:
 
 
 Bounds = Mapping[int, Mapping[int, int]]
-"""From a key to the keys it bounds, with the amounts, in the unit of the times; see `expression`."""
-Kind = Literal["inner", "left outer", "right outer"]
+"""From a key to the keys of the other side it bounds, with the amounts, in the unit of the times; see `expression`."""
 Output = Literal["state", "buffer"]
 
 
@@ -72,14 +71,15 @@ Output = Literal["state", "buffer"]
 class StreamJoin(Processor[JoinState]):
     """Edge 0 is the left input, edge 1 the right one; `keys` gives for each side the time column of every key.
 
-    `widths` are the numbers of columns of both sides. `condition` gets the joined row, left before right, and is met by
-    what counts as true. `limit` is how many rows may be kept, None for any number. Raises `ModelError` for a join that
-    cannot be run, and names the mistake.
+    `outer` is the side whose rows all appear in the output, None for an inner join. `widths` are the numbers of columns
+    of both sides. `condition` gets the joined row, left before right, and is met by what counts as true. `limit` is how
+    many rows may be kept, None for any number. Raises `ModelError` if a key is on both sides, or a side does not bound
+    the other.
     """
 
     counts_retries: ClassVar[bool] = True
 
-    kind: Kind = "inner"
+    outer: int | None = None
     keys: tuple[Mapping[int, int], Mapping[int, int]]
     widths: tuple[int, int]
     bounds: Bounds
@@ -89,14 +89,13 @@ class StreamJoin(Processor[JoinState]):
     deviations: Deviations = DESIGN
 
     def __post_init__(self) -> None:
-        require_joinable(self)
-        object.__setattr__(self, "keys", tuple(FrozenMap(keys) for keys in self.keys))
-        object.__setattr__(self, "bounds", FrozenMap((a, self._across(a)) for a in self.bounds))
-
-    @property
-    def outer(self) -> int | None:
-        """The side whose rows all appear in the output; None for an inner join."""
-        return {"inner": None, "left outer": LEFT, "right outer": RIGHT}[self.kind]
+        left, right = self.keys
+        if left.keys() & right.keys() or not all(any(map(self.bounds.get, keys)) for keys in self.keys):
+            raise ModelError(
+                f"No join has times of the keys {[*left]} and {[*right]} with the bounds {dict(self.bounds)}.",
+                remedy="Give both sides keys of their own, and compare a time of each with one of the other's plus or "
+                "minus a constant, in both directions.",
+            )
 
     def start(self) -> JoinState:
         """No row and no watermark came."""
@@ -111,13 +110,8 @@ class StreamJoin(Processor[JoinState]):
         """What never found a partner leaves padded."""
         if self.deviations.unmatched_lost_at_end:
             return Reply(state)
-        unmatched = [row for rows in state.buffers for row in rows if row.unmatched]
-        return Reply(replace(state, buffers=((), ())), tuple(self._padded(row.values) for row in unmatched))
-
-    def _across(self, key: int) -> FrozenMap[int, int]:
-        """The bounds of a key on keys of the other side; those within one side mean nothing to a join."""
-        other = self.keys[RIGHT if key in self.keys[LEFT] else LEFT]
-        return FrozenMap((bounded, amount) for bounded, amount in self.bounds[key].items() if bounded in other)
+        padded = (self._padded(row.values) for rows in state.buffers for row in rows if row.unmatched)
+        return Reply(replace(state, buffers=((), ())), tuple(padded))
 
     def row(self, state: JoinState, edge: int, event: Event) -> Reply[JoinState]:
         """It is dropped, or matched and perhaps kept. Raises `JobFailedError` at the row limit."""
@@ -138,9 +132,8 @@ class StreamJoin(Processor[JoinState]):
         return Reply(state, tuple(results))
 
     def row_again(self, state: JoinState) -> Reply[JoinState]:
-        """Nothing is left to do, but it may count against the row limit."""
-        if self.deviations.retry_counts_as_row:
-            self._require_room(state)
+        """Nothing is left to do, but it counts against the row limit."""
+        self._require_room(state)
         return Reply(state)
 
     def _require_room(self, state: JoinState) -> None:
@@ -163,17 +156,17 @@ class StreamJoin(Processor[JoinState]):
         return state.buffer(1 - side, other), results
 
     def _padded(self, values: Values) -> Event:
-        nulls = (None,) * self.widths[RIGHT if self.outer == LEFT else LEFT]
-        return Event(values + nulls if self.outer == LEFT else nulls + values)
+        if self.outer == LEFT:
+            return Event(values + (None,) * self.widths[RIGHT])
+        return Event((None,) * self.widths[LEFT] + values)
 
     def edge_watermark(self, state: JoinState, watermark: Watermark) -> Reply[JoinState]:
         """Limits rise, rows that can find no partner any more go, and watermarks that are due leave."""
         key, value = watermark.key, watermark.value
         if key not in state.received:
             return Reply(state)
-        limits = state.limits
-        for bounded, amount in self.bounds.get(key, {}).items():
-            limits = limits.put(bounded, max(limits[bounded], value - amount))
+        raised = {other: max(state.limits[other], value - amount) for other, amount in self.bounds.get(key, {}).items()}
+        limits = FrozenMap({**state.limits, **raised})
         after = replace(state, received=state.received.put(key, value), limits=limits)
         state, padded = (after, ()) if limits == state.limits else self._purged(after)
         due = {known: self._due(state, known) for known in state.emitted}
@@ -226,51 +219,10 @@ def _lowest(maps: Sequence[FrozenMap[int, int]]) -> FrozenMap[int, int]:
 def minimum_spread(bounds: Bounds, left: Collection[int]) -> int:
     """The width of the narrowest time range in which rows can match, at least 1, in the unit of the times.
 
-    That is the smallest amount from the left side plus the smallest from the right. `left` are the left side's times.
-    Raises `ModelError` if one direction has no bound.
-    Source: upstream class `StreamToStreamJoinPhysicalRel` (minimumSpread).
+    That is the smallest amount from the left side plus the smallest from the right; each has one. `left` are the left
+    side's times. Source: upstream class `StreamToStreamJoinPhysicalRel` (minimumSpread).
     """
     sides: dict[bool, list[int]] = {True: [], False: []}
     for key, bounded in bounds.items():
         sides[key in left] += bounded.values()
-    for on_left, side in ((True, "left"), (False, "right")):
-        if not sides[on_left]:
-            raise ModelError(
-                f"The join has no bound from the {side} side.", remedy="Bound the times of both sides by each other."
-            )
     return max(1, min(sides[True]) + min(sides[False]))
-
-
-def require_joinable(join: StreamJoin) -> None:
-    """Raises `ModelError` unless both sides have keys of their own and bound each other."""
-    left, right = join.keys
-    known = sorted([*left, *right])
-    both = sorted(left.keys() & right.keys())
-    strange = sorted({*join.bounds, *(key for bounded in join.bounds.values() for key in bounded)} - {*known})
-    sides = (("left", left), ("right", right))
-    for name, keys in sides:
-        if not keys:
-            _refuse(f"The {name} side of the join carries no watermarks.", "Give it a time column with a key.")
-    if both:
-        _refuse(f"Key {both[0]} is on both sides of the join.", "Give the sources of the two sides different keys.")
-    if strange:
-        _refuse(f"A bound names key {strange[0]}, which is on neither side.", f"Use keys among {known}.")
-    for (here, ours), (there, theirs) in (sides, sides[::-1]):
-        if not any(bounded in theirs for key in ours for bounded in join.bounds.get(key, {})):
-            _refuse(
-                f"no time of the {there} side (keys {_listed(theirs)}) is bounded by one of the {here} "
-                f"(keys {_listed(ours)})",
-                "Compare a time of each side with the other's plus or minus a constant, in both directions.",
-            )
-    if join.kind not in get_args(Kind):
-        _refuse(f"There is no join {join.kind!r}.", "Use 'inner', 'left outer' or 'right outer'.")
-    if join.output not in get_args(Output):
-        _refuse(f"There is no output formula {join.output!r}.", "Use 'state' or 'buffer'.")
-
-
-def _listed(keys: Collection[int]) -> str:
-    return ", ".join(map(str, sorted(keys)))
-
-
-def _refuse(problem: str, remedy: str) -> None:
-    raise ModelError(problem, remedy=remedy)

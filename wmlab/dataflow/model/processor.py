@@ -144,7 +144,7 @@ flight may hold the message back behind them."""
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Effect: `event` was left out by `rule`, because its time `time` is below `limit` (margin: `limit - time`)."""
+    """Effect: `event` was left out by `rule`, because its time `time` is below `limit`, in the unit of the time."""
 
     edge: int
     event: Event
@@ -152,11 +152,6 @@ class Drop:
     key: int
     time: int
     limit: int
-
-    @property
-    def margin(self) -> int:
-        """By how much the event was late, in the unit of its time."""
-        return self.limit - self.time
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +235,9 @@ class Processor(Generic[S]):
         """All inputs have ended: nothing."""
         return Reply(state)
 
-    def answer(self, state: S, call: int, results: tuple[Values, ...] | None) -> Reply[S]:  # noqa: ARG002
-        """A call returned: a `ModelError`, since none was made."""
-        raise ModelError(f"There is no call {call} to answer.", remedy="Answer only the processor that made the call.")
+    def answer(self, state: S, call: int, results: tuple[Values, ...] | None) -> Reply[S]:
+        """A call returned, which only asynchronous steps make."""
+        raise NotImplementedError
 
     def size(self, state: S) -> int:  # noqa: ARG002
         """How many rows or accumulators the state holds: none."""

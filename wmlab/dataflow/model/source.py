@@ -23,7 +23,6 @@ from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any, ClassVar, Final
 
-from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.items import IDLE, MAX, MIN, Event, Frames, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 
@@ -32,17 +31,13 @@ from wmlab.dataflow.model.processor import DESIGN, Deviations
 class LagPolicy:
     """A rule for the watermark of one partition, whose state is mostly a time, None at first; here others set it.
 
-    `lag`, in the unit of the times, is what the watermark is behind. Raises `ModelError` for a negative one.
+    `lag`, in the unit of the times and at least 0, is what the watermark is behind.
     """
 
     by_clock: ClassVar[bool] = False
     """Whether the watermark moves without events."""
 
     lag: int = 0
-
-    def __post_init__(self) -> None:
-        if self.lag < 0:
-            raise ModelError(f"lag {self.lag} is negative", remedy="Use a lag of 0 or more.")
 
     def report(self, state: Any, time: int) -> Any:  # noqa: ARG002
         """The state after an event of this time."""
@@ -104,10 +99,7 @@ class RealTimeLag(LagPolicy):
 
 
 SQL_MAX_FRAME_MS: Final = 100
-SPREAD_PARTS: Final = 10
 PIPELINE_FRAME_MS: Final = 1_000
-SESSION_MAX_FRAME_MS: Final = 100
-SESSION_PARTS: Final = 100
 
 
 def sql_frame_ms(slides_ms: Iterable[int] = (), spreads_ms: Iterable[int] = ()) -> int:
@@ -115,23 +107,21 @@ def sql_frame_ms(slides_ms: Iterable[int] = (), spreads_ms: Iterable[int] = ()) 
 
     Source: upstream class `WatermarkThrottlingFrameSizeCalculator`.
     """
-    most = min((max(spread // SPREAD_PARTS, 1) for spread in spreads_ms), default=SQL_MAX_FRAME_MS)
-    most = min(most, SQL_MAX_FRAME_MS)
+    most = min([SQL_MAX_FRAME_MS, *(max(spread // 10, 1) for spread in spreads_ms)])
     return min(gcd(*slides_ms) or most, most)
 
 
 def pipeline_frame_ms(slides_ms: Iterable[int] = (), session_timeouts_ms: Iterable[int] = ()) -> int:
     """The frame for a pipeline with sliding windows of these slides and session windows of these timeouts.
 
-    A frame above 1000 ms is brought down to a common divisor with it. Source: upstream class `Planner`.
+    A session counts as a slide of a hundredth of its timeout, at most 100 ms. A frame above 1000 ms is brought down to
+    a common divisor with it. Source: upstream class `Planner`.
     """
-    sessions = [min(SESSION_MAX_FRAME_MS, max(1, timeout // SESSION_PARTS)) for timeout in session_timeouts_ms]
+    sessions = [min(100, max(1, timeout // 100)) for timeout in session_timeouts_ms]
     common = gcd(*slides_ms, *sessions) or PIPELINE_FRAME_MS
     return common if common <= PIPELINE_FRAME_MS else gcd(common, PIPELINE_FRAME_MS)
 
 
-IDLE_TIMEOUT_MS = 60_000
-"""The idle timeout of upstream's pipelines, in milliseconds of clock time."""
 EVERY_TIME = Frames(1)
 
 
@@ -178,21 +168,14 @@ class EventTimeMapper:
     """The rules of one source instance. It holds no state: `start` gives one, every other method the next one.
 
     `key` is that of its watermarks. `frames` are the times a watermark may have (None: no watermark is sent at all).
-    `idle_timeout_ms` is clock time (None: a partition is never idle).
+    `idle_timeout_ms` is clock time, by default that of upstream's pipelines (None: a partition is never idle).
     """
 
     policy: LagPolicy
     key: int = 0
     frames: Frames | None = EVERY_TIME
-    idle_timeout_ms: int | None = IDLE_TIMEOUT_MS
+    idle_timeout_ms: int | None = 60_000
     deviations: Deviations = DESIGN
-
-    def __post_init__(self) -> None:
-        if self.idle_timeout_ms is not None and self.idle_timeout_ms < 1:
-            raise ModelError(
-                f"idle timeout {self.idle_timeout_ms} ms is not positive",
-                remedy="Use a positive timeout, or None for partitions that are never idle.",
-            )
 
     def start(self, partitions: int = 0, *, now_ms: int = 0) -> SourceState:
         """A source of so many partitions that have brought nothing."""
@@ -205,7 +188,6 @@ class EventTimeMapper:
 
     def remove(self, state: SourceState, partition: int, *, now_ms: int) -> Moved:
         """Without one partition; those behind it move down by one. What it held back is released."""
-        self._require(state, partition)
         left = state.partitions[:partition] + state.partitions[partition + 1 :]
         return self.tick(replace(state, partitions=left), now_ms=now_ms)
 
@@ -221,7 +203,6 @@ class EventTimeMapper:
         """
         if rejected and self.deviations.rejected_rows_silent:
             return state, ()
-        self._require(state, partition)
         before = state.partitions[partition]
         after = Partition(self.policy.report(before.policy, time), before.mark, self.deadline_ms(now_ms))
         partitions = (*state.partitions[:partition], after, *state.partitions[partition + 1 :])
@@ -232,8 +213,6 @@ class EventTimeMapper:
 
         The first watermark sent is above the lowest one of all partitions.
         """
-        for partition in marks:
-            self._require(state, partition)
         restored = {n: mark for n, mark in marks.items() if mark is not None}
         partitions = tuple(replace(p, mark=restored[n]) if n in restored else p for n, p in enumerate(state.partitions))
         return replace(state, partitions=partitions, last=min((p.mark for p in partitions), default=MIN))
@@ -241,13 +220,6 @@ class EventTimeMapper:
     def deadline_ms(self, now_ms: int) -> int | None:
         """When a partition that had an event, or began, at `now_ms` is idle if nothing comes; None: never."""
         return None if self.idle_timeout_ms is None else now_ms + self.idle_timeout_ms
-
-    def _require(self, state: SourceState, partition: int) -> None:
-        if not 0 <= partition < len(state.partitions):
-            raise ModelError(
-                f"there is no partition {partition}, only {len(state.partitions)} of them",
-                remedy="Add the partition, and count from 0.",
-            )
 
     def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> Moved:
         """Ask the policies of all partitions that are not idle at this clock time.

@@ -15,7 +15,8 @@ Source: "Keyed watermark support", Processor API and Coalescing of WMs with diff
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
@@ -100,12 +101,15 @@ class Turn(Generic[S]):
     snapshot: Snapshot[S] | None = None
 
 
-def at(name: str, error: ModelError) -> ModelError:
-    """The same error with the vertex or edge where it came up in front."""
-    problem = f"{name}: {error.problem}"
-    if isinstance(error, JobFailedError):
-        return JobFailedError(error.reason, problem, remedy=error.remedy)
-    return ModelError(problem, remedy=error.remedy)
+@contextmanager
+def _at(name: str) -> Iterator[None]:
+    """Errors have the vertex or edge where they come up in front."""
+    try:
+        yield
+    except JobFailedError as error:
+        raise JobFailedError(error.reason, f"{name}: {error.problem}", remedy=error.remedy) from None
+    except ModelError as error:
+        raise ModelError(f"{name}: {error.problem}", remedy=error.remedy) from None
 
 
 class _Round(Generic[S]):
@@ -130,10 +134,8 @@ class _Round(Generic[S]):
 
     def turn(self, act: Callable[[], object]) -> Turn[S]:
         """What the round does by `act`."""
-        try:
+        with _at(self.tasklet.name):
             act()
-        except ModelError as error:
-            raise at(self.tasklet.name, error) from None
         if not self.progress:
             return Turn(state=self.before)
         return Turn(
@@ -151,7 +153,7 @@ class _Round(Generic[S]):
 
     def run(self) -> None:
         """Offer what is pending, then take one batch and offer it."""
-        if self.phase in (Phase.FINISHED, Phase.STOPPED):
+        if self.phase is not Phase.WORKING:
             return
         drained = False
         while self._offer_pending():
@@ -227,10 +229,8 @@ class _Round(Generic[S]):
         for edge in state.groups[0]:
             if state.inputs.blocks(edge):
                 continue
-            try:
+            with _at(f"queues of input edge {edge}"):
                 drained = coalescer.drain(state.edges[edge], self.deviations)
-            except ModelError as error:
-                raise at(f"queues of input edge {edge}", error) from None
             if drained.progress is not coalescer.Progress.NO_PROGRESS:
                 self._take(edge, drained)
                 return True
@@ -247,10 +247,8 @@ class _Round(Generic[S]):
         watermarks = [EdgeWatermark(edge, item) for item in items if isinstance(item, Watermark)]
         # Of the events one is enough to wake the edge.
         came = (*(items[-1:] if rows else items), *([DONE] if ended else ()))
-        try:
+        with _at("input edges"):
             inputs, merges = state.inputs.take(edge, came, self.deviations)
-        except JobFailedError as error:
-            raise at("input edges", error) from None
         self.merges += merges
         merged = [item for merge in merges for item in merge.emitted]
         first, *others = state.groups
@@ -308,16 +306,7 @@ class Tasklet(Generic[S]):
     name: str = "processor"
 
     def start(self, snapshots: Sequence[S] | None = None) -> TaskletState[S]:
-        """Before anything came; after a restart from the `snapshots` of all instances of the vertex.
-
-        Raises `ModelError` for an edge without queues.
-        """
-        for number, edge in enumerate(self.edges):
-            if edge.queues < 1:
-                raise ModelError(
-                    f"{self.name}: input edge {number} has {edge.queues} queues",
-                    remedy="Give every edge one queue per producing instance.",
-                )
+        """Before anything came; after a restart from the `snapshots` of all instances of the vertex."""
         priorities = sorted({edge.priority for edge in self.edges})
         return TaskletState(
             processor=self.processor.restore(snapshots) if snapshots else self.processor.start(),
@@ -329,12 +318,7 @@ class Tasklet(Generic[S]):
         )
 
     def push(self, state: TaskletState[S], *, edge: int, queue: int, items: Iterable[Item]) -> TaskletState[S]:
-        """The state with `items` at the end of a queue; `ModelError` for a queue that is not there or has ended."""
-        if not 0 <= edge < len(state.edges):
-            raise ModelError(
-                f"{self.name}: there is no input edge {edge}, only {len(state.edges)} of them",
-                remedy="Count edges from 0.",
-            )
+        """The state with `items` at the end of a queue that has not ended."""
         pushed = state.edges[edge].push(queue, items)
         return replace(state, edges=(*state.edges[:edge], pushed, *state.edges[edge + 1 :]))
 
@@ -362,9 +346,4 @@ class Tasklet(Generic[S]):
         That is one without inputs, or one whose inputs have all ended while it completes; the next rounds take the
         snapshot as soon as the processor admits one.
         """
-        if state.groups:
-            raise ModelError(
-                f"{self.name}: barrier {barrier.snapshot} has to come over the inputs, which have not ended",
-                remedy="Push the barrier into every queue.",
-            )
         return replace(state, inputs=replace(state.inputs, barrier=barrier))

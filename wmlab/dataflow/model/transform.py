@@ -31,7 +31,6 @@ from dataclasses import dataclass, field, replace
 from itertools import dropwhile
 from typing import ClassVar
 
-from wmlab.core.errors import ModelError
 from wmlab.dataflow.model.aggregate import group_of
 from wmlab.dataflow.model.items import MAX, MIN, Event, Values, Watermark, time_of
 from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedError, Processor, Reason, Reply
@@ -39,20 +38,9 @@ from wmlab.dataflow.model.processor import DESIGN, Deviations, Drop, JobFailedEr
 
 @dataclass(frozen=True, slots=True)
 class Transform(Processor[None]):
-    """Every row becomes the rows that `function` makes of it; `name` is what the step is called."""
+    """Every row, from any number of inputs, becomes the rows that `function` makes of it."""
 
     function: Callable[[Values], Iterable[Values]] = field(repr=False)
-    name: str = "flat map"
-
-    @classmethod
-    def filter(cls, keeps: Callable[[Values], bool]) -> Transform:
-        """The rows for which `keeps` is true."""
-        return cls(lambda values: (values,) if keeps(values) else (), "filter")
-
-    @classmethod
-    def merge(cls) -> Transform:
-        """Every row as it is, from any number of inputs."""
-        return cls(lambda values: (values,), "merge")
 
     def row(self, state: None, edge: int, event: Event) -> Reply[None]:  # noqa: ARG002
         """The rows that the function makes of it."""
@@ -103,14 +91,12 @@ class Custom(Processor[object]):
 
     def row(self, state: object, edge: int, event: Event) -> Reply[object]:  # noqa: ARG002
         """What the function says."""
-        return self._made(state, event)
+        after, out = self.function(state, event)
+        return Reply(after, tuple(out))
 
     def watermark(self, state: object, watermark: Watermark) -> Reply[object]:
         """What the function says."""
-        return self._made(state, watermark)
-
-    def _made(self, state: object, item: Event | Watermark) -> Reply[object]:
-        after, out = self.function(state, item)
+        after, out = self.function(state, watermark)
         return Reply(after, tuple(out))
 
     def restore(self, snapshots: Sequence[object]) -> object:
@@ -147,7 +133,7 @@ class StatefulMap(Processor[Memories]):
 
     A group begins with `initial`. `on_evict(memory, group, watermark)` gives the rows that leave when a group is
     removed; the watermark is MAX at the end of inputs. `ttl` has the unit of the times in column `time`, None for no
-    limit. Raises `ModelError` for a `ttl` below 1.
+    limit.
     """
 
     empty: ClassVar[Memories] = Memories()
@@ -160,10 +146,6 @@ class StatefulMap(Processor[Memories]):
     on_evict: OnEvict | None = field(default=None, repr=False)
     key: int = 0
     deviations: Deviations = DESIGN
-
-    def __post_init__(self) -> None:
-        if self.ttl is not None and self.ttl < 1:
-            raise ModelError(f"A time to live of {self.ttl} keeps nothing.", remedy="Give at least 1, or None.")
 
     def complete(self, state: Memories) -> Reply[Memories]:
         """All groups are removed."""

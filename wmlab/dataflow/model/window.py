@@ -43,7 +43,6 @@ from functools import reduce
 from itertools import chain
 from typing import Any, ClassVar, TypeVar
 
-from wmlab.core.errors import ModelError
 from wmlab.dataflow.model import aggregate
 from wmlab.dataflow.model.aggregate import Accumulators, Aggregate, group_of, group_order
 from wmlab.dataflow.model.items import MAX, MIN, Event, Frames, FrozenMap, Idle, Values, Watermark, time_of
@@ -55,20 +54,10 @@ Groups = FrozenMap[Values, Accumulators]
 
 @dataclass(frozen=True, slots=True)
 class WindowShape:
-    """Windows of `size`, one every `slide`, in the unit of the event times; tumbling if both are equal.
-
-    Raises `ModelError` unless the slide is at least 1 and the size a multiple of it.
-    """
+    """Windows of `size`, one every `slide`, of which it is a multiple, in the unit of the times; tumbling if equal."""
 
     size: int
     slide: int
-
-    def __post_init__(self) -> None:
-        if self.slide < 1 or self.size < self.slide or self.size % self.slide:
-            raise ModelError(
-                f"No window has size {self.size} and slide {self.slide}.",
-                remedy="Give a slide of at least 1 and a size that is a multiple of it.",
-            )
 
     @property
     def frames(self) -> Frames:
@@ -331,20 +320,13 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWindow(_Aggregation[Sessions]):
-    """Sessions over the time in column `time`; `group` are the columns of the grouping key, none for one group.
-
-    Raises `ModelError` for a timeout below 1.
-    """
+    """Sessions over the time in column `time`; `group` are the columns of the grouping key, none for one group."""
 
     empty: ClassVar[Sessions] = Sessions()
 
     timeout: int
     time: int
     group: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.timeout < 1:
-            raise ModelError(f"No session has a timeout of {self.timeout}.", remedy="Give a timeout of at least 1.")
 
     def row(self, state: Sessions, edge: int, event: Event) -> Reply[Sessions]:
         """It extends a session, joins two or begins one, or is dropped."""

@@ -75,7 +75,7 @@ class Instance(Party):
         self.state = self.runtime.start(snapshots)
         self.inputs = {(queue.lane.link.edge, queue.lane.index): queue for queue in inputs}
         self.barrier: Barrier | None = None
-        self._read = [queue.written for queue in inputs if queue.lane.index == 0]
+        self._read = [world.layout.nodes[link.source] for link in links]
         self._taken = 0
         self._taken_by_last = 0
         self._sizes: dict[str, int] = {}
@@ -128,24 +128,21 @@ class Instance(Party):
     def _carry_out(self, done: Turn[Any]) -> None:
         self.state = done.state
         now_ms = self.world.now_ms
-        # Queue of an edge to the number of items that this instance had taken, the one that matters included.
-        events: dict[int, int] = {}
-        specials: dict[int, int] = {}
+        # Queue of an edge to how many items this instance has taken then, and whether the last of them was a row.
+        ends: dict[int, tuple[int, bool]] = {}
         for taken in done.taken:
             queue = self.inputs[taken.edge, taken.queue]
             last = queue.take(taken.count, self._taken, now_ms)
             self._taken += taken.count
-            if last == "event":
-                events[taken.queue] = self._taken
-            else:
-                events[taken.queue], specials[taken.queue] = self._taken - 1, self._taken
+            ends[taken.queue] = self._taken, last == "event"
             if queue.producer.blocked:
                 self.world.wake(queue.producer)
         for merge in done.merges:
-            self._note_merge(merge, events, specials)
+            self._note_merge(merge, ends)
         for drop in done.drops:
+            known = {name: getattr(drop, name) for name in ("edge", "rule", "key", "time", "limit")}
             row = self._read[drop.edge].text(drop.event.values)
-            self.write("drops", margin=drop.margin, row=row, **{name: getattr(drop, name) for name in _OF_DROPS})
+            self.write("drops", margin=drop.limit - drop.time, row=row, **known)
         self._call(done.calls)
         self._leave(done.out)
         if done.snapshot is not None:
@@ -169,10 +166,11 @@ class Instance(Party):
         for call in calls:
             self.world.calls[self.node.name].make(self, call, self._read[0].text(call.event.values))
 
-    def _note_merge(self, merge: Merge, events: Mapping[int, int], specials: Mapping[int, int]) -> None:
+    def _note_merge(self, merge: Merge, ends: Mapping[int, tuple[int, bool]]) -> None:
         """Write down a step of merging, caused by the last row or by the special item that was taken from a queue."""
         if merge.edge is not None:
-            self._taken_by_last = (events if isinstance(merge.item, Event) else specials)[merge.place]
+            end, is_row = ends[merge.place]
+            self._taken_by_last = end - (isinstance(merge.item, Event) and not is_row)
         kind, key, value = described(merge.item)
         self.write_step(
             merge.emitted,
@@ -206,7 +204,3 @@ def _lists(inputs: int, idle: frozenset[int], done: frozenset[int]) -> dict[str,
     """The inputs that are active, idle and done; they change far less often than watermarks do."""
     active = sorted(frozenset(range(inputs)) - idle - done)
     return {"active": active, "idle": sorted(idle - done), "done": sorted(done)}
-
-
-_OF_DROPS = ("edge", "rule", "key", "time", "limit")
-"""The fields of a drop that are columns of the table."""

@@ -16,6 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,10 @@ FRAMES: Final = ".frames"
 """How the name of the first of two stages ends."""
 
 
-@dataclass(frozen=True, slots=True)
+_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+
+
+@dataclass(frozen=True)
 class Node:
     """A vertex as it runs; `stage` is 1 or 2 of a window in two stages, otherwise None."""
 
@@ -54,6 +58,19 @@ class Node:
     def instance(self, number: int) -> str:
         """What an instance is called."""
         return self.name if self.parallelism == 1 else f"{self.name}[{number}]"
+
+    def text(self, values: tuple[Any, ...]) -> str:
+        """A row that leaves it as a JSON object."""
+        return _ENCODE(dict(zip(self.output.columns, values, strict=True)))
+
+    def time(self, values: tuple[Any, ...]) -> int | None:
+        """The time of a row that leaves it; None if it has none."""
+        time = None if self._time is None else values[self._time]
+        return time if type(time) is int else None
+
+    @cached_property
+    def _time(self) -> int | None:
+        return None if self.output.time is None else self.output.columns.index(self.output.time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,34 +165,13 @@ def described(item: Item) -> tuple[str, int | None, int | None]:
     return type(item).__name__.lower(), item.key if isinstance(item, Idle) else None, None
 
 
-class Written:
-    """How the rows of one vertex are written down: as JSON, and which of their values is their time."""
-
-    def __init__(self, output: Output) -> None:
-        self.columns = output.columns
-        self._time = None if output.time is None else output.columns.index(output.time)
-
-    def text(self, values: tuple[Any, ...]) -> str:
-        """A row as a JSON object."""
-        return _ENCODE(dict(zip(self.columns, values, strict=True)))
-
-    def time(self, values: tuple[Any, ...]) -> int | None:
-        """The time of a row; None if it has none."""
-        time = None if self._time is None else values[self._time]
-        return time if type(time) is int else None
-
-
-_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-
-
 class Queue:
     """What lies between two instances: items not yet handed over, and the rows of all that were not taken."""
 
-    def __init__(self, lane: Lane, capacity: int, journal: Journal, written: Written) -> None:
+    def __init__(self, lane: Lane, capacity: int, journal: Journal) -> None:
         self.lane = lane
         self.capacity = capacity
         self.journal = journal
-        self.written = written
         self.fresh: list[Item] = []
         self.producer: Party
         self.consumer: Party
@@ -190,7 +186,7 @@ class Queue:
     def put(self, item: Item, row: str | None, now_ms: int) -> None:
         """Put an item at its end."""
         kind, key, value = described(item)
-        time = self.written.time(item.values) if isinstance(item, Event) else None
+        time = self.producer.node.time(item.values) if isinstance(item, Event) else None
         known = {"put_ms": now_ms, "kind": kind, "key": key, "value": value, "time": time, "row": row}
         self._lying.append(self.journal.write("items", queue=self.lane.number, sequence=self._sequence, **known))
         self._sequence += 1
@@ -215,16 +211,15 @@ class Way:
 
     def __init__(self, link: Link, queues: Iterable[Queue], columns: Sequence[str]) -> None:
         self.queues = tuple(queues)
-        self.passed = 0
         self._routing = link.routing
         self._by = [columns.index(column) for column in link.columns]
 
-    def targets(self, item: Item) -> tuple[Queue, ...]:
-        """Where an item goes: a row mostly to one queue, everything else to all; `passed` counts the rows before."""
+    def targets(self, item: Item, passed: int) -> tuple[Queue, ...]:
+        """Where an item goes that `passed` rows came before: a row mostly to one queue, everything else to all."""
         if not isinstance(item, Event) or self._routing == "broadcast" or len(self.queues) == 1:
             return self.queues
         partitioned = self._routing == "partitioned"
-        chosen = spread(tuple(item.values[index] for index in self._by)) if partitioned else self.passed
+        chosen = spread(tuple(item.values[index] for index in self._by)) if partitioned else passed
         return (self.queues[chosen % len(self.queues)],)
 
 
@@ -256,8 +251,8 @@ class Party:
         self.finished = False
         self.blocked = False
         self._steps = 0
+        self._passed = 0
         self._outbox: deque[tuple[Item, str | None]] = deque()
-        self._written = Written(node.output)
 
     @property
     def room(self) -> int | None:
@@ -281,14 +276,14 @@ class Party:
     def send(self, items: Iterable[Item]) -> None:
         """Send items as soon as there is room for them, in this order."""
         for item in items:
-            self._outbox.append((item, self._written.text(item.values) if isinstance(item, Event) else None))
+            self._outbox.append((item, self.node.text(item.values) if isinstance(item, Event) else None))
         self.flush()
 
     def flush(self) -> bool:
         """Put on the queues what there is room for; whether nothing is left."""
         while self._outbox:
             item, row = self._outbox[0]
-            targets = [queue for way in self.ways for queue in way.targets(item)]
+            targets = [queue for way in self.ways for queue in way.targets(item, self._passed)]
             if any(queue.room < 1 for queue in targets):
                 self.blocked = True
                 return False
@@ -296,9 +291,7 @@ class Party:
             for queue in targets:
                 queue.put(item, row, now_ms)
                 self.world.wake(queue.consumer)
-            if isinstance(item, Event):
-                for way in self.ways:
-                    way.passed += 1
+            self._passed += isinstance(item, Event)
             self._outbox.popleft()
         return True
 

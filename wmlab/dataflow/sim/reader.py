@@ -84,11 +84,16 @@ def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple
         for fault in dataflow.faults
         if isinstance(fault, faults.AddPartition | faults.RemovePartition) and fault.source == source.name
     ]
-    bounds = [Change(at_ms, partition, "bound", bound) for at_ms, partition, bound in reading.bounds]
-    # Sorting is stable: a reader sees its bound after what it has read at that moment.
-    both: list[Arrival | Change] = [*changes, *arrivals, *bounds]
-    entries = sorted(both, key=lambda entry: entry.at_ms)
-    added = {change.partition for change in changes if change.kind == "added"}
+    added, removed = ({c.partition: c.at_ms for c in changes if c.kind == kind} for kind in ("added", "removed"))
+    bounds = [
+        Change(max(at_ms, added.get(partition, at_ms)), partition, "bound", bound)
+        for at_ms, partition, bound in reading.bounds
+    ]
+    # Sorting is stable: a reader sees its bound after what it has read at that moment. Nothing comes of a partition
+    # that is gone, whatever has delayed it.
+    read: list[Arrival | Change] = [*arrivals, *bounds]
+    read = [entry for entry in read if entry.at_ms < removed.get(entry.partition, math.inf)]
+    entries = sorted([*changes, *read], key=lambda entry: entry.at_ms)
     shares = [share(source, number, reading.partitions) for number in range(source.parallelism)]
     return tuple(
         Feed(
@@ -214,7 +219,7 @@ class Reader(Party):
 
     def _read_row(self, row: Arrival, now_ms: int) -> None:
         passed = not self.world.is_hit(faults.SwallowAll, self.node.name) and bool(self._keep(row.values))
-        text = self._written.text(row.values)
+        text = self.node.text(row.values)
         self.write("source_rows", partition=row.partition, number=row.number, passed=passed, row=text)
         if not passed:
             self._rejected_ms = now_ms
@@ -228,24 +233,22 @@ class Reader(Party):
         self.send((*out, Event(row.values)) if passed else out)
 
     def _change(self, change: Change, now_ms: int) -> None:
-        partition = change.partition
-        index = None if partition is None or change.kind == "added" else self.partitions.index(partition)
-        if change.kind == "added" and partition is not None:
-            self.partitions.append(partition)
-        elif change.kind == "removed" and index is not None:
-            del self.partitions[index]
+        known, partition = tuple(self.partitions), change.partition
+        if change.kind == "added":
+            self.partitions.append(cast("int", partition))
+        elif change.kind == "removed":
+            self.partitions.remove(cast("int", partition))
 
         def advance(time: Clocked, state: SourceState) -> Step:
             if change.kind == "added":
                 return time.mapper.add(state, now_ms=now_ms), ()
             if change.kind == "removed":
-                return time.mapper.remove(state, cast("int", index), now_ms=now_ms)
+                return time.mapper.remove(state, known.index(partition), now_ms=now_ms)
             if not time.promised:
                 return state, ()
             bound = change.bound - time.mapper.policy.lag
-            partitions = tuple(
-                replace(p, policy=bound) if index in {None, n} else p for n, p in enumerate(state.partitions)
-            )
+            both = zip(known, state.partitions, strict=True)
+            partitions = tuple(replace(p, policy=bound) if partition in {None, number} else p for number, p in both)
             return time.mapper.tick(replace(state, partitions=partitions), now_ms=now_ms)
 
         self.send(self._advance(advance, change.kind, partition))

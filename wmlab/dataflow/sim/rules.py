@@ -20,7 +20,7 @@ from wmlab.core.values import function_name, is_function
 from wmlab.dataflow.model import aggregate, transform, window
 from wmlab.dataflow.model.async_map import AsyncOrdered, AsyncUnordered
 from wmlab.dataflow.model.items import Event, Frames, Watermark, require_watermark
-from wmlab.dataflow.model.join import StreamJoin, minimum_spread
+from wmlab.dataflow.model.join import LEFT, RIGHT, StreamJoin, minimum_spread
 from wmlab.dataflow.model.processor import Deviations, Processor
 from wmlab.dataflow.model.source import (
     EventTimeMapper,
@@ -114,10 +114,10 @@ def processor_of(
     given = inputs[0]
     match vertex:
         case step.Map() | step.FlatMap():
-            return transform.Transform(rows_of(vertex, given, node.output), node.kind)
+            return transform.Transform(rows_of(vertex, given, node.output))
         case step.Filter():
             keeps = condition_of(vertex.where, given.columns)
-            return transform.Transform.filter(lambda values: gate() and bool(keeps(values)))
+            return transform.Transform(lambda values: (values,) if gate() and keeps(values) else ())
         case step.AsyncMap():
             kind = AsyncOrdered if vertex.ordered else AsyncUnordered
             return kind(capacity=vertex.capacity, deviations=rules, ignores_key=vertex.ignores_key)
@@ -134,7 +134,7 @@ def processor_of(
             return window.SessionWindow(timeout=vertex.timeout_ms, **_grouping(vertex, given))
         case step.Join():
             return _join(vertex, plan.joins[vertex.name], inputs, rules)
-    return transform.Transform.merge()
+    return transform.Transform(lambda values: (values,))
 
 
 def _stateful(vertex: step.StatefulMap, given: Output, rules: Deviations) -> transform.StatefulMap:
@@ -187,7 +187,7 @@ def _key(given: Output, column: str) -> int:
 def _join(vertex: step.Join, rule: JoinRule, inputs: Sequence[Output], rules: Deviations) -> Processor[Any]:
     left, right = inputs
     return StreamJoin(
-        kind="inner" if vertex.outer is None else "left outer" if vertex.outer == "left" else "right outer",
+        outer={None: None, "left": LEFT, "right": RIGHT}[vertex.outer],
         keys=(_indices_of_keys(left), _indices_of_keys(right)),
         widths=(len(left.columns), len(right.columns)),
         bounds=rule.bounds,

@@ -23,7 +23,7 @@ from wmlab.dataflow.scenario.plan import Output
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap
 from wmlab.dataflow.sim.instance import Calls, Instance
-from wmlab.dataflow.sim.party import Node, Party, Queue, Written, layout
+from wmlab.dataflow.sim.party import Node, Party, Queue, layout
 from wmlab.dataflow.sim.reader import Reader, Reading, feeds
 from wmlab.dataflow.sim.rules import clocked
 
@@ -50,10 +50,7 @@ class Running:
         begun = {"started_ms": world.now_ms, "snapshot": None if snapshot is None else snapshot.number}
         self._row = world.journal.write("executions", outcome="running", reason="", **begun)
         nodes = world.layout.nodes
-        self.queues = [
-            Queue(lane, world.dataflow.queue_size, world.journal, Written(nodes[lane.link.source].output))
-            for lane in world.layout.lanes
-        ]
+        self.queues = [Queue(lane, world.dataflow.queue_size, world.journal) for lane in world.layout.lanes]
         self.parties = {
             (name, number): self._party(node, number)
             for name, node in nodes.items()
@@ -279,15 +276,14 @@ class DataflowWorld(Simulation):
             if isinstance(fault, Stall) and fault.for_ms is not None:
                 self.after(fault.at_ms + fault.for_ms, self._wake_all)
 
-    def _note_fault(self, fault: object) -> None:
+    def _note_fault(self, fault: Any) -> None:
         details = [
             f"{field.removesuffix('_ms').replace('_', ' ')} {value}{' ms' if field.endswith('_ms') else ''}"
             for field in ("partition", "instance", "by_ms", "first", "for_ms")
             if (value := getattr(fault, field, None)) is not None
         ]
-        target = str(getattr(fault, "source", None) or getattr(fault, "vertex", ""))
-        kind = str(getattr(fault, "kind", "")).replace("_", " ")
-        self.note(kind, target, ", ".join(details))
+        target = fault.source if hasattr(fault, "source") else fault.vertex
+        self.note(fault.kind.replace("_", " "), target, ", ".join(details))
 
     def _wake_all(self) -> None:
         for party in self.execution.parties.values():
