@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from wmlab import dataflow as flow
 from wmlab.core.errors import WmlabError
@@ -37,15 +35,8 @@ def test_the_order_of_idle_messages_in_three_rules() -> None:
     assert len(flow.permutations(done, mode="hz").finals) == 2
     assert len(flow.permutations(done, deviations=["done_hides_idle"]).finals) == 2
     assert len(flow.permutations(done).finals) == 1
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.lists(st.integers(1, 30), unique=True, max_size=3).map(sorted), min_size=2, max_size=3))
-def test_the_final_value_is_the_highest_whatever_the_order(marks: list[list[int]]) -> None:
-    answer = flow.permutations([[*values, "idle"] for values in marks])
-    highest = max((value for values in marks for value in values), default=None)
-    assert answer.finals == (f"{highest}, idle" if highest is not None else "no watermark, idle",)
-    assert sum(entry.count for entry in answer) == answer.tried == answer.total
+    assert flow.permutations([["idle"], []]).finals == ("no watermark",)
+    assert flow.permutations([["idle"], ["idle"]]).finals == ("no watermark, idle",)
 
 
 def test_failing_orders_are_counted() -> None:

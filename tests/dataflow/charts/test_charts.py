@@ -158,6 +158,7 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: charts.coalescing(run, vertex="x"), "no vertex"),
         (lambda run: charts.coalescing(run, vertex="both", key=9), "No watermark of key 9"),
         (lambda run: charts.coalescing(run, vertex="both", instance=2), "no instance 2"),
+        (lambda run: charts.coalescing(run, vertex="both", instance="0"), "no instance 0"),
         (lambda _: charts.coalescing(silent().record(), vertex="count"), "No watermark came to 'count'"),
         (lambda run: charts.state_size(run), "held anything"),
         (lambda run: charts.state_size(run, run, run, run, run), "too many"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,11 @@ def joined(condition: str = BOUNDED, key: int = 1, **fields: Any) -> flow.Datafl
     return flow.Dataflow("shop", **({"vertices": vertices} | given | fields))
 
 
-def mistakes(*more: Any, edges: Any = "orders -> out", **fields: Any) -> str:
-    """What is wrong with a dataflow of orders and more vertices."""
-    with pytest.raises(Problems) as caught:
-        flow.Dataflow("wrong", vertices=[orders(), *more, flow.Sink("out")], edges=edges, **fields)
-    return str(caught.value)
+def behind_orders(*more: Any, **fields: Any) -> flow.Dataflow:
+    """Orders, one more vertex behind them if there is one, and a sink."""
+    vertices = [orders(), *more, flow.Sink("out")]
+    edges = " -> ".join(vertex.name for vertex in vertices)
+    return flow.Dataflow("d", **({"vertices": vertices, "edges": edges} | fields))
 
 
 def test_columns_and_keys_travel_over_the_edges() -> None:
@@ -52,47 +52,36 @@ def test_columns_and_keys_travel_over_the_edges() -> None:
 
 
 def test_a_key_goes_with_a_column_that_is_only_renamed() -> None:
-    vertices = [orders(), flow.Map("m", select={"when": "t", "later": "t + 1", "id": "id"}), flow.Sink("out")]
-    plan = flow.Dataflow("d", vertices=vertices, edges="orders -> m -> out").plan
-    assert plan.outputs["m"].keys == ((0, "when"),)
-    vertices[1] = flow.Map("m", select={"later": "t + 1"})
-    assert flow.Dataflow("d", vertices=vertices, edges="orders -> m -> out").plan.outputs["m"].keys == ((0, None),)
+    selects = ({"when": "t", "later": "t + 1", "id": "id"}, {"later": "t + 1"})
+    outputs = [behind_orders(flow.Map("m", select=select)).plan.outputs["m"] for select in selects]
+    assert [output.keys for output in outputs] == [((0, "when"),), ((0, None),)]
 
 
 def test_a_key_that_one_input_of_a_merge_has_not_is_noted_as_stuck() -> None:
     other = deliveries(columns=["t", "id"], times=[flow.EventTime("t", key=1)])
-    vertices = [orders(), other, flow.Merge("both"), flow.Sink("out")]
-    dataflow = flow.Dataflow("d", vertices=vertices, edges=["orders -> both -> out", "deliveries -> both"])
+    dataflow = behind_orders(other, flow.Merge("both"), edges=["orders -> both -> out", "deliveries -> both"])
     assert dataflow.plan.stuck == (("both", 0, ("deliveries",)), ("both", 1, ("orders",)))
     assert "note: key 0 is stuck at both while deliveries, which has it not, is neither idle nor done" in repr(dataflow)
     assert "<br/>key 1 is not on orders" in dataflow.mermaid()
 
 
 def test_yaml_goes_both_ways(tmp_path: Path) -> None:
+    routed = flow.Edge("orders", "join", by="id", priority=2)
     dataflow = joined(
+        edges=[routed, "join -> count -> out", flow.Edge("deliveries", "join", routing="broadcast")],
         mode="hz",
         guarantee="exactly_once",
         snapshot_every_ms=50,
         faults=[flow.Restart(at_ms=70), flow.Stall("join", for_ms=5), flow.SilentPartition("orders", 0)],
     )
-    assert flow.Dataflow.from_yaml(dataflow.to_yaml()) == dataflow
     path = dataflow.save(tmp_path / "shop.yaml")
-    assert flow.Dataflow.load(path) == dataflow == load_scenario(path)
-    assert "- orders -> join\n" in dataflow.to_yaml()
-
-
-def test_an_edge_with_options_survives_a_file() -> None:
-    routed = flow.Edge("orders", "join", by="id", priority=2)
-    edges = [routed, "join -> count -> out", flow.Edge("deliveries", "join", routing="broadcast")]
-    dataflow = joined(edges=edges)
-    assert flow.Dataflow.from_yaml(dataflow.to_yaml()).edges == dataflow.edges
-    assert dataflow.edges[0] == routed
-    assert repr(routed) == "Edge('orders', 'join', by=['id'], priority=2)"
+    assert flow.Dataflow.load(path) == flow.Dataflow.from_yaml(dataflow.to_yaml()) == dataflow == load_scenario(path)
+    assert "- join -> count\n" in dataflow.to_yaml()
+    assert repr(dataflow.edges[0]) == "Edge('orders', 'join', by=['id'], priority=2)"
 
 
 def test_a_python_function_runs_but_cannot_be_written() -> None:
-    vertices = [orders(), flow.Filter("odd", where=lambda row: row["t"] % 2), flow.Sink("out")]
-    dataflow = flow.Dataflow("d", vertices=vertices, edges="orders -> odd -> out")
+    dataflow = behind_orders(flow.Filter("odd", where=lambda row: row["t"] % 2))
     with pytest.raises(ScenarioError, match="'odd' has a Python function as where, which no file can hold"):
         dataflow.to_yaml()
     assert dataflow.to_dict()["vertices"][1]["where"] == "function <lambda>"
@@ -104,9 +93,7 @@ def test_numpy_scalars_are_values() -> None:
     assert [type(field) for field in (source.rows or ())[2]] == [int, float]
 
 
-def test_the_rules_are_those_of_the_mode_or_the_named_ones() -> None:
-    assert joined().deviations_on == DESIGN
-    assert joined(mode="hz").deviations_on == SHIPPED
+def test_deviations_are_named_one_by_one() -> None:
     named = joined(deviations=["idle_repeated"])
     assert named.deviations_on == Deviations(idle_repeated=True)
     assert joined(deviations=Deviations(idle_repeated=True)) == named
@@ -133,8 +120,7 @@ def test_it_draws_itself_with_its_keys() -> None:
 
 
 def test_text_in_a_drawing_cannot_break_it() -> None:
-    strange = flow.Filter("odd", where='t != 1 and str(id) != "a]b"')
-    chart = flow.Dataflow("d", vertices=[orders(), strange, flow.Sink("out")], edges="orders -> odd -> out").mermaid()
+    chart = behind_orders(flow.Filter("odd", where='t != 1 and str(id) != "a]b"')).mermaid()
     (line,) = [line for line in chart.splitlines() if "<b>odd</b>" in line]
     assert line.count('"') == 2
     assert "]b" not in line
@@ -165,7 +151,7 @@ def test_a_join_needs_a_bound_in_both_directions_and_different_keys(condition: s
         joined(condition, key=0)
 
 
-MISTAKES = [
+WHOLE: list[tuple[dict[str, Any], str]] = [
     ({"edges": ["orders -> nowhere"]}, "no vertex is called 'nowhere'; there are: orders, out"),
     ({"edges": ["orders -> out -> orders"]}, "'orders' is a source; nothing flows into it"),
     ({"edges": ["orders -> out -> orders"]}, "'out' is a sink; nothing flows out of it"),
@@ -183,32 +169,18 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "expected"), MISTAKES, ids=[expected[:40] for _, expected in MISTAKES])
-def test_a_mistake_of_the_whole_is_named(fields: dict[str, Any], expected: str) -> None:
-    assert expected in mistakes(**fields)
-
-
-VERTICES = [
-    (flow.Filter("x", where="nope > 1"), "where: no column is called 'nope'; there are: t, id"),
-    (flow.Map("x", select={"y": "nope + 1"}), "select.y: no column is called 'nope'"),
-    (
-        flow.LateDrop("x", "id"),
-        "column 'id' carries no watermark here, so 'x' would wait for ever; columns that do: t (key 0)",
-    ),
-    (flow.Window("x", 5, column="when", aggregates={"n": "count()"}), "column: no column is called 'when'"),
-    (flow.Window("x", 5, column="t", by="y", aggregates={"n": "sum(z)"}), "by[0]: no column is called 'y'"),
-    (flow.Window("x", 5, column="t", aggregates={"n": "sum(z)"}), "aggregates.n: no column is called 'z'"),
-    (flow.StatefulMap("x", "t", aggregates={"id": "count()"}), "a column of the input is called 'id' too"),
-    (flow.Join("x", BOUNDED), "a join has two inputs, left and right, in this order (got 'orders')"),
-    (orders(), "another vertex is called 'orders' too"),
+VERTICES: list[tuple[Any, str]] = [
+    (flow.Filter("x", where="nope > 1"), "vertices[1].where: no column is called 'nope'; there are: t, id"),
+    (flow.Map("x", select={"y": "nope + 1"}), "vertices[1].select.y: no column is called 'nope'"),
+    (flow.LateDrop("x", "id"), "vertices[1].column: column 'id' carries no watermark here, so 'x' would wait for ever"),
+    (flow.LateDrop("x", "id"), "would wait for ever; columns that do: t (key 0)"),
+    (flow.Window("x", 5, column="when", aggregates={"n": "count()"}), "[1].column: no column is called 'when'"),
+    (flow.Window("x", 5, column="t", by="y", aggregates={"n": "sum(z)"}), "[1].by[0]: no column is called 'y'"),
+    (flow.Window("x", 5, column="t", aggregates={"n": "sum(z)"}), "[1].aggregates.n: no column is called 'z'"),
+    (flow.StatefulMap("x", "t", aggregates={"id": "count()"}), "[1].aggregates.id: a column of the input is called"),
+    (flow.Join("x", BOUNDED), "vertices[1]: a join has two inputs, left and right, in this order (got 'orders')"),
+    (orders(), "vertices[1].name: another vertex is called 'orders' too"),
 ]
-
-
-@pytest.mark.parametrize(("vertex", "expected"), VERTICES, ids=[expected[:40] for _, expected in VERTICES])
-def test_a_mistake_of_a_vertex_is_named_with_its_place(vertex: Any, expected: str) -> None:
-    found = mistakes(vertex, edges=[f"orders -> {vertex.name} -> out"])
-    assert "vertices[1]" in found
-    assert expected in found
 
 
 TOGETHER = [
@@ -227,16 +199,16 @@ TOGETHER = [
         ["orders -> m -> out", "deliveries -> m"],
         "key 0 is of 't' and, from 'deliveries', of 'id'; the same field needs the same key",
     ),
+    (
+        [deliveries(columns=["u", "id", "right_id"], rows=[[3, 7, 7]]), flow.Join("x", BOUNDED)],
+        ["orders -> x -> out", "deliveries -> x"],
+        "vertices[2]: two columns of its rows would be called 'right_id'",
+    ),
     ([flow.Merge("a"), flow.Merge("b")], ["orders -> a -> b -> a", "b -> out"], "edges: go in a circle: "),
 ]
 
 
-@pytest.mark.parametrize(("more", "edges", "expected"), TOGETHER, ids=[expected[:40] for *_, expected in TOGETHER])
-def test_a_mistake_between_vertices_is_named(more: list[Any], edges: list[Any], expected: str) -> None:
-    assert expected in mistakes(*more, edges=edges)
-
-
-SOURCES = [
+SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"trace": "flights", "columns": []}, "give one of rows, trace and stream (got rows and trace)"),
     ({"rows": None}, "give one of rows, trace and stream (got none)"),
     ({"rows": [[1]]}, "rows[0]: has 1 values for 2 columns (got (1,))"),
@@ -262,6 +234,7 @@ SOURCES = [
 PARTS = [
     (lambda: flow.Map("m"), "give one of select and function (got none)"),
     (lambda: flow.Map("m", select={"a": "t"}, columns=["a"]), "select has the columns already"),
+    (lambda: flow.AsyncMap("m", columns=["a"]), "give one of select and function (got none)"),
     (lambda: flow.FlatMap("m", select=[{"a": "t"}, {"b": "t"}]), "its entries must have the same columns"),
     (lambda: flow.Window("w", 10, column="t", slide_ms=3, aggregates={"n": "count()"}), "must divide size_ms, 10"),
     (lambda: flow.Window("w", 10, column="t", aggregates={"end": "count()"}), "another result column is called 'end'"),
@@ -272,11 +245,17 @@ PARTS = [
 ]  # fmt: skip
 
 
-ALONE = [*((functools.partial(orders, **fields), expected) for fields, expected in SOURCES), *PARTS]
+MISTAKES = [
+    *((partial(behind_orders, **fields), expected) for fields, expected in WHOLE),
+    *((partial(behind_orders, vertex), expected) for vertex, expected in VERTICES),
+    *((partial(behind_orders, *more, edges=edges), expected) for more, edges, expected in TOGETHER),
+    *((partial(orders, **fields), expected) for fields, expected in SOURCES),
+    *PARTS,
+]
 
 
-@pytest.mark.parametrize(("make", "expected"), ALONE, ids=[expected[:40] for _, expected in ALONE])
-def test_a_mistake_of_a_source_or_another_part_is_named(make: Any, expected: str) -> None:
+@pytest.mark.parametrize(("make", "expected"), MISTAKES, ids=[expected[:40] for _, expected in MISTAKES])
+def test_a_mistake_is_named_with_its_place(make: Any, expected: str) -> None:
     with pytest.raises(Problems) as caught:
         make()
     assert expected in str(caught.value)

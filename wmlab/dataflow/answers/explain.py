@@ -22,13 +22,12 @@ from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording, the_moment
 from wmlab.core.words import counted, moment, span
 from wmlab.dataflow.answers.outcome import Open, Windows, dropped_rows, explain_row, the_window
-from wmlab.dataflow.answers.run import Drops, Explanation, Holder, Row, Run, StateForecast, waiting
+from wmlab.dataflow.answers.run import Drops, Explanation, Holder, Run, StateForecast
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.model.join import START
 
 _WAITING: Final = ("window", "session window", "join", "stateful map")
 """The kinds of vertices that hold something until a watermark comes."""
-_ENDED: Final = {"failed": "failed", "completed": "was complete"}
 _MOMENTS: Final = 200
 """The most moments at which a run is looked at; between two of them what held at the first is taken to hold."""
 _FEWEST: Final = 2
@@ -107,29 +106,24 @@ class Standing:
 
 def explain_vertex(search: Search, vertex: str, key: int | None, instance: int | None) -> Explanation:
     """Why nothing comes out of `vertex`; raises `RecordingError` if no watermark can reach it."""
-    execution, at_ms = search.execution, search.at_ms
     standing = standing_of(search, vertex, key, instance)
     state = forecast(search, vertex, standing.instance)
-    cause = _cause(execution, standing.holders, at_ms)
-    held, idles = standing.holders, cause in {"held", "idle"}
-    free = "nothing holds it back"
-    text, release_ms = waiting(search.run, _stands(standing), held, at_ms, free=free, idles=idles)
-    if cause in _ENDED:
-        reason = f": {execution['reason']}" if execution["reason"] else ""
-        text = f"the job {_ENDED[cause]} at {moment(execution['ended_ms'])}{reason}"
+    cause = search.outcome if search.outcome != "running" else _cause(standing.holders)
+    idles = cause in {"held", "idle"}
+    text, release_ms = search.waiting(_stands(standing), standing.holders, free="nothing holds it back", idles=idles)
     growth = f"; {state.sentence}" if state is not None and state.bounded is False and cause != "completed" else ""
     mark, since_ms = standing.mark or (None, None)
     return search.explanation(
         "watermark",
         cause=cause,
         vertex=vertex,
-        sentence=f"{vertex} at {moment(at_ms)}: {text}{growth}",
+        sentence=f"{vertex} at {moment(search.at_ms)}: {search.end or text}{growth}",
         instance=standing.instance,
         key=standing.key,
         watermark=mark,
         since_ms=since_ms,
         needed=None if standing.needed == START else standing.needed,
-        holders=standing.holders if cause not in _ENDED else (),
+        holders=() if search.end else standing.holders,
         release_ms=release_ms,
         state=state,
     )
@@ -181,9 +175,7 @@ def _standing(search: Search, vertex: str, instance: int, key: int, opened: Sequ
     return Standing(instance=instance, key=key, mark=mark, needed=needed, window=window, holders=holders)
 
 
-def _cause(execution: Row, holders: tuple[Holder, ...], at_ms: int) -> str:
-    if execution["ended_ms"] is not None and execution["ended_ms"] <= at_ms and execution["outcome"] != "running":
-        return str(execution["outcome"])
+def _cause(holders: tuple[Holder, ...]) -> str:
     kinds = {holder.kind for holder in holders}
     if kinds & {"no key", "no bound"}:
         return "stuck"

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, cast
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import counted, grouped, moment, shown
-from wmlab.dataflow.answers.run import DroppedRow, Explanation, Row, Run, listing, read, waiting
+from wmlab.dataflow.answers.run import DroppedRow, Explanation, Row, Run, listing, read
 from wmlab.dataflow.answers.search import Search
 from wmlab.dataflow.model.aggregate import Aggregate, finished, group_of
-from wmlab.dataflow.model.items import MIN, Event
+from wmlab.dataflow.model.items import MIN, Event, Values
 from wmlab.dataflow.model.join import StreamJoin
 from wmlab.dataflow.model.processor import Row as RowStimulus
 from wmlab.dataflow.model.window import Sessions, SessionWindow
+from wmlab.dataflow.scenario.vertices import plain_value
 from wmlab.dataflow.sim.party import FRAMES
 
 _COUNT: Final = (Aggregate("count", None),)
@@ -31,7 +32,7 @@ _COUNT: Final = (Aggregate("count", None),)
 class Open:
     """A window [start, end) that holds `rows` rows and has not come out, and the instances that hold them.
 
-    `needed` is the watermark that closes it.
+    `needed` is the watermark that closes it, `group` the group of a session.
     """
 
     start: int
@@ -39,6 +40,7 @@ class Open:
     needed: int
     rows: int
     instances: tuple[int, ...]
+    group: Values = ()
 
 
 def the_window(run: Run, vertex: str | None) -> str:
@@ -114,7 +116,7 @@ class Windows:
         asked = [(self.entry, instance, self.key, window.needed) for instance in window.instances]
         holders = tuple(dict.fromkeys(held for one in asked for held in self.search.holders(*one, at="inputs")))
         text = f"holds {counted(window.rows, 'row')} and waits for watermark {moment(window.needed)} of key {self.key}"
-        text, release_ms = waiting(self.run, text, holders, self.search.at_ms)
+        text, release_ms = self.search.waiting(text, holders)
         instance = window.instances[0]
         mark, since_ms = self.search.level(self.entry, instance, "global").emitted.get(self.key, (None, None))
         fields = {"instance": instance, "watermark": mark, "since_ms": since_ms}
@@ -126,7 +128,11 @@ class Windows:
         at_ms = self.search.at_ms
         size = self.rule.timeout if isinstance(self.rule, SessionWindow) else self.rule.shape.size
         begins = end - size if start is None else start
-        near = self._near(begins, end)
+        # The sessions that there are at that stretch of time, or the windows that there can be.
+        if isinstance(self.rule, SessionWindow):
+            near = [(s.start, s.end) for s in self._sessions(self.rule) if s.start < end and s.end > begins]
+        else:
+            near = list(self.rule.shape.windows_of(end - 1))
         if near and not any(known[1] == end and start in {None, known[0]} for known in near):
             raise RecordingError(
                 f"{self.vertex!r} has no window from {moment(begins)} to {moment(end)}; "
@@ -141,21 +147,21 @@ class Windows:
         text = f"holds no row at {moment(at_ms)}, and a window without rows gives no result{lost}"
         return self._explanation("empty", begins, end, text)
 
-    def _near(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The windows that there can be, or the sessions that there are, at a stretch of time."""
-        if isinstance(self.rule, SessionWindow):
-            return [(s.start, s.end) for s in self._sessions(self.rule) if s.start < end and s.end > start]
-        return list(self.rule.shape.windows_of(end - 1))
-
     def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
         sentence = f"the window from {moment(start)} to {moment(end)} of {self.vertex} {text}"
         fields |= {"cause": cause, "vertex": self.vertex, "key": self.key, "needed": self.rule.closed_by(end)}
         return self.search.explanation("window", sentence=sentence, **fields)
 
-    def time(self, row: Mapping[str, Any], edge: int) -> int:
-        """The time of a row that came on an input edge."""
-        rule = self.rule
-        return int(row[self.columns[rule.time if isinstance(rule, SessionWindow) else rule.time_on(edge)]])
+    def of(self, row: Mapping[str, Any], edge: int) -> list[tuple[int, int]]:
+        """The windows that a row belongs to which came on an input edge, or its session while that is open."""
+        values = self._values(row)
+        if not isinstance(self.rule, SessionWindow):
+            return list(self.rule.shape.windows_of(values[self.rule.time_on(edge)]))
+        time, group = values[self.rule.time], group_of(values, self.rule.group)
+        return [(s.start, s.end) for s in self.open() if s.group == group and s.start <= time < s.end]
+
+    def _values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(plain_value(row[name]) for name in self.columns)
 
     def _taken(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
         """The rows that were taken and not dropped, each with the instance and the input edge."""
@@ -163,8 +169,7 @@ class Windows:
             dropped = Counter((drop["edge"], drop["row"]) for drop in self.search.rows("drops", self.entry, instance))
             for queue in self.run.into(self.entry, instance):
                 for item in self.search.rows("items", queue["queue"]):
-                    taken_ms = item["taken_ms"]
-                    if item["kind"] != "event" or taken_ms is None or taken_ms > self.search.at_ms:
+                    if item["kind"] != "event" or self.search.still(item["taken_ms"]):
                         continue
                     known = queue["edge"], item["row"]
                     if dropped[known]:
@@ -186,10 +191,9 @@ class Windows:
 
     def _windows(self) -> list[Open]:
         """The windows that hold rows, whether they have come out or not."""
-        assert not isinstance(self.rule, SessionWindow)
         held: dict[tuple[int, int], list[int]] = {}
         for instance, edge, row in self._taken():
-            for window in self.rule.shape.windows_of(self.time(row, edge)):
+            for window in self.of(row, edge):
                 held.setdefault(window, []).append(instance)
         return [
             Open(start, end, self.rule.closed_by(end), len(rows), tuple(sorted(set(rows))))
@@ -199,15 +203,14 @@ class Windows:
     def _sessions(self, rule: SessionWindow) -> list[Open]:
         """The sessions of every instance and group as the model joins them, each with the number of its rows."""
         counting = replace(rule, aggregates=_COUNT)
-        groups: dict[tuple[int, tuple[Any, ...]], Sessions] = {}
-        for instance, _, row in self._taken():
-            values = tuple(row[name] for name in self.columns)
-            group = instance, group_of(values, counting.group)
-            groups[group] = counting.step(groups.get(group, counting.start()), RowStimulus(0, Event(values))).state
+        states: dict[int, Sessions] = {}
+        for instance, edge, row in self._taken():
+            stimulus = RowStimulus(edge, Event(self._values(row)))
+            states[instance] = counting.step(states.get(instance, counting.start()), stimulus).state
         return [
-            Open(session.start, session.end, rule.closed_by(session.end), rows, (instance,))
-            for (instance, _), state in groups.items()
-            for sessions in state.groups.values()
+            Open(session.start, session.end, rule.closed_by(session.end), rows, (instance,), group)
+            for instance, state in states.items()
+            for group, sessions in state.groups.items()
             for session in sessions
             for rows in cast(tuple[int, ...], finished(_COUNT, session.accumulators))
         ]
@@ -241,10 +244,8 @@ def dropped_rows(run: Run, row: Mapping[str, Any], *, vertex: str | None = None)
     for drop in run.rows("drops"):
         values = read(drop["row"])
         if _has(values, row) and (vertex is None or drop["vertex"] in {vertex, vertex + FRAMES}):
-            plain = {
-                name: drop[name] for name in ("vertex", "instance", "at_ms", "rule", "key", "time", "limit", "margin")
-            }
-            yield DroppedRow(**plain, passed_ms=_passed_ms(run, drop), row=values)
+            known = {**drop, "passed_ms": _passed_ms(run, drop), "row": values}
+            yield DroppedRow(**{field.name: known[field.name] for field in fields(DroppedRow)})
 
 
 def _passed_ms(run: Run, drop: Row) -> int | None:
@@ -297,52 +298,45 @@ class _Fate:
 
     def _on_its_way(self) -> Explanation:
         """By the last item that is the row, in the order of the flow."""
-        at_ms, order = self.search.at_ms, list(self.run.vertices)
+        order = list(self.run.vertices)
         items = [
             (order.index(queue["target"]), item["put_ms"], number, queue, item)
             for number, queue in enumerate(self.run.queues)
+            if queue["source"] != queue["target"] + FRAMES
             for item in self.search.rows("items", queue["queue"])
             if item["kind"] == "event" and self._is(read(item["row"]))
         ]
         if not items:
             return self._fate("unknown", self.first["vertex"], None, f"has not left source {self.first['vertex']} yet")
         *_, queue, item = max(items, key=lambda entry: entry[:3])
-        name = queue["target"]
-        if item["taken_ms"] is None or item["taken_ms"] > at_ms:
+        name, values = queue["target"], read(item["row"])
+        if self.search.still(item["taken_ms"]):
             sentence = f"waits on the queue from {queue['source']} to {name} since {moment(item['put_ms'])}"
             return self._fate("on queue", name, item["put_ms"], sentence)
         if name.removesuffix(FRAMES) in self.search.windows:
-            return self._in_window(name.removesuffix(FRAMES), queue["edge"])
+            return self._in_window(name.removesuffix(FRAMES), queue["edge"], values)
         if name in self.search.joins:
-            return self._in_join(name, queue)
+            return self._in_join(name, queue, values)
         cause, what = _TAKEN.get(self.run.vertices[name]["kind"], ("gone", "made another row of it"))
         sentence = f"was taken by {name} at {moment(item['taken_ms'])}, which {what}"
         return self._fate(cause, name, item["taken_ms"], sentence)
 
-    def _in_window(self, name: str, edge: int) -> Explanation:
+    def _in_window(self, name: str, edge: int, values: Mapping[str, Any]) -> Explanation:
         """In the first of its windows that has not come out, or in the last one that has."""
         windows = Windows(self.search, name)
-        time = windows.time(self.values, edge)
-        if isinstance(windows.rule, SessionWindow):
-            ends = sorted(session.end for session in windows.open() if session.start <= time < session.end)
-        else:
-            ends = [end for _, end in windows.rule.shape.windows_of(time)]
-        if not ends:
+        answers = [windows.explanation(*window) for window in windows.of(values, edge)]
+        if not answers:
             return self._fate("gone", name, None, f"is part of a session of {name} that has come out")
-        answers = [windows.explanation(None, end) for end in ends]
-        answer = next((answer for answer in answers if answer.cause == "waiting"), answers[-1])
+        answer = next((answer for answer in answers if answer.cause in {"waiting", "failed"}), answers[-1])
         return replace(answer, asked="row", sentence=f"went into {name}: {answer.sentence}")
 
-    def _in_join(self, name: str, queue: Row) -> Explanation:
+    def _in_join(self, name: str, queue: Row, values: Mapping[str, Any]) -> Explanation:
         """Kept until the limit of its key passes its time."""
-        join, edge = self.search.joins[name], queue["edge"]
-        columns = self.run.vertices[queue["source"]]["keys"]
-        key = next((key for key in join.keys[edge] if columns.get(key) in self.values), None)
-        if key is None:
-            return self._fate("waiting", name, None, f"is in {name}")
-        time, instance = self.values[columns[key]], queue["target_instance"]
+        join, edge, instance = self.search.joins[name], queue["edge"], queue["target_instance"]
+        key = min(join.keys[edge])
+        time = values[self.run.vertices[queue["source"]]["keys"][key]]
         limit = self.search.limit(name, instance, key)
-        if limit is not None and time < limit:
+        if time < limit:
             sentence = (
                 f"was in {name} until its limit of key {key} had passed {moment(time)}; it is {moment(limit)} now"
             )
@@ -352,7 +346,7 @@ class _Fate:
         text = (
             f"is kept by {name}, where no partner has come; it {then} when the limit of key {key} passes {moment(time)}"
         )
-        text, release_ms = waiting(self.run, text, holders, self.search.at_ms)
+        text, release_ms = self.search.waiting(text, holders)
         about = {"instance": instance, "key": key, "needed": time + 1, "holders": holders, "release_ms": release_ms}
         return self._fate("waiting", name, None, text, **about)
 

@@ -80,11 +80,6 @@ class Permutations(TableAnswer[Permuted]):
         return tuple(final for final, _ in counts.most_common())
 
     @property
-    def heads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The heads of the table."""
-        return ("orders", "output", self.ends, "for example")
-
-    @property
     def sentence(self) -> str:
         """What the orders show, in one sentence."""
         which = "all" if self.exact else "drawn" if self.total is None else f"drawn of {grouped(self.total)}"
@@ -117,11 +112,14 @@ class Permutations(TableAnswer[Permuted]):
         return "; ".join(part for part in (shared, *own[:3], more, failed) if part) or _NOTHING
 
     def __repr__(self) -> str:
-        lines = text_table([self.heads, *self._rows()], right=(0,))
+        lines = text_table([self._heads(), *self._rows()], right=(0,))
         return "\n".join([self.sentence, *(f"  {line}" for line in [*lines, *self._more()])])
 
     def _repr_html_(self) -> str:
         return TableAnswer._repr_html_(self) + "".join(f"<p>{escape(line)}</p>" for line in self._more())
+
+    def _heads(self) -> tuple[str, ...]:
+        return ("orders", "output", self.ends, "for example")
 
     def _rows(self) -> list[tuple[str, ...]]:
         shown = self.outcomes[:_MOST]

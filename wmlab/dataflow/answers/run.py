@@ -296,21 +296,8 @@ class Explanation(Answer):
     sentence: str
 
 
-def waiting(
-    run: Run, text: str, holders: Sequence[Holder], at_ms: int, *, free: str = "", idles: bool = True
-) -> tuple[str, int | None]:
-    """What waits (`text`), who holds it (`free` without holders) and what releases it, in one sentence, and when.
-
-    It is released, if nothing else happens, when the last holder is left out as idle; None if one never is. Without
-    `idles` that is not considered.
-    """
-    known = [holder.idle_at_ms for holder in holders if holder.idle_at_ms is not None]
-    release_ms = max([at_ms, *known]) if idles and known and len(known) == len(holders) else None
-    parts = (text, _held_by(run, holders) or free, _released_by(run, holders, release_ms))
-    return "; ".join(part for part in parts if part), release_ms
-
-
-def _held_by(run: Run, holders: Sequence[Holder]) -> str:
+def held_by(run: Run, holders: Sequence[Holder]) -> str:
+    """Who holds it, and why, in one phrase; empty if nobody does."""
     if not holders:
         return ""
     texts = []
@@ -356,7 +343,7 @@ def _last(holder: Holder) -> str:
     return f"its last row came at {moment(holder.last_ms)}{rejected}"
 
 
-def _released_by(run: Run, holders: Sequence[Holder], at_ms: int | None) -> str:
+def released_by(run: Run, holders: Sequence[Holder], at_ms: int | None) -> str:
     """What would release it, in one phrase; empty if nothing can be said."""
     idle = ""
     if at_ms is not None:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from wmlab.core.errors import RecordingError
 from wmlab.core.words import moment
-from wmlab.dataflow.answers.run import BEGINS, Asked, Explanation, Holder, Kind, Row, Run
+from wmlab.dataflow.answers.run import BEGINS, Asked, Explanation, Holder, Kind, Row, Run, held_by, released_by
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
@@ -92,7 +92,12 @@ class Search:
         if not begun:
             raise RecordingError(f"at {moment(at_ms)} nothing had begun.", remedy=remedy)
         self.run, self.execution, self.at_ms = run, begun[-1], at_ms
+        self.outcome: str = "running" if self.still(self.execution["ended_ms"]) else self.execution["outcome"]
         self.windows, self.joins = run.rules.windows, run.rules.joins
+
+    def still(self, until_ms: int | None) -> bool:
+        """Whether what went on until then, or for ever, went on at the moment."""
+        return until_ms is None or until_ms > self.at_ms
 
     def rows(self, table: str, *where: Any) -> Iterator[Row]:
         """The rows of the execution by the moment, of a vertex and instance; of `items`, those put on a queue."""
@@ -136,10 +141,9 @@ class Search:
         levels = (self.level(vertex, instance, "edge", edge) for edge in (0, 1))
         return next((level.emitted[key][0] for level in levels if key in level.emitted), None)
 
-    def limit(self, vertex: str, instance: int, key: int) -> int | None:
-        """The lowest time of a key that can still find a partner in a join; None: any."""
-        limit = max((limit for limit, _, _ in self._limits(vertex, instance, key)), default=START)
-        return None if limit == START else limit
+    def limit(self, vertex: str, instance: int, key: int) -> int:
+        """The lowest time of a key that can still find a partner in a join; `START`: any."""
+        return max((limit for limit, _, _ in self._limits(vertex, instance, key)), default=START)
 
     def holders(
         self, vertex: str, instance: int, key: int, value: int, *, at: Literal["inputs", "output", "limit"]
@@ -154,9 +158,36 @@ class Search:
             unique.setdefault(where, replace(holder, through=through))
         return tuple(unique.values())
 
-    def explanation(self, asked: Asked, **fields: Any) -> Explanation:
+    @property
+    def end(self) -> str:
+        """How and when the job had failed or was complete, in words; empty if it was running."""
+        ended = {"failed": "failed", "completed": "was complete"}.get(self.outcome)
+        reason = f": {self.execution['reason']}" if self.execution["reason"] else ""
+        return f"the job {ended} at {moment(self.execution['ended_ms'])}{reason}" if ended else ""
+
+    def waiting(
+        self, text: str, holders: Sequence[Holder], *, free: str = "", idles: bool = True
+    ) -> tuple[str, int | None]:
+        """What waits (`text`), who holds it (`free` without holders) and what releases it, in one sentence, and when.
+
+        It is released, if nothing else happens, when the last holder is left out as idle; None if one never is. Without
+        `idles` that is not considered. In a job that has failed nothing releases it.
+        """
+        if self.outcome == "failed":
+            return text, None
+        known = [holder.idle_at_ms for holder in holders if holder.idle_at_ms is not None]
+        release_ms = max([self.at_ms, *known]) if idles and known and len(known) == len(holders) else None
+        parts = (text, held_by(self.run, holders) or free, released_by(self.run, holders, release_ms))
+        return "; ".join(part for part in parts if part), release_ms
+
+    def explanation(self, asked: Asked, *, cause: str, sentence: str, **fields: Any) -> Explanation:
         """An answer about the moment; `fields` are the other ones of `Explanation`."""
-        return Explanation(at_ms=self.at_ms, stream=self.run.stream, asked=asked, **fields)
+        if self.outcome == "failed" and cause in {"waiting", "on queue"}:
+            cause, sentence = "failed", f"{sentence}; {self.end}"
+            fields |= {"holders": ()}
+        return Explanation(
+            at_ms=self.at_ms, stream=self.run.stream, asked=asked, cause=cause, sentence=sentence, **fields
+        )
 
     def _output(self, vertex: str, instance: int, want: Want) -> list[Found]:
         sent = self.sent(vertex, instance, want.key)
@@ -176,11 +207,7 @@ class Search:
 
     def _inside(self, vertex: str, instance: int, want: Want) -> list[Found]:
         """The watermark has come and not gone on: calls are in flight, or there is no room behind."""
-        calls = [
-            row["began_ms"]
-            for row in self.rows("calls", vertex, instance)
-            if row["ended_ms"] is None or row["ended_ms"] > self.at_ms
-        ]
+        calls = [row["began_ms"] for row in self.rows("calls", vertex, instance) if self.still(row["ended_ms"])]
         return [self._found(vertex, instance, "inside", want, last_ms=min(calls, default=None))]
 
     def _merged(self, vertex: str, instance: int, want: Want, edge: int | None = None) -> list[Found]:
@@ -205,22 +232,19 @@ class Search:
         if want.key not in queue["keys"]:
             return [self._found(source, instance, "no key", want)]
         for item in self.rows("items", queue["queue"]):
-            waits = item["taken_ms"] is None or item["taken_ms"] > self.at_ms
-            if waits and (
-                item["kind"] in {"idle", "done"} or (item["key"] == want.key and item["value"] >= want.value)
-            ):
+            releases = item["kind"] in {"idle", "done"} or (item["key"] == want.key and item["value"] >= want.value)
+            if releases and self.still(item["taken_ms"]):
                 return [self._found(source, instance, "on queue", want, last_ms=item["put_ms"])]
         return self._output(source, instance, want)
 
     def _limits(self, vertex: str, instance: int, key: int) -> list[tuple[int, int, int]]:
         """How far each key of the other side of a join has raised the limit of `key`, its amount, and that key."""
-        bounds = sorted(self.joins[vertex].bounds.items())
-        amounts = [(other, bounded[key]) for other, bounded in bounds if key in bounded]
-        received = [self.received(vertex, instance, other) for other, _ in amounts]
-        return [
-            (START if mark is None else mark - amount, amount, other)
-            for mark, (other, amount) in zip(received, amounts, strict=True)
-        ]
+        limits = []
+        for other, bounded in sorted(self.joins[vertex].bounds.items()):
+            if key in bounded:
+                mark = self.received(vertex, instance, other)
+                limits.append((START if mark is None else mark - bounded[key], bounded[key], other))
+        return limits
 
     def _limit(self, vertex: str, instance: int, want: Want) -> list[Found]:
         limits = self._limits(vertex, instance, want.key)

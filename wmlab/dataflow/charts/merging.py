@@ -83,7 +83,7 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     run = run_of(recording)
     known = run.vertex(vertex if vertex is not None else _merging(run), ChartError)
     name, copies = str(known["vertex"]), known["parallelism"]
-    if not 0 <= instance < copies:
+    if instance not in range(copies):
         raise ChartError(f"{name!r} has no instance {instance}.", remedy=f"Choose one below {copies}.")
     execution = max((row["execution"] for row in run.executions), default=1)
     steps, drops = (

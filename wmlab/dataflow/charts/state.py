@@ -60,7 +60,7 @@ def queue_diagram(
     less = f" Drawn are the first {_MOST} of {grouped(len(items))} items." if len(items) > _MOST else ""
     if to_ms is None or len(items) > _MOST:
         high = max(row["put_ms"] if row["taken_ms"] is None else row["taken_ms"] for row in shown)
-    span = low, max(high, low + 1)
+    shown_ms = low, max(high, low + 1)
     instances = [(name, number) for name in wanted for number in range(run.vertices[name]["parallelism"])]
     lane = {instance: index for index, instance in enumerate(instances)}
     ends = {
@@ -71,8 +71,8 @@ def queue_diagram(
     scene = Scene(
         title=title or f"What was on the queues of {run.stream}?",
         subtitle=sentence + less,
-        across=time_axis("clock", span),
-        panels=[lanes(names, _layers(shown, ends, span))],
+        across=time_axis("clock", shown_ms),
+        panels=[lanes(names, _layers(shown, ends, shown_ms))],
     )
     return Chart(sentence=sentence, data=columns_of(items, _COLUMNS), scene=scene)
 
@@ -270,6 +270,5 @@ def _sentence(vertex: str, names: Sequence[str], states: Sequence[StateForecast 
     sentences = ["nothing was held" if state is None else state.sentence for state in states]
     if not any(states):
         return f"{vertex} held nothing."
-    if len(names) == 1:
-        return f"{sentences[0]}."
-    return f"{'; '.join(f'{label}: {text}' for label, text in zip(names, sentences, strict=True))}."
+    labelled = [f"{label}: {text}" for label, text in zip(names, sentences, strict=True)]
+    return f"{'; '.join(labelled if len(names) > 1 else sentences)}."

@@ -147,18 +147,17 @@ def _candidates(rule: StreamJoin, left: DataFrame, right: DataFrame) -> DataFram
     key_left, key_right = min(rule.keys[LEFT]), min(rule.keys[RIGHT])
     back = rule.bounds.get(key_left, {}).get(key_right)
     ahead = rule.bounds.get(key_right, {}).get(key_left)
-    both = F.col("left_sure") & F.col("right_sure")
     if back is None or ahead is None:
-        return lefts.join(rights, list(PLACE)).withColumn("sure", both)
-    # right.time is in [left.time - back, left.time + ahead]: equal cells first, the exact bounds as the rest.
-    width = max(1, back + ahead)
-    low, high = F.col("left_time") - back, F.col("left_time") + ahead
-    cells = F.sequence(_cell(low, width), _cell(F.greatest(low, high), width), F.lit(width))
-    spread = lefts.withColumn("_cell", F.explode(cells))
-    gathered = rights.withColumn("_cell", _cell(F.col("right_time"), width))
-    return (
-        spread.join(gathered, [*PLACE, "_cell"]).where(F.col("right_time").between(low, high)).withColumn("sure", both)
-    )
+        pairs = lefts.join(rights, list(PLACE))
+    else:
+        # right.time is in [left.time - back, left.time + ahead]: equal cells first, the exact bounds as the rest.
+        width = max(1, back + ahead)
+        low, high = F.col("left_time") - back, F.col("left_time") + ahead
+        cells = F.sequence(_cell(low, width), _cell(F.greatest(low, high), width), F.lit(width))
+        spread = lefts.withColumn("_cell", F.explode(cells))
+        gathered = rights.withColumn("_cell", _cell(F.col("right_time"), width))
+        pairs = spread.join(gathered, [*PLACE, "_cell"]).where(F.col("right_time").between(low, high))
+    return pairs.withColumn("sure", F.col("left_sure") & F.col("right_sure"))
 
 
 def _cell(time: Column, width: int) -> Column:
@@ -198,8 +197,7 @@ def windows_equal_batch(
     items: DataFrame, queues: DataFrame, drops: DataFrame, executions: DataFrame, rules: DataflowRules
 ) -> DataFrame:
     """K10: the results of a window or session are those of the batch query; one finding per result."""
-    mine = [rule for rule in rules.results.values() if not isinstance(rule.rule, StreamJoin)]
-    return _all([_windows(items, queues, drops, executions, rule) for rule in mine], executions)
+    return _all([_windows(items, queues, drops, executions, rule) for rule in rules.windows.values()], executions)
 
 
 @invariant("joins are those of a batch query over the on-time rows", "no join gave a result, or had to")

@@ -60,6 +60,12 @@ def let_through(steps: DataFrame, *columns: str | Column) -> DataFrame:
     return steps.select(*INSTANCE, *columns, F.explode("emitted").alias("key", "value"))
 
 
+def outcomes(executions: DataFrame) -> DataFrame:
+    """The executions, to be joined: whether each is `fresh`, begun without a snapshot, and `completed`."""
+    told = ("snapshot is null as fresh", "outcome = 'completed' as completed")
+    return F.broadcast(executions.selectExpr("stream", "execution", *told))
+
+
 def on_time_rows(items: DataFrame, queues: DataFrame, drops: DataFrame, entry: str) -> DataFrame:
     """The rows that vertex `entry` took and did not drop.
 
@@ -85,7 +91,6 @@ def progress_of(items: DataFrame, queues: DataFrame, executions: DataFrame, rule
 
     Of a window in two stages the instance counts that is behind the others. Source: as the module.
     """
-    fresh = executions.where("snapshot is null").selectExpr("stream", "execution", "outcome = 'completed' as completed")
     took = taken_items(items, queues).where(F.col("vertex") == rule.entry)
     busy = took.groupBy("stream", "execution", "instance").agg(F.max("taken_ms").alias("busy_ms"))
     left = put_items(items, queues).where((F.col("vertex") == rule.vertex) & (F.col("key") == key))
@@ -98,7 +103,7 @@ def progress_of(items: DataFrame, queues: DataFrame, executions: DataFrame, rule
         all_of_them = queues.where(F.col("source") == rule.vertex).groupBy("stream").agg(copies)
         lowest = each.groupBy(*rule.place).agg(F.min("released").alias("released"), F.count("*").alias("_heard"))
         released = lowest.join(F.broadcast(all_of_them), "stream").where("_heard = _copies").drop("_heard", "_copies")
-    known = busy.join(F.broadcast(fresh), ["stream", "execution"])
+    known = busy.join(outcomes(executions), ["stream", "execution"]).where("fresh").drop("fresh")
     return known.join(F.broadcast(released), list(rule.place), "left")
 
 
@@ -193,11 +198,10 @@ def drops_by_rule(drops: DataFrame, coalescing: DataFrame, vertices: DataFrame, 
     two stages stand for a whole frame, and are late already at the limit less one. Executions that began from a
     snapshot are left out, since it held watermarks of the one before.
     """
-    fresh = executions.where("snapshot is null").select("stream", "execution")
     staged = vertices.where(F.col("vertex").endswith(FRAMES)).selectExpr(
         "stream", f"left(vertex, length(vertex) - {len(FRAMES)}) as vertex", "1 as _ahead"
     )
-    rows = drops.join(F.broadcast(fresh), ["stream", "execution"])
+    rows = drops.join(outcomes(executions), ["stream", "execution"]).where("fresh")
     shown = ("vertex", "instance", "at_ms", "edge", "rule", "key", "time", "limit", "margin", "row")
     known = rows.join(F.broadcast(staged), ["stream", "vertex"], "left")
     dropped = known.selectExpr("stream", "execution", *shown, "_ahead", "if(rule = 'join', edge, -1) as _scope")
@@ -254,10 +258,9 @@ def _call_counts(calls: DataFrame, items: DataFrame, queues: DataFrame, executio
         F.count_if(F.col("outcome") == "answered").alias("answered"),
         F.max("began_ms").alias("at_ms"),
     )
-    ended = executions.select("stream", "execution", "snapshot", (F.col("outcome") == "completed").alias("_completed"))
-    both = counts.join(took, list(INSTANCE), "left").join(F.broadcast(ended), ["stream", "execution"])
-    numbered = F.expr("numbers = calls and span = calls and (not _completed or answered = calls)")
-    one_each = F.expr("calls = taken or (not _completed and calls < taken) or snapshot is not null")
+    both = counts.join(took, list(INSTANCE), "left").join(outcomes(executions), ["stream", "execution"])
+    numbered = F.expr("numbers = calls and span = calls and (not completed or answered = calls)")
+    one_each = F.expr("calls = taken or (not completed and calls < taken) or not fresh")
     return findings(
         both.withColumn("taken", F.coalesce("taken", F.lit(0))),
         ok=numbered & one_each,

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import typed
 from wmlab.core.spark.verdict import BEFORE, SO_FAR, findings, invariant, phrase, previous, row_of
-from wmlab.dataflow.checks.rows import INSTANCE, let_through, put_items
+from wmlab.dataflow.checks.rows import INSTANCE, let_through, outcomes, put_items
 from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.processor import DESIGN, Deviations
 from wmlab.dataflow.tables import DATAFLOW_TABLES
@@ -301,10 +301,8 @@ def leaves_at_once(
     along = Window.partitionBy(*INSTANCE, "key").orderBy(F.desc("value"), F.col("put_ms").isNull())
     both = free.unionByName(_left(items, queues), allowMissingColumns=True)
     found = both.withColumn("left_ms", F.min("put_ms").over(along.rowsBetween(*SO_FAR))).where("step is not null")
-    ended = executions.select("stream", "execution", (F.col("outcome") == "completed").alias("_completed"))
-    due = found.join(F.broadcast(ended), ["stream", "execution"]).where(
-        "_completed or step < _last or left_ms is not null"
-    )
+    ended = found.join(outcomes(executions), ["stream", "execution"])
+    due = ended.where("completed or step < _last or left_ms is not null")
     late = F.when(F.col("left_ms").isNull(), F.lit("never left")).otherwise(phrase("left at {left_ms:ms} only"))
     return findings(
         due.withColumn("late", late),
@@ -349,10 +347,9 @@ def _lost(sent: DataFrame, heard: DataFrame, place: list[str], executions: DataF
     known = sent.join(heard.withColumn("_heard", F.lit(True)), [*place, "key", "value"], "left")
     found = known.withColumn("_heard", F.coalesce("_heard", F.lit(False)))
     last = F.max(F.when(F.col("_heard"), F.col("step"))).over(Window.partitionBy(*place))
-    ended = executions.select("stream", "execution", (F.col("outcome") == "completed").alias("_completed"))
-    due = found.withColumn("_last", last).join(F.broadcast(ended), ["stream", "execution"])
+    due = found.withColumn("_last", last).join(outcomes(executions), ["stream", "execution"])
     return findings(
-        due.where("_completed or step <= _last"),
+        due.where("completed or step <= _last"),
         ok=F.col("_heard"),
         at_ms="at_ms",
         what=what,

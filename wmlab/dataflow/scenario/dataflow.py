@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
@@ -26,8 +27,6 @@ Vertex = Annotated[Source | AnyStep, Field(discriminator="kind")]
 
 OPTIONS: tuple[str, ...] = tuple(option.name for option in dataclasses.fields(model.Deviations))
 """The deviations of the implementation that can be switched on one by one."""
-
-
 _ROW_BYTES: Final = 500
 _FUNCTIONS: Final = ("function", "where", "policy")
 """The fields of vertices and their times that can hold Python functions."""
@@ -198,7 +197,7 @@ def dataflow_of(recording: Recording, made: type[T], *, stand_ins: bool = False)
     if scenario is None or made.only_field not in scenario:
         raise no_dataflow(recording)
     if stand_ins:
-        scenario["vertices"] = _with_stand_ins(scenario["vertices"])
+        scenario = json.loads(json.dumps(scenario), object_hook=_with_stand_ins)
     try:
         return cast("T", recording.scenario_as(made, scenario))
     except RecordingError:
@@ -216,15 +215,9 @@ def no_dataflow(recording: Recording) -> RecordingError:
     return RecordingError(f"{recording.name!r} is no recording of a dataflow.", remedy=remedy)
 
 
-def _with_stand_ins(given: Any) -> Any:
-    if isinstance(given, list):
-        return [_with_stand_ins(entry) for entry in given]
-    if not isinstance(given, dict):
-        return given
-    return {
-        name: _stand_in if name in _FUNCTIONS and str(entry).startswith("function ") else _with_stand_ins(entry)
-        for name, entry in given.items()
-    }
+def _with_stand_ins(fields: dict[str, Any]) -> dict[str, Any]:
+    lost = {name for name in _FUNCTIONS if str(fields.get(name)).startswith("function ")}
+    return fields | dict.fromkeys(lost, _stand_in)
 
 
 def _stand_in(row: dict[str, Any]) -> dict[str, Any]:

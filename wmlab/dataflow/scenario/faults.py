@@ -121,22 +121,10 @@ class Restart:
     after_snapshot: bool = False
 
 
-Fault = Annotated[
-    SilentPartition
-    | LatePartition
-    | AddPartition
-    | RemovePartition
-    | Disorder
-    | SlowCalls
-    | FailCall
-    | Stall
-    | SwallowAll
-    | Restart,
-    Field(discriminator="kind"),
-]
+_OfSource = SilentPartition | LatePartition | AddPartition | RemovePartition | Disorder
+_OfVertex = SlowCalls | FailCall | Stall | SwallowAll
+Fault = Annotated[_OfSource | _OfVertex | Restart, Field(discriminator="kind")]
 """Any entry of a dataflow's `faults`."""
-
-
 _HITS: Final[dict[type, tuple[tuple[type, ...], str]]] = {
     SlowCalls: ((AsyncMap,), "asynchronous map"),
     FailCall: ((AsyncMap,), "asynchronous map"),
@@ -159,9 +147,11 @@ def problems_of_faults(dataflow: DataflowScenario) -> Iterator[Problem]:
             yield Problem((*location, "after_snapshot"), "without a guarantee there are no snapshots")
 
 
-def _target_problems(dataflow: DataflowScenario, location: tuple[str | int, ...], fault: Fault) -> Iterator[Problem]:
+def _target_problems(
+    dataflow: DataflowScenario, location: tuple[str | int, ...], fault: _OfSource | _OfVertex
+) -> Iterator[Problem]:
     """A vertex, partition or instance that does not exist, or to which the fault cannot happen."""
-    field = "source" if hasattr(fault, "source") else "vertex"
+    field = "source" if isinstance(fault, _OfSource) else "vertex"
     name = getattr(fault, field)
     kinds, what = _HITS.get(type(fault), ((Source,), "source"))
     fitting = [vertex for vertex in dataflow.vertices if isinstance(vertex, kinds)]

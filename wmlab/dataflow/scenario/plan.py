@@ -35,10 +35,6 @@ class Output:
     columns: tuple[str, ...] = ()
     keys: Keys = ()
 
-    def key_of(self, column: str) -> int | None:
-        """The key that a column carries."""
-        return key_of(self.keys, column)
-
     @property
     def time(self) -> str | None:
         """The column of the lowest key that has one: what counts as the time of a row."""
@@ -173,10 +169,10 @@ class _Planning:
             case step.Custom(keys=dict(keys)):
                 columns = vertex.columns or given.columns
                 for key, column in keys.items():
-                    self.problems.extend(unknown((*self.location, "keys", key), "column", column, columns))
+                    self._require(("keys", key), [column], columns)
                 return Output(columns, of_source(keys))
             case step.Filter(where=str(where)):
-                self._require(("where",), columns_of(where), given)
+                self._require(("where",), columns_of(where), given.columns)
             case step.LateDrop():
                 self._require_key(vertex.column, given)
             case step.Window() | step.SessionWindow():
@@ -217,7 +213,7 @@ class _Planning:
             self._note(("columns",), f"needs one column for each of {len(self.inputs)} inputs (got {len(times)})")
         for number, (_, output) in enumerate(self.inputs):
             mine = times[number] if number < len(times) else None
-            self.problems.extend(unknown((*self.location, "columns", number), "column", mine, columns))
+            self._require(("columns", number), [mine], columns)
             yield tuple(
                 (key, times[0] if mine is not None and column == mine else column) for key, column in output.keys
             )
@@ -227,28 +223,28 @@ class _Planning:
         selects = vertex.select if isinstance(vertex.select, tuple) else (vertex.select,)
         for number, select in enumerate(selects):
             for name, text in select.items():
-                self._require(("select", number, name) if several else ("select", name), columns_of(text), given)
+                where = ("select", number, name) if several else ("select", name)
+                self._require(where, columns_of(text), given.columns)
         return Output(tuple(selects[0]), selected(given.keys, selects))
 
     def _require_groups(self, vertex: step.Windowed | step.StatefulMap, given: Output) -> None:
         self._require_key(vertex.column, given)
         for number, column in enumerate(vertex.by):
-            self._require(("by", number), [column], given)
+            self._require(("by", number), [column], given.columns)
         for name, text in vertex.aggregates.items():
-            argument = aggregate_of(text)[1]
-            self._require(("aggregates", name), [] if argument is None else [argument], given)
+            self._require(("aggregates", name), [aggregate_of(text)[1]], given.columns)
 
     def _require_key(self, column: str, given: Output) -> None:
         """The key of a column that the vertex waits for."""
-        self._require(("column",), [column], given)
-        if given.key_of(column) is None and column in given.columns:
+        self._require(("column",), [column], given.columns)
+        if key_of(given.keys, column) is None and column in given.columns:
             carried = ", ".join(f"{name} (key {number})" for number, name in given.keys if name) or "none"
             message = f"column {column!r} carries no watermark here, so {self.vertex.name!r} would wait for ever; "
             self._note(("column",), message + f"columns that do: {carried}")
 
-    def _require(self, where: Location, columns: Iterable[str], given: Output) -> None:
+    def _require(self, where: Location, columns: Iterable[str | None], known: Sequence[str]) -> None:
         for column in columns:
-            self.problems.extend(unknown((*self.location, *where), "column", column, given.columns))
+            self.problems.extend(unknown((*self.location, *where), "column", column, known))
 
     def _join(self, vertex: Join) -> Output | None:
         if len(self.inputs) != 2:
@@ -256,12 +252,14 @@ class _Planning:
             self._note((), f"a join has two inputs, left and right, in this order (got {names})")
             return None
         (_, left), (_, right) = self.inputs
-        self._require(("condition",), columns_of(vertex.condition), Output(_dotted(left, right)))
+        self._require(("condition",), columns_of(vertex.condition), _dotted(left, right))
         rule = self.joins[vertex.name] = _join_rule(vertex.condition, left, right)
-        for message in _join_problems(vertex.condition, left, right, rule.bounds):
+        for message in _join_problems(vertex.condition, left, right, rule):
             self._note(("condition",), message)
         renamed = {name: f"right_{name}" if name in left.columns else name for name in right.columns}
         columns = (*left.columns, *renamed.values())
+        for name in dict.fromkeys(name for name in columns if columns.count(name) > 1):
+            self._note((), f"two columns of its rows would be called {name!r}; rename one of them before it")
         return Output(columns, joined(left.keys, right.keys, renamed))
 
 
@@ -291,9 +289,7 @@ def _equal_columns(condition: str) -> Iterator[tuple[str, str]]:
                     yield columns["left"], columns["right"]
 
 
-def _join_problems(
-    condition: str, left: Output, right: Output, bounds: Mapping[int, Mapping[int, int]]
-) -> Iterator[str]:
+def _join_problems(condition: str, left: Output, right: Output, rule: JoinRule) -> Iterator[str]:
     """Why the join cannot run: the same key on both sides, or a bound that is missing, spelled out."""
     both = [key for key, _ in left.keys if key in dict(right.keys)]
     for key in both:
@@ -307,7 +303,7 @@ def _join_problems(
             return
     for here, there, this, other in (("left", "right", left, right), ("right", "left", right, left)):
         theirs = dict(other.keys)
-        if not any(bounded in theirs for key in dict(this.keys) for bounded in bounds.get(key, {})):
+        if not any(bounded in theirs for key in dict(this.keys) for bounded in rule.bounds.get(key, {})):
             wanted = f"{there}.{other.time} >= {here}.{this.time} - N"
             yield (
                 f"nothing bounds a time of the {there} side from below by one of the {here} side, so its rows would be "

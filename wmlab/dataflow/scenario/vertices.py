@@ -8,7 +8,7 @@ a Python `function`, which gets the row as a dict. The documents behind each are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
@@ -62,8 +62,7 @@ def _condition(offered: object) -> object:
         return offered
     if not isinstance(offered, str):
         raise ValueError("give an expression, or a function of a row as a dict")
-    parse(offered)
-    return offered.strip()
+    return _expression(offered)
 
 
 Condition = Annotated[Any, BeforeValidator(_condition)]
@@ -253,7 +252,7 @@ class AsyncMap(Selecting):
     latency: Delay = Fixed(10)
 
     def _problems(self) -> Iterator[Problem]:
-        if self.select is not None or self.function is not None:
+        if self.select is not None or self.function is not None or self.columns:
             yield from super()._problems()
 
 
@@ -448,15 +447,13 @@ def _edges(offered: object) -> object:
     return tuple(edge for entry in entries for edge in _of(entry)) if isinstance(entries, list | tuple) else offered
 
 
-def _of(entry: Any) -> Iterator[Edge | Mapping[str, object]]:
+def _of(entry: Any) -> list[Any]:
     if not isinstance(entry, str):
-        yield entry
-        return
+        return [entry]
     names = [name.strip() for name in entry.split("->")]
     if len(names) < 2 or not all(names):
         raise ValueError(f"write an edge as 'source -> target' (got {entry!r})")
-    for source, target in pairwise(names):
-        yield Edge(source, target)
+    return [Edge(source, target) for source, target in pairwise(names)]
 
 
 Edges = Annotated[tuple[Edge, ...], BeforeValidator(_edges), Field(max_length=10_000)]
