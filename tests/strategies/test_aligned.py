@@ -7,8 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.model.logs import logs
-from tests.strategies.over import trace
+from tests.strategies.model.logs import logs, trace
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.strategy import Record

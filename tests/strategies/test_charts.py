@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.strategies.over import Clock, trace
+from tests.strategies.model.logs import Clock, trace
 from wmlab.core.charts.scene import Between, Blocks, Dots, Path, Steps
-from wmlab.core.errors import ChartError
+from wmlab.core.errors import ChartError, ModelError
 from wmlab.strategies import charts
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
@@ -46,9 +46,14 @@ def test_the_frontier_has_the_curve_every_strategy_and_the_perfect_edge():
     assert chart.figure().data
 
 
+class Oracle(PerfectWatermark):
+    """As good as the perfect watermark, and no line of the chart."""
+
+
 def test_a_strategy_that_beats_every_constant_is_named_and_points_that_coincide_share_a_label():
-    found = compare(LOG, [Clock(1_300), BoundedOutOfOrderness(100), BoundedOutOfOrderness(101)])
-    chart = charts.frontier(found)
+    oracle = Oracle.of(record.event_time for record in RECORDS)
+    chart = charts.frontier(compare(LOG, [oracle, BoundedOutOfOrderness(100), BoundedOutOfOrderness(101)]))
+    assert chart.sentence.endswith("for 1.0 s. Oracle loses less than the constant bound with the same lag.")
     assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2, 3"]
 
 
@@ -122,8 +127,11 @@ def test_a_record_below_the_lower_bound_is_a_cross_at_its_delay():
         (lambda: charts.lag(compare(LOG, [BoundedOutOfOrderness(n) for n in range(7)])), "7 strategies have no room"),
         (lambda: charts.frontier(LOG), "is no comparison"),
         (lambda: charts.lag(LOG), "is no comparison"),
+        (lambda: charts.uncertainty(LOG, BoundedOutOfOrderness(5)), "has no two bounds"),
+        (lambda: charts.uncertainty(LOG, tick_ms=0.5), "tick_ms is 0.5"),
+        (lambda: charts.uncertainty(LOG, tick_ms=-1), "tick_ms is -1"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, problem):
-    with pytest.raises(ChartError, match=problem):
+    with pytest.raises((ChartError, ModelError), match=problem):
         draw()

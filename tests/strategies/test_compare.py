@@ -9,21 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.strategies.model.logs import logs
-from tests.strategies.over import Clock, EachKey, trace
+from tests.strategies.model.logs import Clock, logs, trace
 from wmlab.core.errors import ModelError
 from wmlab.strategies import comparison, replay
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark, StreamTime
+from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
-from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 
 WINDOW = 10
 records_of = logs(times=60).filter(bool)
-any_strategy = st.sampled_from(
-    [BoundedOutOfOrderness(0), BoundedOutOfOrderness(7), PerWriterMinimum(writers=("a", "b", "c")), EachKey(), Clock()]
-)
+STRATEGIES = (BoundedOutOfOrderness(0), BoundedOutOfOrderness(7), PerWriterMinimum(writers=("a", "b", "c")))
+any_strategy = st.sampled_from([*STRATEGIES, Quix(0), Clock(), None])  # None: the perfect watermark of the log
 
 
 def stepped(strategy, records, tick_ms):
@@ -46,17 +44,18 @@ def quantile(values, share):
 @given(records_of, any_strategy, st.integers(1, 50))
 @settings(deadline=None)
 def test_every_measure_is_what_its_definition_says(records, strategy, tick_ms):
+    strategy = strategy or PerfectWatermark.of(record.event_time for record in records)
     n, steps = len(records), stepped(strategy, records, tick_ms)
     (found,) = compare(trace(records), [strategy], window_ms=WINDOW, tick_ms=tick_ms)
     same = [[not strategy.keyed or a.key == b.key for b in records] for a in records]
     late = [record.event_time < met for record, (met, _) in zip(records, steps, strict=True)]
     assert (found.late, found.late_share) == (sum(late), sum(late) / n)
     assert found.late_by_max_ms == max([0, *(m - r.event_time for r, (m, _) in zip(records, steps, strict=True))])
-    lags = [r.arrival_ms - x for r, (_, x) in zip(records, steps, strict=True) if x != UNKNOWN]
-    assert found.held_share == pytest.approx(1 - len(lags) / n)
+    assert found.held_share == pytest.approx([x for _, x in steps].count(UNKNOWN) / n)
+    lags = [r.arrival_ms - x for r, (_, x) in zip(records, steps, strict=True) if x not in (UNKNOWN, END)]
     assert (found.lag_p50_ms, found.lag_p95_ms, found.lag_max_ms) == tuple(quantile(lags, q) for q in (0.5, 0.95, 1))
     least = [min((r.event_time for j, r in enumerate(records) if j > i and same[i][j]), default=END) for i in range(n)]
-    gaps = [p - x for p, (_, x) in zip(least, steps, strict=True) if p != END and x != UNKNOWN]
+    gaps = [p - x for p, (_, x) in zip(least, steps, strict=True) if p != END and x not in (UNKNOWN, END)]
     assert (found.gap_p50_ms, found.gap_p95_ms) == (quantile(gaps, 0.5), quantile(gaps, 0.95))
     assert found.unsafe_share == pytest.approx(sum(x > p for p, (_, x) in zip(least, steps, strict=True)) / n)
     assert found.stall_ms == stall(records, steps, same)
@@ -111,22 +110,6 @@ def windows(found, records, steps, same):
     assert found.open_mean == pytest.approx(sum(open_at) / len(records))
 
 
-@given(records_of)
-def test_the_perfect_watermark_loses_nothing_and_has_no_gap(records):
-    perfect = PerfectWatermark.of(record.event_time for record in records)
-    (found,) = compare(trace(records), [perfect], window_ms=WINDOW)
-    assert (found.late, found.unsafe_share, found.complete_mean) == (0, 0, 1)
-    assert found.gap_p50_ms in (0, None)
-    known = [record.arrival_ms - min(times) for record, *times in _with_times_to_come(records)]
-    assert found.lag_max_ms == max(known, default=None)
-
-
-def _with_times_to_come(records):
-    """Each record but the last, and the event times of all after it."""
-    times = [record.event_time for record in records]
-    return [(record, *times[n:]) for n, record in enumerate(records[:-1], 1)]
-
-
 def test_the_worst_stretch_slides_record_by_record(monkeypatch):
     monkeypatch.setattr(comparison, "STRETCH", 3)
     times = [50, 60, 1, 70, 2, 3, 80, 90, 4]
@@ -142,11 +125,12 @@ def test_without_windows_nothing_is_said_of_them_and_the_clock_can_be_switched_o
     assert (still.late_by_max_ms, ticking.late_by_max_ms) == (4, 23)
 
 
-def test_a_strategy_that_never_gave_a_watermark_is_not_called_the_best():
-    log = trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(20, 12, "a")])
-    found = compare(log, [ConformalWatermark(0.01, hold=1_000), BoundedOutOfOrderness(0)])
+def test_a_strategy_that_never_gave_a_watermark_is_not_called_the_best_and_of_many_writers_two_are_named():
+    silent = PerWriterMinimum(writers=tuple("abcde"))
+    found = compare(trace([Record(10, 10, "a"), Record(4, 11, "a"), Record(20, 12, "a")]), [silent, StreamTime(0)])
     assert [(outcome.late, outcome.lag_p50_ms) for outcome in found] == [(0, None), (1, 0)]
-    assert "BoundedOutOfOrderness(bound=0 ms) loses the least (33.333%" in found.sentence
+    assert "StreamTime(grace=0 ms) loses the least (33.333%" in found.sentence
+    assert found[silent].name == "PerWriterMinimum(writers=('a', …, 'e'))"
 
 
 def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
@@ -176,13 +160,6 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
     assert (rows[0]["met"], rows[2]["perfect"], len(rows)) == (None, None, 9)
     with pytest.raises(ModelError, match="was not compared"):
         found[StreamTime(1)]
-
-
-def test_what_has_no_watermark_does_not_lose_the_least_and_many_writers_are_shortened():
-    silent = PerWriterMinimum(writers=tuple("abcde"))
-    found = compare(trace([Record(10, 10, "a"), Record(4, 11, "a")]), [silent, StreamTime(0)])
-    assert "StreamTime(grace=0 ms) loses the least" in found.sentence
-    assert found[silent].name == "PerWriterMinimum(writers=('a', …, 'e'))"
 
 
 @pytest.mark.parametrize(
@@ -215,27 +192,42 @@ def test_one_strategy_needs_no_list():
     assert compare(log, StreamTime(0)).to_dict() == compare(log, [StreamTime(0)]).to_dict()
 
 
-def test_a_second_process_finds_the_same(monkeypatch):
-    log = trace([Record(n * 7 % 40, n, "ab"[n % 2]) for n in range(60)])
-    chosen = [StreamTime(0), StreamTime(3), PerWriterMinimum()]
-    alone = compare(log, chosen).to_dict()
-    monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(replay, "_steps", waiting(replay._steps))
-    assert compare(log, chosen).to_dict() == alone
+@pytest.fixture
+def run_here(monkeypatch):
+    """The strategies that this process runs, each after the second process has run those that it can."""
+    found, steps = [], replay._steps
 
-
-def waiting(steps):
-    """`_steps`, which takes one strategy and leaves the others to the second process."""
-    taken = []
-
-    def one(strategy, given):
-        assert not taken
-        taken.append(strategy)
-        (helper,) = (thread for thread in threading.enumerate() if thread.name == "second process")
-        helper.join()
+    def after_the_other(strategy, given):
+        for thread in threading.enumerate():
+            if thread.name == "second process":
+                thread.join()
+        found.append(strategy)
         return steps(strategy, given)
 
-    return one
+    monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(replay, "_steps", after_the_other)
+    return found
+
+
+LOG = [Record(n * 7 % 40, n, "ab"[n % 2]) for n in range(60)]
+
+
+def test_a_second_process_finds_the_same(run_here):
+    chosen = [StreamTime(0), StreamTime(3), PerWriterMinimum()]
+    shared = compare(trace(LOG), chosen).to_dict()["outcomes"]
+    assert len(run_here) == 1
+    assert shared == [compare(trace(LOG), one).to_dict()["outcomes"][0] for one in chosen]
+
+
+def test_a_strategy_that_no_other_process_can_have_runs_here(run_here):
+    class Local(StreamTime):
+        pass
+
+    found = compare(trace(LOG), [Local(0), Local(1), Local(2)])
+    assert sorted(strategy.grace for strategy in run_here) == [0, 1, 2]
+    assert [outcome.late for outcome in found] == [
+        compare(trace(LOG), StreamTime(n)).outcomes[0].late for n in range(3)
+    ]
 
 
 class Refusing(StreamTime):
@@ -245,7 +237,6 @@ class Refusing(StreamTime):
         raise ModelError("No.", remedy="None.")
 
 
-def test_what_fails_in_the_second_process_raises_here(monkeypatch):
-    monkeypatch.setattr(replay, "_WORTH_A_PROCESS", 1)
+def test_what_fails_in_the_second_process_raises_here(run_here):
     with pytest.raises(ModelError, match="No"):
         compare(trace([Record(1, 1, "a")]), [StreamTime(0), Refusing(1), Refusing(2)])

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.strategies.model.logs import late, logs
-from tests.strategies.over import trace
+from tests.strategies.model.logs import late, logs, trace
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.spark.schemas import dataframe
 from wmlab.core.traces import TRACE_SCHEMA, Trace
@@ -104,7 +103,9 @@ def a_log(seed: int, rows: int) -> tuple[Trace, pa.Table]:
     random, now, records = Random(seed), 1_000, []
     for _ in range(rows):
         now += random.choice((0, 0, 1, 5, 400))
-        records.append((max(0, now - random.choice((0, 3, 50, 900))), now, random.choice("abc"), random.choice("kl")))
+        records.append(
+            (max(0, now - random.choice((0, 3, 50, 900))), now, random.choice("abc"), random.choice(("k", "")))
+        )
     columns = [list(column) for column in zip(*records, strict=True)]
     return Trace("log", pa.table(columns, TRACE_SCHEMA)), pa.table([*columns, range(rows)], SCHEMA)
 

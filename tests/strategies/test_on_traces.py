@@ -7,14 +7,15 @@ records of sample and 1,707 in all, the constant bound loses 18.75 % here and 18
 
 from __future__ import annotations
 
-from statistics import median
+from typing import Any
 
 import pytest
 
-from wmlab.core import traces
+from wmlab.core.traces import Trace, load
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.percentiles import WindowedPercentile, lateness, rank
-from wmlab.strategies.model.strategy import UNKNOWN, Record, run
+from wmlab.strategies.model.percentiles import WindowedPercentile
 from wmlab.strategies.model.targets import ConformalWatermark
 
 DAY_S = 86_400
@@ -37,29 +38,13 @@ ACI = ConformalWatermark(0.01, hold=100)
     ],
 )
 def test_late_shares_and_lags_are_those_of_the_reference(
-    name: str, strategy: WindowedPercentile | ConformalWatermark | None, late: float, worst: float | None, lag_s: int
+    name: str, strategy: Any, late: float, worst: float | None, lag_s: int
 ) -> None:
-    table = traces.load(name).table
-    records = [Record(*row) for row in zip(*(table[c].to_pylist() for c in ("event_time", "arrival_ms")), strict=True)]
-    steps = list(run(strategy or BoundedOutOfOrderness(_sampled_bound(records)), records))
-    flags = [record.event_time < step.met for record, step in zip(records, steps, strict=True)]
+    log = load(name)
+    first_fifth = Trace(name, log.table.slice(0, log.rows // 5))
+    (found,) = compare(log, strategy or BoundedOutOfOrderness(frontier(first_fifth).bound_ms(0.01)), tick_ms=0)
     # Of 1,707 records one is 0.06 %, of a median lag of 85,000 s the distance to the next record is 1,000 s.
-    few = len(records) < 10_000
-    assert 100 * sum(flags) / len(flags) == pytest.approx(late, abs=0.25 if few else 0.005)
-    if worst is not None:
-        totals = [0]
-        for flag in flags:
-            totals.append(totals[-1] + flag)
-        most = max(after - before for before, after in zip(totals, totals[2_000:], strict=False))
-        assert most / 20 == pytest.approx(worst)
-    lags = [record.arrival_ms - step.x for record, step in zip(records, steps, strict=True) if step.x != UNKNOWN]
-    assert median(lags) / 1_000 == pytest.approx(lag_s, rel=0.03 if few else 0)
-
-
-def _sampled_bound(records: list[Record]) -> int:
-    """The quantile at 99 % of the latenesses of the first fifth."""
-    top, found = UNKNOWN, []
-    for record in records[: len(records) // 5]:
-        found.append(lateness(top, record.event_time))
-        top = max(top, record.event_time)
-    return sorted(found)[rank(0.99, len(found)) - 1]
+    few = log.rows < 10_000
+    assert 100 * found.late_share == pytest.approx(late, abs=0.25 if few else 0.005)
+    assert worst is None or 100 * found.worst_late_share == pytest.approx(worst)
+    assert found.lag_p50_ms / 1_000 == pytest.approx(lag_s, rel=0.03 if few else 0)

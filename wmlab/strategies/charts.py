@@ -3,7 +3,8 @@ far the two bounds of Pravega are apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from math import log10
 from statistics import median_low
@@ -20,8 +21,9 @@ from wmlab.core.traces import Trace
 from wmlab.core.words import is_instant, listed, rounded, shown
 from wmlab.strategies.comparison import Comparison, Outcome
 from wmlab.strategies.lateness import frontier as frontier_of
+from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
-from wmlab.strategies.model.strategy import END, UNKNOWN, Record, steps
+from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
 from wmlab.strategies.replay import Log, inputs
 
 _CAP: Final = 400
@@ -45,7 +47,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     """
     _refuse_other(comparison)
     trace, curve = comparison.trace, frontier_of(comparison.trace)
-    placed = [o for o in comparison if o.lag_p50_ms is not None and _short(o) != "PerfectWatermark"]
+    placed = [o for o in comparison if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
     if not placed:
         raise ChartError("No strategy has a watermark.", remedy="Compare one whose X becomes known over this log.")
     top = log10(trace.rows) + 0.5
@@ -53,7 +55,8 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     kept = thin([[round(-1_000 * log10(max(n, 0.5) / trace.rows)) for n in curve.late(bounds)]], _BOUNDS)
     xs = [curve.lag_ms(bounds[row]) for row in kept]
     ys = [_height(curve.late_share(bounds[row]), top) for row in kept]
-    edge = _perfect_lag(comparison)
+    log = Log.of(trace)
+    edge = int(np.quantile((log.arrival - log.ends)[:-1], 0.5, method="inverted_cdf")) if trace.rows > 1 else 0
     names = {o: o.name if [_short(other) for other in comparison].count(_short(o)) > 1 else _short(o) for o in placed}
     best = [
         names[o] for o in placed if (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.late < curve.late(more)
@@ -72,7 +75,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         name = f"{number} {names[outcome]}"
         dots.append(Dots(name=name, role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6))
         points.append((x, y, f"{number} ({rounded(lag_ms)})" if beyond else str(number)))
-    across = time_axis("median lag", [*xs, edge, *(x for x, _, _ in points)], pad_percent=4)
+    across = _durations("median lag", [*xs, edge, *(x for x, _, _ in points)], pad_percent=4)
     numbers = _numbers(points, across.high - across.low, top)
     layers: list[Layer] = [
         Path(name="perfect watermark", role="perfect", xs=[edge, edge], ys=[0, top]),
@@ -80,12 +83,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         *dots,
         Blocks(name="numbers", role="text", boxes=numbers, legend=False, beside=True),
     ]
-    scene = Scene(
-        title=title or f"How complete is {trace.name}, for which latency?",
-        subtitle=sentence,
-        across=Axis(across.name, across.low, across.high, False, duration_unit(across.high - across.low)),
-        panels=[Panel(up=Numbers("records in time", -0.1, top + 0.2, _ticks(top)), layers=layers, height=380)],
-    )
+    panel = Panel(up=Numbers("records in time", -0.1, top + 0.2, _ticks(top)), layers=layers, height=380)
     data: dict[str, list[Any]] = {
         "bound_ms": bounds,
         "late": curve.late(bounds).tolist(),
@@ -93,7 +91,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         "strategy_lag_ms": [outcome.lag_p50_ms for outcome in placed],
         "strategy_late": [outcome.late for outcome in placed],
     }
-    return Chart(sentence=sentence, data=data, scene=scene)
+    return _chart(title or f"How complete is {trace.name}, for which latency?", sentence, data, across, [panel])
 
 
 def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
@@ -116,7 +114,7 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     for outcome, (met, x) in zip(comparison, comparison.steps, strict=True):
         behind = _behind(log.arrival, x)
         kept = thin([behind, ideal], _CAP)
-        at, (late, delays) = log.arrival[kept].tolist(), _late(log, met)
+        at, (_, late, delays) = log.arrival[kept].tolist(), _late(log, met)
         perfect, lag = ([values[row] for row in kept] for values in (ideal, behind))
         curves: list[Layer] = [
             late,
@@ -130,14 +128,8 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         f"{'unknown' if o.lag_p50_ms is None else rounded(o.lag_p50_ms)}"
         for o in comparison
     ]
-    sentence = f"{listed(parts)}."
-    scene = Scene(
-        title=title or f"Which records of {trace.name} come too late?",
-        subtitle=sentence,
-        across=_arrivals(log.arrival),
-        panels=panels,
-    )
-    return Chart(sentence=sentence, data=data, scene=scene)
+    title = title or f"Which records of {trace.name} come too late?"
+    return _chart(title, f"{listed(parts)}.", data, _arrivals(log.arrival), panels)
 
 
 def uncertainty(
@@ -148,23 +140,24 @@ def uncertainty(
     Above, how far both bounds and the perfect watermark are behind the arrivals, with the records that are late for the
     lower bound as crosses at their delay; below, upper less lower, the uncertainty about the time of a position.
     `strategy` is by default `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` if there
-    is no watermark.
+    is no watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
     """
-    strategy = strategy or PravegaWatermark()
+    strategy = PravegaWatermark() if strategy is None else strategy
+    if not isinstance(strategy, PravegaWatermark):
+        raise ChartError(f"{shown(strategy)} has no two bounds.", remedy="Give a PravegaWatermark.")
+    require_argument("tick_ms", tick_ms, NotNegative | None)
     given = list(inputs(trace, tick_ms))
     done = zip(given, steps(strategy, given), strict=True)
     taken = [(met, native) for item, (met, _, native) in done if isinstance(item, Record)]
     log = Log.of(trace)
-    known = [row for row, (_, bounds) in enumerate(taken) if bounds is not None]
-    if not known:
+    if all(bounds is None for _, bounds in taken):
         raise ChartError("No cycle has emitted a watermark.", remedy="Take a longer log, or a shorter period_ms.")
     lower, upper = (
         _behind(log.arrival, np.array([UNKNOWN if b is None else b[side] for _, b in taken])) for side in (0, 1)
     )
     ideal = _behind(log.arrival, log.ends)
     apart: list[Value] = [None if low is None or up is None else low - up for low, up in zip(lower, upper, strict=True)]
-    met = np.array([met for met, _ in taken])
-    late_rows, (late, delays) = np.flatnonzero(log.event < met).tolist(), _late(log, met)
+    late_rows, late, delays = _late(log, np.array([met for met, _ in taken]))
     inside = [
         up <= at <= low
         for low, up, at in zip(lower, upper, ideal, strict=True)
@@ -197,15 +190,13 @@ def uncertainty(
     )
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}
     data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late_rows}
+    title = title or f"How sure is Pravega of the time in {trace.name}?"
+    return _chart(title, sentence, data, _arrivals(log.arrival), [behind, below])
+
+
+def _chart(title: str, sentence: str, data: dict[str, list[Any]], across: Axis, panels: Sequence[Panel]) -> Chart:
     return Chart(
-        sentence=sentence,
-        data=data,
-        scene=Scene(
-            title=title or f"How sure is Pravega of the time in {trace.name}?",
-            subtitle=sentence,
-            across=_arrivals(log.arrival),
-            panels=[behind, below],
-        ),
+        sentence=sentence, data=data, scene=Scene(title=title, subtitle=sentence, across=across, panels=panels)
     )
 
 
@@ -225,10 +216,9 @@ def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float
     groups: list[list[tuple[int, float, str]]] = []
     for x, y, label in points:
         near = (group for group in groups if abs(x - group[0][0]) < 0.03 * width and abs(y - group[0][1]) < line)
-        if (group := next(near, None)) is not None:
-            group.append((x, y, label))
-        else:
-            groups.append([(x, y, label)])
+        if (group := next(near, None)) is None:
+            groups.append(group := [])
+        group.append((x, y, label))
     boxes = []
     for group in groups:
         x, y, label = max(group)[0], group[0][1], ", ".join(name for *_, name in group)
@@ -240,17 +230,12 @@ def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float
     return boxes
 
 
-def _late(log: Log, met: Any) -> tuple[Dots, list[int]]:
-    """The records that are late for the X that they meet, or a share of them, at their delays; and the delays."""
-    drawn = share_of(np.flatnonzero(log.event < met).tolist(), _CAP)
+def _late(log: Log, met: Any) -> tuple[list[int], Dots, list[int]]:
+    """The rows that are late for the X that they meet; they, or a share of them, at their delays; and the delays."""
+    rows = np.flatnonzero(log.event < met).tolist()
+    drawn = share_of(rows, _CAP)
     xs, ys = log.arrival[drawn].tolist(), (log.arrival - log.event)[drawn].tolist()
-    return Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5), ys
-
-
-def _perfect_lag(comparison: Comparison) -> int:
-    log = Log.of(comparison.trace)
-    lags = np.sort((log.arrival - log.ends)[:-1])
-    return int(lags[(len(lags) - 1) // 2]) if len(lags) else 0
+    return rows, Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5), ys
 
 
 def _height(late_share: float, top: float) -> float:
@@ -268,9 +253,8 @@ def _behind(arrival: Any, x: Any) -> list[Value]:
     return [lag if is_known else None for lag, is_known in zip(lags, known, strict=True)]
 
 
-def _durations(name: str, values: Sequence[Value]) -> Axis:
-    axis = time_axis(name, values, pad_percent=6)
-    return Axis(name, axis.low, axis.high, False, axis.unit)
+def _durations(name: str, values: Iterable[int | None], pad_percent: int = 6) -> Axis:
+    return replace(time_axis(name, values, pad_percent=pad_percent), instants=False)
 
 
 def _short(outcome: Outcome) -> str:

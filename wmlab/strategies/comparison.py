@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
+from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from wmlab.core.answers import Cell, TableAnswer, text_table
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import exactly, grouped, rounded, shown
+from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
 from wmlab.strategies.replay import Log, Longs, before, replayed
 
@@ -128,12 +129,8 @@ class Comparison(TableAnswer[Outcome]):
     @property
     def sentence(self) -> str:
         """Which strategy with a watermark loses the least, and which is the least behind."""
-        causal = [
-            outcome
-            for outcome in self.outcomes
-            if type(outcome.strategy).__name__ != "PerfectWatermark" and outcome.lag_p50_ms is not None
-        ]
-        least = min(causal or self.outcomes, key=lambda outcome: outcome.late)
+        causal = [o for o in self.outcomes if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
+        least = min(causal or self.outcomes, key=lambda o: o.late)
         first = min(causal or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
         return (
             f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}, {least.name} loses the least "
@@ -188,13 +185,11 @@ def compare(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """The tumbling windows of each key in which a log has records, in order of keys: the window of each record, and the
-    sizes, ends and keys of the windows."""
+    """The tumbling windows of each key in which a log has records: that of each record, and their sizes and ends."""
 
     of_record: Longs
     sizes: Longs
     ends: Longs
-    keys: Longs
 
     @classmethod
     def of(cls, log: Log, window_ms: int) -> Windows:
@@ -203,33 +198,29 @@ class Windows:
         number = log.event // window_ms
         first, count = number.min(), number.max() - number.min() + 1
         names, of_record = np.unique(log.key * count + (number - first), return_inverse=True)
-        return cls(of_record, np.bincount(of_record), (names % count + first + 1) * window_ms, names // count)
+        return cls(of_record, np.bincount(of_record), (names % count + first + 1) * window_ms)
 
 
 def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Windows | None = None) -> Outcome:
     """The measures of one strategy, from the X that each record meets and the X after it."""
     late, ends = log.event < met, log.ends_by_key if strategy.keyed else log.ends
+    groups = log.key if strategy.keyed else np.zeros_like(log.key)
     known = x != UNKNOWN
     timed = known & (x != END)
     both = timed & (ends != END)
-    lag_p50_ms, lag_p95_ms, lag_max_ms = _quantiles(log.arrival[timed] - x[timed], 0.5, 0.95, 1)
-    gap_p50_ms, gap_p95_ms = _quantiles(ends[both] - x[both], 0.5, 0.95)
     return Outcome(
         strategy=strategy,
         rows=len(x),
         late=int(late.sum()),
         worst_late_share=_worst(late),
         late_by_max_ms=int(max((met - log.event)[late], default=0)),
-        lag_p50_ms=lag_p50_ms,
-        lag_p95_ms=lag_p95_ms,
-        lag_max_ms=lag_max_ms,
-        gap_p50_ms=gap_p50_ms,
-        gap_p95_ms=gap_p95_ms,
+        **_quantiles("lag", log.arrival[timed] - x[timed], p50=0.5, p95=0.95, max=1),
+        **_quantiles("gap", ends[both] - x[both], p50=0.5, p95=0.95),
         unsafe_share=float((x > ends).mean()),
         held_share=float((~known).mean()),
-        stall_ms=_stall(log.arrival, x, log.key if strategy.keyed else None),
+        stall_ms=_stall(log.arrival, x, groups),
         silence_ms=_silence(log, met),
-        **(_windows(strategy, log, met, x, windows) if windows else dict.fromkeys(_WINDOWED)),
+        **(_windows(met, x, groups, windows) if windows else dict.fromkeys(_WINDOWED)),
     )
 
 
@@ -242,8 +233,8 @@ def _worst(late: Any) -> float:
 _WINDOWED: Final = ("complete_mean", "complete_least", "complete_share", "open_max", "open_mean")
 
 
-def _windows(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Windows) -> dict[str, Any]:
-    """The measures of windows."""
+def _windows(met: Longs, x: Longs, groups: Any, windows: Windows) -> dict[str, Any]:
+    """The measures of windows, from the X that each record meets, and the X of its group after it."""
     rows, count = len(x), len(windows.ends)
     counted = np.flatnonzero(met < windows.ends[windows.of_record])
     inside = windows.of_record[counted]
@@ -251,38 +242,23 @@ def _windows(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: W
     # A window is open from its first record that counts until the first instant at which X reaches its end.
     opened = np.full(count, rows)
     opened[inside[::-1]] = counted[::-1]
-    begun = np.flatnonzero(opened < rows)
-    closed = _closed(windows, begun, opened[begun], x, log.key if strategy.keyed else None)
-    change = np.bincount(opened[begun], minlength=rows + 1) - np.bincount(closed, minlength=rows + 1)
+    begun = opened < rows
+    opened = opened[begun]
+    ends = pd.DataFrame({"end": windows.ends[begun], "group": groups[opened], "opened": opened})
+    reached = pd.DataFrame({"end": pd.Series(x).groupby(groups).cummax(), "group": groups, "row": range(rows)})
+    ends, reached = (frame.sort_values("end", kind="stable") for frame in (ends, reached))
+    found = pd.merge_asof(ends, reached, on="end", by="group", direction="forward")
+    closed = np.maximum(found["row"].fillna(rows).astype(int), found["opened"])
+    change = np.bincount(opened, minlength=rows + 1) - np.bincount(closed, minlength=rows + 1)
     kept = np.cumsum(change)[:rows]
     values = (complete.mean(), complete.min(), (complete == 1).mean(), kept.max(), kept.mean())
     return {name: value.item() for name, value in zip(_WINDOWED, values, strict=True)}
 
 
-def _closed(windows: Windows, begun: Longs, opened: Longs, x: Longs, keys: Any) -> Longs:
-    """The first row at or after `opened` at which X, of the key if there are `keys`, reaches the end; else `rows`."""
-    ends = windows.ends[begun]
-    if keys is None:
-        reached: Longs = np.searchsorted(np.maximum.accumulate(x), ends)
-        return np.maximum(reached, opened)
-    order = np.argsort(keys, kind="stable")
-    first = np.append(0, np.cumsum(np.bincount(keys)))
-    closed = np.full(len(ends), len(x))
-    borders = np.searchsorted(windows.keys[begun], np.arange(len(first)))
-    for (start, end), (begin, stop) in zip(pairwise(first), pairwise(borders), strict=True):
-        rows = order[start:end]
-        places = np.searchsorted(np.maximum.accumulate(x[rows]), ends[begin:stop])
-        closed[begin:stop] = np.maximum(np.append(rows, len(x))[places], opened[begin:stop])
-    return closed
-
-
 def _stall(arrival: Longs, x: Longs, groups: Any) -> int:
     """The longest time between two changes of X, of its group, or from the last change to its last record."""
-    if groups is None:
-        moved = np.append(True, x[1:] != x[:-1])
-    else:
-        moved = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
-        moved |= ~pd.Series(groups).duplicated().to_numpy()
+    moved = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
+    moved |= ~pd.Series(groups).duplicated().to_numpy()
     since = before(np.where(moved, arrival, UNKNOWN), groups)
     return int((arrival - since)[since != UNKNOWN].max(initial=0))
 
@@ -294,10 +270,10 @@ def _silence(log: Log, met: Longs) -> int:
     return int((log.arrival - since)[passed].max(initial=0))
 
 
-def _quantiles(values: Longs, *shares: float) -> list[int | None]:
-    if not len(values):
-        return [None] * len(shares)
-    return [int(value) for value in np.quantile(values, shares, method="inverted_cdf")]
+def _quantiles(of: str, values: Longs, **shares: float) -> dict[str, Any]:
+    """The measures "{of}_{name}_ms": the quantile of the values at the share of each name."""
+    found = np.quantile(values, list(shares.values()), method="inverted_cdf").tolist() if len(values) else []
+    return {f"{of}_{name}_ms": value for name, value in zip_longest(shares, found)}
 
 
 def _known(times: Longs) -> pa.Array:

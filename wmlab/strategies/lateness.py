@@ -8,7 +8,7 @@ to the row; no strategy has to be run. The same holds for each writer or key wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -66,15 +66,9 @@ class Frontier(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The frontier as dicts, lists and numbers."""
-        return {
-            "name": self.name,
-            "rows": self.rows,
-            "by": self.by,
-            "base_lag_ms": self.base_lag_ms,
-            "lateness": self.lateness.tolist(),
-            "above": self.above.tolist(),
-            "groups": {name: frontier.to_dict() for name, frontier in self.groups.items()},
-        }
+        plain = {name: getattr(self, name) for name in ("name", "rows", "by", "base_lag_ms")}
+        groups = {name: frontier.to_dict() for name, frontier in self.groups.items()}
+        return plain | {"lateness": self.lateness.tolist(), "above": self.above.tolist(), "groups": groups}
 
     def to_pandas(self) -> Any:
         """One row for each B at which the late share changes: bound_ms, late, late_share."""
@@ -88,11 +82,10 @@ class Frontier(Answer):
         late = self.late(0)
         if not late:
             return f"No record of {self.name!r} is late for any bound{each}: {grouped(self.rows)} records are in order."
-        most = int(self.lateness[-1])
         return (
             f"Of {grouped(self.rows)} records of {self.name!r}{each}, {late / self.rows:.3%} are late for B = 0, at "
             f"most 1% for B = {span(self.bound_ms(0.01))}, at most 0.1% for B = {span(self.bound_ms(0.001))}, and "
-            f"none for B = {span(most)}."
+            f"none for B = {span(int(self.lateness[-1]))}."
         )
 
 
@@ -111,8 +104,7 @@ def frontier(trace: Trace, by: str | None = None) -> Frontier:
     cuts = np.cumsum(np.bincount(groups, minlength=len(names)))[:-1]
     parts = zip(names, np.split(late_by[order], cuts), np.split(lag[order], cuts), strict=True)
     each = {name: _frontier(name, mine, lags) for name, mine, lags in parts}
-    counts = -np.diff(whole.above, append=0)
-    return of_counts(trace.name, trace.rows, whole.lateness, counts, whole.base_lag_ms, by=by, groups=each)
+    return replace(whole, by=by, groups=each)
 
 
 def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:
@@ -133,18 +125,7 @@ def _counted(values: Longs) -> tuple[Longs, Longs]:
     return found + least, counts[found]
 
 
-def of_counts(
-    name: str,
-    rows: int,
-    lateness: Longs,
-    counts: Longs,
-    base_lag_ms: int,
-    *,
-    by: str | None = None,
-    groups: Mapping[str, Frontier] | None = None,
-) -> Frontier:
+def of_counts(name: str, rows: int, lateness: Longs, counts: Longs, base_lag_ms: int) -> Frontier:
     """The frontier of `rows` records, of which `counts[i]` are late by `lateness[i]` ms, ascending and above 0."""
     above = np.cumsum(counts[::-1])[::-1]
-    return Frontier(
-        name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms, by=by, groups=groups or {}
-    )
+    return Frontier(name=name, rows=rows, lateness=lateness, above=above, base_lag_ms=base_lag_ms)

@@ -146,8 +146,8 @@ def aligned(trace: Trace, alignment: Alignment) -> Trace:
     for given in (*inputs(trace, 0), EndOfInput()):
         state, found = alignment.step(state, given)
         read += [record for record, _ in found]
-    columns = (list(column) for column in zip(*read, strict=True))
-    return Trace(f"{trace.name}, aligned", pa.table(list(columns), TRACE_SCHEMA))
+    columns = [list(column) for column in zip(*read, strict=True)]
+    return Trace(f"{trace.name}, aligned", pa.table(columns, TRACE_SCHEMA))
 
 
 def replayed(trace: Trace, strategies: Sequence[Strategy[Any]], *, tick_ms: int | None = None) -> list[Steps]:
@@ -178,7 +178,7 @@ def _ask(trace: Trace, tick_ms: int | None, left: Iterable[tuple[int, Strategy[A
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     # Before each part that a pipe holds, its reader waits for the main thread, which is busy: hence a large pipe.
     with (
-        suppress(OSError, EOFError, pickle.PickleError),
+        suppress(OSError, EOFError, pickle.PickleError, AttributeError, TypeError),  # The last three: of pickle.
         Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, pipesize=2**20, env=environment) as child,
     ):
         assert child.stdin is not None
@@ -203,10 +203,7 @@ def _serve() -> None:
     """What the second process does: the steps of each strategy that it reads, written back."""
     table, tick_ms = pickle.load(sys.stdin.buffer)
     given = list(inputs(Trace("log", table), tick_ms))
-    while True:
-        try:
-            strategy = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(_steps(strategy, given), sys.stdout.buffer)
-        sys.stdout.flush()
+    with suppress(EOFError):
+        while True:
+            pickle.dump(_steps(pickle.load(sys.stdin.buffer), given), sys.stdout.buffer)
+            sys.stdout.flush()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -53,25 +54,11 @@ def frontier(
     counts = late.where("_late > 0").groupBy("_group", "_late").count().toArrow()
     middle = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY _lag)").cast("long").alias("lag")
     sizes = late.rollup("_group").agg(F.count("*").alias("rows"), middle).collect()
-    found = {
-        group: _frontier(group or name, size["rows"], size["lag"], mine)
-        for size in sizes
-        if (group := size["_group"]) is not None
-        for mine in [counts.filter(pc.equal(counts["_group"], group))]
-    }
-    if by is None:
-        return found[""]
-    (whole,) = (size for size in sizes if size["_group"] is None)
-    return _frontier(name, whole["rows"], whole["lag"], counts, by, found)
-
-
-def _frontier(
-    name: str,
-    rows: int,
-    lag_ms: int,
-    counts: pa.Table,
-    by: str | None = None,
-    groups: dict[str, Frontier] | None = None,
-) -> Frontier:
-    total = counts.group_by("_late").aggregate([("count", "sum")]).sort_by("_late")
-    return of_counts(name, rows, total["_late"].to_numpy(), total["count_sum"].to_numpy(), lag_ms, by=by, groups=groups)
+    found: dict[Any, Frontier] = {}
+    for group, size, lag in sizes:
+        mine = counts if group is None else counts.filter(pc.equal(counts["_group"], group))
+        total = mine.group_by("_late").aggregate([("count", "sum")]).sort_by("_late")
+        latenesses, number = total["_late"].to_numpy(), total["count_sum"].to_numpy()
+        found[group] = of_counts(name if group is None else group, size, latenesses, number, lag)
+    whole = found.pop(None)
+    return whole if by is None else replace(whole, by=by, groups=found)

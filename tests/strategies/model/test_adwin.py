@@ -74,36 +74,26 @@ def test_a_record_at_x_is_not_late() -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "x", "delta", "moves"),
+    ("late", "x", "before", "after", "moves"),
     [
-        (1, 79, 0.4, True),  # r = 0.1 is below 0.2, 79 < 100 - 20: X moves, ADWIN may be more sensitive
-        (1, 80, 0.4, False),
-        (2, 79, 0.1, False),  # r = 0.2 is not below
-        (10, UNKNOWN, 0.1, True),  # the first watermark comes whatever r is
+        (1, 79, 0.2, 0.4, True),  # r = 0.1 is below 0.2, 79 < 100 - 20: X moves, ADWIN may be more sensitive
+        (1, 80, 0.2, 0.4, False),
+        (2, 79, 0.2, 0.1, False),  # r = 0.2 is not below
+        (10, UNKNOWN, 0.2, 0.1, True),  # the first watermark comes whatever r is
+        (0, 80, 0.7, 1.0, False),
+        (10, 80, 1.5 * SMALLEST_DELTA, 1e-23, False),
     ],
 )
-def test_what_a_cut_does(late: int, x: int, delta: float, moves: bool) -> None:
-    strategy = AdwinWatermark(late_share=0.2, factor=0.5, delta=0.2)
+def test_what_a_cut_does(late: int, x: int, before: float, after: float, moves: bool) -> None:
+    strategy = AdwinWatermark(late_share=0.2, factor=0.5)
     state = strategy.start()
     state.low, state.high, state.most = 100, 120, 15
-    state.late, state.count, state.x = late, 10, x
+    state.late, state.count, state.x, state.delta = late, 10, x, before
     strategy._cut(state)
-    assert state.delta == pytest.approx(delta)
+    assert state.delta == pytest.approx(after, abs=0)
     assert state.x == (105 if moves else x)
     assert (state.late, state.count) == ((0, 0) if moves else (late, 10))
     assert (state.low, state.high) == (END, UNKNOWN)
-
-
-def test_the_sensitivity_stays_between_its_ends() -> None:
-    strategy = AdwinWatermark(late_share=0.5, factor=0.1, delta=0.5)
-    state = strategy.start()
-    for late, delta in [(0, 1.0), (1, 0.1), (1, 0.01)]:
-        state.low, state.high, state.late, state.count = 0, 0, late, 1
-        strategy._cut(state)
-        assert state.delta == pytest.approx(delta)
-    state.delta, state.late, state.count, state.low, state.high = 2e-23, 1, 1, 0, 0
-    strategy._cut(state)
-    assert state.delta == SMALLEST_DELTA == 1e-23
 
 
 @given(STEPS, st.integers(0, 5))

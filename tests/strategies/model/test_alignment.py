@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies.model.logs import logs
-from wmlab.core.errors import ModelError
 from wmlab.strategies.model import alignment
 from wmlab.strategies.model.alignment import Alignment, AlignmentRule, Reads
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Input, Record
@@ -41,16 +40,6 @@ def test_a_group_reads_as_far_as_its_least_report_and_the_drift(reports: dict[An
     assert [alignment.paused(mark, limit) for mark in (limit - 1, limit, limit + 1)] == [False, False, True]
 
 
-@pytest.mark.parametrize(
-    ("rule", "given"), [("flink_32496", {"watermark": 10, "idle": True}), ("flink_32414", {"watermark": UNKNOWN})]
-)
-def test_a_source_that_has_nothing_to_read_holds_its_group_by_a_known_error_only(rule: Any, given: Any) -> None:
-    for chosen, waits in ((rule, True), ("fixed", False)):
-        silent = alignment.report(**given, rule=chosen)
-        limit = alignment.limit({"silent": silent, "busy": alignment.report(100, rule=chosen)}, 20)
-        assert alignment.paused(100, limit) == waits
-
-
 def test_the_clock_of_a_source_with_one_split_runs_on_until_flink_36751_is_mended() -> None:
     for rule, waiting in {"fixed": (False, False), "flink_36751": (True, False), "flink_35886": (True, True)}.items():
         assert tuple(alignment.clock_runs(True, splits, rule) for splits in (1, 2)) == waiting  # type: ignore[arg-type]
@@ -66,23 +55,12 @@ def test_flink_37670_a_source_with_all_its_splits_waits_at_the_last_limit_that_i
 
 FAST = [Record(time, at, "a") for time, at in ((0, 0), (100, 1_100), (101, 1_200), (102, 1_300))]
 SLOW = [Record(time, at, "b") for time, at in ((0, 0), (10, 1_100), (20, 2_100), (90, 6_100), (99, 9_100))]
-LOG: list[Input] = [*sorted(FAST + SLOW, key=lambda record: record.arrival_ms)]
 
 
 def test_a_record_meets_the_least_of_the_largest_times_less_the_bound() -> None:
     log: list[Input] = [Record(20, 0, "a"), Record(30, 10, "b"), Record(40, 250, "a"), Record(50, 450, "a")]
     found = reads(Alignment(drift=100, update_ms=100, bound=3), log)
     assert [met for _, met in found] == [UNKNOWN, 17, 17, 27]
-
-
-def test_a_fast_source_waits_for_the_slow_one() -> None:
-    found = reads(Alignment(drift=20), LOG)
-    assert [(r.event_time, r.arrival_ms) for r, _ in found if r.writer == "a"] == [
-        (0, 0), (100, 1_100), (101, 7_000), (102, 7_000),
-    ]  # fmt: skip
-    assert [(r.event_time, r.arrival_ms) for r, _ in found if r.writer == "b"] == [
-        (r.event_time, r.arrival_ms) for r in SLOW
-    ]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +70,21 @@ def test_a_source_waits_by_its_watermark_of_some_announcements_ago(buffer: int, 
     log = sorted([*FAST, *SLOW, Record(103, 2_500, "a")], key=lambda record: record.arrival_ms)
     found = [record.arrival_ms for record, _ in reads(Alignment(20, buffer=buffer), [*log]) if record.writer == "a"]
     assert found == [0, 1_100, *read_at]
+
+
+def test_an_announcement_comes_before_a_record_of_its_moment() -> None:
+    log: list[Input] = [Record(0, 0, "b"), Record(100, 900, "a"), Record(101, 1_000, "a")]
+    assert [record.arrival_ms for record, _ in reads(Alignment(20), log)] == [0, 900, 2_000]
+
+
+def test_the_clock_of_idleness_stands_still_while_a_split_waits() -> None:
+    split = alignment.Source()
+    alignment.advance(split, 50, now=0)
+    for now, split.limit in ((5, 10), (20, 10), (40, 10), (45, 60)):
+        alignment.check(split, now)
+    for now, idle in ((55, False), (56, True)):
+        alignment.find_idle(split, now, idle_ms=15)
+        assert split.idle == idle
 
 
 def test_a_source_waits_even_if_it_is_idle() -> None:
@@ -183,11 +176,3 @@ def test_announcements_that_change_nothing_are_left_out_however_long_all_are_qui
     # After a record its source reports; a billion ms later it is found idle; each time one more changes nothing.
     quiet = [1_200, 1_500, 1_000_001_100, 1_000_001_400, 1_000_001_700]
     assert Counting.times == [*quiet, 9_000_000_300, 10_000_000_200, 10_000_000_500]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"drift": -1}, {"drift": 0, "update_ms": 0}, {"drift": 0, "idle_ms": 0}, {"drift": 0, "buffer": -1}]
-)
-def test_parameters_are_checked(wrong: dict[str, int]) -> None:
-    with pytest.raises(ModelError, match=r"Give a"):
-        Alignment(**wrong)

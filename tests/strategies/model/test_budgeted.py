@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.model.logs import late, logs, xs
-from wmlab.strategies.model.percentiles import ConfluentWatermark
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, run
+from tests.strategies.model.logs import logs, xs
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record
 from wmlab.strategies.model.targets import BudgetedMinimum, budgets
 
 VALUES = st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(0, 20), min_size=1, max_size=7), min_size=1)
@@ -102,25 +100,3 @@ def test_it_is_the_least_over_writers_with_the_bounds_of_the_last_plan(
         x = max(x, min(marks.values()))
         expected.append(x)
     assert xs(BudgetedMinimum(0.3, size, every), [*records, EndOfInput()]) == [*expected, END]
-
-
-def test_it_lags_less_than_one_share_for_all_where_writers_differ() -> None:
-    draw = random.Random(3)
-    rows = []
-    for time in range(6_000):
-        writer, mean = ("punctual", 5) if time % 4 else ("erratic", 400)
-        rows.append((time + draw.expovariate(1 / mean), time, writer))
-    records = [Record(time, round(arrival), writer) for arrival, time, writer in sorted(rows)]
-    budgeted = BudgetedMinimum(0.01)
-    allowed = late(budgeted, records)
-    assert 0 < allowed < 0.03 * len(records)
-    # The quantile at one share for every writer, the smallest share that is late no more often.
-    shares = [ConfluentWatermark(percent / 100, 2_000, least_ms=0, margins=()) for percent in range(80, 100)]
-    single = next(strategy for strategy in shares if late(strategy, records) <= allowed)
-    assert _lag(budgeted, records) < _lag(single, records)
-
-
-def _lag(strategy: BudgetedMinimum | ConfluentWatermark, records: list[Record]) -> float:
-    # By then the first plan is made and every writer has sent a record under it.
-    steps = list(zip(records, run(strategy, records), strict=True))[1_100:]
-    return sum(record.arrival_ms - step.x for record, step in steps) / len(steps)

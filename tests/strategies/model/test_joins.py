@@ -2,95 +2,79 @@
 
 from __future__ import annotations
 
+from itertools import count, product
+from math import prod
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.model.logs import logs, xs
-from wmlab.core.errors import ModelError
-from wmlab.strategies.model.kslack import Joined, JoinSlack, join_recall
-from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick
+from tests.strategies.model.logs import by_writer, latenesses, logs, rising, top
+from wmlab.strategies.model.kslack import JoinSlack, join_recall
+from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
 
-DELAYS = st.lists(st.integers(0, 60), min_size=1, max_size=4)
+STREAMS = st.lists(
+    st.tuples(st.lists(st.integers(0, 60), min_size=1, max_size=3), st.integers(0, 20)), min_size=2, max_size=3
+)
 
 
-@given(st.integers(0, 50), DELAYS, DELAYS, st.integers(0, 20), st.sampled_from([10, 40]))
-def test_the_recall_is_the_share_of_pairs_that_are_found(
-    slack: int, left: list[int], right: list[int], ahead: int, window: int
+@given(st.integers(0, 50), STREAMS, st.sampled_from([10, 30]))
+def test_the_recall_is_the_share_of_results_that_are_found(
+    slack: int, streams: list[tuple[list[int], int]], window: int
 ) -> None:
-    # Each record meets one partner of each age: it must be in time, and the partner there after slack, lead and age.
-    pairs = found = 0
-    for own, more, other, lead in ((left, 0, right, ahead), (right, ahead, left, 0)):
-        for delay in own:
-            for partner in other:
-                for age in range(0, window, 10):
-                    pairs += len(left) * len(right) // len(own) // len(other)
-                    found += delay <= slack + more and partner <= slack + lead + age
-    recall = join_recall(slack, [sorted(left), sorted(right)], [0, ahead], window, basic=10)
-    assert recall == pytest.approx(found / pairs)
+    # A record meets a partner of each age in each other stream: it must be in time, and they there after their ages.
+    until = [slack + ahead for _, ahead in streams]
+    found = []
+    for own, time in enumerate(until):
+        ages = [[0] if stream == own else range(0, window, 10) for stream in range(len(streams))]
+        for delays in product(*(delays for delays, _ in streams)):
+            for age in product(*ages):
+                there = all(delay <= time + a for delay, time, a in zip(delays, until, age, strict=True))
+                found.append((there, 1 / prod(map(len, ages))))
+    recall = join_recall(slack, [sorted(delays) for delays, _ in streams], [ahead for _, ahead in streams], window, 10)
+    assert recall == pytest.approx(sum(there * weight for there, weight in found) / sum(weight for _, weight in found))
 
 
-def test_three_streams_need_partners_in_both_others() -> None:
-    late = [0, 30]
-    assert join_recall(0, [[0], [0], late], [0, 0, 0], window=10, basic=10) == 0.5
-    assert join_recall(0, [[0], late, late], [0, 0, 0], window=10, basic=10) == 0.25
-    assert join_recall(30, [[0], late, late], [0, 0, 0], window=10, basic=10) == 1
+def slacks(strategy: JoinSlack, records: list[Record]) -> list[int]:
+    """The slack after each record."""
+    state, found = strategy.start(), []
+    for record in records:
+        state, _, _ = strategy.step(state, record)
+        found.append(state.slack)
+    return found
 
 
 @given(logs(writers="ab"), st.sampled_from([0.5, 0.9, 0.99]), st.integers(1, 9))
 def test_x_is_the_slowest_stream_less_the_least_slack_that_is_enough(
     records: list[Record], recall: float, every: int
 ) -> None:
+    def slack(seen: list[Record]) -> int:
+        own = by_writer(seen).values()
+        kept = [sorted(latenesses(mine)[-5:]) for mine in own]
+        ahead = [top(mine) - min(map(top, own)) for mine in own]
+        longest = max(map(max, kept))
+        grains = (grains * 700 for grains in count())
+        return next(k for k in grains if k >= longest or join_recall(k, kept, ahead, 1_000, 100) >= recall)
+
     strategy = JoinSlack(recall, window=1_000, basic=100, grain=700, size=5, every=every)
-    state, x, slack = strategy.start(), UNKNOWN, 0
-    own: dict[str, list[int]] = {}
-    late: dict[str, list[int]] = {}
-    for count, record in enumerate(records, start=1):
-        times = own.setdefault(record.writer, [])
-        times.append(record.event_time)
-        late.setdefault(record.writer, []).append(max(times) - record.event_time)
-        slowest = min(max(times) for times in own.values())
-        if count % every == 0:
-            kept = [sorted(delays[-5:]) for delays in late.values()]
-            ahead = [max(times) - slowest for times in own.values()]
-            enough = [
-                k
-                for k in range(0, max(map(max, kept)) + 700, 700)
-                if k >= max(map(max, kept)) or join_recall(k, kept, ahead, 1_000, 100) >= recall
-            ]
-            slack = enough[0]
-        x = max(x, slowest - slack)
-        state, found, native = strategy.step(state, record)
-        assert (found, native, state.slack) == (x, x, slack)
+    read = [n // every * every for n in range(1, len(records) + 1)]
+    asked = [slack(records[:n]) if n else 0 for n in read]
+    assert slacks(strategy, records) == asked
+    expected = rising(records, lambda seen: min(map(top, by_writer(seen).values())) - asked[len(seen) - 1])
+    inputs = [Tick(0), *records, Tick(10**6), EndOfInput()]
+    assert [(step.x, step.native) for step in run(strategy, inputs)] == [
+        (x, x) for x in (UNKNOWN, *expected, [UNKNOWN, *expected][-1], END)
+    ]
 
 
-def test_pecj_takes_the_longest_delay_whatever_is_asked_for() -> None:
+@pytest.mark.parametrize(("rule", "expected"), [("paper", [0, 200]), ("pecj", [200, 200])])
+def test_pecj_takes_the_longest_delay_whatever_is_asked_for(rule: Any, expected: list[int]) -> None:
     records = [Record(10 * n - (200 if n % 100 == 50 else 0), 10 * n, "ab"[n % 2]) for n in range(40, 2_000)]
-
-    def slack(recall: float, **rule: str) -> int:
-        strategy = JoinSlack(recall, window=100, basic=10, grain=50, every=500, **rule)  # type: ignore[arg-type]
-        state: Joined = strategy.start()
-        for record in records:
-            state, _, _ = strategy.step(state, record)
-        return state.slack
-
-    assert [slack(0.9), slack(0.999)] == [0, 200]
-    assert [slack(0.9, rule="pecj"), slack(0.999, rule="pecj")] == [200, 200]
+    asked = [JoinSlack(recall, window=100, basic=10, grain=50, every=500, rule=rule) for recall in (0.9, 0.999)]
+    assert [slacks(strategy, records)[-1] for strategy in asked] == expected
 
 
 def test_a_time_far_ahead_in_each_stream_does_not_take_a_step_for_each_grain() -> None:
     log = [Record(10**12, 0, writer) for writer in "ab"] + [Record(at, at, "ab"[at % 2]) for at in range(8)]
-    strategy = JoinSlack(0.9, window=10, basic=5, grain=1, every=10)
-    state = strategy.start()
-    for record in log:
-        state, _, _ = strategy.step(state, record)
-    assert 10**12 - 8 <= state.slack <= 10**12
-
-
-def test_only_the_end_moves_it_without_a_record_and_parameters_are_checked() -> None:
-    strategy = JoinSlack(0.9, window=10, basic=5, grain=1)
-    assert xs(strategy, [Tick(5), Record(7, 8), Tick(9), EndOfInput()]) == [UNKNOWN, 7, 7, END]
-    with pytest.raises(ModelError, match="recall is 1"):
-        JoinSlack(1, window=10, basic=5, grain=1)
-    with pytest.raises(ModelError, match="grain is 0"):
-        JoinSlack(0.9, window=10, basic=5, grain=0)
+    assert 10**12 - 8 <= slacks(JoinSlack(0.9, window=10, basic=5, grain=1, every=10), log)[-1] <= 10**12

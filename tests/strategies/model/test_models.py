@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.model.logs import logs, xs
+from tests.strategies.model.logs import by_writer, logs, rising, top, xs
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, Tick, run
@@ -35,11 +37,9 @@ def test_pravega_is_its_table_of_states(
             until = cycle if note_every_ms is None else cycle // note_every_ms * note_every_ms
             fresh = [r for r in records[noted_until:index] if note_every_ms is None or r.arrival_ms < until]
             noted_until += len(fresh)
-            for writer in {r.writer for r in fresh}:
-                time = max(r.event_time for r in fresh if r.writer == writer)
-                if note_every_ms is not None:
-                    time = max(r.event_time for r in records[:noted_until] if r.writer == writer)
-                marks[writer] = max(time, marks.get(writer, time))
+            for writer in by_writer(fresh):
+                own = by_writer(fresh if note_every_ms is None else records[:noted_until])[writer]
+                marks[writer] = max(top(own), marks.get(writer, UNKNOWN))
             bounds = _cycle(marks, behind_since, bounds, cycle, timeout_ms)
             cycle += period_ms
         expected.append(bounds)
@@ -108,53 +108,34 @@ def test_jet_merges_inputs_and_leaves_idle_ones_out(
     assert xs(JetWatermark(WRITERS, lag, idle_ms, frame), [*records, EndOfInput()]) == [*expected, END]
 
 
-@given(logs(writers="a"), st.integers(0, 200))
-def test_jet_with_one_input_is_bounded_out_of_orderness(records: list[Record], lag: int) -> None:
-    assert xs(JetWatermark(("a",), lag, None), records) == xs(BoundedOutOfOrderness(lag), records)
-
-
 @given(logs(), st.one_of(st.none(), st.integers(1, 6)), st.one_of(st.none(), st.integers(1, 2_000)))
 def test_nebulastream_takes_the_least_over_origins_of_whole_buffers(
     records: list[Record], rows: int | None, interval_ms: int | None
 ) -> None:
-    if rows is None and interval_ms is None:
-        rows = 4
-    expected, best = [], UNKNOWN
-    heads: list[int | None] = []
-    for index in range(len(records)):
-        sent = [
-            _buffers(
-                [r for r in records[: index + 1] if r.writer == w], w, rows, interval_ms, records[index].arrival_ms
-            )
-            for w in WRITERS
-        ]
-        # Without the last sent buffers, the order in which they are sent matters to the largest of the minimum.
-        if all(sent):
-            heads.append(min(buffers[-1] for buffers in sent))
-            best = max(best, min(max(buffers) for buffers in sent))
-        else:
-            heads.append(None)
-        expected.append(best)
+    rows = 4 if rows is interval_ms is None else rows
+
+    def watermark(seen: list[Record], of: Callable[[list[int]], int]) -> int:
+        sent = [_buffers(by_writer(seen).get(writer, []), rows, interval_ms, seen[-1].arrival_ms) for writer in WRITERS]
+        return min(map(of, sent)) if all(sent) else UNKNOWN
+
+    # Without the last sent buffers, the order in which they are sent matters to the largest of the minimum.
+    expected = rising(records, lambda seen: watermark(seen, max))
+    heads = [watermark(records[: count + 1], itemgetter(-1)) for count in range(len(records))]
     assert xs(NebulaWatermark(WRITERS, rows, interval_ms), records) == expected
     native = [step.native for step in run(NebulaWatermark(WRITERS, rows, interval_ms, local="head"), records)]
-    assert native == heads
+    assert native == [None if head == UNKNOWN else head for head in heads]
 
 
-def _buffers(own: list[Record], writer: str, rows: int | None, interval_ms: int | None, now_ms: int) -> list[int]:
-    """The largest event time of each buffer that `writer` has sent by `now_ms`."""
-    assert all(record.writer == writer for record in own)
+def _buffers(own: list[Record], rows: int | None, interval_ms: int | None, now_ms: int) -> list[int]:
+    """The largest event time of each buffer that a writer has sent by `now_ms`."""
     sent: list[int] = []
     part: list[Record] = []
-    for record in [*own, None]:
-        at_ms = now_ms if record is None else record.arrival_ms
-        if part and interval_ms is not None and at_ms - part[0].arrival_ms >= interval_ms:
-            sent.append(max(r.event_time for r in part))
+    for record in [*own, Record(0, now_ms)]:
+        late = bool(part) and interval_ms is not None and record.arrival_ms - part[0].arrival_ms >= interval_ms
+        if late or len(part) == rows:
+            sent.append(top(part))
             part = []
-        if record is not None:
-            part.append(record)
-            if len(part) == rows:
-                sent.append(max(r.event_time for r in part))
-                part = []
+        part.append(record)
     return sent
 
 

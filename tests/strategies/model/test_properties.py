@@ -1,19 +1,17 @@
-"""What holds for all strategies of a kind: shifted times, renamed writers, repeated and older records, other orders."""
+"""What holds for all strategies: the defaults and the limits of their parameters, and X after the end."""
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.strategies.model.logs import logs, xs
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.adwin import AdwinWatermark
-from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
+from wmlab.strategies.model.alignment import Alignment
+from wmlab.strategies.model.bounded import StreamTime
 from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.flink import Flink
 from wmlab.strategies.model.kslack import AQKSlack, JoinSlack, MPKSlack
@@ -31,13 +29,6 @@ from wmlab.strategies.model.strategy import END, UNKNOWN, EndOfInput, Record, St
 from wmlab.strategies.model.targets import BudgetedMinimum, CompletenessWatermark, ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 
-BY_MAXIMUM: list[Strategy[Any]] = [BoundedOutOfOrderness(5), PerWriterMinimum(5), Flink(5, interval_ms=1)]
-BY_LATENESS: list[Strategy[Any]] = [
-    MPKSlack(),
-    WindowedPercentile(0.9, size=7),
-    ConformalWatermark(0.1, size=9, hold=3),
-    ConfluentWatermark(margins=()),
-]
 DAY_MS = 86_400_000
 DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
     AQKSlack(1): {"error": 0.03, "confidence": 0.95, "batch": 1_000, "mean": 1, "variance": 0, "rule": "derived"},
@@ -46,7 +37,14 @@ DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
     Bytewax(1): {},
     CompletenessWatermark(1, 1, 1): {"share": 0.99, "z": 1.645},
     ConformalWatermark(0.1): {"gamma": 0.005, "size": 2_000, "hold": 1_000},
-    ConfluentWatermark(): {"share": 0.95, "size": 5_000, "least_ms": 50, "most_ms": 7 * DAY_MS, "idle_ms": None},
+    ConfluentWatermark(): {
+        "share": 0.95,
+        "size": 5_000,
+        "least_ms": 50,
+        "most_ms": 7 * DAY_MS,
+        "margins": ((250, 7 * DAY_MS), (500, 30_000), (750, 10_000), (1_000, 1_000)),
+        "idle_ms": None,
+    },
     DelayPercentile(): {"share": 0.99, "size": 10_000},
     Feldera(1): {"rows": 1, "manual": UNKNOWN},
     Flink(1): {"idle_ms": None, "interval_ms": 200, "inputs": "splits", "rule": "fixed"},
@@ -56,7 +54,8 @@ DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
     SketchedPercentile(0.9): {"accuracy": 0.01, "every": 100},
     WindowedPercentile(0.9): {"size": 2_000, "hold": 1},
 }
-OTHERS: list[Strategy[Any]] = [
+OTHERS: list[Any] = [
+    Alignment(1),
     JoinSlack(0.9, 1, 1, 1),
     LimitedDelay(1),
     MPKSlack(),
@@ -67,7 +66,9 @@ OTHERS: list[Strategy[Any]] = [
     SparkBatches(1, rows=1),
     StreamTime(1),
 ]
-RENAMED = {"a": "z", "b": "y", "c": "x"}
+SHARES: Final = {"accuracy", "confidence", "error", "late_share", "recall", "share", "target"}
+FROM_0: Final = {"bound", "buffer", "delay", "drift", "grace", "lag", "lateness", "least_ms", "most_ms", "timeout_ms"}
+FROM_0 |= {"variance", "wait", "z"}
 
 
 def name(strategy: Strategy[Any]) -> str:
@@ -84,44 +85,29 @@ def test_parameters_that_are_left_out_are_as_documented_and_nothing_is_late_afte
     assert last.native == END or isinstance(strategy, NebulaWatermark | PravegaWatermark)
 
 
-@pytest.mark.parametrize("strategy", BY_MAXIMUM + BY_LATENESS, ids=name)
-@given(log=logs(most=30), shift=st.integers(-(10**6), 10**6))
-def test_shifted_times_shift_x_and_names_of_writers_do_not_matter(
-    strategy: Strategy[Any], log: list[Record], shift: int
-) -> None:
-    other = [r._replace(event_time=r.event_time + shift, writer=RENAMED[r.writer]) for r in log]
-    assert xs(strategy, other) == [x if x == UNKNOWN else x + shift for x in xs(strategy, log)]
-
-
-@pytest.mark.parametrize("strategy", BY_MAXIMUM, ids=name)
-@given(log=logs(most=30), data=st.data())
-def test_repeated_and_older_records_of_a_writer_change_nothing(
-    strategy: Strategy[Any], log: list[Record], data: st.DataObject
-) -> None:
-    more: list[Record] = []
-    for record in log:
-        more += [record, record._replace(event_time=record.event_time - data.draw(st.integers(0, 9)))]
-    assert xs(strategy, more)[::2] == xs(strategy, log)
-
-
-@given(logs(most=30), st.randoms(use_true_random=False))
-def test_the_order_between_writers_does_not_change_the_last_minimum(log: list[Record], random: Any) -> None:
-    declared = PerWriterMinimum(5, writers=("a", "b", "c"))
-    queues = {writer: [r for r in log if r.writer == writer] for writer in "abc"}
-    turns = [record.writer for record in log]
-    random.shuffle(turns)
-    other = [queues[writer].pop(0) for writer in turns]
-    assert xs(declared, other)[-1:] == xs(declared, log)[-1:]
-
-
 @pytest.mark.parametrize("strategy", [*DEFAULTS, *OTHERS], ids=name)
-def test_every_number_has_limits(strategy: Strategy[Any]) -> None:
+def test_every_number_has_limits(strategy: Any) -> None:
     """Except `manual`, which is a time."""
-    parameters = [f.name for f in fields(strategy) if f.name not in ("manual", "margins", "writers", "streams")]
-    for parameter in parameters:
-        for wrong in (-1, float("nan"), "1", 2**63):
-            with pytest.raises(ModelError, match=f"{parameter} is "):
+    for parameter in (f.name for f in fields(strategy) if f.name not in ("manual", "margins", "writers", "streams")):
+        outside: list[Any] = [-1, 0, 2**62 + 1]
+        if isinstance(getattr(strategy, parameter), str):
+            words = "Give one of "
+        elif parameter in SHARES:
+            words, outside = "Give a share above 0 and below 1, 0.01 for 1%", [-1, 0, 1]
+        elif parameter in FROM_0:
+            words, outside = r"Give a number of 0 or more, at most 2\*\*62", [-1, 2**62 + 1]
+            assert [getattr(replace(strategy, **{parameter: end}), parameter) for end in (0, 2**62)] == [0, 2**62]
+        else:
+            words = r"Give a number above 0, at most 2\*\*62"
+        for wrong, reason in [*((number, words) for number in outside), (float("nan"), "Give "), ("1", "Give ")]:
+            with pytest.raises(ModelError, match=f"{parameter} is (?s:.*){reason}"):
                 replace(strategy, **{parameter: wrong})
+
+
+def test_a_number_may_be_two_to_the_62() -> None:
+    assert (
+        JoinSlack(0.5, 2**62, 2**62, 2**62, 2**62, 2**62).grain == ConformalWatermark(0.5, gamma=2**62).gamma == 2**62
+    )
 
 
 def test_a_number_of_numpy_is_one_of_python_and_a_list_a_tuple() -> None:

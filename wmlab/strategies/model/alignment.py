@@ -68,7 +68,7 @@ def paused(
     An idle split does not begin to wait; one that waited `before` is resumed like any other. A source waits even if it
     is idle, so the last two are not asked of it.
     """
-    return (before if idle else True) and (watermark > limit or (idle and rule == "flink_40093"))
+    return (before or not idle) and (watermark > limit or (idle and rule == "flink_40093"))
 
 
 def clock_runs(waits: bool, splits: int = 1, rule: AlignmentRule = "fixed") -> bool:

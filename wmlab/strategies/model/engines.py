@@ -15,22 +15,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Status, Strategy, minus
+from wmlab.strategies.model.strategy import END, UNKNOWN, Input, NotNegative, Positive, Record, Strategy, minus
 from wmlab.strategies.model.writers import Minimum
-
-
-class Clock(NamedTuple):
-    """A key's watermark, and the wall clock when it was set."""
-
-    base: int
-    at: int
 
 
 @dataclass(slots=True)
 class Clocks:
-    """The clocks by key, and the wall clock, which does not go back."""
+    """By how much the watermark of each key is ahead of the wall clock, and that clock, which does not go back."""
 
-    by_key: dict[str, Clock] = field(default_factory=dict)
+    ahead: dict[str, int] = field(default_factory=dict)
     now: int = UNKNOWN
 
 
@@ -49,18 +42,17 @@ class Bytewax(Strategy[Clocks]):
         return Clocks()
 
     def met(self, state: Clocks, x: int, record: Record) -> int:
-        clock = state.by_key.get(record.key)
-        return UNKNOWN if clock is None else clock.base + max(state.now, record.arrival_ms) - clock.at
+        ahead = state.ahead.get(record.key)
+        return UNKNOWN if ahead is None else max(state.now, record.arrival_ms) + ahead
 
     def step(self, state: Clocks, given: Input) -> tuple[Clocks, int, int]:
         state.now = max(state.now, given.arrival_ms if isinstance(given, Record) else given.now_ms)
         if isinstance(given, Record):
-            x, base = self.met(state, UNKNOWN, given), given.event_time - self.wait
-            if base > x:
-                state.by_key[given.key] = Clock(base, state.now)
-                x = base
+            ahead = given.event_time - self.wait - state.now
+            state.ahead[given.key] = max(ahead, state.ahead.get(given.key, ahead))
+            x = self.met(state, UNKNOWN, given)
         else:
-            x = min((clock.base + state.now - clock.at for clock in state.by_key.values()), default=UNKNOWN)
+            x = min((state.now + ahead for ahead in state.ahead.values()), default=UNKNOWN)
         return state, x, x
 
 
@@ -118,13 +110,9 @@ class RisingWave(Strategy[Minimum]):
         return state.advance(record.arrival_ms)
 
     def step(self, state: Minimum, given: Input) -> tuple[Minimum, int, int]:
+        x = state.advance(given.arrival_ms if isinstance(given, Record) else given.now_ms)
         if isinstance(given, Record):
-            state.advance(given.arrival_ms)
             x = state.put(given.writer, minus(given.event_time, self.bound), given.arrival_ms)
-        elif isinstance(given, Status):
-            x = state.advance(given.now_ms)
-        else:
-            x = state.tell(given)
         return state, x, x
 
 

@@ -207,8 +207,7 @@ class Flink(Strategy[FlinkState]):
         self._probe_until(state, given.arrival_ms if isinstance(given, Record) else given.now_ms)
         if isinstance(given, Record):
             writer = given.writer
-            if given.event_time > state.maxima.get(writer, UNKNOWN):
-                state.maxima[writer] = given.event_time
+            state.maxima[writer] = max(state.maxima.get(writer, UNKNOWN), given.event_time)
             state.fresh.add(writer)
             self._join(state, writer)
         elif isinstance(given, Status):

@@ -1,8 +1,6 @@
 """K-slack: a buffer that sorts records and holds each of them for K units of event time; and the slack of a join.
 
-The watermark is what it releases up to: X = m - K. With a constant K it is `BoundedOutOfOrderness(K)`. MP-K-slack takes
-the largest delay so far for K. AQ-K-slack takes a share alpha of that, and steers alpha towards the coverage that an
-aggregate needs to be off by at most an error with some confidence.
+The watermark is what it releases up to: X = m - K. With a constant K it is `BoundedOutOfOrderness(K)`.
 
 A result is lost if one of its records comes after the watermark, or before a partner that is still held back. For a
 join of several streams the slack is the least with which it finds the wanted share of its results.
@@ -23,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod, sqrt
 from statistics import NormalDist
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from wmlab.strategies.model.strategy import (
     END,
@@ -78,8 +76,6 @@ class MPKSlack(Strategy[Slack]):
 
 
 CoverageRule = Literal["derived", "siddhi"]
-PROPORTIONAL: Final = 0.5
-DERIVATIVE: Final = 0.8
 
 
 def coverage(
@@ -108,9 +104,6 @@ class Steering:
         self.recent: deque[tuple[int, bool]] = deque(maxlen=most)
 
 
-_BATCHES: Final = 10
-
-
 @dataclass(frozen=True, slots=True)
 class AQKSlack(Strategy[Steering]):
     """X = m - K, K = alpha K_MP: the slack that an aggregate needs to be off by at most `error` with `confidence`.
@@ -131,7 +124,7 @@ class AQKSlack(Strategy[Steering]):
     rule: CoverageRule = "derived"
 
     def start(self) -> Steering:
-        return Steering(MPKSlack(self.max_k), _BATCHES * self.batch)
+        return Steering(MPKSlack(self.max_k), 10 * self.batch)
 
     def step(self, state: Steering, given: Input) -> tuple[Steering, int, int]:
         if isinstance(given, Record):
@@ -158,7 +151,7 @@ class AQKSlack(Strategy[Steering]):
         end = state.mp.top - self.k(state)
         on_time = [fine for time, fine in state.recent if end - self.window <= time <= end]
         error = self.needed() - (sum(on_time) / len(on_time) if on_time else 1.0)
-        moved = state.alpha + PROPORTIONAL * error + DERIVATIVE * (error - state.error)
+        moved = state.alpha + 0.5 * error + 0.8 * (error - state.error)
         state.alpha, state.error, state.count = min(1.0, max(0.0, moved)), error, 0
 
 

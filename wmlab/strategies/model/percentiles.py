@@ -11,14 +11,25 @@ it is 0. A record counts before its own watermark is made. The watermark never g
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
+from itertools import accumulate
 from math import ceil, log, log1p
 from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
 from wmlab.core.words import DAY_MS
-from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Share, Strategy, Tick, minus
+from wmlab.strategies.model.strategy import (
+    UNKNOWN,
+    Input,
+    NotNegative,
+    Positive,
+    Record,
+    Share,
+    Strategy,
+    minus,
+    now_of,
+)
 from wmlab.strategies.model.writers import Minimum
 
 _ROUNDING: Final = 1e-9
@@ -32,6 +43,12 @@ def rank(share: float, count: int) -> int:
     (19, 7, 1, 5)
     """
     return min(count, max(1, ceil(share * count - _ROUNDING)))
+
+
+def counted_quantile(counts: Counter[int], share: float) -> int:
+    """The quantile at `share` of values of which there are so many each; there must be one."""
+    values = sorted(counts)
+    return values[bisect_left(list(accumulate(map(counts.__getitem__, values))), rank(share, counts.total()))]
 
 
 class SlidingWindow:
@@ -81,29 +98,24 @@ class QuantileSketch:
     VLDB 2019), with the largest value of a bucket in place of its middle and without a limit of buckets.
     """
 
-    __slots__ = ("_buckets", "_width", "count")
+    __slots__ = ("_counts", "_largest", "_width", "count")
 
     def __init__(self, accuracy: float) -> None:
         self._width = log1p(accuracy)
-        self._buckets: dict[int, tuple[int, int]] = {}
+        self._counts: Counter[int] = Counter()
+        self._largest: dict[int, int] = {}
         self.count = 0
 
     def add(self, value: int) -> None:
         """One more value."""
         bucket = int(log(value) / self._width) if value > 0 else -1
-        held, largest = self._buckets.get(bucket, (0, 0))
-        self._buckets[bucket] = held + 1, max(largest, value)
+        self._counts[bucket] += 1
+        self._largest[bucket] = max(self._largest.get(bucket, 0), value)
         self.count += 1
 
     def quantile(self, share: float) -> int:
         """The largest value of the bucket with the quantile at `share`; at least one value must have been added."""
-        left = rank(share, self.count)
-        for bucket in sorted(self._buckets):
-            held, largest = self._buckets[bucket]
-            left -= held
-            if left <= 0:
-                break
-        return largest
+        return self._largest[counted_quantile(self._counts, share)]
 
 
 class Seen:
@@ -223,7 +235,7 @@ class Sample(NamedTuple):
     x: int
     bound: int | None
     since_ms: int | None
-    histogram: dict[int, int]
+    histogram: Counter[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,33 +252,23 @@ class SampledPercentile(Strategy[Sample]):
     gap_ms: Positive
 
     def start(self) -> Sample:
-        return Sample(UNKNOWN, UNKNOWN, None, None, {})
+        return Sample(UNKNOWN, UNKNOWN, None, None, Counter())
 
     def step(self, state: Sample, given: Input) -> tuple[Sample, int, int]:
         top, x, bound, since_ms, histogram = state
-        if not isinstance(given, Record | Tick):
+        if (now_ms := now_of(given)) is None:
             return state, x, minus(x, 1)
-        now_ms = given.arrival_ms if isinstance(given, Record) else given.now_ms
         since_ms = now_ms if since_ms is None else since_ms
         if now_ms - since_ms >= self.sample_ms and histogram:
-            bound = self._covering(histogram)
-            histogram = {}
+            bound = 1_000 * counted_quantile(histogram, self.share)
+            histogram = Counter()
         since_ms += (now_ms - since_ms) // (self.sample_ms + self.gap_ms) * (self.sample_ms + self.gap_ms)
         if isinstance(given, Record):
             if now_ms - since_ms < self.sample_ms:
-                second = -(-lateness(top, given.event_time) // 1_000)
-                histogram[second] = histogram.get(second, 0) + 1
+                histogram[-(-lateness(top, given.event_time) // 1_000)] += 1
             top = max(top, given.event_time)
         x = x if bound is None else max(x, minus(top, bound))
         return Sample(top, x, bound, since_ms, histogram), x, minus(x, 1)
-
-    def _covering(self, histogram: dict[int, int]) -> int:
-        left = rank(self.share, sum(histogram.values()))
-        for second in sorted(histogram):
-            left -= histogram[second]
-            if left <= 0:
-                break
-        return second * 1_000
 
 
 class Delays(NamedTuple):

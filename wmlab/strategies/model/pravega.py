@@ -67,10 +67,10 @@ class PravegaWatermark(Strategy[Noted]):
     def _note(self, state: Noted, record: Record) -> None:
         time, writer, at_ms = record.event_time, record.writer, record.arrival_ms
         if self.note_every_ms is not None:
-            before = state.unnoted.get(writer)
-            if before is not None and before[1] // self.note_every_ms < at_ms // self.note_every_ms:
-                state.notes[writer] = before[0]
-            state.unnoted[writer] = max(time, before[0] if before else time), at_ms
+            largest, last_ms = state.unnoted.get(writer, (time, at_ms))
+            if last_ms // self.note_every_ms < at_ms // self.note_every_ms:
+                state.notes[writer] = largest
+            state.unnoted[writer] = max(time, largest), at_ms
         # Of the notes between two cycles the one with the largest time counts: the store refuses a smaller one.
         else:
             state.notes[writer] = max(time, state.notes.get(writer, time))

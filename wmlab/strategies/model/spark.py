@@ -119,8 +119,7 @@ class SparkBatches(Strategy[SparkState]):
         if isinstance(given, Record):
             self._begin(state, given.arrival_ms, data=True)
             node = given.writer if self.streams else ""
-            if node in state.marks.nodes:
-                state.largest[node] = max(state.largest.get(node, given.event_time), given.event_time)
+            state.largest[node] = max(state.largest.get(node, given.event_time), given.event_time)
             state.rows += 1
         else:
             self._begin(state, given.now_ms, data=False)

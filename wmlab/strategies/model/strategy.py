@@ -191,10 +191,8 @@ def _wanted(hint: Any, value: object) -> str | None:
         return None if value in parts else f"one of {', '.join(map(repr, parts))}"
     if origin is tuple:
         return None if isinstance(value, tuple) else "a tuple, ('w1',) for one name"
-    if hint in _NUMBERS:
-        kinds, words = _NUMBERS[hint]
-        return None if isinstance(value, kinds) else words
-    return None
+    kinds, words = _NUMBERS.get(hint, (object, ""))
+    return None if isinstance(value, kinds) else words
 
 
 _NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {int: (Integral, "a whole number"), float: (Real, "a number")}

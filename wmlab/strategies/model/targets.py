@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 from math import exp, inf, sqrt
 from typing import NamedTuple
@@ -37,6 +37,7 @@ from typing import NamedTuple
 from wmlab.core.errors import ModelError
 from wmlab.strategies.model.percentiles import Seen, require_hold
 from wmlab.strategies.model.strategy import (
+    END,
     UNKNOWN,
     Input,
     NotNegativeReal,
@@ -131,16 +132,14 @@ def _sides(writer: str, values: Sequence[int], count: int) -> Iterator[tuple[flo
         yield -count * fall / length, writer, corner, length
 
 
+@dataclass(slots=True)
 class Plan:
     """The records of each writer and of all, the bounds (none before the first plan), and the least watermark."""
 
-    __slots__ = ("bounds", "count", "minimum", "of")
-
-    def __init__(self, minimum: Minimum, size: int) -> None:
-        self.of = defaultdict[str, Seen](lambda: Seen(size))
-        self.bounds: dict[str, int] = {}
-        self.minimum = minimum
-        self.count = 0
+    of: defaultdict[str, Seen]
+    minimum: Minimum
+    bounds: dict[str, int] = field(default_factory=dict)
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ class BudgetedMinimum(Strategy[Plan]):
     idle_ms: Positive | None = None
 
     def start(self) -> Plan:
-        return Plan(Minimum(self.idle_ms), self.size)
+        return Plan(defaultdict(lambda: Seen(self.size)), Minimum(self.idle_ms))
 
     def step(self, state: Plan, given: Input) -> tuple[Plan, int, int]:
         if not isinstance(given, Record):
@@ -200,18 +199,17 @@ def arrived(ages: Sequence[Sequence[int]], z: float = 0.0) -> list[float]:
     return shares[::-1]
 
 
+@dataclass(slots=True)
 class Cohorts:
     """The state: `counts` has for each bucket of event time the records by delay in buckets, `now` is the bucket now.
 
     `first` is the bucket of the first input.
     """
 
-    __slots__ = ("counts", "first", "now", "x")
-
-    def __init__(self) -> None:
-        self.counts: dict[int, list[int]] = {}
-        self.first: int | None = None
-        self.now = self.x = UNKNOWN
+    counts: dict[int, list[int]] = field(default_factory=dict)
+    first: int = END
+    now: int = UNKNOWN
+    x: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +243,7 @@ class CompletenessWatermark(Strategy[Cohorts]):
     def step(self, state: Cohorts, given: Input) -> tuple[Cohorts, int, int]:
         if (now_ms := now_of(given)) is not None:
             now = now_ms // self.bucket
-            state.first = now if state.first is None else state.first
+            state.first = min(state.first, now)
             if now > state.now:
                 state.now = now
                 self._look(state)
@@ -260,9 +258,8 @@ class CompletenessWatermark(Strategy[Cohorts]):
         """Move X at the beginning of bucket `state.now`; an event of the bucket before has age 0."""
         buckets, per_window = self.horizon // self.bucket, self.window // self.bucket
         oldest = state.now - 1 - buckets
-        for event in [event for event in state.counts if event < oldest]:
-            del state.counts[event]
-        if state.first is None or state.first > oldest:
+        state.counts = {event: counts for event, counts in state.counts.items() if event >= oldest}
+        if state.first > oldest:
             return
         none = [0] * (buckets + 1)
         shares = arrived([state.counts.get(state.now - 1 - age, none) for age in range(buckets + 1)], self.z)
