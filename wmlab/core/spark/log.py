@@ -103,13 +103,17 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     if type(every_ms) is not int or every_ms < 1:
         raise TraceError(f"every_ms is {shown(every_ms)}.", remedy="give a whole number of milliseconds, 1 or more.")
     at_ms = F.expr(f"arrival_ms + pmod(-arrival_ms, {every_ms})")
-    newest = log.groupBy("writer", at_ms.alias("at_ms")).agg(F.max("event_time").alias("newest"))
-    last_ms = newest.agg(F.max("at_ms")).scalar()
-    known = newest.groupBy("writer").agg(F.min("at_ms").alias("first_ms"))
-    moments = F.explode(F.sequence("first_ms", last_ms, F.lit(every_ms))).alias("at_ms")
-    so_far = Window.partitionBy("writer").orderBy("at_ms")
-    grid = known.select("writer", moments).join(newest, ["writer", "at_ms"], "left")
-    held = grid.withColumn("newest", F.max("newest").over(so_far))
+    newest = log.where("arrival_ms is not null").groupBy("writer", at_ms.alias("at_ms"))
+    newest = newest.agg(F.max("event_time").alias("newest"))
+    # With `newest` in it, Spark sees the same aggregate twice and reads the log once.
+    last_ms = newest.agg(F.max(F.struct("at_ms", "newest"))["at_ms"]).scalar()
+    of_writer = Window.partitionBy("writer").orderBy("at_ms")
+    until_ms = F.coalesce(F.lead("at_ms").over(of_writer) - every_ms, last_ms)
+    so_far = newest.select(
+        "writer", "at_ms", F.max("newest").over(of_writer).alias("newest"), until_ms.alias("until_ms")
+    )
+    moments = F.explode(F.sequence("at_ms", "until_ms", F.lit(every_ms))).alias("at_ms")
+    held = so_far.select("writer", "newest", moments)
     least = F.min(F.struct("newest", "writer"))
     return held.groupBy("at_ms").agg(
         F.count("*").alias("writers"),
