@@ -261,7 +261,13 @@ def test_edge_case_37_of_several_bounds_the_tightest_counts() -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"keys": ({0: 0}, {0: 0})}, {"keys": ({}, {1: 0})}, {"bounds": {0: {1: 1}, 1: {}}}, {"bounds": {1: {0: 1}}}],
+    [
+        {"keys": ({0: 0}, {0: 0})},
+        {"keys": ({}, {1: 0})},
+        {"bounds": {0: {1: 1}, 1: {}}},
+        {"bounds": {1: {0: 1}}},
+        {"bounds": {0: {1: 1}, 1: {0: 1, 7: 1}}},
+    ],
     ids=str,
 )
 def test_edge_case_37_a_join_that_cannot_run_is_refused(changed: dict) -> None:
@@ -292,3 +298,8 @@ def test_bounds_hold_for_every_row_that_meets_the_condition(condition: str) -> N
     for known, bounded in bounds(condition).items():
         for other, amount in bounded.items():
             assert all(row[other] >= row[known] - amount for row in meeting)
+
+
+def test_bounds_within_one_side_mean_nothing_to_a_join() -> None:
+    both = join(keys=({0: 0, 2: 1}, {1: 0}), bounds={0: {1: 1, 2: 5}, 1: {0: 1}, 2: {0: 5}}).processor
+    assert {key: dict(bounded) for key, bounded in both.bounds.items() if bounded} == {0: {1: 1}, 1: {0: 1}}

@@ -103,8 +103,8 @@ def stragglers(log: DataFrame, every_ms: int) -> DataFrame:
     if type(every_ms) is not int or every_ms < 1:
         raise TraceError(f"every_ms is {shown(every_ms)}.", remedy="give a whole number of milliseconds, 1 or more.")
     at_ms = F.expr(f"arrival_ms + pmod(-arrival_ms, {every_ms})")
-    newest = log.where("arrival_ms is not null").groupBy("writer", at_ms.alias("at_ms"))
-    newest = newest.agg(F.max("event_time").alias("newest"))
+    by_moment = log.where("arrival_ms is not null").groupBy("writer", at_ms.alias("at_ms"))
+    newest = by_moment.agg(F.max("event_time").alias("newest"))
     # With `newest` in it, Spark sees the same aggregate twice and reads the log once.
     last_ms = newest.agg(F.max(F.struct("at_ms", "newest"))["at_ms"]).scalar()
     of_writer = Window.partitionBy("writer").orderBy("at_ms")

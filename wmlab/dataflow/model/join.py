@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar, Final, Literal
 
 from wmlab.core.errors import ModelError
@@ -63,7 +64,7 @@ class JoinState:
 
 
 Bounds = Mapping[int, Mapping[int, int]]
-"""From a key to the keys of the other side it bounds, with the amounts, in the unit of the times; see `expression`."""
+"""From a key to the keys it bounds, with the amounts, in the unit of the times; see `expression`."""
 Output = Literal["state", "buffer"]
 
 
@@ -73,8 +74,8 @@ class StreamJoin(Processor[JoinState]):
 
     `outer` is the side whose rows all appear in the output, None for an inner join. `widths` are the numbers of columns
     of both sides. `condition` gets the joined row, left before right, and is met by what counts as true. `limit` is how
-    many rows may be kept, None for any number. Raises `ModelError` if a key is on both sides, or a side does not bound
-    the other.
+    many rows may be kept, None for any number. Raises `ModelError` if a key is on both sides, a bound names a key of
+    neither, or a side does not bound the other.
     """
 
     counts_retries: ClassVar[bool] = True
@@ -89,13 +90,21 @@ class StreamJoin(Processor[JoinState]):
     deviations: Deviations = DESIGN
 
     def __post_init__(self) -> None:
-        left, right = self.keys
-        if left.keys() & right.keys() or not all(any(map(self.bounds.get, keys)) for keys in self.keys):
+        left, right = (frozenset(keys) for keys in self.keys)
+        # Bounds within one side mean nothing to a join.
+        across = {
+            key: FrozenMap((other, amount) for other, amount in bounded.items() if (other in left) is (key in right))
+            for key, bounded in self.bounds.items()
+        }
+        named = {*self.bounds, *chain.from_iterable(self.bounds.values())}
+        is_bounded = all(any(map(across.get, keys)) for keys in (left, right))
+        if left & right or not named <= left | right or not is_bounded:
             raise ModelError(
                 f"No join has times of the keys {[*left]} and {[*right]} with the bounds {dict(self.bounds)}.",
                 remedy="Give both sides keys of their own, and compare a time of each with one of the other's plus or "
                 "minus a constant, in both directions.",
             )
+        object.__setattr__(self, "bounds", FrozenMap(across.items()))
 
     def start(self) -> JoinState:
         """No row and no watermark came."""
