@@ -77,7 +77,17 @@ def test_it_tells_which_columns_it_reads() -> None:
     assert columns_of("max(a, left.t) > a + right.t") == ("a", "left.t", "right.t")
 
 
-@pytest.mark.parametrize(("text", "row"), [("a / b", (1, 0, 0)), ("a + b", (1, "x", 0)), ("int(a)", ("x", 0, 0))])
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("a / b", (1, 0, 0)),
+        ("a + b", (1, "x", 0)),
+        ("int(a)", ("x", 0, 0)),
+        ("a * 10000000000000", ("x", 0, 0)),
+        ("3 * a", ((1, 2), 0, 0)),
+        ("'%9999999999d' % a", (1, 0, 0)),
+    ],
+)
 def test_a_row_without_a_value_is_named_with_the_expression(text: str, row: tuple[Any, ...]) -> None:
     with pytest.raises(ScenarioError) as caught:
         compiled(text, PLACES)(row)

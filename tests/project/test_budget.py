@@ -9,16 +9,16 @@ import pytest
 from tests.project import source
 
 CODE_LINES: Final = {
-    "top": 284,
-    "core": 3_836,
-    "streams": 12_197,
-    "dataflow": 6_660,
-    "progress": 2_482,
-    "strategies": 2_529,
+    "top": 276,
+    "core": 3_812,
+    "streams": 12_015,
+    "dataflow": 6_500,
+    "progress": 2_422,
+    "strategies": 2_443,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 42_001
+LINES: Final = 41_310
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 190

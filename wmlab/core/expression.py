@@ -34,13 +34,26 @@ _LOST: Final = "function "
 """How a function is written where it cannot be kept."""
 _DEEPEST: Final = 100
 _COLUMN: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)?")
+
+
+def _of_numbers(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operation that Python also has for texts and lists, where its result can fill any memory."""
+
+    def calculated(a: Any, b: Any) -> Any:
+        if isinstance(a, str | tuple) or isinstance(b, str | tuple):
+            raise TypeError("only numbers are multiplied and divided")
+        return operation(a, b)
+
+    return calculated
+
+
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
+    ast.Mult: _of_numbers(operator.mul),
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+    ast.Mod: _of_numbers(operator.mod),
     ast.Not: operator.not_,
     ast.USub: operator.neg,
     ast.Eq: operator.eq,

@@ -163,6 +163,15 @@ WHOLE: list[tuple[dict[str, Any], str]] = [
     ({"faults": [flow.Restart(200_000)]}, "lies at or after the end of the dataflow, 120000 (got 200000)"),
     ({"faults": [flow.SlowCalls("orders", by_ms=5)]}, "no asynchronous map is called 'orders'; there are: none"),
     ({"faults": [flow.SilentPartition("orders", 1)]}, "'orders' has partitions 0 to 0 (got 1)"),
+    (
+        {"faults": [flow.RemovePartition("orders", 0, at_ms=at) for at in (1, 2)]},
+        "faults[1]: partition 0 of 'orders' is removed by faults[0] already",
+    ),
+    ({"faults": [flow.AddPartition("orders", 0, at_ms=at) for at in (2, 1)]}, "is added by faults[0] already"),
+    (
+        {"faults": [flow.RemovePartition("orders", 0, at_ms=5), flow.AddPartition("orders", 0, at_ms=5)]},
+        "faults[0].at_ms: partition 0 of 'orders' is not there before 5 (got 5)",
+    ),
     ({"faults": [flow.Stall("out", instance=3)]}, "'out' has instances 0 to 0 (got 3)"),
     ({"faults": [flow.SwallowAll("orders")]}, "source 'orders' has no filter; give it where="),
     ({"faults": [flow.Disorder("out", by_ms=5)]}, "no source is called 'out'; there are: orders"),

@@ -84,9 +84,12 @@ def test_a_finished_segment_has_no_offset() -> None:
 
 
 @pytest.mark.parametrize("make", [Position, ReaderPosition])
-def test_a_negative_offset_is_refused(make) -> None:
+def test_what_is_no_position_is_refused(make) -> None:
     with pytest.raises(ModelError, match="Offset -1 of segment 0@0 is negative"):
         make({"0@0": -1})
+    for offered in (5, {"0@0": "5"}, {0.5: 5}):
+        with pytest.raises(ModelError, match="is no position"):
+            make(offered)
 
 
 MERGED_AND_SPLIT = StreamHistory.create(2).scale(["0@0", "1@0"], into=1).scale(["2@1"], into=2)

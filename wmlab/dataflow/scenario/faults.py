@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -145,6 +145,23 @@ def problems_of_faults(dataflow: DataflowScenario) -> Iterator[Problem]:
             yield from _target_problems(dataflow, location, fault)
         elif fault.after_snapshot and dataflow.guarantee == "none":
             yield Problem((*location, "after_snapshot"), "without a guarantee there are no snapshots")
+        if isinstance(fault, AddPartition | RemovePartition):
+            yield from _order_problems(dataflow.faults, number, fault)
+
+
+def _order_problems(faults: Sequence[Fault], number: int, fault: AddPartition | RemovePartition) -> Iterator[Problem]:
+    """A partition is added once and removed once, in this order."""
+    what = f"partition {fault.partition} of {fault.source!r}"
+    for other, before in enumerate(faults):
+        if not isinstance(before, OfPartition) or (before.source, before.partition) != (fault.source, fault.partition):
+            continue
+        if type(before) is type(fault):
+            if other < number:
+                verb = "added" if isinstance(fault, AddPartition) else "removed"
+                yield Problem(("faults", number), f"{what} is {verb} by faults[{other}] already")
+        elif isinstance(before, AddPartition) and before.at_ms >= fault.at_ms:
+            message = f"{what} is not there before {before.at_ms} (got {fault.at_ms})"
+            yield Problem(("faults", number, "at_ms"), message)
 
 
 def _target_problems(

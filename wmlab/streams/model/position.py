@@ -35,7 +35,6 @@ class Position(Mapping[int, int | None]):
 
     def __init__(self, offsets: Mapping[int, int | None] | Mapping[str, int | None] | None = None) -> None:
         given: dict[int, int | None] = _given(offsets)
-        _refuse_negative(given)
         self._offsets = {segment: given[segment] for segment in sorted(given)}
 
     def __getitem__(self, segment: int) -> int | None:
@@ -53,7 +52,7 @@ class Position(Mapping[int, int | None]):
     def replaced(self, segment: int, offset: int) -> Position:
         """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset."""
         if offset < 0:
-            _refuse_negative({segment: offset})
+            _given({segment: offset})
         made = object.__new__(Position)
         made._offsets = {**self._offsets, segment: offset}
         return made
@@ -93,7 +92,6 @@ class ReaderPosition:
     ) -> None:
         given = _given(offsets)
         ended = frozenset(as_segment_id(segment) for segment in finished)
-        _refuse_negative(given)
         if both := sorted(ended & given.keys()):
             raise ModelError(
                 f"Segment {segment_name(both[0])} is finished and has an offset.",
@@ -239,16 +237,16 @@ def _covering(cut: Iterable[int], history: StreamHistory) -> list[Segment]:
 
 
 def _given(offsets: Mapping[Any, Any] | None) -> dict[int, Any]:
-    """Offsets by segment id; raises `ModelError` for what is no map."""
-    if not isinstance(offsets, Mapping | None):
-        raise ModelError(f"{shown(offsets)} is no position.", remedy='Give a map of offsets, as in {"0@0": 1_000}.')
-    return {as_segment_id(segment): offset for segment, offset in (offsets or {}).items()}
-
-
-def _refuse_negative(offsets: Mapping[int, int | None]) -> None:
-    for segment, offset in offsets.items():
-        if offset is not None and offset < 0:
-            raise ModelError(
-                f"Offset {offset} of segment {segment_name(segment)} is negative.",
-                remedy="Give None for 'nothing acknowledged yet', and list finished segments as finished.",
-            )
+    """Offsets by segment id; raises `ModelError` for what is no map of segments to offsets of 0 or more."""
+    try:
+        given = {as_segment_id(segment): offset for segment, offset in ({} if offsets is None else offsets).items()}
+        negative = [segment for segment, offset in given.items() if offset is not None and offset < 0]
+    except (AttributeError, TypeError):
+        remedy = 'Give a map of offsets, as in {"0@0": 1_000}.'
+        raise ModelError(f"{shown(offsets)} is no position.", remedy=remedy) from None
+    if negative:
+        raise ModelError(
+            f"Offset {given[negative[0]]} of segment {segment_name(negative[0])} is negative.",
+            remedy="Give None for 'nothing acknowledged yet', and list finished segments as finished.",
+        )
+    return given
