@@ -59,6 +59,9 @@ REFUSED = {
     "a new reader twice": refused(
         f"{READER} script[1].reader", "another reader is called", *(do.AddReader(at_ms=n, reader="r") for n in (5, 6))
     ),
+    "a new reader before it joins": refused(
+        READER, "starts at 6", do.PauseReader(at_ms=5, reader="r"), do.AddReader(at_ms=6, reader="r")
+    ),
     "a checkpoint twice": refused(
         "script[0].name script[1].name", "another checkpoint", *(do.Checkpoint(at_ms=n, name="c") for n in (5, 6))
     ),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, unknown
@@ -97,14 +97,14 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
     checkpoints = Counter((a.group or groups[0].name, a.name) for _, a in on_readers if isinstance(a, makes))
     homes = {name: group.name for group in groups for name in group.reader_names()}
     homes |= {a.reader: a.group for _, a in on_readers if isinstance(a, script.AddReader) and a.group}
+    yield from _joining_problems(on_readers, readers)
     for index, action in on_readers:
-        group = getattr(action, "group", None) or homes.get(getattr(action, "reader", ""), groups[0].name)
+        reader: str = getattr(action, "reader", "")
+        group = getattr(action, "group", None) or homes.get(reader, groups[0].name)
         yield from _group_problems(index, action, group, groups)
-        if isinstance(action, script.AddReader) and readers[action.reader] > 1:
-            yield Problem(("script", index, "reader"), f"another reader is called {action.reader!r} too")
         if isinstance(action, makes) and checkpoints[group, action.name] > 1:
             yield Problem(("script", index, "name"), f"another checkpoint is called {action.name!r} too")
-        yield from unknown(("script", index, "reader"), "reader", getattr(action, "reader", None), sorted(readers))
+        yield from unknown(("script", index, "reader"), "reader", reader or None, sorted(readers))
         if isinstance(action, script.ResetToCheckpoint):
             known = [name for of, name in checkpoints if of == group]
             yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, known)
@@ -116,6 +116,18 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
     for one in groups:
         others = [name for of, name in checkpoints if of != one.name]
         yield from unknown(("readers",), "checkpoint of another group", one.starting_checkpoint, others)
+
+
+def _joining_problems(on_readers: Iterable[tuple[int, Any]], readers: Mapping[str, int]) -> Iterator[Problem]:
+    """New readers with the name of another one, and actions on them before they join."""
+    joins = {action.reader: (action.at_ms, n) for n, action in on_readers if isinstance(action, script.AddReader)}
+    for index, action in on_readers:
+        name = getattr(action, "reader", "")
+        if isinstance(action, script.AddReader):
+            if readers[name] > 1:
+                yield Problem(("script", index, "reader"), f"another reader is called {name!r} too")
+        elif name in joins and (action.at_ms, index) < joins[name]:
+            yield Problem(("script", index, "reader"), f"starts at {joins[name][0]} (got {action.at_ms})")
 
 
 def _group_problems(
