@@ -11,14 +11,14 @@ from tests.project import source
 CODE_LINES: Final = {
     "top": 276,
     "core": 3_812,
-    "streams": 12_024,
+    "streams": 12_023,
     "dataflow": 6_500,
     "progress": 2_422,
     "strategies": 2_443,
 }
 """Lines of code by folder of the package, `top` for the files beside them; blanks, comments and docstrings are free."""
 
-LINES: Final = 41_322
+LINES: Final = 41_321
 """Lines of all files of the package, whatever is in them."""
 
 FILES: Final = 190

@@ -55,6 +55,7 @@ REFUSED = {
         "script[0]", "concerns readers, and the scenario has none", do.RemoveReader(at_ms=5, reader="r"), readers=None
     ),
     "an unknown reader": refused(READER, "no reader is called", do.CrashReader(at_ms=5, reader="readers-2")),
+    "a reader without a name": refused(READER, "no reader is called", do.CrashReader(at_ms=5, reader="")),
     "a reader twice": refused(READER, "another reader is called", do.AddReader(at_ms=5, reader="readers-1")),
     "a new reader twice": refused(
         f"{READER} script[1].reader", "another reader is called", *(do.AddReader(at_ms=n, reader="r") for n in (5, 6))

@@ -53,8 +53,8 @@ def nothing_late(
 ) -> DataFrame:
     """I6: one finding that stands for all events read, and one per late event: bad, or good with its evidence.
 
-    Good are those whose writer had been dropped, had noted no time yet, or had noted a larger time without having the
-    event acknowledged; see `late_events`.
+    Only first deliveries count: what is read again after a reset proves nothing. Good are those whose writer had been
+    dropped, had noted no time yet, or had noted a larger time without having the event acknowledged; see `late_events`.
     """
     read = delivered(reads, windows, events)
     counts = read.groupBy("stream").agg(F.count("*").alias("count"))
@@ -316,9 +316,9 @@ def upper_covers_noted(
 ) -> DataFrame:
     """I11: one finding per watermark after a time accepted before the newest event that its cut covers was appended.
 
-    What is accepted while the cycle reads the marks, one after the other,
-    may be missing; so may be what is accepted later, even if a writer gave a position that it had not reached. A null
-    in a cut is the end of the segment, so that the event may be later (issue 6510 upstream).
+    What is accepted while the cycle reads the marks, one after the other, may be missing; so may be what is accepted
+    later, even if a writer gave a position that it had not reached. A null in a cut is the end of the segment, so that
+    the event may be later (issue 6510 upstream).
     """
     entry = F.struct("seq", "upper", "read_ms", "emitted_ms").alias("entry")
     cuts = read_at(with_writers(watermarks), cycles).select(

@@ -99,12 +99,11 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
     homes |= {a.reader: a.group for _, a in on_readers if isinstance(a, script.AddReader) and a.group}
     yield from _joining_problems(on_readers, readers)
     for index, action in on_readers:
-        reader: str = getattr(action, "reader", "")
-        group = getattr(action, "group", None) or homes.get(reader, groups[0].name)
+        group = getattr(action, "group", None) or homes.get(getattr(action, "reader", ""), groups[0].name)
         yield from _group_problems(index, action, group, groups)
         if isinstance(action, makes) and checkpoints[group, action.name] > 1:
             yield Problem(("script", index, "name"), f"another checkpoint is called {action.name!r} too")
-        yield from unknown(("script", index, "reader"), "reader", reader or None, sorted(readers))
+        yield from unknown(("script", index, "reader"), "reader", getattr(action, "reader", None), sorted(readers))
         if isinstance(action, script.ResetToCheckpoint):
             known = [name for of, name in checkpoints if of == group]
             yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, known)
