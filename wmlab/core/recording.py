@@ -201,8 +201,8 @@ class Recording:
         """The table `name` as a Spark DataFrame; a table on disk is read by Spark itself."""
         from wmlab.core.spark import schemas
 
-        place = None if self.path is None else self.path / self._known(name)
         waiting = self.tables.in_scratch(self._known(name))
+        place = None if self.path is None else self.path / name
         if waiting is not None and waiting.scratch is not None:
             waiting.scratch.keep()
             place = waiting.file

@@ -52,7 +52,7 @@ class Position(Mapping[int, int | None]):
     def replaced(self, segment: int, offset: int) -> Position:
         """The position with another offset in a segment that it has. Raises `ModelError` for a negative offset."""
         if offset < 0:
-            _given({segment: offset})
+            _given({segment: offset})  # which refuses it
         made = object.__new__(Position)
         made._offsets = {**self._offsets, segment: offset}
         return made
