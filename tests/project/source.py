@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import ast
-import io
 import subprocess
-import tokenize
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = ROOT / "wmlab"
-
-_NO_CODE: Final = (
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-)
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -72,35 +60,3 @@ def _is_strategy(node: ast.Module | ast.ClassDef) -> bool:
 
 def _is_overload(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(isinstance(mark, ast.Name) and mark.id == "overload" for mark in node.decorator_list)
-
-
-def package_files() -> list[Path]:
-    """The files of the package that are written by hand."""
-    return sorted(path for path in PACKAGE.rglob("*") if path.suffix in {".py", ".js", ".css"})
-
-
-@cache
-def code_lines_by_folder() -> dict[str, int]:
-    """Lines of code by top folder of the package, `top` for the files beside the folders."""
-    counts: dict[str, int] = {}
-    for path in package_files():
-        folder, *rest = path.relative_to(PACKAGE).parts
-        text = path.read_text(encoding="utf-8")
-        lines = code_lines(text) if path.suffix == ".py" else sum(bool(line.strip()) for line in text.splitlines())
-        counts[folder if rest else "top"] = counts.get(folder if rest else "top", 0) + lines
-    return counts
-
-
-def code_lines(text: str) -> int:
-    """Lines of a Python text that are neither blank nor only comment nor part of a docstring."""
-    strings = (
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    )
-    documented = {line for node in strings for line in range(node.lineno, (node.end_lineno or 0) + 1)}
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in _NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    return len(lines - documented)
