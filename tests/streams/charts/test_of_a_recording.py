@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from tests.streams.charts.recordings import BORN_1, recording
@@ -323,3 +325,75 @@ def test_a_comparison_reads_row_groups_and_keeps_none(spilled) -> None:
     found = compare(whole, stored, labels=["whole", "stored"])
     assert found.results == ()
     assert "lag equally" in found.sentence
+
+
+OF_A_RECORDING = [*CHARTS, view.lineage, view.topology]
+OF_A_TABLE: list[Callable[..., Any]] = [
+    view.time_bounds,
+    view.message_diagram,
+    view.holder_costs,
+    partial(view.sweep, by="timeout_ms"),
+    view.replay,
+]
+NO_TABLES = [None, "orders", {"stream": ["s"]}, [1, 2], 7]
+
+
+@pytest.mark.parametrize("draw", OF_A_RECORDING, ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("given", [*NO_TABLES, TALK, pa.table(TALK)], ids=lambda given: type(given).__name__)
+def test_a_chart_of_a_recording_says_that_it_takes_one(draw: Callable[..., Any], given: object) -> None:
+    with pytest.raises(ChartError, match=r"is no recording\.(?s:.*)Draw what scenario\.record\(\) gives"):
+        draw(given)
+
+
+@pytest.mark.parametrize("draw", OF_A_TABLE)
+@pytest.mark.parametrize("given", NO_TABLES, ids=lambda given: type(given).__name__)
+def test_a_chart_of_a_table_says_what_to_pass(draw: Callable[..., Any], given: object) -> None:
+    with pytest.raises(ChartError, match=r"cannot be drawn from a \w+\.(?s:.*)Pass a table, for example \w+\."):
+        draw(given)
+
+
+def test_a_chart_of_a_recorded_table_takes_the_recording_too() -> None:
+    run = StreamRecording.from_tables({"messages": TALK.to_dict("records")}, name="talk")
+    drawn = view.message_diagram(TALK, around_ms=30_000)
+    assert view.message_diagram(run, around_ms=30_000)._repr_mimebundle_() == drawn._repr_mimebundle_()
+    for given in (run, TALK):
+        with pytest.raises(ChartError, match=r"around a moment, and none is given\.(?s:.*)around_ms=\d+, when the"):
+            view.message_diagram(given)
+    with pytest.raises(ChartError, match="and record a scenario that keeps its messages"):
+        view.message_diagram(StreamRecording.from_tables({}, name="silent"))
+
+
+def test_what_else_a_chart_of_a_table_needs_is_said() -> None:
+    with pytest.raises(ChartError, match=r"values of one field, and none is given\.(?s:.*)by="):
+        view.sweep(pd.DataFrame({"timeout_ms": [1], "lag_ms": [2.0], "late_share": [0.0]}))
+    marks = {"stream": ["s"], "config": ["c"], "seq": [0], "lower": [1], "upper": [2], "emitted_ms": [3]}
+    with pytest.raises(ChartError, match="None is no recording"):
+        view.replay(pd.DataFrame(marks))
+
+
+class OfConnect:
+    """Stands in for a DataFrame of Spark Connect: it answers to any name, with a column that cannot be called."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    @property
+    def columns(self) -> list[str]:
+        return self._rows.column_names
+
+    def __getitem__(self, names: list[str]) -> OfConnect:
+        return OfConnect(self._rows.select(names))
+
+    def __getattr__(self, name: str) -> object:
+        return f"Column<{name}>"
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return self._rows
+
+
+def test_tables_of_every_kind_draw_the_same() -> None:
+    local = frame([0, 1_000, None])
+    rows = pa.Table.from_pandas(local, preserve_index=False)
+    drawn = view.time_bounds(local)._repr_mimebundle_()
+    for given in (rows, OfConnect(rows), pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())):
+        assert view.time_bounds(given)._repr_mimebundle_() == drawn

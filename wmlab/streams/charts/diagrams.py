@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from wmlab.core.charts.axis import Axis, Number, duration_unit, format_instant
-from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, save_as, stream_rows
+from wmlab.core.charts.chart import Chart, one_stream, one_value, plain_columns, save_as, stream_rows, the_recording
 from wmlab.core.charts.scene import Dots, Layer, Path, Scene, lanes
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
@@ -64,23 +64,33 @@ Course = tuple[Message, Number, Number, Number, Number]
 
 
 def message_diagram(
-    table: Any, *, around_ms: int, span_ms: int = 1_000, parties: Sequence[str] | None = None, title: str | None = None
+    table: Any,
+    *,
+    around_ms: int | None = None,
+    span_ms: int = 1_000,
+    parties: Sequence[str] | None = None,
+    title: str | None = None,
 ) -> Chart:
     """Draw the messages that were on their way around a moment as lines from sender to receiver.
 
-    `table` is a pandas or Spark DataFrame with the columns stream, sent_ms, received_ms (null: it did not arrive),
-    sender, receiver, kind and content; `around_ms` is the moment and `span_ms` how much clock is shown. `parties`
-    chooses the lanes and their order. A message that did not arrive ends in a cross. Raises `ChartError` for a missing
-    column, several streams, or when no message was on its way.
+    `table` is a recording, or a pandas or Spark DataFrame with the columns stream, sent_ms, received_ms (null: it
+    did not arrive), sender, receiver, kind and content; `around_ms` is the moment, which has to be given, and `span_ms`
+    how much clock is shown. `parties` chooses the lanes and their order. A message that did not arrive ends in a cross.
+    Raises `ChartError` for anything else, no moment, a missing column, several streams, or when no message was on its
+    way.
     """
-    around_ms = the_moment(around_ms, ChartError, name="around_ms")
+    columns = plain_columns(
+        table,
+        Message._fields,
+        chart="A message diagram",
+        example="recording.to_pandas('messages')",
+        recorded="messages",
+    )
+    around_ms = _moment(around_ms, columns["sent_ms"])
     span_ms = the_moment(span_ms, ChartError, name="span_ms")
     parties = None if parties is None else the_names(parties, "parties", ChartError)
     if span_ms <= 0:
         raise ChartError(f"A span of {span_ms} ms shows nothing.", remedy="Give span_ms as a positive number.")
-    columns = plain_columns(
-        table, Message._fields, chart="A message diagram", example="recording.to_pandas('messages')"
-    )
     from_ms, to_ms = around_ms - span_ms // 2, around_ms + (span_ms + 1) // 2
     messages = [
         message._replace(content=message.content or "")
@@ -114,6 +124,19 @@ def message_diagram(
     )
     data = dict(zip(Message._fields, map(list, zip(*messages, strict=True)), strict=True))
     return Chart(sentence=sentence, data=data, scene=scene)
+
+
+def _moment(around_ms: int | None, sent_ms: Sequence[Any]) -> int:
+    """The moment that was asked for; raises `ChartError` if none was, with one at which a message was sent."""
+    if around_ms is not None:
+        return the_moment(around_ms, ChartError, name="around_ms")
+    first = [at_ms for at_ms in sent_ms if at_ms is not None]
+    raise ChartError(
+        "A message diagram shows what was said around a moment, and none is given.",
+        remedy=f"Give one, for example around_ms={min(first)}, when the first message was sent."
+        if first
+        else "Give around_ms, and record a scenario that keeps its messages.",
+    )
 
 
 def _course(message: Message, parties: Sequence[str], span_ms: int) -> Course:
@@ -254,8 +277,9 @@ def lineage(recording: Recording, *, stream: str | None = None) -> Diagram:
 def topology(recording: Recording) -> Diagram:
     """Who wrote, which controllers combined the marks of which stream, and who read.
 
-    Raises `ChartError` for a recording without streams.
+    Raises `ChartError` for what is no recording, and for one without streams.
     """
+    the_recording(recording, "segments")
     streams = sorted(set(recording.table("segments")["stream"].to_pylist()))
     if not streams:
         raise ChartError(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import Numbers, Tick, nice_step, time_axis
-from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns
+from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns, the_recording
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, joined, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -133,12 +133,18 @@ Run = tuple[Any, int, float]
 _REPLAYED: Final = ("stream", "config", "seq", "lower", "upper", "emitted_ms")
 
 
-def sweep(table: Any, *, by: str, title: str | None = None) -> Chart:
+def sweep(table: Any, *, by: str | None = None, title: str | None = None) -> Chart:
     """Draw the mean lag and the share of late events of every run of a sweep over the values of one field, `by`.
 
     `table` is the answer of `scenario.sweep` or a DataFrame with its columns `by`, lag_ms and late_share; runs that
-    failed or had no bound are left out. Raises `ChartError` for a missing column, or when no run is left.
+    failed or had no bound are left out. Raises `ChartError` for no table, no `by`, a missing column, or when no run is
+    left.
     """
+    if by is None:
+        raise ChartError(
+            "A chart of a sweep shows the runs over the values of one field, and none is given.",
+            remedy='Name its column with by, for example by="timeout_ms".',
+        )
     found = plain_columns(
         table, (by, "lag_ms", "late_share"), chart="A chart of a sweep", example="scenario.sweep(...)"
     )
@@ -164,13 +170,14 @@ def sweep(table: Any, *, by: str, title: str | None = None) -> Chart:
     return _chart(question, sentence, note, by, labels, runs)
 
 
-def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -> Chart:
+def replay(watermarks: Any, recording: Recording | None = None, *, title: str | None = None) -> Chart:
     """Draw for every configuration of a replay the mean lag of the lower bound and the events that it made late.
 
     `watermarks` is the answer of `recording.replay` or a DataFrame with its columns, of one stream; an event is late
     if it was appended after a watermark with a lower bound above its time. Lags are averages until the last event, of
     the time in which a bound is known; `writers` tells ends of known time from other watermarks.
-    The configurations are in order of their lag. Raises `ChartError` for a missing column, no watermark, or no events.
+    The configurations are in order of their lag. Raises `ChartError` for no table, a missing column, no watermark, no
+    events, or without the recording, which has them.
     """
     found = plain_columns(
         watermarks, _REPLAYED, ("writers",), chart="A chart of a replay", example="recording.replay(...)"
@@ -179,6 +186,7 @@ def replay(watermarks: Any, recording: Recording, *, title: str | None = None) -
     if not rows:
         raise ChartError("No configuration gave a watermark.", remedy="Ask recording.explain() what held them back.")
     one_value("stream", found["stream"])
+    recording = the_recording(recording, "events")
     name = one_stream(recording, rows[0]["stream"], "events")
     rows.sort(key=lambda row: (row["config"], row["seq"]))
     logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}

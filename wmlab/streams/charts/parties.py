@@ -19,6 +19,7 @@ from wmlab.core.charts.chart import (
     plain_columns,
     share_of,
     stream_rows,
+    the_recording,
     when,
 )
 from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Rule, Scene, Steps, lanes
@@ -284,9 +285,10 @@ def bucket_ownership(recording: Recording, *, title: str | None = None) -> Chart
     """Draw who owned each bucket of streams over time, by the word of the coordination service.
 
     A bucket without an owner runs no cycle, so the bounds of its streams stand still. Buckets without streams are left
-    out, and those beyond the first 30. Raises `RecordingError` if one
-    controller owned everything all the time, which is not recorded.
+    out, and those beyond the first 30. Raises `ChartError` for what is no recording of streams, and `RecordingError` if
+    one controller owned everything all the time, which is not recorded.
     """
+    the_recording(recording, "ownership")
     found, rows = ownership(recording), owner_rows(recording)
     end_ms = last_ms(recording, rows)
     every = sorted({row["bucket"] for row in rows})
