@@ -60,19 +60,28 @@ class Log:
 def of_groups(
     tables: Mapping[str, pa.Table], *, visible: Literal["all", "then"]
 ) -> Iterator[tuple[str, str, int, int, Bounds]]:
-    """stream, group, version, at_ms and bounds of every version of every group, by one tracker that follows it."""
+    """stream, group, version, at_ms and bounds of every group, by one tracker that follows it.
+
+    That is at every version, and with `then` at every later millisecond up to the next version in which they changed.
+    """
     logs = _logs(tables)
     for stream, rows in rows_by_stream(tables["positions"]).items():
         log = logs[stream]
         for group, changes in groupby(sorted(rows, key=itemgetter("group", "version")), itemgetter("group")):
             tracker, offsets = Tracker(), {}
-            for (version, at_ms), update in groupby(changes, itemgetter("version", "at_ms")):
+            versions = [(key, list(update)) for key, update in groupby(changes, itemgetter("version", "at_ms"))]
+            ends = [at_ms for (_, at_ms), _ in versions[1:]] + [2**63]
+            for ((version, at_ms), update), end_ms in zip(versions, ends, strict=True):
                 for row in update:
                     offsets[row["segment_id"]] = None if row["finished"] else row["offset"]
                 position = ReaderPosition({segment: at for segment, at in offsets.items() if at is not None})
-                until = log.known(at_ms) if visible == "then" else len(log.entries)
-                tracker = tracker.advance(position, log.entries[tracker.fetched : until], log.segments)
-                yield stream, group, version, at_ms, log.bounds(tracker)
+                emitted = {emitted_ms for emitted_ms in log.emitted_ms if at_ms < emitted_ms < end_ms}
+                for moment_ms in (at_ms, *(sorted(emitted) if visible == "then" else ())):
+                    until = log.known(moment_ms) if visible == "then" else len(log.entries)
+                    before = log.bounds(tracker)
+                    tracker = tracker.advance(position, log.entries[tracker.fetched : until], log.segments)
+                    if moment_ms == at_ms or log.bounds(tracker) != before:
+                        yield stream, group, version, moment_ms, log.bounds(tracker)
 
 
 def of_events(tables: Mapping[str, pa.Table], every: int) -> Iterator[tuple[str, int, int, Bounds]]:

@@ -10,8 +10,8 @@ Source: PDP-33, Future Possibilities and Discarded Approaches; Pravega issue 409
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from wmlab.core.errors import ModelError
@@ -82,25 +82,49 @@ def group_windows(recording: Recording, *, stream: str | None = None) -> dict[st
     """Of each reader group the clock (ms) and its time window from then on; None: unknown.
 
     The window of a map of times (`read_side="document"`) is the one in the group's shared state, after every update.
-    A group that shares offsets keeps none: there it is what a reader that looks after every update knows. Raises
-    `RecordingError` as `stream_cut_at`. Source: PDP-33, Client Changes (getCurrentTimeWindow on the group's state).
+    A group that shares offsets keeps none: there it is what a reader that always looks knows, after every update and
+    with every watermark that becomes visible and changes the window. Raises `RecordingError` as `stream_cut_at`.
+    Source: PDP-33, Client Changes (getCurrentTimeWindow on the group's state).
     """
     name, scenario = the_stream(recording, stream), recording.scenario_as(StreamScenario)
     groups = () if scenario is None else scenario.resolved.groups
     with_map = {group.name for group in groups if group.read_side == "document"}
     kept: dict[str, list[tuple[int, TimeWindow]]] = {}
-    for row in rows_of(recording, "group_updates", name):
+    updates = rows_of(recording, "group_updates", name)
+    for row in updates:
         if row["group"] in with_map:
             kept.setdefault(row["group"], []).append((row["at_ms"], TimeWindow(row["lower"], row["upper"])))
     known, segments = _known(recording, name), segments_of(recording, name)
     for group, positions in group_positions(recording, stream=name).items():
         if group not in with_map:
-            kept[group], tracker = [], Tracker()
-            for at_ms, position in positions:
-                until = bisect_right(known, at_ms, key=lambda entry: entry[0])
-                tracker = tracker.advance(position, known[tracker.fetched : until], segments)
-                kept[group].append((at_ms, tracker.window))
+            resets = {
+                row["at_ms"]
+                for row in updates
+                if (row["group"], row["operation"], row["outcome"]) == (group, "reset", "applied")
+            }
+            kept[group] = list(_followed(positions, known, segments, resets))
     return dict(sorted(kept.items()))
+
+
+def _followed(
+    positions: Sequence[tuple[int, ReaderPosition]],
+    known: Known,
+    segments: Mapping[int, Segment],
+    resets: Collection[int],
+) -> Iterator[tuple[int, TimeWindow]]:
+    """The windows of a tracker that follows a group, at each of its positions and wherever it changes in between."""
+    tracker, visible_ms = Tracker(), [seen_ms for seen_ms, _ in known]
+    for number, (at_ms, position) in enumerate(positions):
+        if at_ms in resets:
+            tracker = Tracker()
+        first, last = bisect_right(visible_ms, at_ms), len(known)
+        if number + 1 < len(positions):
+            last = bisect_left(visible_ms, positions[number + 1][0])
+        for moment_ms in (at_ms, *sorted(set(visible_ms[first:last]))):
+            until = bisect_right(visible_ms, moment_ms)
+            before, tracker = tracker, tracker.advance(position, known[tracker.fetched : until], segments)
+            if moment_ms == at_ms or tracker.window != before.window:
+                yield moment_ms, tracker.window
 
 
 def read_sides(recording: Recording, *, stream: str | None = None) -> tuple[ReadSide, ...]:

@@ -49,18 +49,27 @@ class Logs:
 
     @classmethod
     def cutting(
-        cls, spark: SparkSession, cuts: Sequence[Mapping[int, int] | None], bounds: Sequence[Sequence[int | None]] = ()
+        cls,
+        spark: SparkSession,
+        cuts: Sequence[Mapping[int, int] | None],
+        bounds: Sequence[Sequence[int | None]] = (),
+        *,
+        emitted_ms: Sequence[int] = (),
     ) -> Logs:
         """The log of one stream, s, by its cuts; without `bounds` they are the place in the log and five more."""
         given = enumerate(zip(cuts, bounds or [(seq, seq + 5) for seq in range(len(cuts))], strict=True))
-        rows = [("s", seq, *of, 0, cut) for seq, (cut, of) in given]
+        at_ms = emitted_ms or [0] * len(cuts)
+        rows = [("s", seq, *of, at_ms[seq], cut) for seq, (cut, of) in given]
         return cls(spark.createDataFrame(rows, WATERMARKS), frame(spark, [], SEGMENTS))
 
     def bounds(self, positions: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
         return rows_of(time_bounds(positions, self.watermarks, self.segments), *columns)
 
-    def group_bounds(self, changes: DataFrame, *columns: str, visible: Any = "all") -> list[tuple[Any, ...]]:
-        return rows_of(group_time_bounds(changes, self.watermarks, self.segments, visible=visible), *columns)
+    def group_bounds(
+        self, changes: DataFrame, *columns: str, visible: Any = "all", until_ms: int | None = None
+    ) -> list[tuple[Any, ...]]:
+        logs = self.watermarks, self.segments
+        return rows_of(group_time_bounds(changes, *logs, visible=visible, until_ms=until_ms), *columns)
 
 
 def rows_of(found: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

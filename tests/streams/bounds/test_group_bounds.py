@@ -13,24 +13,31 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.streams.bounds.cases import Row, Stream, streams
-from tests.streams.bounds.frames import CHANGES, Logs, frame
+from tests.streams.bounds.frames import CHANGES, Logs, frame, rows_of
 from wmlab.core.errors import ModelError
+from wmlab.streams.bounds.groups import possible_time_bounds
 from wmlab.streams.model.position import ReaderPosition
 from wmlab.streams.model.window import Tracker
 
-COLUMNS = ("stream", "group", "version", "at_ms", "lower", "upper", "lower_seq", "upper_seq")
+COLUMNS = ("stream", "group", "version", "at_ms", "change", "lower", "upper", "lower_seq", "upper_seq")
+UNTIL_MS = 1_000
+"""Later than anything that happens here."""
 
 
 def changes(stream: Stream, group: str, seed: int) -> Iterator[Row]:
-    """A group that opens, reads, falls back in, finishes and reopens any segment, some versions in one go."""
+    """A group that opens, reads, falls back in, finishes and reopens any segment, some versions in one go.
+
+    With some of them it begins anew.
+    """
     random = Random(f"{seed}/{stream.name}/{group}")
     offsets = dict.fromkeys(random.sample(stream.ids, random.randint(1, len(stream.ids))), 0)
     at_ms, moved = 0, dict(offsets)
     for version in range(0, random.choice([1, 10, 60]), random.choice([1, 3])):
+        anew = version > 0 and random.random() < 0.05
         for segment in moved:
             finished = version > 0 and random.random() < 0.15
             row = {"stream": stream.name, "group": group, "version": version, "at_ms": at_ms}
-            yield row | {"segment_id": segment, "offset": moved[segment], "finished": finished}
+            yield row | {"segment_id": segment, "offset": moved[segment], "finished": finished, "anew": anew}
             offsets[segment] = moved[segment]
         at_ms += random.randint(0, 9)
         chosen = random.sample(stream.ids, random.randint(1, min(3, len(stream.ids))))
@@ -39,13 +46,23 @@ def changes(stream: Stream, group: str, seed: int) -> Iterator[Row]:
 
 def expected(stream: Stream, rows: list[Row], visible: str) -> Iterator[tuple[Any, ...]]:
     tracker, offsets, log = Tracker(), {}, list(enumerate(stream.log))
-    for (version, at_ms), update in groupby(rows, key=itemgetter("version", "at_ms")):
+    versions = [(key, list(update)) for key, update in groupby(rows, key=itemgetter("version", "at_ms"))]
+    for number, ((version, at_ms), update) in enumerate(versions):
         for row in update:
             offsets[row["segment_id"]] = None if row["finished"] else row["offset"]
         position = ReaderPosition({segment: offset for segment, offset in offsets.items() if offset is not None})
-        known = len(log) if visible == "all" else sum(emitted_ms <= at_ms for emitted_ms in stream.emitted_ms)
-        tracker = tracker.advance(position, log[tracker.fetched : known], stream.segments)
-        yield stream.name, rows[0]["group"], version, at_ms, *stream.bounds(tracker)
+        if any(row["anew"] for row in update):
+            tracker = Tracker()
+        next_ms = versions[number + 1][0][1] if number + 1 < len(versions) else UNTIL_MS
+        between = range(at_ms + 1, next_ms) if visible == "then" else ()
+        for moment_ms in (at_ms, *between):
+            known = len(log) if visible == "all" else sum(emitted <= moment_ms for emitted in stream.emitted_ms)
+            before, tracker = tracker, tracker.advance(position, log[tracker.fetched : known], stream.segments)
+            if moment_ms == at_ms:
+                yield stream.name, rows[0]["group"], version, at_ms, "position", *stream.bounds(tracker)
+            elif stream.bounds(tracker) != stream.bounds(before):
+                yield stream.name, rows[0]["group"], version, moment_ms, "watermark", *stream.bounds(tracker)
+    yield stream.name, rows[0]["group"], version, UNTIL_MS, "end", *stream.bounds(tracker)
 
 
 @pytest.mark.parametrize("visible", ["all", "then"])
@@ -58,9 +75,10 @@ def test_every_version_gets_what_a_tracker_that_follows_says(spark: SparkSession
             told += expected(stream, log, visible)
             rows += log
     Random(6).shuffle(rows)
-    found = Logs.of(spark, made).group_bounds(frame(spark, rows, CHANGES), *COLUMNS, visible=visible)
-    assert sorted(found, key=itemgetter(0, 1, 2)) == sorted(told, key=itemgetter(0, 1, 2))
-    kinds = Counter((row[4] is None, row[5] is None) for row in found)
+    positions = frame(spark, rows, CHANGES + ", anew boolean")
+    found = Logs.of(spark, made).group_bounds(positions, *COLUMNS, visible=visible, until_ms=UNTIL_MS)
+    assert sorted(found, key=itemgetter(0, 1, 2, 3)) == sorted(told, key=itemgetter(0, 1, 2, 3))
+    kinds = Counter((row[5] is None, row[6] is None) for row in found)
     assert min(kinds[kind] for kind in [(False, False), (False, True), (True, False), (True, True)]) > 100
 
 
@@ -79,7 +97,40 @@ def test_a_group_whose_segments_are_all_finished_has_passed_everything(spark: Sp
 def test_a_group_of_a_stream_without_a_log_is_kept(spark: SparkSession) -> None:
     positions = changed(spark, (0, 0, False), (3, 7, False))
     found = Logs.of(spark, []).group_bounds(positions, *COLUMNS, visible="then")
-    assert sorted(found) == [("s", "g", version, version * 10, None, None, None, None) for version in (0, 3)]
+    assert sorted(found) == [
+        ("s", "g", version, version * 10, "position", None, None, None, None) for version in (0, 3)
+    ]
+
+
+def test_a_group_that_stands_still_sees_each_watermark_that_becomes_visible(spark: SparkSession) -> None:
+    """At 10 ms it has read 15 bytes; watermarks at 10, 20 and 30 bytes become visible at 5, 12 and 14 ms."""
+    logs = Logs.cutting(spark, [{0: 10}, {0: 15}, {0: 20}, {0: 30}], emitted_ms=[5, 12, 14, 16])
+    positions = changed(spark, (0, 0, False), (1, 15, False), (2, 20, False))
+    rows = logs.group_bounds(positions, "at_ms", "change", "lower", "upper", visible="then", until_ms=40)
+    assert sorted(rows) == [
+        (0, "position", None, None),
+        (5, "watermark", None, 5),
+        (10, "position", 0, None),
+        (12, "watermark", 1, None),
+        (14, "watermark", 1, 7),
+        (20, "position", 2, 8),
+        (40, "end", 2, 8),
+    ]
+    early = logs.group_bounds(positions, "at_ms", "change", visible="then", until_ms=20)
+    assert sorted(early)[-1] == (20, "position")
+    hindsight = logs.group_bounds(positions, "at_ms", "change", visible="all", until_ms=40)
+    assert sorted(hindsight) == [(0, "position"), (10, "position"), (20, "position"), (40, "end")]
+
+
+def test_what_happens_in_one_millisecond_may_come_in_either_order(spark: SparkSession) -> None:
+    logs = Logs.cutting(spark, [{0: 10}, {0: 20}], emitted_ms=[10, 30])
+    positions = changed(spark, (0, 0, False), (1, 15, False))
+    assert logs.group_bounds(positions, "at_ms", "lower", "upper", visible="then")[:2] == [
+        (0, None, None),
+        (10, 0, None),
+    ]
+    found = rows_of(possible_time_bounds(positions, logs.watermarks, logs.segments), "at_ms", "lower", "upper")
+    assert set(found) == {(0, None, None), (10, None, None), (10, None, 5), (10, 0, None), (30, 0, 6)}
 
 
 def test_a_missing_column_is_named(spark: SparkSession) -> None:

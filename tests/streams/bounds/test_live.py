@@ -24,7 +24,7 @@ from wmlab.streams.scenario import script
 from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
 
 CONFIG = Configuration(timeout_ms=3_000, period_ms=1_000)
-BOUNDS = ("version", "at_ms", "lower", "upper", "lower_seq", "upper_seq")
+BOUNDS = ("version", "at_ms", "change", "lower", "upper", "lower_seq", "upper_seq")
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +108,11 @@ def test_a_query_that_is_started_again_goes_on_to_the_answers_of_the_whole_log(
         tuple(row[name] for name in names) for row in recording.table("watermarks").to_pylist(maps_as_pydicts="strict")
     ]
     wanted = group_time_bounds(*tables(spark, recording, "positions", "watermarks", "segments"), visible="then")
+    rows = wanted.collect()
     assert sorted((row.group, *(row[name] for name in BOUNDS)) for row in found if row.group) == sorted(
-        (row.group, *(row[name] for name in BOUNDS)) for row in wanted.collect()
+        (row.group, *(row[name] for name in BOUNDS)) for row in rows
     )
+    assert sum(row.change == "watermark" for row in rows) > 20
 
 
 def test_a_query_fails_at_a_row_behind(spark: SparkSession, recording: StreamRecording, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Two-sided time bounds of reader groups, at every version of a group's state.
+"""Two-sided time bounds of reader groups, at every moment at which they can change.
+
+That is at every version of a group's state, and, for a reader that knows only what was emitted by then, whenever a
+watermark becomes visible to a group that stands where it was. Between two rows of a group nothing changes.
 
 A group's tracker compares its whole open position with a watermark, so no segment can answer alone, and it never moves
 back, so no version can either: the rule is sequential and is replayed once per group. What goes into a replay has one
@@ -16,8 +19,9 @@ Source: PDP-33, Client Changes; upstream classes `WatermarkReaderImpl` (compare,
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,31 +37,79 @@ GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
 _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"} | dict.fromkeys(
     ("segment_id", "offset", "version", "at_ms"), "long"
 )
+_ANEW: Final = "anew"
 _ROWS: Final = (
-    "stream string, group string, version long, at_ms long, lower long, upper long, lower_seq long, upper_seq long"
+    "stream string, group string, version long, at_ms long, change string, "
+    "lower long, upper long, lower_seq long, upper_seq long"
 )
+CHANGES: Final = ("position", "watermark", "end")
+"""What a row of a group begins with: another position, a watermark that became visible, or the end of the run."""
+_POSITION, _WATERMARK, _END = range(len(CHANGES))
+Tie = Literal["watermark", "position"]
+"""What came first within a millisecond in which a watermark became visible and the group changed its position."""
 Counts = npt.NDArray[np.int32]
 Ranks = tuple[int, int]
 
 
 def group_time_bounds(
-    positions: DataFrame, watermarks: DataFrame, segments: DataFrame, *, visible: Literal["all", "then"] = "all"
+    positions: DataFrame,
+    watermarks: DataFrame,
+    segments: DataFrame,
+    *,
+    visible: Literal["all", "then"] = "all",
+    until_ms: int | None = None,
 ) -> DataFrame:
-    """The time bounds of every version of every reader group, as one tracker that follows the group sees them.
+    """The time bounds of every reader group at every change of them, as one tracker that follows the group sees them.
 
     `positions` is a log of changes: from `version` and `at_ms` (ms) on, the group's last read offset in `segment_id`
-    is `offset` (bytes), or, with `finished`, the segment has left its position. Rows of one version are one change.
-    The result has one row per stream, group and version: stream, group, version, at_ms, lower, upper, lower_seq,
-    upper_seq; bounds are null while unknown. `watermarks` and `segments` are as in `time_bounds`.
+    is `offset` (bytes), or, with `finished`, the segment has left its position. Rows of one version are one change. If
+    there is a column `anew` and it is true in all of them, the group begins anew with that version, as after a reset:
+    another tracker follows it, which has passed nothing yet. `watermarks` and `segments` are as in `time_bounds`.
 
-    `visible="all"` takes the complete log as known from the beginning; with `"then"` a watermark is known from its
-    emitted_ms on, which is what a reader can have known. Nothing is executed here. Raises `ModelError` for a missing
-    column, or anything else as `visible`. Source: PDP-33, Client Changes; upstream class `WatermarkReaderImpl`.
+    The result is stream, group, version, at_ms, change, lower, upper, lower_seq, upper_seq; bounds are null while
+    unknown, and hold until the next row of the group. `change` says what the row begins with:
+
+    - `position`: a version of the group, with its at_ms;
+    - `watermark`: a watermark became visible while the group stood at this version, and changed its bounds. at_ms is
+      that of the watermark and lies between those of this version and the next one. What becomes visible in the
+      millisecond of a version is in the row of the version, and no row says that nothing changed;
+    - `end`: the bounds of the group at `until_ms` (ms), the end of the run, if that is given and later than all else.
+
+    `visible="all"` takes the complete log as known from the beginning, so nothing becomes visible between two
+    positions; with `"then"` a watermark is known from its emitted_ms on, which is what a reader can have known. Nothing
+    is executed here. Raises `ModelError` for a missing column, or anything else as `visible`. Source: PDP-33, Client
+    Changes; upstream class `WatermarkReaderImpl`.
     """
     choose("visible", visible, ("all", "then"))
+    orders: tuple[Tie | None, ...] = (None,)
+    return _followed(positions, watermarks, segments, then=visible == "then", until_ms=until_ms, ties=orders)
+
+
+def possible_time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
+    """The rows of `group_time_bounds` with `visible="then"` in either order of what happened in one millisecond.
+
+    A reader that looks in a millisecond in which a watermark becomes visible and the group changes its position may
+    know of both, of either, or of none. So there are rows for each of these states, in no order, some of them twice.
+    The inputs and the columns are those of `group_time_bounds`; raises `ModelError` for a missing column.
+    """
+    return _followed(positions, watermarks, segments, then=True, until_ms=None, ties=("watermark", "position"))
+
+
+def _followed(
+    positions: DataFrame,
+    watermarks: DataFrame,
+    segments: DataFrame,
+    *,
+    then: bool,
+    until_ms: int | None,
+    ties: Sequence[Tie | None],
+) -> DataFrame:
+    """The rows of every group, once for each order of what happened in one millisecond."""
     require(positions, "positions", _CHANGES)
-    changes = positions.select(*(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()))
-    then = visible == "then"
+    anew = F.col(_ANEW) if _ANEW in positions.columns else F.lit(False)
+    changes = positions.select(
+        *(F.col(name).cast(kind).alias(name) for name, kind in _CHANGES.items()), anew.cast("boolean").alias(_ANEW)
+    )
     log = log_of(watermarks, segments, emitted=then)
     # Under another name: Spark cannot tell a column of `changes` from the same one come back by a join.
     groups = changes.select("stream", F.col("group").alias("of_group")).distinct()
@@ -66,26 +118,80 @@ def group_time_bounds(
     def replayed(changes: pa.Table, log: pa.Table) -> pa.Table:
         """The bounds of one group; runs on an executor."""
         marks, ranges = parts(log)
-        versions = changes.group_by("version").aggregate([("at_ms", "max"), ([], "count_all")]).sort_by("version")
-        known = np.full(versions.num_rows, len(marks.seq))
-        if then:
-            emitted = np.array(known_from(marks.emitted_ms.tolist()), np.int64)
-            known = emitted.searchsorted(column(versions, "at_ms_max"), side="right")
-        rows, moves = _moves(marks, ranges, changes.sort_by("version"))
-        ends = np.searchsorted(rows, np.cumsum(column(versions, "count_all")))
-        group = Group(*np.zeros((2, len(marks.seq)), np.int32))
-        places, begin = [], 0
-        for end, count in zip(ends.tolist(), known.tolist(), strict=True):
-            for segment, ranks in moves[begin:end]:
-                group.move(segment, ranks)
-            group.advance(count)
-            places.append((group.lower, group.upper))
-            begin = end
-        first = {name: [changes[name][0].as_py()] * versions.num_rows for name in ("stream", "group")}
-        times = {"version": versions["version"], "at_ms": versions["at_ms_max"]}
-        return pa.table(first | times | bounds_of(marks, *np.array(places).T))
+        known_ms = np.array(known_from(marks.emitted_ms.tolist()), np.int64) if then else None
+        moves = _Moves.of(marks, ranges, changes.sort_by("version"))
+        first = {name: changes[name][0].as_py() for name in ("stream", "group")}
+        tables = []
+        for tie in ties:
+            steps = Steps.of(moves.at_ms, known_ms, len(marks.seq), until_ms, tie)
+            tables.append(_rows(first, moves, steps, marks))
+        return pa.concat_tables(tables)
 
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
+
+
+class Steps(NamedTuple):
+    """What the tracker of a group goes through, in this order.
+
+    Of each step the number of the group's version, from 0, the clock (ms), how many watermarks are known, and the place
+    in `CHANGES` of what it begins with.
+    """
+
+    version: Longs
+    at_ms: Longs
+    known: Longs
+    change: Longs
+
+    @classmethod
+    def of(cls, at_ms: Longs, known_ms: Longs | None, count: int, until_ms: int | None, tie: Tie | None) -> Steps:
+        """The versions at these times, and what becomes visible between them; without `known_ms` all always is.
+
+        Without a `tie` a version sees what becomes visible in its millisecond.
+        """
+        versions = np.arange(len(at_ms))
+        found = [cls(versions, at_ms, np.full(len(at_ms), count), np.full(len(at_ms), _POSITION))]
+        if known_ms is not None:
+            side: Literal["left", "right"] = "left" if tie == "position" else "right"
+            found[0] = found[0]._replace(known=known_ms.searchsorted(at_ms, side))
+            moments = np.unique(known_ms)
+            if tie is None:
+                moments = moments[~np.isin(moments, at_ms)]
+            side = "left" if tie == "watermark" else "right"
+            of_version = np.maximum.accumulate(at_ms).searchsorted(moments, side) - 1
+            moments, of_version = moments[of_version >= 0], of_version[of_version >= 0]
+            known = known_ms.searchsorted(moments, "right")
+            found.append(cls(of_version, moments, known, np.full(len(moments), _WATERMARK)))
+        last_ms = max((int(part.at_ms.max()) for part in found if len(part.at_ms)), default=0)
+        if until_ms is not None and until_ms > last_ms:
+            found.append(cls(versions[-1:], *(np.array([value]) for value in (until_ms, count, _END))))
+        steps = cls(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        order = np.lexsort((steps.at_ms, steps.change, steps.version))
+        return cls(*(column[order] for column in steps))
+
+
+def _rows(first: Mapping[str, str], moves: _Moves, steps: Steps, marks: Marks) -> pa.Table:
+    """The rows of one group that goes through these steps."""
+    group = Group(*np.zeros((2, len(marks.seq)), np.int32))
+    places = []
+    for version, known, change in zip(steps.version.tolist(), steps.known.tolist(), steps.change.tolist(), strict=True):
+        if change == _POSITION:
+            for segment, ranks in moves.of_version(version):
+                group.move(segment, ranks)
+            if moves.anew[version]:
+                group.begin_anew()
+        group.advance(known)
+        places.append((group.lower, group.upper))
+    bounds = pa.table(bounds_of(marks, *np.array(places).T))
+    seqs = np.column_stack([bounds[name].fill_null(-1).to_numpy() for name in ("lower_seq", "upper_seq")])
+    same = np.append(False, (seqs[1:] == seqs[:-1]).all(axis=1))
+    kept = pa.array(~(same & (steps.change == _WATERMARK)))
+    columns = {
+        **{name: [value] * len(seqs) for name, value in first.items()},
+        "version": moves.versions[steps.version],
+        "at_ms": steps.at_ms,
+        "change": pa.array(CHANGES).take(pa.array(steps.change)),
+    }
+    return pa.table(columns | dict(zip(bounds.column_names, bounds.columns, strict=True))).filter(kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +220,35 @@ class Segment:
     def ranks(self, offsets: Longs) -> tuple[Longs, Longs]:
         """How many cuts each offset is past, and how many it has reached."""
         return self.offsets.searchsorted(offsets, side="left"), self.offsets.searchsorted(offsets, side="right")
+
+
+@dataclass(frozen=True, slots=True)
+class _Moves:
+    """The versions of a group, ascending, and the changes that cross a cut, open a segment or close one, in order.
+
+    Of each version its number, time and whether the group begins anew. The moves of version i are those from `ends[i]`
+    up to `ends[i + 1]`: a segment and its ranks, None if it leaves the position.
+    """
+
+    versions: Longs
+    at_ms: Longs
+    anew: list[bool]
+    moves: list[tuple[Segment, Ranks | None]]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, marks: Marks, ranges: Ranges, changes: pa.Table) -> _Moves:
+        """From the changes of one group in the order of their versions."""
+        counted = [("at_ms", "max"), (_ANEW, "all"), ([], "count_all")]
+        versions = changes.group_by("version").aggregate(counted).sort_by("version")
+        rows, moves = _moves(marks, ranges, changes)
+        ends = np.searchsorted(rows, np.cumsum(np.append(0, column(versions, "count_all"))))
+        anew = [bool(value) for value in versions[f"{_ANEW}_all"].to_pylist()]
+        return cls(column(versions, "version"), column(versions, "at_ms_max"), anew, moves, ends.tolist())
+
+    def of_version(self, number: int) -> list[tuple[Segment, Ranks | None]]:
+        """The moves of one version, by its place from 0."""
+        return self.moves[self.ends[number] : self.ends[number + 1]]
 
 
 def _moves(marks: Marks, ranges: Ranges, changes: pa.Table) -> tuple[Longs, list[tuple[Segment, Ranks | None]]]:
@@ -167,6 +302,11 @@ class Group:
         _shift(self.before, segment.places, reached, new_reached, -1)
         if to is not None:
             self.ranks[segment] = to
+
+    def begin_anew(self) -> None:
+        """Go on with a tracker that has read nothing; the group stays where it is."""
+        self.lower, self.fetched = -1, 0
+        self.pending.clear()
 
     def advance(self, known: int) -> None:
         """Follow the group to its position now, with the first `known` watermarks in the log."""

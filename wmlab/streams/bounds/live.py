@@ -17,7 +17,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import groupby
@@ -49,7 +49,8 @@ FEED: Final = (
 """
 
 _ANSWER: Final = (
-    "stream string, at_ms long, group string, version long, lower long, upper long, lower_seq long, upper_seq long, "
+    "stream string, at_ms long, group string, version long, change string, "
+    "lower long, upper long, lower_seq long, upper_seq long, "
     "cut map<long, long>, writers map<string, long>"
 )
 Entry = tuple[int, Watermark]
@@ -77,8 +78,9 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
 
     `feed` is a streaming DataFrame with the columns `FEED`. The result is streaming too, in append mode. A row with
     a null `group` is a watermark: stream, at_ms (of its cycle), lower, upper, lower_seq (its place in the log), cut,
-    writers; these are the rows of `replay`. Any other row has the bounds of a version of a group, with the columns
-    of `group_time_bounds`. The query fails at a row that comes behind a batch before it.
+    writers; these are the rows of `replay`. Any other row has the bounds of a group from then on, after a change of its
+    position or with a watermark that became visible, with the columns of `group_time_bounds`. A feed says nothing of
+    resets: a group's tracker goes on. The query fails at a row that comes behind a batch before it.
     """
     require(feed, "feed", _names(FEED))
     checked = configurations({"config": config})["config"]
@@ -87,10 +89,27 @@ def live(feed: DataFrame, config: Configuration) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A reader group: its position by segment, and its tracker."""
+    """A reader group: its position by segment with its version, and its tracker."""
 
     offsets: Mapping[int, int] = field(default_factory=dict)
     tracker: Tracker = field(default_factory=Tracker)
+    version: int = -1
+
+    def following(self, log: Sequence[Entry], segments: Mapping[int, Segment]) -> Group:
+        """The group where it stands, with the log of watermarks from some place on.
+
+        Where the log begins after the next watermark that the tracker would read, the tracker waits for the group to
+        reach one before, and reads nothing.
+        """
+        fetched = self.tracker.fetched
+        unread = log[fetched - log[0][0] :] if log and log[0][0] <= fetched else ()
+        return replace(self, tracker=self.tracker.advance(ReaderPosition(self.offsets), unread, segments))
+
+    def row(self, at_ms: int, name: str, change: str) -> dict[str, Any]:
+        """The bounds of the group as a row of the answer."""
+        seqs = {"lower_seq": self.tracker.lower_seq, "upper_seq": self.tracker.upper_seq}
+        key = {"at_ms": at_ms, "group": name, "version": self.version, "change": change}
+        return key | asdict(self.tracker.window) | seqs
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +127,10 @@ class StreamState:
     groups: Mapping[str, Group] = field(default_factory=dict)
 
     def first_needed(self, rows: Iterable[Row]) -> int:
-        """From which watermark on the groups that move in a batch have to read; a new one reads all of them."""
+        """From which watermark on the groups have to read in a batch; a new one reads all of them.
+
+        One that does not move has read all there are, or waits: of the log so far it needs nothing.
+        """
         moving = {row.who for row in rows if row.kind == "position"}
         read = (self.groups[name].tracker.fetched if name in self.groups else 0 for name in moving)
         return min(read, default=self.emitted)
@@ -142,24 +164,26 @@ class StreamState:
         groups, log, answer = dict(self.groups), list(self.log), []
         first = self.emitted - len(log)
         coming = deque(emitted)
-
-        def appended(until_ms: int) -> None:
-            while coming and coming[0][0] <= until_ms:
-                at_ms, watermark = coming.popleft()
-                seq = first + len(log)
-                row = {"at_ms": at_ms, "lower": watermark.lower, "upper": watermark.upper, "lower_seq": seq}
+        by_time = {at_ms: list(rows) for at_ms, rows in groupby(moves, key=lambda row: row.at_ms)}
+        for at_ms in sorted({*by_time, *(at_ms for at_ms, _ in emitted)}):
+            appended = len(log)
+            while coming and coming[0][0] <= at_ms:
+                seq, (emitted_ms, watermark) = first + len(log), coming.popleft()
+                row = {"at_ms": emitted_ms, "lower": watermark.lower, "upper": watermark.upper, "lower_seq": seq}
                 answer.append(row | {"cut": dict(watermark.cut), "writers": dict(watermark.writers)})
                 log.append((seq, watermark))
-
-        for (at_ms, name, version), rows in groupby(moves, key=lambda row: (row.at_ms, row.who, row.version)):
-            appended(at_ms)
-            group = groups.get(name) or Group()
-            unread = log[group.tracker.fetched - first :]
-            held = moved(group.offsets, (change for row in rows for change in dict(row.position).items()))
-            groups[name] = group = Group(held, group.tracker.advance(ReaderPosition(held), unread, known))
-            seqs = {"lower_seq": group.tracker.lower_seq, "upper_seq": group.tracker.upper_seq}
-            answer.append({"at_ms": at_ms, "group": name, "version": version} | asdict(group.tracker.window) | seqs)
-        appended(self.until_ms)
+            moving = set()
+            for (name, version), rows in groupby(by_time.get(at_ms, ()), key=lambda row: (row.who, row.version)):
+                group = groups.get(name) or Group()
+                held = moved(group.offsets, (change for row in rows for change in dict(row.position).items()))
+                groups[name] = replace(group, offsets=held, version=version).following(log, known)
+                answer.append(groups[name].row(at_ms, name, "position"))
+                moving.add(name)
+            for name in sorted(groups.keys() - moving) if len(log) > appended else ():
+                before, groups[name] = groups[name], groups[name].following(log, known)
+                row = groups[name].row(at_ms, name, "watermark")
+                if row != before.row(at_ms, name, "watermark"):
+                    answer.append(row)
         return replace(self, log=tuple(log), emitted=first + len(log), groups=groups), answer
 
 

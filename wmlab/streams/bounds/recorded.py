@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -26,6 +27,15 @@ from wmlab.streams.model.position import moved
 
 _SEGMENT: Final = ("stream", "segment_id")
 _CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")
+_CLOCKS: Final = {
+    "events": "append_ms",
+    "watermarks": "emitted_ms",
+    "cycles": "at_ms",
+    "positions": "at_ms",
+    "windows": "at_ms",
+    "incidents": "at_ms",
+}
+"""When a row of these tables was written."""
 _EVENTS_PER_CELL: Final = 10_000
 _PERFECT: Final = pa.field("perfect_watermark", pa.int64())
 _AFTER: Final = pa.field("after_cell", pa.int64())
@@ -163,13 +173,18 @@ def time_bounds(
 ) -> DataFrame:
     """Lower, upper and perfect watermark of every position in a recording, computed by Spark.
 
-    The positions are those that reader groups published, one row a version of a group's state; or, when nobody read,
-    the events, one row an event. `of` chooses.
+    The positions are those that reader groups published; or, when nobody read, the events, one row an event. `of`
+    chooses.
 
-    At the positions of readers a mark counts only once it was emitted (`visible="then"`), so the bounds are what a
-    reader could know at that moment. `visible="all"` is hindsight: all marks of the run count from the beginning. The
-    column `visible` says which. These rows also have the column `incidents` of `with_incidents`. The positions of
-    events have hindsight only, since no reader was there; raises `ModelError` for anything else.
+    At the positions of readers a watermark counts only once it was emitted (`visible="then"`), so the bounds are what a
+    reader could know at that moment. They change with a position and with a watermark that becomes visible, so there is
+    a row for either, and one for the end of the run; a row holds until the next one of its group, and `change` says
+    what it begins with, see `group_time_bounds`. Each is what a reader of the group sees that looks at that moment, as
+    the table `windows` has it and invariant I13 compares; the exceptions are named there. After a reset the group
+    begins anew. `visible="all"` is hindsight: all watermarks of the run count from the beginning, so that there are
+    rows of positions and of the end only. The column `visible` says which. These rows also have the column `incidents`
+    of `with_incidents`. The positions of events have hindsight only, since no reader was there; raises `ModelError` for
+    anything else.
     """
     choose("of", of, ("readers", "events", None))
     choose("visible", visible, ("all", "then", None))
@@ -183,11 +198,34 @@ def time_bounds(
             )
         positions = events.withColumn("at_ms", events.append_ms)
         return perfect_watermark(bounds_of(positions, watermarks, segments), events, segments)
-    positions = recording.spark(spark, "positions")
-    bounds = group_time_bounds(positions, watermarks, segments, visible=visible or "then")
-    bounds = bounds.withColumn("visible", F.lit(visible or "then"))
-    perfect = group_perfect_watermark(positions, events, segments)
-    return with_incidents(bounds.join(perfect, list(GROUP_COLUMNS)), incidents)
+    positions, then = recording.spark(spark, "positions"), visible or "then"
+    if "reset" in recording.table("incidents")["kind"].to_pylist():
+        positions = with_resets(positions, recording.spark(spark, "group_updates"))
+    bounds = group_time_bounds(positions, watermarks, segments, visible=then, until_ms=_end_ms(recording))
+    perfect = group_perfect_watermark(positions, events, segments).drop("at_ms")
+    return with_incidents(
+        bounds.withColumn("visible", F.lit(then)).join(perfect, ["stream", "group", "version"]), incidents
+    )
+
+
+def with_resets(positions: DataFrame, group_updates: DataFrame) -> DataFrame:
+    """Add `anew` to every change of a position: whether it is one of a reset, with which the readers begin anew.
+
+    Both are tables of a recording. Of the updates of one millisecond a reset is the one that no reader asked for.
+    """
+    reset = group_updates.where("operation = 'reset' AND outcome = 'applied'").select("stream", "group", "at_ms")
+    resets = F.broadcast(reset.distinct().withColumn("_reset", F.lit(True)))
+    anew = F.coalesce("_reset", F.lit(False)) & F.col("reader").isNull()
+    return positions.join(resets, ["stream", "group", "at_ms"], "left").withColumn("anew", anew).drop("_reset")
+
+
+def _end_ms(recording: Recording) -> int | None:
+    """When the run ended (clock, ms): as its scenario says, or else with the last thing recorded; None: nothing was."""
+    scenario = recording.scenario or {}
+    if recording.manifest.finished and "duration_ms" in scenario:
+        return int(scenario.get("start_ms", 0)) + int(scenario["duration_ms"])
+    last = (pc.max(chunk[name]).as_py() for table, name in _CLOCKS.items() for chunk in recording.chunks(table, name))
+    return max((at_ms for at_ms in last if at_ms is not None), default=None)
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
@@ -203,7 +241,7 @@ def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:
     # One list a stream, cut for each row: a join with the rows themselves would work out the bounds twice.
     listed = F.sort_array(F.collect_list(F.struct("at_ms", "kind", F.col("detail").alias("what"))))
     by_stream = incidents.groupBy("stream").agg(listed.alias("_listed"))
-    by_time = Window.partitionBy("stream", "group").orderBy("version")
+    by_time = Window.partitionBy("stream", "group").orderBy("version", "at_ms")
     until = F.when(F.lead("version").over(by_time).isNotNull(), F.col("at_ms"))
     after = F.lag("at_ms").over(by_time).alias("_after")
     rows = bounds.select("stream", F.struct("*").alias("_row"), after, until.alias("_until"))
