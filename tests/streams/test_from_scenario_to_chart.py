@@ -68,7 +68,9 @@ def reader_model(recording: wm.trace.Recording) -> list[tuple[int | None, int | 
 @pytest.mark.parametrize("scenario", [first_bounds(), flights()], ids=lambda scenario: scenario.name)
 def test_spark_and_the_reader_model_agree_on_every_version(spark: SparkSession, scenario: wm.Scenario) -> None:
     recording = scenario.record()
-    bounds = recording.time_bounds(spark, visible="all").orderBy("version").collect()
+    *bounds, end = recording.time_bounds(spark, visible="all").orderBy("version", "at_ms").collect()
+    assert (end.change, end.version, end.at_ms) == ("end", bounds[-1].version, scenario.start_ms + scenario.duration_ms)
+    assert (end.lower, end.upper) == (bounds[-1].lower, bounds[-1].upper)
     assert [(row.lower, row.upper) for row in bounds] == reader_model(recording)
     assert [row.version for row in bounds] == list(range(len(bounds)))
     assert all(
@@ -80,8 +82,8 @@ def test_a_recording_on_disk_gives_the_same_bounds(spark: SparkSession, tmp_path
     scenario = first_bounds()
     kept, held = scenario.record(tmp_path / "kept"), scenario.record()
     assert wm.trace.Recording.read(tmp_path / "kept") == held
-    on_disk = kept.time_bounds(spark).orderBy("version").drop("incidents").collect()
-    assert on_disk == held.time_bounds(spark).orderBy("version").drop("incidents").collect()
+    on_disk = kept.time_bounds(spark).orderBy("version", "at_ms").drop("incidents").collect()
+    assert on_disk == held.time_bounds(spark).orderBy("version", "at_ms").drop("incidents").collect()
 
 
 def test_then_only_what_was_emitted_counts(spark: SparkSession) -> None:
@@ -112,13 +114,13 @@ def test_without_readers_the_events_are_the_positions(spark: SparkSession) -> No
 def test_incidents_are_added_once_and_to_groups_only(spark: SparkSession) -> None:
     recording = first_bounds().record()
     bounds, incidents = recording.time_bounds(spark), recording.spark(spark, "incidents")
-    versions = bounds.orderBy("version").collect()
+    versions = bounds.orderBy("version", "at_ms").collect()
     listed = [(version.at_ms, incident) for version in versions for incident in version.incidents or ()]
     happened = [(row["at_ms"], row["kind"], row["detail"]) for row in recording.table("incidents").to_pylist()]
     assert [tuple(incident) for _, incident in listed] == sorted(happened) != []
     assert all(at_ms >= incident.at_ms or at_ms == versions[-1].at_ms for at_ms, incident in listed)
     mine = bounds.drop("incidents").withColumnsRenamed({"lower": "_after", "upper": "up.per"})
-    again = wm.spark.with_incidents(mine, incidents).orderBy("version").collect()
+    again = wm.spark.with_incidents(mine, incidents).orderBy("version", "at_ms").collect()
     told = [(version.lower, version.upper, version.incidents) for version in versions]
     assert [(row["_after"], row["up.per"], row.incidents) for row in again] == told
     # A join with what is made of the bounds would make Spark work them out once more.

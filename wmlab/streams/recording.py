@@ -71,7 +71,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
         return replay(marks, segments, whole, shutdowns=shutdowns, until_ms=until_ms)
 
     def check(self, spark: Any = None, *only: str) -> Any:
-        """One verdict per invariant, I1 to I12, or of those named in `only`; see `wmlab.streams.checks.check`.
+        """One verdict per invariant, I1 to I13, or of those named in `only`; see `wmlab.streams.checks.check`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """

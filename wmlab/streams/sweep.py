@@ -220,11 +220,10 @@ def _wave(spark: Any, cases: Sequence[StreamScenario], question: Question) -> li
 
 def _tables(recording: Any, stream: str | None, index: int) -> dict[str, pa.Table]:
     """What the invariants are judged by, of one stream; before every stream's name stand the run's number and a /."""
-    from wmlab.streams.checks import TABLES
+    from wmlab.streams.checks import inputs_of
 
     name, tables = the_stream(recording, stream), {}
-    for title in TABLES:
-        table = recording.table(title)
+    for title, table in inputs_of(recording).items():
         tables[title] = named_after(str(index), of_stream(table, name) if "stream" in table.schema.names else table)
     return tables
 

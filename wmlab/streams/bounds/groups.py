@@ -40,7 +40,7 @@ _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"}
 _ANEW: Final = "anew"
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
-    "lower long, upper long, lower_seq long, upper_seq long"
+    "lower long, upper long, lower_seq long, upper_seq long, settled boolean"
 )
 CHANGES: Final = ("position", "watermark", "end")
 """What a row of a group begins with: another position, a watermark that became visible, or the end of the run."""
@@ -82,7 +82,8 @@ def group_time_bounds(
     """
     choose("visible", visible, ("all", "then"))
     orders: tuple[Tie | None, ...] = (None,)
-    return _followed(positions, watermarks, segments, then=visible == "then", until_ms=until_ms, ties=orders)
+    found = _followed(positions, watermarks, segments, then=visible == "then", until_ms=until_ms, ties=orders)
+    return found.drop("settled")
 
 
 def possible_time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
@@ -191,7 +192,9 @@ def _rows(first: Mapping[str, str], moves: _Moves, steps: Steps, marks: Marks) -
         "at_ms": steps.at_ms,
         "change": pa.array(CHANGES).take(pa.array(steps.change)),
     }
-    return pa.table(columns | dict(zip(bounds.column_names, bounds.columns, strict=True))).filter(kept)
+    rows = pa.table(columns | dict(zip(bounds.column_names, bounds.columns, strict=True))).filter(kept)
+    at_ms = column(rows, "at_ms")
+    return rows.append_column("settled", pa.array(np.append(at_ms[1:] != at_ms[:-1], True)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

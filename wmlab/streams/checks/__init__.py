@@ -1,23 +1,27 @@
-"""The check of streams: one verdict for each invariant I1 to I12, from the tables of a recording alone.
+"""The check of streams: one verdict for each invariant I1 to I13, from a recording alone.
 
-It shares no state with the simulator: what it knows is what a recording holds.
+It shares no state with the simulator: what it knows is what a recording holds, which is its tables, and for I13 the
+options of its scenario that say how readers look.
 
 Source: PDP-33, Watermark Computation and Watermarking in the Reader; wmlab's own list of what both guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Final
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from wmlab.core.answers import Verdicts
 from wmlab.core.recording import Recording
 from wmlab.core.spark import verdict
+from wmlab.core.spark.schemas import dataframe
 from wmlab.core.spark.verdict import Invariant
-from wmlab.streams.checks import log, readers
+from wmlab.streams.checks import log, readers, windows
+from wmlab.streams.tables import TABLES as RECORDED
 
 INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I1": log.lower_increases,
@@ -32,16 +36,24 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     "I10": readers.lower_rises,
     "I11": readers.upper_covers_noted,
     "I12": readers.lower_below_latest,
+    "I13": windows.windows_are_bounds,
 }
 """What a recording has to keep, by name."""
-TABLES: Final = tuple(sorted({name for invariant in INVARIANTS.values() for name in invariant.inputs}))
+_INPUTS: Final = {name for invariant in INVARIANTS.values() for name in invariant.inputs}
+TABLES: Final = tuple(sorted(_INPUTS & RECORDED.keys()))
 """The tables of a recording that this takes."""
 
 
+def inputs_of(recording: Recording) -> dict[str, pa.Table]:
+    """What the invariants take, by name: `TABLES`, and what is made of the scenario."""
+    return {name: recording.table(name) for name in TABLES} | {"compared_groups": windows.compared_groups(recording)}
+
+
 def check(recording: Recording, spark: SparkSession, *only: str) -> Verdicts:
-    """One verdict per invariant, I1 to I12, with the rows that prove a violation; from the tables, by Spark.
+    """One verdict per invariant, I1 to I13, with the rows that prove a violation; from the tables, by Spark.
 
     `only` names those that are judged; without names, all are. Raises `ModelError` for a name that is none.
     """
-    tables = {name: cache(partial(recording.spark, spark, name)) for name in TABLES}
-    return verdict.check(recording.name, INVARIANTS, tables, only)
+    inputs: dict[str, Callable[[], DataFrame]] = {name: cache(partial(recording.spark, spark, name)) for name in TABLES}
+    inputs["compared_groups"] = lambda: dataframe(spark, windows.compared_groups(recording))
+    return verdict.check(recording.name, INVARIANTS, inputs, only)

@@ -1,0 +1,150 @@
+"""The invariant that holds the windows of readers against the time bounds of their groups (I13).
+
+Both sides come from recorded tables: what a reader saw is a row of `windows`; what it was to see follows from the
+positions of its group, the log of watermarks, and the rule of the reader. So `recording.time_bounds(spark)` is what the
+readers saw, or this invariant says where not. It compares the windows of a group that shares its positions and whose
+readers know of them, and of the marks, at once. Of the others no table says when they knew what:
+
+- readers that share times and not positions (`read_side` "document"), look at no marks, or compare what they have read
+  themselves;
+- readers that work on what they see in the background (`tracker_ms`, `mark_read_ms`), or learn later of the state of
+  the group (`state_latency_ms`, or the delay of the scenario's network);
+- readers of a stream whose marks could not be read for a time or were truncated, and of a group that was taken back
+  to a checkpoint without key ranges;
+- readers of a log in which a stream cut moves back: two trackers that have come different ways may stand at different
+  watermarks then.
+
+Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from wmlab.core.recording import Recording
+from wmlab.core.simulation import Fixed
+from wmlab.core.spark.verdict import SO_FAR, finding_rows, invariant, phrase, row_of
+from wmlab.streams.bounds.groups import possible_time_bounds
+from wmlab.streams.bounds.recorded import with_resets
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.parts import ReaderGroup
+from wmlab.streams.scenario.scenario import StreamScenario
+
+COMPARED: Final = pa.schema([("stream", pa.string()), ("group", pa.string()), ("why_not", pa.string())])
+"""The groups that have windows: why these are not compared; null: they are."""
+
+_NO_SCENARIO: Final = "no scenario says how its readers look"
+_UNTOLD: Final = {
+    script.LoseMarksSegment: "its marks could not be read for a time",
+    script.TruncateMarks: "its marks were truncated",
+}
+"""Actions of a script after which no table says what a reader could know."""
+
+
+@invariant(
+    "the windows of readers are the time bounds of their group at that moment",
+    "no reader looked at its window",
+)
+def windows_are_bounds(
+    windows: DataFrame,
+    positions: DataFrame,
+    watermarks: DataFrame,
+    segments: DataFrame,
+    group_updates: DataFrame,
+    compared_groups: DataFrame,
+) -> DataFrame:
+    """I13: one finding per window of a group that is compared, and one per group that is not, which says why.
+
+    A window is to have the bounds that `group_time_bounds` gives at its moment. What happened in that millisecond, the
+    reader may have known or not: the tables do not say what came first.
+    """
+    compared = F.broadcast(compared_groups.where("why_not IS NULL").select("stream", "group"))
+    seen, moves = (table.join(compared, ["stream", "group"], "left_semi") for table in (windows, positions))
+    states = possible_time_bounds(with_resets(moves, group_updates), watermarks, segments)
+    judged = _beside(seen, states)
+    ok = F.array_contains("possible", F.struct("lower", "upper"))
+    what = phrase(
+        "{reader} saw lower {lower:ms} and upper {upper:ms} at {at_ms:ms}, where the position of {group} and the log "
+        "give lower {due.lower:ms} and upper {due.upper:ms}"
+    )
+    proof = F.array(
+        row_of("windows", "stream", "group", "reader", "lower", "upper", "at_ms"),
+        row_of("positions", "stream", "group", "due.version as version"),
+    )
+    found = finding_rows(
+        judged, at_ms=F.col("at_ms"), ok=ok, judged=F.lit(1), what=F.when(~ok, what), evidence=F.when(~ok, proof)
+    )
+    # Beside groups that are compared it is said among what does not count, or else why nothing was decided.
+    beside = F.bool_or(F.col("why_not").isNull()).over(Window.partitionBy(F.lit(0)))
+    others = compared_groups.withColumn("spared", F.when(beside, F.lit(True))).where("why_not IS NOT NULL")
+    why = phrase("the windows of {group} are not compared, because {why_not}")
+    return found.unionByName(finding_rows(others, ok=F.col("spared"), judged=F.lit(0), what=why))
+
+
+def _beside(windows: DataFrame, states: DataFrame) -> DataFrame:
+    """The windows with the bounds that their reader may have seen, `possible`, and those in force then, `due`."""
+    by_group, bounds = ("stream", "group"), F.struct("lower", "upper", "version")
+    last = F.first(F.when(F.col("settled"), bounds), ignorenulls=True).alias("last")
+    moments = states.groupBy(*by_group, "at_ms").agg(F.collect_set(F.struct("lower", "upper")).alias("all"), last)
+    before = F.lag("last").over(Window.partitionBy(*by_group).orderBy("at_ms")).alias("before")
+    state = F.struct(F.col("at_ms").alias("since_ms"), "all", "last", before).alias("state")
+    rows = windows.unionByName(moments.select(*by_group, "at_ms", state), allowMissingColumns=True)
+    by_time = Window.partitionBy(*by_group).orderBy("at_ms", F.col("state").isNull()).rowsBetween(*SO_FAR)
+    seen = rows.withColumn("now", F.last("state", ignorenulls=True).over(by_time)).where("reader IS NOT NULL")
+    unknown = F.struct(F.lit(None).cast("long").alias("lower"), F.lit(None).cast("long").alias("upper"))
+
+    def pair(name: str) -> Column:
+        held = F.struct(F.col(f"now.{name}.lower").alias("lower"), F.col(f"now.{name}.upper").alias("upper"))
+        return F.when(F.col(f"now.{name}").isNotNull(), held).otherwise(unknown)
+
+    at_once = F.array_append("now.all", pair("before"))
+    possible = F.when(F.col("now.since_ms") == F.col("at_ms"), at_once).otherwise(F.array(pair("last")))
+    return seen.withColumns({"possible": possible, "due": F.col("now.last")})
+
+
+def compared_groups(recording: Recording) -> pa.Table:
+    """The groups of a recording that have windows, by stream, and why the windows of some are not compared."""
+    rows = recording.table("windows").select(["stream", "group"]).group_by(["stream", "group"]).aggregate([])
+    scenario = recording.scenario_as(StreamScenario)
+    named = sorted(rows.to_pylist(), key=lambda row: (row["stream"], row["group"]))
+    return pa.Table.from_pylist([row | {"why_not": _why_not(scenario, **row)} for row in named], COMPARED)
+
+
+def _why_not(scenario: StreamScenario | None, stream: str, group: str) -> str | None:
+    """Why no table says what the readers of a group could see at the moments at which they looked; None: tables do."""
+    whole = None if scenario is None else scenario.resolved
+    part = None if whole is None else next((part for part in whole.groups if part.name == group), None)
+    if whole is None or part is None:
+        return _NO_SCENARIO
+    return next(chain(_of_options(whole, part), _of_script(whole, stream, group)), None)
+
+
+def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
+    if not part.time_windows:
+        yield "its readers look at no marks (time_windows is False)"
+    if part.read_side == "document":
+        yield "its readers share times and not positions (read_side is 'document')"
+    if part.own_position:
+        yield "its readers compare what they have read, published or not (own_position is True)"
+    if part.tracker_ms or part.mark_read_ms:
+        yield "its readers work on marks in the background (tracker_ms, mark_read_ms)"
+    inside = scenario.network.inside
+    if part.state_latency_ms or (part.state_latency_ms is None and inside != Fixed(0)):
+        yield "its readers learn later of the group's state (state_latency_ms)"
+
+
+def _of_script(scenario: StreamScenario, stream: str, group: str) -> Iterator[str]:
+    name = stream.partition("#")[0]
+    for action in scenario.script:
+        if isinstance(action, script.LoseMarksSegment | script.TruncateMarks) and action.stream in (None, name):
+            yield _UNTOLD[type(action)]
+        if isinstance(action, script.StoreUnavailable) and action.store == "marks_segment":
+            yield _UNTOLD[script.LoseMarksSegment]
+        if isinstance(action, script.ResetToCheckpoint) and action.group in (None, group) and not action.ranges:
+            yield "it was taken back to a checkpoint without key ranges"
