@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from tests.machine import parts
+from tests.machine.batch import given_of
 from tests.machine.judge import Findings, judge, violated
 from wmlab.core.recording import Recording
 from wmlab.streams.api import Scenario
@@ -156,7 +157,7 @@ class Machine(RuleBasedStateMachine):
         if self.writers:
             scenario = self.scenario
             recording = scenario.record(progress=False)
-            self.done(scenario, recording, judge(recording.tables))
+            self.done(scenario, recording, judge(given_of(recording)))
 
     def done(self, scenario: Scenario, recording: Recording, found: Findings) -> None:
         """Raise `Violated` for a run that broke a promise."""

@@ -10,13 +10,21 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tests.machine.judge import Findings, Found
+from wmlab.core.recording import Recording
 from wmlab.streams.checks import INVARIANTS
 from wmlab.streams.checks import TABLES as CHECKED
+from wmlab.streams.checks.windows import COMPARED, compared_groups
 from wmlab.streams.sweep import named_after
 from wmlab.streams.tables import TABLES as SCHEMAS
 
-TABLES: Final = tuple(sorted({"positions", *CHECKED}))
-"""What Spark needs of a recording."""
+_SCHEMAS: Final = {**SCHEMAS, "compared_groups": COMPARED}
+TABLES: Final = tuple(sorted({"positions", "compared_groups", *CHECKED}))
+"""What Spark needs of a recording: tables, and which groups have windows that are compared."""
+
+
+def given_of(recording: Recording) -> dict[str, pa.Table]:
+    """What both judges are given of a recording."""
+    return {**recording.tables, "compared_groups": compared_groups(recording)}
 
 
 class Batch:
@@ -32,7 +40,7 @@ class Batch:
 
     def table(self, name: str) -> pa.Table:
         """One table of all recordings."""
-        return pa.concat_tables([SCHEMAS[name].empty_table(), *self._parts[name]]).combine_chunks()
+        return pa.concat_tables([_SCHEMAS[name].empty_table(), *self._parts[name]]).combine_chunks()
 
 
 def judged_by_spark(frames: Mapping[str, DataFrame]) -> Findings:

@@ -19,7 +19,7 @@ from hypothesis import seed as seeded
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.machine.base import Machine, Violated
-from tests.machine.batch import TABLES, Batch, of_run
+from tests.machine.batch import TABLES, Batch, given_of, of_run
 from tests.machine.hazards import EndsThatAreNone, PravegaCuts, StaleMarks
 from tests.machine.judge import Findings, violated
 from tests.machine.rules import Everything
@@ -102,7 +102,7 @@ def make(shard: Shard) -> Made:
         made.scenarios[run] = scenario.to_yaml()
         made.findings |= of_run(run, found)
         made.kinds.update(action.kind for action in scenario.script)
-        batch.add(run, recording.tables)
+        batch.add(run, given_of(recording))
         if broken := violated(found):
             made.broken[run] = frozenset(broken)
 

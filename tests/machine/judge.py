@@ -1,4 +1,4 @@
-"""A second judge: I1 to I12 from the rows of a recording in plain Python, with loops where Spark has windows and joins.
+"""A second judge: I1 to I13 from the rows of a recording in plain Python, with loops where Spark has windows and joins.
 
 It shares no code with the simulator, with the model, or with Spark's checks; what they have in common is the recording
 and the words of the invariants. `Found` is what can be compared: how much was judged, and when something was broken.
@@ -383,6 +383,110 @@ def lower_below_latest(rows: Rows) -> Answer:
     return judged, broken
 
 
+# Windows against the position of the group and the log: I13.
+
+
+def windows_are_bounds(rows: Rows) -> Answer:
+    """I13: of the groups that are compared, every window is what one that follows the group knows at that moment."""
+    judged, broken = 0, []
+    overlaps = None
+    for entry in rows["compared_groups"]:
+        if entry["why_not"] is not None:
+            continue
+        overlaps = overlaps or overlapping(rows)
+        either_way = [list(_known_over_time(rows, entry["group"], overlaps, late=late)) for late in (False, True)]
+        for window in rows["windows"]:
+            if window["group"] == entry["group"]:
+                judged += 1
+                at_ms, seen = window["at_ms"], (window["lower"], window["upper"])
+                possible = {bounds for states in either_way for at, bounds in states if at == at_ms}
+                before = [bounds for at, bounds in either_way[0] if at < at_ms]
+                if seen not in possible | {before[-1] if before else (None, None)}:
+                    broken.append(at_ms)
+    return judged, broken
+
+
+def _known_over_time(
+    rows: Rows, group: str, overlaps: Mapping[int, set[int]], *, late: bool
+) -> Iterator[tuple[int, tuple[int | None, int | None]]]:
+    """When one that follows a group knows which bounds; with `late` marks come after the positions of their ms."""
+    resets = {
+        row["at_ms"]
+        for row in rows["group_updates"]
+        if (row["group"], row["operation"], row["outcome"]) == (group, "reset", "applied")
+    }
+    versions = defaultdict(list)
+    for row in rows["positions"]:
+        if row["group"] == group:
+            versions[row["version"]].append(row)
+    steps = [(changes[0]["at_ms"], not late, version, changes) for version, changes in versions.items()]
+    seen_ms, log = 0, log_of(rows)
+    for entry in log:
+        seen_ms = max(seen_ms, entry["emitted_ms"])
+        steps.append((seen_ms, late, entry["seq"], entry))
+    held: dict[int, int] = {}
+    knows, readable, begun = _Knowledge(overlaps), [], False
+    for at_ms, _, _, what in sorted(steps, key=lambda step: step[:3]):
+        if isinstance(what, dict):
+            readable.append(what)
+        else:
+            held |= {row["segment_id"]: row["offset"] for row in what}
+            gone = {row["segment_id"] for row in what if row["finished"]}
+            held = {segment: offset for segment, offset in held.items() if segment not in gone}
+            if at_ms in resets and all(row["reader"] is None for row in what):
+                knows = _Knowledge(overlaps)
+        if not isinstance(what, dict):
+            begun = True
+        if begun:
+            knows.look(held, readable)
+            yield at_ms, knows.bounds
+
+
+class _Knowledge:
+    """What is known of a log by one that follows a group: how far it has read, what it has passed, what is ahead."""
+
+    def __init__(self, overlaps: Mapping[int, set[int]]) -> None:
+        self._overlaps = overlaps
+        self.read = 0
+        self._passed: Row | None = None
+        self._ahead: list[Row] = []
+
+    def look(self, held: Mapping[int, int], log: list[Row]) -> None:
+        """Pass what the position has reached, and read on as long as nothing read is wholly ahead."""
+        while self._ahead and self._order(held, self._ahead[0]) == "reached":
+            self._passed = self._ahead.pop(0)
+        while self.read < len(log) and not (self._ahead and self._order(held, self._ahead[-1]) == "ahead"):
+            entry = log[self.read]
+            self.read += 1
+            if self._order(held, entry) == "reached":
+                self._passed = entry
+            else:
+                self._ahead.append(entry)
+
+    def _order(self, held: Mapping[int, int], entry: Row) -> str:
+        """Whether the position has reached a cut, the cut is ahead of it everywhere, or it is mixed."""
+        cut, sides = _ends(entry["cut"]), set()
+        for segment, offset in held.items():
+            others = [segment] if segment in cut else self._overlaps.get(segment, set()) & cut.keys()
+            sides |= {_sign((segment, offset), (other, cut[other])) for other in others}
+        if -1 not in sides:
+            return "reached"
+        return "mixed" if 1 in sides else "ahead"
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """Lower and upper bound."""
+        lower, upper = self._passed, self._ahead[-1] if self._ahead else None
+        return (
+            lower["lower"] if lower is not None and lower["writers"] else None,
+            upper["upper"] if upper is not None and upper["writers"] else None,
+        )
+
+
+def _sign(here: Place, there: Place) -> int:
+    return (here > there) - (here < there)
+
+
 # All of them.
 
 RULES: Final[Mapping[str, Callable[[Rows], Answer]]] = {
@@ -398,6 +502,7 @@ RULES: Final[Mapping[str, Callable[[Rows], Answer]]] = {
     "I10": lower_rises,
     "I11": upper_covers_noted,
     "I12": lower_below_latest,
+    "I13": windows_are_bounds,
 }
 """Each gives how many single things it judged, and at which ms each violation happened."""
 
@@ -411,6 +516,9 @@ TABLES: Final = (
     "windows",
     "reads",
     "incidents",
+    "positions",
+    "group_updates",
+    "compared_groups",
 )
 """The tables with a column `stream`; what is taken of `ownership` names its streams in a list."""
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.machine.batch import TABLES, Batch, differences, judged_by_spark, of_run
+from tests.machine.batch import TABLES, Batch, differences, given_of, judged_by_spark, of_run
 from tests.machine.judge import judge, violated
 from wmlab.core.spark.schemas import dataframe
 from wmlab.streams.api import Scenario
@@ -35,7 +35,7 @@ def sound() -> dict[str, pa.Table]:
         seed=4,
     )
     recording = scenario.record(progress=False)
-    return {name: recording.table(name) for name in TABLES}
+    return given_of(recording)
 
 
 def altered(tables: dict[str, pa.Table], table: str, alter: Alter) -> dict[str, pa.Table]:

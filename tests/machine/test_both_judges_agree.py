@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.machine import bounds
-from tests.machine.batch import TABLES, differences, judged_by_spark, of_run
+from tests.machine.batch import TABLES, differences, given_of, judged_by_spark, of_run
 from tests.machine.campaign import Made
 from tests.machine.judge import Findings, judge, violated
 from wmlab.core.spark.schemas import dataframe
@@ -74,5 +74,5 @@ def test_a_check_of_one_recording_says_what_the_second_judge_says(
     run = max(shard.scenarios, key=lambda run: (run in shard.broken, len(shard.scenarios[run])))
     recording = Scenario.from_yaml(shard.scenarios[run]).record(progress=False)
     verdicts = recording.check(spark)
-    assert set(verdicts.violated) == violated(judge(recording.tables)) == set(shard.broken.get(run, ()))
-    assert of_run(run, judge(recording.tables)).items() <= shard.findings.items()
+    assert set(verdicts.violated) == violated(judge(given_of(recording))) == set(shard.broken.get(run, ()))
+    assert of_run(run, judge(given_of(recording))).items() <= shard.findings.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.machine.batch import given_of
 from tests.machine.campaign import MACHINES, Made, smallest
 from tests.machine.conftest import OF_HAZARDS
 from tests.machine.hazards import Hazard
@@ -28,7 +29,7 @@ def test_the_same_scenarios_are_sound_without_the_fault(made: list[Made], machin
     assert found.broken
     for run in found.broken:
         mended = kind.mended(Scenario.from_yaml(found.scenarios[run]))
-        assert violated(judge(mended.record(progress=False).tables)) == set()
+        assert violated(judge(given_of(mended.record(progress=False)))) == set()
 
 
 @pytest.mark.parametrize(("machine", "invariant"), [(name, one) for name in HAZARDS for one in sorted(HAZARDS[name])])
@@ -42,6 +43,6 @@ def test_a_machine_fails_on_the_invariant_that_is_broken(machine: str, invariant
 def test_the_smallest_scenario_is_small_and_breaks_the_promise_again() -> None:
     found = smallest(SHARDS["bug_6510"], "I3")
     assert found is not None
-    assert "I3" in violated(judge(found.scenario.record(progress=False).tables))
+    assert "I3" in violated(judge(given_of(found.scenario.record(progress=False))))
     assert len(found.scenario.writers) == 1
     assert found.scenario.script == ()

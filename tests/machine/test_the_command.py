@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.machine.__main__ import main
+from tests.machine.batch import given_of
 from tests.machine.judge import judge, violated
 from wmlab.__main__ import main as wmlab
 from wmlab.core.recording import Recording
@@ -28,4 +29,4 @@ def test_a_broken_promise_leaves_the_smallest_scenario(tmp_path: Path, capsys: p
     assert "I3" in last.partition("violated: ")[2].partition(";")[0]
     assert wmlab(["record", str(file), str(tmp_path / "again")]) == 0
     recording = Recording.read(tmp_path / "again")
-    assert "I3" in violated(judge(recording.tables))
+    assert "I3" in violated(judge(given_of(recording)))
