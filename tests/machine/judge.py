@@ -387,13 +387,18 @@ def lower_below_latest(rows: Rows) -> Answer:
 
 
 def windows_are_bounds(rows: Rows) -> Answer:
-    """I13: of the groups that are compared, every window is what one that follows the group knows at that moment."""
+    """I13: of the groups that are compared, every window is what one that follows the group knows at that moment.
+
+    In a log in which a cut lies before an earlier one, it depends on the way, and nothing is broken.
+    """
     judged, broken = 0, []
-    overlaps = None
+    overlaps, falls = None, False
     for entry in rows["compared_groups"]:
         if entry["why_not"] is not None:
             continue
-        overlaps = overlaps or overlapping(rows)
+        if overlaps is None:
+            overlaps = overlapping(rows)
+            falls = _a_cut_falls(rows, overlaps)
         either_way = [list(_known_over_time(rows, entry["group"], overlaps, late=late)) for late in (False, True)]
         for window in rows["windows"]:
             if window["group"] == entry["group"]:
@@ -401,9 +406,29 @@ def windows_are_bounds(rows: Rows) -> Answer:
                 at_ms, seen = window["at_ms"], (window["lower"], window["upper"])
                 possible = {bounds for states in either_way for at, bounds in states if at == at_ms}
                 before = [bounds for at, bounds in either_way[0] if at < at_ms]
-                if seen not in possible | {before[-1] if before else (None, None)}:
+                if seen not in possible | {before[-1] if before else (None, None)} and not falls:
                     broken.append(at_ms)
     return judged, broken
+
+
+def _a_cut_falls(rows: Rows, overlaps: Mapping[int, set[int]]) -> bool:
+    """Whether a cut names a segment at a smaller offset, again after a gap, or after a newer one over its keys."""
+    named: dict[int, tuple[int, float]] = {}
+    for place, entry in enumerate(log_of(rows)):
+        for segment, offset in _ends(entry["cut"]).items():
+            before = named.get(segment)
+            if before is not None and (before[0] != place - 1 or offset < before[1]):
+                return True
+            newer = [other for other in named if other > segment and _over(segment, other, overlaps)]
+            if newer:
+                return True
+        named |= {segment: (place, offset) for segment, offset in _ends(entry["cut"]).items()}
+    return False
+
+
+def _over(one: int, other: int, overlaps: Mapping[int, set[int]]) -> bool:
+    """Whether two segments share a key; one that is not known shares keys with all."""
+    return one not in overlaps or other not in overlaps or other in overlaps[one]
 
 
 def _known_over_time(
@@ -467,7 +492,7 @@ class _Knowledge:
         """Whether the position has reached a cut, the cut is ahead of it everywhere, or it is mixed."""
         cut, sides = _ends(entry["cut"]), set()
         for segment, offset in held.items():
-            others = [segment] if segment in cut else self._overlaps.get(segment, set()) & cut.keys()
+            others = [segment] if segment in cut else [at for at in cut if _over(segment, at, self._overlaps)]
             sides |= {_sign((segment, offset), (other, cut[other])) for other in others}
         if -1 not in sides:
             return "reached"

@@ -97,6 +97,11 @@ def writer_is_left_out(log: list[Row]) -> None:
     log[2]["lower"] = 10**9
 
 
+def window_knows_more_than_its_group(windows: list[Row]) -> None:
+    known = [row for row in windows if row["lower"] is not None]
+    known[-1]["lower"] += 1
+
+
 ALTERATIONS: dict[str, tuple[str, Alter]] = {
     "I1": ("watermarks", lower_stands_still),
     "I2": ("watermarks", upper_falls),
@@ -110,6 +115,7 @@ ALTERATIONS: dict[str, tuple[str, Alter]] = {
     "I10": ("cycles", cycles_stop_emitting),
     "I11": ("writer_marks", note_comes_earlier),
     "I12": ("watermarks", writer_is_left_out),
+    "I13": ("windows", window_knows_more_than_its_group),
 }
 
 

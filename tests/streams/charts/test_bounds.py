@@ -198,9 +198,9 @@ def frame(lower: list[int | None], perfect: list[int | None] | None = None) -> p
 
 def test_the_longest_standstill_is_named_with_who_was_down(bounds: Bounds, incidents: list[Any]) -> None:
     assert sentence(bounds(incidents=incidents)) == (
-        "The lower bound stood still at 30.0 s for 23.0 s (from 32.0 s to 55.0 s) while w2 was down; it is safe at the "
-        "58 positions that can be checked and on average 5.9 s behind the perfect watermark. The lower bound is "
-        "unknown at 3 positions, the upper bound at 2."
+        "The lower bound stood still at 30.0 s for 23.0 s (from 32.0 s to 55.0 s) while w2 was down; it is safe "
+        "throughout the 57.0 s that can be checked and on average 5.9 s behind the perfect watermark. The lower bound "
+        "is unknown for 3.0 s, the upper bound for 1.0 s."
     )
     dates = "stood still at Jan 3, 14:00:30 for 23.0 s (from Jan 3, 14:00:32 to Jan 3, 14:00:55)"
     assert dates in sentence(bounds(start_ms=JAN_3_2014))
@@ -237,8 +237,8 @@ def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_i
         (
             [0, 2_000, 3_000, 4_000],
             [1_000, 1_000, 2_900, 9_000],
-            "never stood still for more than 1.0 s; it is not safe: above the perfect watermark at 2 of 4 positions, "
-            "first at 1.0 s, by up to 1.0 s.",
+            "never stood still for more than 1.0 s; it is not safe: above the perfect watermark for 2.0 s of the 3.0 s "
+            "that can be checked, in 2 of 4 rows, first at 1.0 s, by up to 1.0 s.",
         ),
         (
             [5_000, 4_000, 6_000],
@@ -248,18 +248,18 @@ def test_a_pause_lasts_until_its_own_end_and_explains_a_standstill_of_which_it_i
         (
             [0, 1_000],
             [20_000, 5_000],
-            "The upper bound, which is a hint, is below the perfect watermark at 1 position.",
+            "The upper bound, which is a hint, is below the perfect watermark for 1.0 s.",
         ),
         (
             [5],
             [9],
-            "The lower bound is 5 ms at 0 s; it is safe at the only position that can be checked, 4 ms behind the "
+            "The lower bound is 5 ms at 0 s; it is safe in the only row that can be checked, 4 ms behind the "
             "perfect watermark.",
         ),
-        ([5, 5], [5, 5], "it is safe at all 2 positions and on average at the perfect watermark."),
-        ([0, 0], [1, 2], "on average 2 ms behind the perfect watermark."),
-        ([0, 0, 0], [1, 1, 2], "on average 1 ms behind the perfect watermark."),
-        ([None, None], [5, 5], "The lower bound is unknown at all 2 positions."),
+        ([5, 5], [5, 5], "it is safe all the time and on average at the perfect watermark."),
+        ([0, 0], [1, 9], "on average 1 ms behind the perfect watermark."),
+        ([0, 0, 0], [1, 2, 9], "on average 2 ms behind the perfect watermark."),
+        ([None, None], [5, 5], "The lower bound is unknown all the time."),
         ([5, 9], [None, None], "The lower bound rose from 5 ms to 9 ms and never stood still for more than 1.0 s."),
     ],
 )
@@ -269,8 +269,56 @@ def test_small_tables_are_described_in_whole_sentences(
     assert sentence(frame(lower, perfect)).endswith(text)
 
 
+def at_times(at_ms: list[int], lower: list[int | None], perfect: list[int | None] | None = None) -> pd.DataFrame:
+    rows = frame(lower, perfect)
+    return rows.assign(at_ms=at_ms, upper=rows["upper"].mask(rows["lower"].isna()))
+
+
+def test_how_often_a_row_was_written_changes_no_number() -> None:
+    """The same curve with a row at each change, and with a row every 100 ms."""
+    at_ms, lower, perfect = [0, 4_000, 5_000, 60_000], [None, 2_000, 4_000, 4_000], [3_000, 3_000, 3_500, 3_500]
+    text = (
+        "The lower bound stood still at 4.0 s for 55.0 s (from 5.0 s to the end at 60.0 s); it is not safe: above the "
+        "perfect watermark for 55.0 s of the 56.0 s that can be checked, in {}, first at 5.0 s, by up to 500 ms."
+    )
+    few = sentence(at_times(at_ms, lower, perfect))
+    assert few.startswith(text.format("2 of 3 rows"))
+    assert few.endswith("The lower bound is unknown for 4.0 s, the upper bound for 4.0 s.")
+    times = [*range(0, 60_000, 100), 60_000]
+    last = [max(n for n, at in enumerate(at_ms) if at <= time) for time in times]
+    many = sentence(at_times(times, [lower[n] for n in last], [perfect[n] for n in last]))
+    assert many == few.replace("2 of 3 rows", "551 of 561 rows")
+
+
+def test_a_mean_is_one_over_time() -> None:
+    """1 s behind for 9 s, and 101 s behind for one."""
+    behind = sentence(at_times([0, 9_000, 10_000], [0, 1, 2], [1_000, 101_001, 101_001]))
+    assert "it is safe all the time and on average 11.0 s behind the perfect watermark" in behind
+
+
+def test_what_holds_for_no_time_is_counted_in_rows() -> None:
+    last = sentence(at_times([0, 1_000, 1_000], [0, 5_000, None], [1, 2, 3]))
+    assert "it is not safe: above the perfect watermark in 1 of 2 rows, first at 1.0 s" in last
+    assert last.endswith("The lower bound is unknown in 1 row, the upper bound in 1 row.")
+
+
+def test_what_is_marked_of_many_stretches_is_said() -> None:
+    lower: list[int | None] = [4, 0] * 100
+    chart = time_bounds(frame(lower, [2] * 200))
+    assert "Of 100 stretches that are not safe the first 60 are marked." in " ".join(chart.scene.subtitle.split())
+    assert len(traces(chart, "y")["not safe"]["x"]) == 60
+
+
+def test_the_drawn_unknown_is_exact_in_a_long_run() -> None:
+    rows = 20_000
+    lower = pd.array(range(rows), dtype="Int64")
+    lower[7_001:7_003] = pd.NA
+    strip = traces(time_bounds(pd.DataFrame({"stream": "s", "at_ms": range(rows), "lower": lower, "upper": 9})), "y2")
+    assert (strip["lower unknown"]["base"], strip["lower unknown"]["x"]) == ([7.001], [0.002])
+
+
 def test_nothing_known_is_said_once(bounds: Bounds) -> None:
-    assert sentence(bounds(lower=pd.NA, upper=pd.NA)) == "Both bounds are unknown at all 61 positions."
+    assert sentence(bounds(lower=pd.NA, upper=pd.NA)) == "Both bounds are unknown all the time."
 
 
 def traces(chart: Chart, yaxis: str | None = None) -> dict[str, dict[str, Any]]:
@@ -318,8 +366,13 @@ def test_the_lower_panel_shows_the_distance_from_the_perfect_watermark(bounds: B
 
 
 def test_without_perfect_watermark_the_lower_panel_shows_the_distance_from_the_clock(bounds: Bounds) -> None:
+    """The distance falls with the clock while the bound stands still, from 30 s at 32 s to just before 55 s."""
     frame = bounds().drop(columns="perfect_watermark")
-    assert traces(time_bounds(frame), "y3")["lower − clock"]["y"][40] == -10
+    drawn = traces(time_bounds(frame), "y3")["lower − clock"]
+    points = list(zip(drawn["x"], drawn["y"], strict=True))
+    assert points[:4] == [(0, None), (3, None), (3, -2), (4, -3)]
+    still = points.index((32, -2))
+    assert points[still : still + 4] == [(32, -2), (55, -25), (55, -2), (56, -3)]
 
 
 def test_without_perfect_watermark_or_common_clock_there_is_one_panel(bounds: Bounds) -> None:
@@ -384,7 +437,7 @@ def test_a_long_run_is_thinned_in_the_picture_and_whole_in_the_data() -> None:
     assert max(curves["lower bound"]["y"]) == 40
     assert all(len(curve["x"]) <= CAP for name, curve in curves.items() if name.endswith(" bound"))
     assert len(chart.data["lower"]) == rows
-    assert re.search(r"Drawn are [\d]+ of 20 000 positions\.", chart.svg)
+    assert re.search(r"Drawn are [\d]+ of 20 000 rows\.", chart.svg)
     assert "Drawn" not in chart.sentence
     assert len(json.dumps(chart._repr_mimebundle_())) < 250_000
 

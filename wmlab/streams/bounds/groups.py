@@ -30,7 +30,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from wmlab.core.spark.schemas import choose, require
-from wmlab.streams.bounds.log_by_segment import Flags, Longs, Marks, Ranges, Runs, bounds_of, column, log_of, parts
+from wmlab.streams.bounds.log_by_segment import (
+    Flags,
+    Longs,
+    Marks,
+    Ranges,
+    Runs,
+    bounds_of,
+    column,
+    log_of,
+    moves_back,
+    parts,
+)
 from wmlab.streams.model.log import known_from
 
 GROUP_COLUMNS: Final = ("stream", "group", "version", "at_ms")
@@ -40,7 +51,7 @@ _CHANGES: Final = {"stream": "string", "group": "string", "finished": "boolean"}
 _ANEW: Final = "anew"
 _ROWS: Final = (
     "stream string, group string, version long, at_ms long, change string, "
-    "lower long, upper long, lower_seq long, upper_seq long, settled boolean"
+    "lower long, upper long, lower_seq long, upper_seq long, settled boolean, falls boolean"
 )
 CHANGES: Final = ("position", "watermark", "end")
 """What a row of a group begins with: another position, a watermark that became visible, or the end of the run."""
@@ -83,7 +94,7 @@ def group_time_bounds(
     choose("visible", visible, ("all", "then"))
     orders: tuple[Tie | None, ...] = (None,)
     found = _followed(positions, watermarks, segments, then=visible == "then", until_ms=until_ms, ties=orders)
-    return found.drop("settled")
+    return found.drop("settled", "falls")
 
 
 def possible_time_bounds(positions: DataFrame, watermarks: DataFrame, segments: DataFrame) -> DataFrame:
@@ -126,7 +137,9 @@ def _followed(
         for tie in ties:
             steps = Steps.of(moves.at_ms, known_ms, len(marks.seq), until_ms, tie)
             tables.append(_rows(first, moves, steps, marks))
-        return pa.concat_tables(tables)
+        rows = pa.concat_tables(tables)
+        falls = ties[0] is not None and moves_back(marks, ranges)
+        return rows.append_column("falls", pa.array([falls] * rows.num_rows, pa.bool_()))
 
     return changes.groupBy("stream", "group").cogroup(by_group).applyInArrow(replayed, _ROWS)
 

@@ -120,6 +120,28 @@ class Marks:
         return cls(seq, lower, upper, is_end, emitted_ms, place[by_place], segment[by_place], offset[by_place])
 
 
+def moves_back(marks: Marks, ranges: Ranges) -> bool:
+    """Whether some cut of the log lies before an earlier one at some key.
+
+    It names a segment with a smaller offset than an earlier cut, again after a cut that did not name it, or after a cut
+    that named a newer segment over its keys. A segment of unknown range overlaps every other.
+    """
+    order = np.lexsort((marks.place, marks.segment))
+    segment, place, offset = marks.segment[order], marks.place[order], marks.offset[order]
+    same = segment[1:] == segment[:-1]
+    if np.any(same & ((offset[1:] < offset[:-1]) | (place[1:] != place[:-1] + 1))):
+        return True
+    ids, first = np.unique(segment, return_index=True)
+    last = np.append(first[1:], len(segment)) - 1
+    low, high = np.array([ranges.get(number, UNKNOWN) for number in ids.tolist()], np.float64).reshape(-1, 2).T
+    for n in range(len(ids)):
+        newer = slice(n + 1, None)
+        overlaps = ~((low[n] >= high[newer]) | (low[newer] >= high[n]))
+        if np.any(overlaps & (place[first[newer]] < place[last[n]])):
+            return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Runs:
     """Runs of consecutive watermarks whose cuts name the same segments.

@@ -11,12 +11,12 @@ noted ahead of the reader; it is a hint and says nothing certain about events (p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Final
 
-from wmlab.core.charts.axis import Axis, duration_unit, time_axis, time_words
+from wmlab.core.charts.axis import Axis, Number, duration_unit, time_axis, time_words
 from wmlab.core.charts.chart import SHAPES, Chart, one_value, plain_columns, whole
 from wmlab.core.charts.scene import (
     Between,
@@ -40,6 +40,7 @@ from wmlab.core.charts.scene import (
 from wmlab.core.errors import ChartError
 from wmlab.core.words import counted, grouped, listed, rounded
 from wmlab.streams.answers.history import BEGINS, ENDS, IN_CHARTS, found_nobody
+from wmlab.streams.charts.intervals import behind_clock, how_long, lengths_ms, mean_of, time_of
 
 CAP: Final = 800
 """Rows drawn at most, about: more than a notebook is wide in pixels, and few enough to store."""
@@ -107,15 +108,15 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
     """Draw the lower and upper bound of one reader or group over its clock, with the perfect watermark between them.
 
     `bounds` is a pandas or Spark DataFrame with the columns `stream`, `at_ms` (the reader's clock, ms), `lower` and
-    `upper` (event time in ms, null if unknown), one row per position. It may have `perfect_watermark` (the smallest
-    event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`, drawn as
-    vertical lines; `what` names who crashed, or says it: "w2" or "w2 crashes"). With `visible` of "all" title and
-    sentence say that the bounds are hindsight. Rows are sorted by `at_ms` and, if
-    there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
+    `upper` (event time in ms, null if unknown); a row holds until the next one. It may have `perfect_watermark` (the
+    smallest event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`,
+    drawn as vertical lines; `what` names who crashed, or says it: "w2" or "w2 crashes"). With `visible` of "all" title
+    and sentence say that the bounds are hindsight. Rows are sorted by `at_ms` and, if there, by `version`. Times from
+    1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
 
     `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or minus the
     clock if that is not known. `title` replaces the question above the chart; the sentence under it is the answer,
-    computed from all rows.
+    computed from all rows and the time for which each holds.
 
     Raises `ChartError` for a missing column, no rows, a time that is no integer, or rows of several streams, groups
     or segments.
@@ -177,18 +178,17 @@ def _happening(entry: Any) -> Happening:
 
 
 def describe(table: BoundsTable) -> str:
-    """The answer in one to three sentences, computed in integers from all rows."""
+    """The answer in one to three sentences, computed in integers from all rows and the time for which each holds."""
     known = [value for value in table.lower if value is not None]
     back = sum(later < earlier for earlier, later in pairwise(known))
-    below = sum(width is not None and width < 0 for width in minus(table.upper, table.perfect))
+    widths = minus(table.upper, table.perfect)
+    below = how_long(lengths_ms(table.at_ms), [width is not None and width < 0 for width in widths])
     sentences = (
         "In hindsight: marks count before they were emitted" if table.hindsight else "",
         "; ".join(filter(None, [_movement(table, known, "moved" if back else "rose"), _safety(table)])),
         f"The lower bound went back {'once' if back == 1 else f'{grouped(back)} times'}" if back else "",
-        _unknown_positions(table),
-        f"The upper bound, which is a hint, is below the perfect watermark at {counted(below, 'position')}"
-        if below
-        else "",
+        _unknown_times(table),
+        f"The upper bound, which is a hint, is below the perfect watermark {below}" if below else "",
     )
     return " ".join(f"{sentence}." for sentence in sentences if sentence)
 
@@ -196,7 +196,7 @@ def describe(table: BoundsTable) -> str:
 def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
     if not known:
         bounds = "The lower bound is" if any(value is not None for value in table.upper) else "Both bounds are"
-        return f"{bounds} unknown at all {counted(len(table.at_ms), 'position')}"
+        return f"{bounds} unknown all the time"
     clock = time_words(table.at_ms)
     event = time_words([*table.lower, *table.upper, *table.perfect])
     stretches = [stretch for stretch in standstills(table.at_ms, table.lower) if stretch.value is not None]
@@ -234,36 +234,41 @@ def _meanwhile(table: BoundsTable, still: Standstill) -> str:
 
 
 def _safety(table: BoundsTable) -> str:
-    """Whether the lower bound is above the perfect watermark; empty if that cannot be checked anywhere."""
-    behind = minus(table.perfect, table.lower)
-    slacks = [(slack, at) for slack, at in zip(behind, table.at_ms, strict=True) if slack is not None]
-    unsafe = [(slack, at) for slack, at in slacks if slack < 0]
-    if not slacks:
+    """For how long the lower bound is above the perfect watermark; empty if that cannot be checked anywhere."""
+    behind, lengths = minus(table.perfect, table.lower), lengths_ms(table.at_ms)
+    checked, unsafe = [slack is not None for slack in behind], [slack is not None and slack < 0 for slack in behind]
+    checked_ms, unsafe_ms = time_of(lengths, checked), time_of(lengths, unsafe)
+    if not any(checked):
         return ""
-    checked = counted(len(slacks), "position")
-    if unsafe:
+    rows = counted(sum(checked), "row")
+    if any(unsafe):
+        of_rows = f"in {grouped(sum(unsafe))} of {rows}"
+        share = f"for {rounded(unsafe_ms)} of the {rounded(checked_ms)} that can be checked, {of_rows}"
+        first_ms, most = table.at_ms[unsafe.index(True)], -min(slack for slack in behind if slack is not None)
         return (
-            f"it is not safe: above the perfect watermark at {grouped(len(unsafe))} of {checked}, "
-            f"first at {time_words(table.at_ms)(unsafe[0][1])}, by up to {rounded(-min(unsafe)[0])}"
+            f"it is not safe: above the perfect watermark {share if unsafe_ms else of_rows}, "
+            f"first at {time_words(table.at_ms)(first_ms)}, by up to {rounded(most)}"
         )
-    mean_ms = (2 * sum(slack for slack, _ in slacks) + len(slacks)) // (2 * len(slacks))
+    mean_ms = mean_of(behind, lengths)
     distance = f"{rounded(mean_ms)} behind the perfect watermark" if mean_ms else "at the perfect watermark"
-    if len(slacks) == 1:
-        return f"it is safe at the only position that can be checked, {distance}"
-    everywhere = len(slacks) == len(table.at_ms)
-    where = f"all {checked}" if everywhere else f"the {checked} that can be checked"
-    return f"it is safe at {where} and on average {distance}"
+    if sum(checked) == 1 and not checked_ms:
+        return f"it is safe in the only row that can be checked, {distance}"
+    where = f"throughout the {rounded(checked_ms)} that can be checked" if checked_ms else f"in all {rows}"
+    if all(checked) and checked_ms:
+        where = "all the time"
+    return f"it is safe {where} and on average {distance}"
 
 
-def _unknown_positions(table: BoundsTable) -> str:
-    """How often which bound is unknown, but for what `_movement` says."""
-    positions, lower, upper = len(table.at_ms), table.lower.count(None), table.upper.count(None)
-    if lower == positions:
-        lower, upper = 0, upper % positions
-    if lower and upper:
-        return f"The lower bound is unknown at {counted(lower, 'position')}, the upper bound at {grouped(upper)}"
-    bound = "lower" if lower else "upper"
-    return f"The {bound} bound is unknown at {counted(lower or upper, 'position')}" if lower or upper else ""
+def _unknown_times(table: BoundsTable) -> str:
+    """For how long which bound is unknown, but for what `_movement` says."""
+    lengths = lengths_ms(table.at_ms)
+    missing = {"lower": [value is None for value in table.lower], "upper": [value is None for value in table.upper]}
+    if all(missing["lower"]):
+        missing = {} if all(missing["upper"]) else {"upper": missing["upper"]}
+    said = {bound: how_long(lengths, rows) for bound, rows in missing.items() if any(rows)}
+    if len(said) == 2:
+        return f"The lower bound is unknown {said['lower']}, the upper bound {said['upper']}"
+    return "".join(f"The {bound} bound is unknown {time}" for bound, time in said.items())
 
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
@@ -283,18 +288,20 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     alarms = _alarms(table, excess)
     main: list[Layer] = [Between(xs=at_ms, lows=curves["lower"], highs=curves["upper"])]
     main += [Steps(name=_CURVES[role], role=role, xs=at_ms, ys=values) for role, values in curves.items()]
-    main.append(_crosses([(at, lower) for at, lower, _ in alarms]))
+    main.append(_crosses([(at, lower) for at, lower, _ in alarms[:_MOST_ALARMS]]))
     note = "" if any(value is not None for value in times) else "no bound is known"
     positions = len(table.at_ms)
-    fewer = "" if len(rows) == positions else f" Drawn are {grouped(len(rows))} of {grouped(positions)} positions."
+    fewer = "" if len(rows) == positions else f" Drawn are {grouped(len(rows))} of {grouped(positions)} rows."
+    if len(alarms) > _MOST_ALARMS:
+        fewer += f" Of {grouped(len(alarms))} stretches that are not safe the first {_MOST_ALARMS} are marked."
     return Scene(
         title=title or _question(table),
         subtitle=sentence + fewer,
         across=clock,
         panels=[
             Panel(up=event, layers=main, height=290.0, note=note),
-            *_unknown(at_ms, curves),
-            *_distance(at_ms, curves, clock, event, alarms),
+            *_unknown(table),
+            *_distance(table, at_ms, curves, clock, event, alarms[:_MOST_ALARMS]),
         ],
         rules=[Rule(h.at_ms, h.label, SHAPES.get(h.kind, "circle")) for h in table.incidents],
         together=True,
@@ -307,9 +314,10 @@ def _question(table: BoundsTable) -> str:
     return f"{asked} {reader} reached in stream “{table.stream}”?"
 
 
-def _unknown(at_ms: Sequence[int], curves: dict[str, list[Value]]) -> list[Panel]:
+def _unknown(table: BoundsTable) -> list[Panel]:
     """A strip with the stretches of the clock in which the lower or the upper bound is unknown."""
-    spans = {role: stretches for role in ("lower", "upper") if (stretches := unknown_spans(at_ms, curves[role]))}
+    bounds = {"lower": table.lower, "upper": table.upper}
+    spans = {role: stretches for role, values in bounds.items() if (stretches := unknown_spans(table.at_ms, values))}
     if not spans:
         return []
     layers = [
@@ -326,31 +334,55 @@ def _unknown(at_ms: Sequence[int], curves: dict[str, list[Value]]) -> list[Panel
 
 
 def _distance(
-    at_ms: list[int], curves: dict[str, list[Value]], clock: Axis, event: Axis, alarms: Sequence[tuple[int, int, int]]
+    table: BoundsTable,
+    at_ms: list[int],
+    curves: dict[str, list[Value]],
+    clock: Axis,
+    event: Axis,
+    alarms: Sequence[tuple[int, int, int]],
 ) -> list[Panel]:
     """Each bound minus the reference, which is the line at 0; nothing if there is no reference or no known bound."""
-    perfect = curves.get("perfect", [])
-    if any(value is not None for value in perfect):
-        name, reference, beside = "bound − perfect", perfect, "perfect watermark"
-    elif clock.instants == event.instants:
-        name, reference, beside = "bound − clock", list(at_ms), "clock"
-    else:
-        return []
-    differences = {role: minus(curves[role], reference) for role in ("upper", "lower")}
-    known = [value for values in differences.values() for value in values if value is not None]
-    if not known:
-        return []
-    up = time_axis(name, [*known, 0], pad_percent=8)
+    if any(value is not None for value in table.perfect):
+        return _to_perfect(at_ms, curves, clock, alarms)
+    return _to_clock(table, clock) if clock.instants == event.instants else []
+
+
+def _to_perfect(
+    at_ms: list[int], curves: dict[str, list[Value]], clock: Axis, alarms: Sequence[tuple[int, int, int]]
+) -> list[Panel]:
+    """Each bound minus the perfect watermark: both hold until the next row, and so does the difference."""
+    differences = {role: minus(curves[role], curves["perfect"]) for role in ("upper", "lower")}
     layers: list[Layer] = [
         Between(xs=at_ms, lows=differences["lower"], highs=differences["upper"]),
-        Path(name=beside, role="perfect", xs=[clock.low, clock.high], ys=[0, 0], legend=False, labelled=True),
+        _reference("perfect watermark", clock),
     ]
     layers += [
-        Steps(name=f"{role} − {beside}", role=role, xs=at_ms, ys=values, labelled=False)
+        Steps(name=f"{role} − perfect watermark", role=role, xs=at_ms, ys=values, labelled=False)
         for role, values in differences.items()
     ]
     layers.append(_crosses([(at, above) for at, _, above in alarms]))
-    return [Panel(up=up, layers=layers, height=130.0)]
+    return _distances("bound − perfect", [value for values in differences.values() for value in values], layers)
+
+
+def _to_clock(table: BoundsTable, clock: Axis) -> list[Panel]:
+    """Each bound minus the clock: it falls with the clock while the bound stands still."""
+    lines = []
+    for role, values in (("upper", table.upper), ("lower", table.lower)):
+        xs, behind = behind_clock(table.at_ms, values, CAP)
+        ys = [None if value is None else -value for value in behind]
+        lines.append(Path(name=f"{role} − clock", role=role, xs=xs, ys=ys, legend=False))
+    layers: list[Layer] = [_reference("clock", clock), *lines]
+    return _distances("bound − clock", [y for line in lines for y in line.ys], layers)
+
+
+def _reference(name: str, clock: Axis) -> Path:
+    return Path(name=name, role="perfect", xs=[clock.low, clock.high], ys=[0, 0], legend=False, labelled=True)
+
+
+def _distances(title: str, values: Iterable[Number | None], layers: Sequence[Layer]) -> list[Panel]:
+    """A panel of distances, if any is known."""
+    known = [round(value) for value in values if value is not None]
+    return [Panel(up=time_axis(title, [*known, 0], pad_percent=8), layers=layers, height=130.0)] if known else []
 
 
 def _crosses(points: Sequence[tuple[int, int]]) -> Dots:
@@ -368,9 +400,8 @@ def _crosses(points: Sequence[tuple[int, int]]) -> Dots:
 def _alarms(table: BoundsTable, excess: Sequence[Value]) -> list[tuple[int, int, int]]:
     """First positions of every stretch with lower above the perfect watermark: (clock, lower, by how much)."""
     rows = zip(table.at_ms, table.lower, excess, [None, *excess[:-1]], strict=True)
-    begins = [
+    return [
         (at, lower, above)
         for at, lower, above, before in rows
         if lower is not None and above is not None and above > 0 >= (before or 0)
     ]
-    return begins[:_MOST_ALARMS]

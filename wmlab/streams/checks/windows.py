@@ -10,9 +10,10 @@ readers know of them, and of the marks, at once. Of the others no table says whe
 - readers that work on what they see in the background (`tracker_ms`, `mark_read_ms`), or learn later of the state of
   the group (`state_latency_ms`, or the delay of the scenario's network);
 - readers of a stream whose marks could not be read for a time or were truncated, and of a group that was taken back
-  to a checkpoint without key ranges;
-- readers of a log in which a stream cut moves back: two trackers that have come different ways may stand at different
-  watermarks then.
+  to a checkpoint without key ranges.
+
+Where a stream cut of the log lies before an earlier one, two trackers that have come to one position on different ways
+may stand at different watermarks. So a window that differs there does not count.
 
 Source: PDP-33, Watermarking in the Reader; upstream class `WatermarkReaderImpl`.
 """
@@ -68,7 +69,8 @@ def windows_are_bounds(
     seen, moves = (table.join(compared, ["stream", "group"], "left_semi") for table in (windows, positions))
     states = possible_time_bounds(with_resets(moves, group_updates), watermarks, segments)
     judged = _beside(seen, states)
-    ok = F.array_contains("possible", F.struct("lower", "upper"))
+    differs = ~F.array_contains("possible", F.struct("lower", "upper"))
+    ok = ~differs | F.coalesce("now.falls", F.lit(False))
     what = phrase(
         "{reader} saw lower {lower:ms} and upper {upper:ms} at {at_ms:ms}, where the position of {group} and the log "
         "give lower {due.lower:ms} and upper {due.upper:ms}"
@@ -77,8 +79,14 @@ def windows_are_bounds(
         row_of("windows", "stream", "group", "reader", "lower", "upper", "at_ms"),
         row_of("positions", "stream", "group", "due.version as version"),
     )
+    said = F.when(ok, phrase("{what}; a stream cut of this log lies before an earlier one", what=what)).otherwise(what)
     found = finding_rows(
-        judged, at_ms=F.col("at_ms"), ok=ok, judged=F.lit(1), what=F.when(~ok, what), evidence=F.when(~ok, proof)
+        judged,
+        at_ms=F.col("at_ms"),
+        ok=ok,
+        judged=F.lit(1),
+        what=F.when(differs, said),
+        evidence=F.when(differs, proof),
     )
     # Beside groups that are compared it is said among what does not count, or else why nothing was decided.
     beside = F.bool_or(F.col("why_not").isNull()).over(Window.partitionBy(F.lit(0)))
@@ -91,9 +99,12 @@ def _beside(windows: DataFrame, states: DataFrame) -> DataFrame:
     """The windows with the bounds that their reader may have seen, `possible`, and those in force then, `due`."""
     by_group, bounds = ("stream", "group"), F.struct("lower", "upper", "version")
     last = F.first(F.when(F.col("settled"), bounds), ignorenulls=True).alias("last")
-    moments = states.groupBy(*by_group, "at_ms").agg(F.collect_set(F.struct("lower", "upper")).alias("all"), last)
+    falls = F.bool_or("falls").alias("falls")
+    moments = states.groupBy(*by_group, "at_ms").agg(
+        F.collect_set(F.struct("lower", "upper")).alias("all"), last, falls
+    )
     before = F.lag("last").over(Window.partitionBy(*by_group).orderBy("at_ms")).alias("before")
-    state = F.struct(F.col("at_ms").alias("since_ms"), "all", "last", before).alias("state")
+    state = F.struct(F.col("at_ms").alias("since_ms"), "all", "last", before, "falls").alias("state")
     rows = windows.unionByName(moments.select(*by_group, "at_ms", state), allowMissingColumns=True)
     by_time = Window.partitionBy(*by_group).orderBy("at_ms", F.col("state").isNull()).rowsBetween(*SO_FAR)
     seen = rows.withColumn("now", F.last("state", ignorenulls=True).over(by_time)).where("reader IS NOT NULL")

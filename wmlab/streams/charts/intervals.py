@@ -1,0 +1,110 @@
+"""Step curves over time: how long each row holds, and the lag of a bound that stands still while the clock goes on.
+
+A row holds from its time until that of the next row; the last one begins where the curve ends and has no length. What a
+sentence says of a curve is computed from these intervals, so that it does not depend on how many rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from wmlab.core.charts.scene import Value, standstills, thin
+from wmlab.core.words import counted, rounded
+
+Longs = npt.NDArray[np.int64]
+
+
+def lengths_ms(at_ms: Sequence[int]) -> list[int]:
+    """How long each row holds, in ms; the times ascend."""
+    return [*(after - before for before, after in pairwise(at_ms)), *[0][: len(at_ms)]]
+
+
+def time_of(lengths: Sequence[int], chosen: Iterable[bool]) -> int:
+    """How long the chosen rows hold together."""
+    return sum(compress(lengths, chosen))
+
+
+def how_long(lengths: Sequence[int], chosen: Sequence[bool]) -> str:
+    """How long the chosen rows hold, in words; where that is no time at all, in how many rows; empty: in none."""
+    rows, total_ms = sum(chosen), time_of(lengths, chosen)
+    if not rows:
+        return ""
+    return f"for {rounded(total_ms)}" if total_ms else f"in {counted(rows, 'row')}"
+
+
+def mean_of(values: Sequence[Value], lengths: Sequence[int]) -> int:
+    """The mean of the known values over the time for which they hold, rounded half up; over the rows if that is none.
+
+    At least one value is known.
+    """
+    known = [(value, length) for value, length in zip(values, lengths, strict=True) if value is not None]
+    if not any(length for _, length in known):
+        known = [(value, 1) for value, _ in known]
+    total, time_ms = sum(value * length for value, length in known), sum(length for _, length in known)
+    return (2 * total + time_ms) // (2 * time_ms)
+
+
+def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
+    """Clock minus bound as a line, in about `cap` points: it grows while the bound stands still, and falls with it.
+
+    Each point lies on the line; of the points of a stretch that is left out the least and the largest are kept.
+    """
+    xs: list[int] = []
+    ys: list[Value] = []
+    for still in standstills(at_ms, bounds):
+        for x in dict.fromkeys((still.from_ms, still.to_ms)):
+            xs.append(x)
+            ys.append(None if still.value is None else x - still.value)
+    kept = thin([ys], cap) if ys else []
+    return [xs[i] for i in kept], [ys[i] for i in kept]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """For how long which value was taken: in piece i each value from `first[i]` to `last[i]` for an equal time.
+
+    All in ms. `weight` is the time of each piece, 1 for each if no piece has any.
+    """
+
+    first: Longs
+    last: Longs
+    weight: Longs
+
+    @classmethod
+    def of(cls, first: Iterable[int], last: Iterable[int], lengths: Iterable[int]) -> Spread:
+        """From pieces with their lengths in ms."""
+        begin, end, weight = (np.fromiter(values, np.int64) for values in (first, last, lengths))
+        return cls(begin, end, weight if weight.any() else np.ones_like(weight))
+
+    @property
+    def total_ms(self) -> int:
+        """The time of all pieces."""
+        return int(self.weight.sum())
+
+    def up_to(self, value: int) -> float:
+        """For how long the value was this, or less, in ms."""
+        inside = np.clip(value - self.first, 0, self.last - self.first)
+        share = inside / np.maximum(self.last - self.first, 1)
+        return float((self.weight * np.where(self.last == self.first, self.first <= value, share)).sum())
+
+    @property
+    def median(self) -> int:
+        """The least whole number that the value did not exceed for half of the time."""
+        low, high = int(self.first.min()), int(self.last.max())
+        while low < high:
+            middle = (low + high) // 2
+            if 2 * self.up_to(middle) >= self.total_ms:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    @property
+    def largest(self) -> int:
+        """The largest value."""
+        return int(self.last.max())
