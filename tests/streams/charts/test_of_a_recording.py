@@ -249,13 +249,19 @@ def test_cuts_that_are_not_drawn_are_counted() -> None:
 def test_lag_and_uncertainty_come_from_the_windows() -> None:
     chart = view.lag(recording())
     assert chart.sentence == (
-        "In half of the windows of orders the lower bound stood at most 2.7 s behind the clock, and 3.7 s at worst; "
-        "where both bounds were known they were 1.1 s apart."
+        "For half of the time the lower bound of orders stood at most 3.2 s behind the clock of its readers, and 4.7 s "
+        "at worst; where both bounds were known they were at most 1.1 s apart for half of the time."
     )
+    drawn = trace(chart, "r0")
+    assert (list(drawn.x), list(drawn.y)) == ([2.6, 5.5, 5.5, 6.5], [1.8, 4.7, 2.7, 3.7])
     assert chart.data["lag_ms"] == [1_800, 2_700, 3_700]
     assert chart.data["uncertainty_ms"] == [None, 1_100, 1_100]
     bars = trace(view.lag_distribution(recording()), "lag")
-    assert sum(bars.width) == 3
+    assert sum(bars.width) == pytest.approx(100)
+    # From 1.8 s to 2.7 s one window holds, then both do, and from 3.7 s to 4.7 s one: of 3.9 s in all.
+    assert max(bars.width) == pytest.approx(100 * 2 * bars.x[0] / 3.9)
+    apart = trace(view.lag_distribution(recording()), "uncertainty")
+    assert list(apart.width) == [100]
 
 
 def test_a_distribution_of_nothing_asks_for_the_reason() -> None:

@@ -86,23 +86,26 @@ class Spread:
         """The time of all pieces."""
         return int(self.weight.sum())
 
-    def up_to(self, value: int) -> float:
-        """For how long the value was this, or less, in ms."""
-        inside = np.clip(value - self.first, 0, self.last - self.first)
-        share = inside / np.maximum(self.last - self.first, 1)
-        return float((self.weight * np.where(self.last == self.first, self.first <= value, share)).sum())
+    def time_below(self, value: int) -> float:
+        """For how long the value was less, in ms."""
+        inside = np.clip(value - self.first, 0, self.last - self.first) / np.maximum(self.last - self.first, 1)
+        return float((self.weight * np.where(self.last == self.first, self.first < value, inside)).sum())
 
     @property
     def median(self) -> int:
-        """The least whole number that the value did not exceed for half of the time."""
+        """The least whole number such that the value was not larger for half of the time, or more."""
         low, high = int(self.first.min()), int(self.last.max())
         while low < high:
             middle = (low + high) // 2
-            if 2 * self.up_to(middle) >= self.total_ms:
+            if 2 * self._time_up_to(middle) >= self.total_ms:
                 high = middle
             else:
                 low = middle + 1
         return low
+
+    def _time_up_to(self, value: int) -> float:
+        """For how long the value was this, or less, in ms."""
+        return self.time_below(value) + float(self.weight[(self.first == value) & (self.last == value)].sum())
 
     @property
     def largest(self) -> int:

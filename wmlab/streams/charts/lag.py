@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import groupby
-from statistics import fmean, median
+from statistics import median
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from wmlab.core.charts.axis import Numbers, Tick, nice_step, time_axis
 from wmlab.core.charts.chart import SERIES, Chart, columns, faults, one_stream, one_value, plain_columns, the_recording
-from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, joined, thinned
+from wmlab.core.charts.scene import Blocks, Box, Dots, Panel, Path, Scene, Steps, Value, joined, minus, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import counted, grouped, rounded, span
+from wmlab.core.words import grouped, rounded, span
 from wmlab.streams.answers.explain import causes, longest_stall
 from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
 from wmlab.streams.answers.measures import bounds_of, lags
+from wmlab.streams.charts.intervals import Spread, behind_clock, lengths_ms
 
 _MOST: Final = 500
 _BINS: Final = 40
@@ -29,102 +28,154 @@ _BINS: Final = 40
 def lag(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw for each reader the lag (its clock minus lower bound) and the uncertainty (upper minus lower bound).
 
-    Four readers at most have a curve of their own, those with the largest mean lag. Raises `ChartError` if there are
-    several streams and none is chosen, or no windows.
+    A window holds until the reader's next one, so the lag grows with the clock until then. Four readers at most have
+    curves of their own, those with the largest mean lag over time. Raises `ChartError` for what is no recording, if
+    there are several streams and none is chosen, or no windows.
     """
     name = one_stream(recording, stream, "windows")
-    windows = _windows(recording, name)
-    names = windows["reader"].unique().to_pylist()
-    readers = {reader: windows.filter(pc.equal(windows["reader"], reader)) for reader in names}
-    order = sorted(readers, key=lambda reader: -fmean(_known(readers[reader], "lag_ms") or [0]))
-    shown = [readers[reader] for reader in order[: len(SERIES)]]
-    drawn = pa.concat_tables(shown)
+    windows = seen_windows(recording, name)
+    order = sorted(windows, key=lambda reader: -(_mean_lag(windows[reader]) or 0))
+    shown = {reader: windows[reader] for reader in order[: len(SERIES)]}
     sentence = _sentence(recording, name, windows)
     left_out = f" Of {len(order)} readers the {len(shown)} with most lag are drawn." if len(shown) < len(order) else ""
-    panels = []
-    for column, what, height in (("lag_ms", "lag", 190.0), ("uncertainty_ms", "uncertainty", 130.0)):
-        known = _known(drawn, column)
-        if known or column == "lag_ms":
-            curves = [_curve(rows, role, column) for rows, role in zip(shown, SERIES, strict=False)]
-            up = time_axis(what, [0, *known], pad_percent=5)
-            panels.append(Panel(up=up, layers=joined(curves), height=height))
+    lines = []
+    for (reader, (at_ms, lower, _)), role in zip(shown.items(), SERIES, strict=False):
+        xs, ys = behind_clock(at_ms, lower, _MOST)
+        lines.append(Path(name=reader, role=role, xs=xs, ys=ys, legend=False, labelled=True))
+    lags = [round(y) for line in lines for y in line.ys if y is not None]
+    panels = [Panel(up=time_axis("lag", [0, *lags], pad_percent=5), layers=joined(lines), height=190.0)]
+    curves = []
+    for (reader, (at_ms, lower, upper)), role in zip(shown.items(), SERIES, strict=False):
+        xs, ys = thinned(at_ms, minus(upper, lower), _MOST)
+        curves.append(Steps(name=reader, role=role, xs=xs, ys=ys))
+    if widths := [y for curve in curves for y in curve.ys if y is not None]:
+        up = time_axis("uncertainty", [0, *widths], pad_percent=5)
+        panels.append(Panel(up=up, layers=joined(curves), height=130.0))
     scene = Scene(
         title=title or f"How far behind the clock were the bounds of {name}, and how far apart?",
         subtitle=sentence + left_out,
-        across=time_axis("reader's clock", drawn["at_ms"].to_pylist()),
+        across=time_axis("reader's clock", [at for at_ms, _, _ in shown.values() for at in at_ms]),
         panels=panels,
         rules=faults(recording, name),
     )
-    return Chart(sentence=sentence, data=windows.to_pydict(), scene=scene)
+    return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
 def lag_distribution(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
-    """Draw how often which lag and which uncertainty occurred, over all windows that readers saw.
+    """Draw for which share of the time which lag and which uncertainty was there, over all readers.
 
-    Raises `ChartError` if there are several streams and none is chosen, no windows, or no known bound in any of them.
+    A window holds until the reader's next one. Raises `ChartError` for what is no recording, if there are several
+    streams and none is chosen, no windows, or no known bound in any of them.
     """
     name = one_stream(recording, stream, "windows")
-    windows = _windows(recording, name)
-    lags, widths = _known(windows, "lag_ms"), _known(windows, "uncertainty_ms")
-    if not lags:
+    windows = seen_windows(recording, name)
+    lags, widths = lag_spread(windows), _uncertainty(windows)
+    if lags is None:
         raise ChartError(
             f"No reader of {name} ever knew a lower bound.", remedy="Ask recording.explain() what held it back."
         )
-    low, high = min([0, *lags, *widths]), max([*lags, *widths, 1])
+    spreads = [("lag", "lower", lags), *([("uncertainty", "upper", widths)] if widths is not None else [])]
+    low = min(0, *(int(spread.first.min()) for _, _, spread in spreads))
+    high = max(1, *(spread.largest for _, _, spread in spreads))
     step = nice_step(high - low, _BINS)
     sentence = _sentence(recording, name, windows)
     scene = Scene(
-        title=title or f"How often did which lag and uncertainty occur in {name}?",
+        title=title or f"For how long was which lag and uncertainty there in {name}?",
         subtitle=sentence,
         across=time_axis("lag, uncertainty", [low // step * step, (high // step + 1) * step]),
-        panels=[
-            _histogram(what, role, values, step)
-            for what, role, values in (("lag", "lower", lags), ("uncertainty", "upper", widths))
-            if values
-        ],
+        panels=[_histogram(what, role, spread, step) for what, role, spread in spreads],
     )
-    return Chart(sentence=sentence, data=windows.to_pydict(), scene=scene)
+    return Chart(sentence=sentence, data=_data(windows), scene=scene)
 
 
-def _windows(recording: Recording, name: str) -> pa.Table:
-    """The windows by reader and clock: by how much the lower bound lagged, and the uncertainty; the charts' data."""
+Windows = dict[str, tuple[list[int], list[Value], list[Value]]]
+"""Of each reader the clock, ascending, and the lower and upper bound that it saw then; None: unknown."""
+
+
+def seen_windows(recording: Recording, name: str) -> Windows:
+    """The windows that the readers of a stream saw."""
     seen = of_stream(recording.table("windows"), name).sort_by([("reader", "ascending"), ("at_ms", "ascending")])
-    lags, widths = pc.subtract(seen["at_ms"], seen["lower"]), pc.subtract(seen["upper"], seen["lower"])
-    return pa.table({"reader": seen["reader"], "at_ms": seen["at_ms"], "lag_ms": lags, "uncertainty_ms": widths})
+    found: Windows = {}
+    for reader in seen["reader"].unique().to_pylist():
+        rows = seen.filter(pc.equal(seen["reader"], reader))
+        at_ms, lower, upper = (rows[column].to_pylist() for column in ("at_ms", "lower", "upper"))
+        found[reader] = at_ms, lower, upper
+    return found
 
 
-def _known(windows: pa.Table, column: str) -> list[int]:
-    known: list[int] = windows[column].drop_null().to_pylist()
-    return known
+def lag_spread(windows: Windows) -> Spread | None:
+    """For how long the readers saw a lower bound so far behind their clock; None if they never knew one."""
+    pieces = [
+        (at - bound, at - bound + length, length)
+        for at_ms, lower, _ in windows.values()
+        for at, bound, length in zip(at_ms, lower, lengths_ms(at_ms), strict=True)
+        if bound is not None
+    ]
+    return Spread.of(*zip(*pieces, strict=True)) if pieces else None
 
 
-def _curve(windows: pa.Table, role: str, column: str) -> Steps:
-    xs, ys = thinned(windows["at_ms"].to_pylist(), windows[column].to_pylist(), _MOST)
-    return Steps(name=windows["reader"][0].as_py(), role=role, xs=xs, ys=ys)
+def _uncertainty(windows: Windows) -> Spread | None:
+    """For how long the bounds that the readers saw were so far apart; None if they never knew both."""
+    pieces = [
+        (width, width, length)
+        for at_ms, lower, upper in windows.values()
+        for width, length in zip(minus(upper, lower), lengths_ms(at_ms), strict=True)
+        if width is not None
+    ]
+    return Spread.of(*zip(*pieces, strict=True)) if pieces else None
 
 
-def _histogram(what: str, role: str, values: Sequence[int], step: int) -> Panel:
-    counts = Counter(value // step * step for value in values)
-    boxes = []
-    for low, count in sorted(counts.items()):
-        words = f"{what} from {rounded(low)} to {rounded(low + step)}: {counted(count, 'window')}"
-        boxes.append(Box(low, low + step, 0, count, "", words))
+def _mean_lag(seen: tuple[list[int], list[Value], list[Value]]) -> float | None:
+    """The mean lag of one reader over time."""
+    spread = lag_spread({"": seen})
+    if spread is None:
+        return None
+    return float(((spread.first + spread.last) / 2 * spread.weight).sum() / spread.total_ms)
+
+
+def _data(windows: Windows) -> dict[str, list[Any]]:
+    """What was seen, a row for each window: the lag is that of the moment at which it was looked at."""
+    return columns(
+        [
+            (reader, at, None if low is None else at - low, None if low is None or high is None else high - low)
+            for reader, seen in windows.items()
+            for at, low, high in zip(*seen, strict=True)
+        ],
+        "reader",
+        "at_ms",
+        "lag_ms",
+        "uncertainty_ms",
+    )
+
+
+def _histogram(what: str, role: str, spread: Spread, step: int) -> Panel:
+    boxes, before = [], 0.0
+    for begin in range(int(spread.first.min()) // step * step, spread.largest + 1, step):
+        until = spread.time_below(begin + step)
+        if until > before:
+            share = 100 * (until - before) / spread.total_ms
+            words = f"{what} from {rounded(begin)} to {rounded(begin + step)}: {share:.3g}% of the time"
+            boxes.append(Box(begin, begin + step, 0, share, "", words))
+        before = until
     blocks = Blocks(name=what, role=role, boxes=boxes, opacity=0.6)
-    return Panel(up=Numbers(f"windows by {what}", 0, max(counts.values())), layers=[blocks], height=140.0)
+    up = Numbers(f"time by {what} (%)", 0, max(box.y_high for box in boxes))
+    return Panel(up=up, layers=[blocks], height=140.0)
 
 
-def _sentence(recording: Recording, name: str, windows: pa.Table) -> str:
-    lags, widths = (sorted(_known(windows, column)) for column in ("lag_ms", "uncertainty_ms"))
-    if not lags:
+def _sentence(recording: Recording, name: str, windows: Windows) -> str:
+    lags, widths = lag_spread(windows), _uncertainty(windows)
+    if lags is None:
         return f"No reader of {name} ever knew a lower bound."
     text = (
-        f"In half of the windows of {name} the lower bound stood at most {rounded(lags[len(lags) // 2])} "
-        f"behind the clock, and {rounded(lags[-1])} at worst"
+        f"For half of the time the lower bound of {name} stood at most {rounded(lags.median)} behind the clock of its "
+        f"readers, and {rounded(lags.largest)} at worst"
     )
-    apart = f"where both bounds were known they were {rounded(widths[len(widths) // 2])} apart" if widths else ""
-    clock = windows["at_ms"].to_pylist()
+    apart = "an upper bound was never known"
+    if widths is not None:
+        apart = f"where both bounds were known they were at most {rounded(widths.median)} apart for half of the time"
+    clock = [at for at_ms, _, _ in windows.values() for at in at_ms]
     stall = longest_stall(causes(recording, name, start_ms=min(clock), end_ms=max(clock)))
-    return f"{text}; {apart or 'an upper bound was never known'}{stall}."
+    return f"{text}; {apart}{stall}."
 
 
 Run = tuple[Any, int, float]
