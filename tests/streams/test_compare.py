@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 
 import pytest
 from pydantic import TypeAdapter
@@ -14,7 +15,7 @@ from wmlab.core.errors import ChartError, RecordingError, ScenarioError
 from wmlab.core.recording import Recording
 from wmlab.streams.answers.measures import slack_ms
 from wmlab.streams.api import Scenario
-from wmlab.streams.compare import compare, differences, run_of
+from wmlab.streams.compare import compare, differences, draw_comparison, run_of
 from wmlab.streams.scenario.parts import Controllers, EventWriter, Stream
 from wmlab.streams.scenario.script import SilenceWriter
 
@@ -120,10 +121,25 @@ def test_the_measures_of_a_run_with_known_answers() -> None:
         # 2.5 s at a mean lag of 2 950 ms, then 3 s at 3 700 ms.
         "lag_ms": 3_359.1,
         "worst_lag_ms": 5_200,
+        # Its window of 2.6 s holds until 5.5 s, at 800 ms.
+        "seen_worst_lag_ms": 4_700,
         # 2.5 s at 100 ms, then 3 s at 1 100 ms.
         "uncertainty_ms": 645.5,
         "late": 1,
     }
+
+
+def test_the_largest_lag_of_a_long_run_is_drawn() -> None:
+    """One bound in 3 000 stood still for long."""
+    times = [1_000 * n + (50_500 if n > 1_234 else 0) for n in range(3_000)]
+    rows = [(at_ms, at_ms - 5_000 - 100 * (n % 3), at_ms) for n, at_ms in enumerate(times)]
+    bounds = [*rows, (times[-1] + 1_000, *rows[-1][1:])]
+    chart = draw_comparison({"a": (bounds, {"lag_ms": 1.0}), "b": (bounds, {"lag_ms": 1.0})})
+    (line,) = chart.scene.panels[1].layers
+    assert max(y for y in line.ys if y is not None) == 50_500 + 1_000 + 5_000 + 100
+    lags = {at_ms: {at_ms - lower, at_ms - before} for (_, before, _), (at_ms, lower, _) in pairwise(bounds)}
+    assert all(y in lags[x] for x, y in zip(line.xs[1:], line.ys[1:], strict=True))
+    assert len(line.xs) < 1_000
 
 
 def test_a_run_without_watermarks_has_no_lag() -> None:

@@ -86,13 +86,30 @@ def test_a_group_with_a_map_of_times_keeps_one_window_that_its_readers_see_later
     updates = run.table("group_updates").to_pylist()
     assert list(windows) == ["map", "offsets"]
     assert len(windows["map"]) == sum(row["group"] == "map" for row in updates)
-    assert len(windows["offsets"]) == len(run.group_positions()["offsets"])
+    moments = [at_ms for at_ms, _ in windows["offsets"]]
+    published = [at_ms for at_ms, _ in run.group_positions()["offsets"]]
+    emitted = {row["emitted_ms"] for row in run.table("watermarks").to_pylist()}
+    assert set(published) < set(moments) <= set(published) | emitted
+    assert moments == sorted(moments)
     for group in groups:
         assert [w.lower for _, w in windows[group.name]][-1] > 3_000
         seen = [(row["at_ms"], row["lower"], row["upper"]) for row in looks if row["group"] == group.name]
         kept = [(0, None, None), *((at_ms, window.lower, window.upper) for at_ms, window in windows[group.name])]
         assert all(any(at <= when and known == bounds for at, *known in kept) for when, *bounds in seen)
     assert {(row["lower"], row["upper"]) for row in updates if row["group"] == "offsets"} == {(None, None)}
+
+
+def test_windows_of_a_group_change_while_it_stands_still():
+    """One writer notes on, and there is nothing more to read."""
+    run = scenario(
+        writers=[EventWriter("w1", rate_per_s=0.5, note_every_ms=500)],
+        readers=[ReaderGroup("r", publish_every_ms=500)],
+    ).record(progress=False)
+    windows, looks = run.group_windows()["r"], run.table("windows").to_pylist()
+    for row in looks:
+        known = [(None, None), *((w.lower, w.upper) for at_ms, w in windows if at_ms < row["at_ms"])][-1]
+        at_once = {(w.lower, w.upper) for at_ms, w in windows if at_ms == row["at_ms"]}
+        assert (row["lower"], row["upper"]) in at_once | {known}
 
 
 def test_the_marks_segment_says_what_the_index_finds(run):

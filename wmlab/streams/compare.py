@@ -17,6 +17,9 @@ from wmlab.core.recording import Recording, the_names
 from wmlab.core.words import grouped, is_short, shown, span
 from wmlab.streams.answers.history import events_of, late_events, of_stream, rows_of, the_stream, without_ends
 from wmlab.streams.answers.measures import Bounds, Measures, bounds_of, lags
+from wmlab.streams.charts.intervals import behind_clock
+from wmlab.streams.charts.lag import lag_spread, seen_windows
+from wmlab.streams.tables import end_ms
 
 Row = tuple[str, tuple[Any, ...]]
 """A name and one value per run."""
@@ -28,11 +31,14 @@ MEASURES: Final = {
     "refused": "refused marks",
     "lag_ms": "mean lag of the lower bound (ms)",
     "worst_lag_ms": "worst lag of the lower bound (ms)",
+    "seen_worst_lag_ms": "worst lag of the lower bound that readers saw (ms)",
     "uncertainty_ms": "mean upper − lower (ms)",
     "late": "events below a lower bound given before",
 }
-"""The measures of a run and how they are written. Lag is clock minus lower bound, averaged over the time from the first
-watermark to the last thing recorded in which a bound is known; upper minus lower is averaged over the same time."""
+"""The measures of a run and how they are written. Lag is clock minus lower bound of the newest watermark, averaged over
+the time from the first watermark to the end of the run in which a bound is known; upper minus lower is averaged over
+the same time. What readers saw is behind that by what they had still to read, and by the time between two of their
+looks; it is the lag that `wm.chart.lag` draws."""
 _IN_MS: Final = " (ms)"
 _MOST_ROWS: Final = 400
 _SHORT: Final = 16
@@ -126,19 +132,19 @@ def run_of(recording: Recording, stream: str | None) -> tuple[Bounds, Measures]:
     marks = without_ends(rows_of(recording, "watermarks", name))
     cycles = rows_of(recording, "cycles", name)
     outcomes = of_stream(recording.table("writer_marks"), name)["outcome"].to_pylist()
-    ends = [row["at_ms"] for row in cycles[-1:]]
     events = late = 0
     for part in events_of(recording, name, "append_ms", "event_time"):
         events += part.num_rows
         late += late_events(part, marks).num_rows
-        ends += part["append_ms"].to_pylist()[-1:]
-    bounds = bounds_of(marks, max(ends, default=0))
+    bounds = bounds_of(marks, end_ms(recording) or 0)
+    seen = lag_spread(seen_windows(recording, name))
     return bounds, {
         "events": events,
         "watermarks": len(marks),
         "stalls": sum(row["outcome"] != "emitted" for row in cycles),
         "refused": sum(outcome != "success" for outcome in outcomes),
         **lags(bounds),
+        "seen_worst_lag_ms": None if seen is None else seen.largest,
         "late": late,
     }
 
@@ -194,7 +200,8 @@ def draw_comparison(runs: Mapping[str, tuple[Bounds, Measures]]) -> Chart:
         rows = bounds[label]
         xs, ys = thinned([at_ms for at_ms, _, _ in rows], [bound for _, bound, _ in rows], _MOST_ROWS)
         lower.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=short))
-        behind.append(_behind(label, role, rows))
+        xs, behind_ms = behind_clock([at_ms for at_ms, _, _ in rows], [bound for _, bound, _ in rows], _MOST_ROWS)
+        behind.append(Path(name=label, role=role, xs=xs, ys=behind_ms))
     lower, behind = joined(lower), joined(behind)
     lags = [round(lag) for curve in behind for lag in curve.ys if lag is not None]
     ys = [y for curve in lower for y in curve.ys if y is not None]
@@ -209,19 +216,6 @@ def draw_comparison(runs: Mapping[str, tuple[Bounds, Measures]]) -> Chart:
     )
     data = columns([(label, *row) for label in bounds for row in bounds[label]], "run", "at_ms", "lower", "upper")
     return Chart(sentence=sentence, data=data, scene=scene)
-
-
-def _behind(label: str, role: str, rows: Bounds) -> Path:
-    """The lag: it grows with the clock while the bound stands still, and falls when it moves."""
-    moved = [row for n, row in enumerate(rows) if n == 0 or row[1] != rows[n - 1][1]]
-    kept = moved[:: -(-len(moved) // _MOST_ROWS)]
-    ends = [*(at_ms for at_ms, _, _ in kept[1:]), rows[-1][0]]
-    points = [
-        (x, None if lower is None else x - lower)
-        for (at_ms, lower, _), end_ms in zip(kept, ends, strict=True)
-        for x in (at_ms, end_ms)
-    ]
-    return Path(name=label, role=role, xs=[x for x, _ in points], ys=[y for _, y in points])
 
 
 def _sentence(lags_ms: Mapping[str, float | None]) -> str:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from wmlab.core.recording import Recording
 from wmlab.core.schemas import FLAG, INCIDENTS, LONG, OFFSETS, REAL, TEXT, column, table
 
 _STREAM = column("stream", TEXT, "the stream's name")
@@ -205,3 +207,22 @@ TABLES: Final[dict[str, pa.Schema]] = {
         column("bytes", LONG, "its length; null: not known for its kind", unit="bytes", nullable=True, added=True),
     ),
 }
+
+_CLOCKS: Final = {
+    "events": "append_ms",
+    "watermarks": "emitted_ms",
+    "cycles": "at_ms",
+    "positions": "at_ms",
+    "windows": "at_ms",
+    "incidents": "at_ms",
+}
+"""When a row of these tables was written (ms)."""
+
+
+def end_ms(recording: Recording) -> int | None:
+    """When a run ended (clock, ms): as its scenario says, or else with the last thing recorded; None: nothing was."""
+    scenario = recording.scenario or {}
+    if recording.manifest.finished and "duration_ms" in scenario:
+        return int(scenario.get("start_ms", 0)) + int(scenario["duration_ms"])
+    last = (pc.max(chunk[name]).as_py() for table, name in _CLOCKS.items() for chunk in recording.chunks(table, name))
+    return max((at_ms for at_ms in last if at_ms is not None), default=None)

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import Final, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -24,18 +23,10 @@ from wmlab.core.spark.schemas import choose, refuse, require, spark_schema
 from wmlab.streams.bounds.bounds import time_bounds as bounds_of
 from wmlab.streams.bounds.groups import GROUP_COLUMNS, group_time_bounds
 from wmlab.streams.model.position import moved
+from wmlab.streams.tables import end_ms
 
 _SEGMENT: Final = ("stream", "segment_id")
 _CHANGE: Final = (*GROUP_COLUMNS, "segment_id", "offset", "finished")
-_CLOCKS: Final = {
-    "events": "append_ms",
-    "watermarks": "emitted_ms",
-    "cycles": "at_ms",
-    "positions": "at_ms",
-    "windows": "at_ms",
-    "incidents": "at_ms",
-}
-"""When a row of these tables was written."""
 _EVENTS_PER_CELL: Final = 10_000
 _PERFECT: Final = pa.field("perfect_watermark", pa.int64())
 _AFTER: Final = pa.field("after_cell", pa.int64())
@@ -201,7 +192,7 @@ def time_bounds(
     positions, then = recording.spark(spark, "positions"), visible or "then"
     if "reset" in recording.table("incidents")["kind"].to_pylist():
         positions = with_resets(positions, recording.spark(spark, "group_updates"))
-    bounds = group_time_bounds(positions, watermarks, segments, visible=then, until_ms=_end_ms(recording))
+    bounds = group_time_bounds(positions, watermarks, segments, visible=then, until_ms=end_ms(recording))
     perfect = group_perfect_watermark(positions, events, segments).drop("at_ms")
     return with_incidents(
         bounds.withColumn("visible", F.lit(then)).join(perfect, ["stream", "group", "version"]), incidents
@@ -217,15 +208,6 @@ def with_resets(positions: DataFrame, group_updates: DataFrame) -> DataFrame:
     resets = F.broadcast(reset.distinct().withColumn("_reset", F.lit(True)))
     anew = F.coalesce("_reset", F.lit(False)) & F.col("reader").isNull()
     return positions.join(resets, ["stream", "group", "at_ms"], "left").withColumn("anew", anew).drop("_reset")
-
-
-def _end_ms(recording: Recording) -> int | None:
-    """When the run ended (clock, ms): as its scenario says, or else with the last thing recorded; None: nothing was."""
-    scenario = recording.scenario or {}
-    if recording.manifest.finished and "duration_ms" in scenario:
-        return int(scenario.get("start_ms", 0)) + int(scenario["duration_ms"])
-    last = (pc.max(chunk[name]).as_py() for table, name in _CLOCKS.items() for chunk in recording.chunks(table, name))
-    return max((at_ms for at_ms in last if at_ms is not None), default=None)
 
 
 def with_incidents(bounds: DataFrame, incidents: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from wmlab.streams.answers.explain import causes, longest_stall
 from wmlab.streams.answers.history import events_of, late_events, of_stream, without_ends
 from wmlab.streams.answers.measures import bounds_of, lags
 from wmlab.streams.charts.intervals import Spread, behind_clock, lengths_ms
+from wmlab.streams.tables import end_ms
 
 _MOST: Final = 500
 _BINS: Final = 40
@@ -225,8 +226,8 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     """Draw for every configuration of a replay the mean lag of the lower bound and the events that it made late.
 
     `watermarks` is the answer of `recording.replay` or a DataFrame with its columns, of one stream; an event is late
-    if it was appended after a watermark with a lower bound above its time. Lags are averages until the last event, of
-    the time in which a bound is known; `writers` tells ends of known time from other watermarks.
+    if it was appended after a watermark with a lower bound above its time. Lags are averages until the end of the
+    run, of the time in which a bound is known; `writers` tells ends of known time from other watermarks.
     The configurations are in order of their lag. Raises `ChartError` for no table, a missing column, no watermark, no
     events, or without the recording, which has them.
     """
@@ -241,14 +242,14 @@ def replay(watermarks: Any, recording: Recording | None = None, *, title: str | 
     name = one_stream(recording, rows[0]["stream"], "events")
     rows.sort(key=lambda row: (row["config"], row["seq"]))
     logs = {config: list(log) for config, log in groupby(rows, key=lambda row: str(row["config"]))}
-    late, events, ends = dict.fromkeys(logs, 0), 0, list[int]()
+    late, events = dict.fromkeys(logs, 0), 0
     for part in events_of(recording, name, "append_ms", "event_time"):
-        events, ends = events + part.num_rows, [*ends, *part["append_ms"].to_pylist()[-1:]]
+        events += part.num_rows
         for config, log in logs.items():
             late[config] += late_events(part, log).num_rows
     runs: list[Run] = []
     for config, log in logs.items():
-        lag_ms = lags(bounds_of(log, max(*ends, log[-1]["emitted_ms"] + 1)))["lag_ms"] or 0
+        lag_ms = lags(bounds_of(log, max(end_ms(recording) or 0, log[-1]["emitted_ms"] + 1)))["lag_ms"] or 0
         runs.append((config, round(lag_ms), late[config] / events))
     runs.sort(key=lambda run: (run[1], run[0]))
     safe = [run for run in runs if not run[2]]
