@@ -116,7 +116,7 @@ def test_every_window_is_the_bounds_of_its_group_at_that_moment(
         bounds = run.time_bounds(spark).orderBy("version", "at_ms").toPandas()
         emitted = set(run.table("watermarks")["emitted_ms"].to_pylist())
         for (stream, group), seen in run.to_pandas("windows").groupby(["stream", "group"]):
-            states = bounds.query("stream == @stream and group == @group")
+            states = bounds[(bounds["stream"] == stream) & (bounds["group"] == group)]
             for window in seen.itertuples():
                 # In the millisecond of a watermark no table says what came first; I13 judges these too.
                 if window.at_ms not in emitted:

@@ -1,0 +1,134 @@
+"""I13: the windows of readers against the time bounds of their groups, and what it says where it cannot compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from wmlab.core.recording import Recording
+from wmlab.core.simulation import Fixed
+from wmlab.streams.api import Scenario
+from wmlab.streams.checks.windows import compared_groups
+from wmlab.streams.recording import StreamRecording
+from wmlab.streams.scenario import script
+from wmlab.streams.scenario.network import Network
+from wmlab.streams.scenario.parts import Controllers, EventWriter, ReaderGroup, Stream
+
+
+def record(*groups: ReaderGroup, **fields: Any) -> Recording:
+    given: dict[str, Any] = {
+        "stream": Stream("orders", segments=2, timestamp_aggregation_timeout_ms=2_000),
+        "writers": [EventWriter("w1", rate_per_s=40, delay_mean_ms=200), EventWriter("w2", rate_per_s=40)],
+        "readers": groups or ReaderGroup(readers=2, publish_every_ms=500),
+        "controllers": Controllers(period_ms=1_000),
+        "duration_ms": 8_000,
+        "seed": 5,
+    }
+    return Scenario("looked at", **(given | fields)).record(progress=False)
+
+
+def altered(run: Recording, **columns: Any) -> Recording:
+    """The recording with other values in its last window that has a lower bound."""
+    rows = run.table("windows").to_pylist()
+    last = max(number for number, row in enumerate(rows) if row["lower"] is not None)
+    rows[last] |= {name: change(rows[last][name]) for name, change in columns.items()}
+    tables = {**run.tables, "windows": rows}
+    return StreamRecording.from_tables(tables, name=run.name, scenario=run.scenario, seed=run.manifest.seed)
+
+
+@pytest.mark.parametrize("bound", ["lower", "upper"])
+def test_a_window_that_its_group_cannot_have_seen_is_found(spark: SparkSession, bound: str) -> None:
+    run = record()
+    assert run.check(spark, "I13").violated == ()
+    wrong = altered(run, **{bound: lambda value: (value or 0) + 1})
+    (found,) = wrong.check(spark, "I13").to_dict()["verdicts"]
+    assert (found["verdict"], found["violations"]) == ("violated", 1)
+    assert found["judged"] == len(run.table("windows"))
+    assert "where the position of readers and the log give lower" in found["what"]
+    (table, row), (other, position) = ((entry["table"], entry["row"]) for entry in found["evidence"])
+    assert (table, other) == ("windows", "positions")
+    assert row["at_ms"] == max(wrong.table("windows")["at_ms"].to_pylist())
+    assert position["version"] == max(wrong.table("positions")["version"].to_pylist())
+
+
+def test_a_window_from_before_the_last_watermark_is_found(spark: SparkSession) -> None:
+    """A window is not only one that the group had at some time."""
+    run = record()
+    earlier = run.table("windows")["lower"].drop_null()[0].as_py()
+    assert altered(run, lower=lambda _: earlier).check(spark, "I13").violated == ("I13",)
+
+
+REASONS: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"time_windows": False}, {}, "time_windows is False"),
+    ({"read_side": "document"}, {}, "read_side is 'document'"),
+    ({"own_position": True}, {}, "own_position is True"),
+    ({"tracker_ms": 50}, {}, "tracker_ms, mark_read_ms"),
+    ({"mark_read_ms": 2.5}, {}, "tracker_ms, mark_read_ms"),
+    ({"state_latency_ms": 20}, {}, "state_latency_ms"),
+    ({"state_latency_ms": None}, {"network": Network(inside=Fixed(3))}, "state_latency_ms"),
+    ({}, {"script": [script.LoseMarksSegment(at_ms=3_000, for_ms=2_000)]}, "could not be read"),
+    ({}, {"script": [script.StoreUnavailable(at_ms=3_000, for_ms=2_000, store="marks_segment")]}, "could not be read"),
+    ({}, {"script": [script.TruncateMarks(at_ms=3_000)]}, "truncated"),
+    (
+        {},
+        {
+            "script": [
+                script.Checkpoint(at_ms=2_000, name="a"),
+                script.ResetToCheckpoint(at_ms=5_000, checkpoint="a", ranges=False),
+            ]
+        },
+        "without key ranges",
+    ),
+]
+
+
+@pytest.mark.parametrize(("group", "fields", "reason"), REASONS, ids=lambda value: str(value)[:40])
+def test_a_group_that_is_not_compared_is_named_with_the_reason(
+    group: dict[str, Any], fields: dict[str, Any], reason: str
+) -> None:
+    (row,) = compared_groups(record(ReaderGroup("late", **group), **fields)).to_pylist()
+    assert (row["stream"], row["group"]) == ("orders", "late")
+    assert reason in row["why_not"]
+
+
+def test_what_delays_nothing_is_compared() -> None:
+    groups = [ReaderGroup("a", state_latency_ms=None), ReaderGroup("b", publish_timer="pravega", rebalance="time")]
+    steps = [
+        script.StoreUnavailable(at_ms=3_000, for_ms=2_000),
+        script.Checkpoint(at_ms=2_000, name="x", group="a"),
+        script.ResetToCheckpoint(at_ms=5_000, checkpoint="x", group="a"),
+    ]
+    assert [row["why_not"] for row in compared_groups(record(*groups, script=steps)).to_pylist()] == [None, None]
+
+
+def test_without_a_group_that_is_compared_nothing_is_decided(spark: SparkSession) -> None:
+    run = record(ReaderGroup("late", tracker_ms=50))
+    (verdict,) = run.check(spark, "I13")
+    assert (verdict.verdict, verdict.judged) == ("unknown", 0)
+    assert verdict.what == (
+        "the windows of late are not compared, because its readers work on marks in the background "
+        "(tracker_ms, mark_read_ms)"
+    )
+
+
+def test_beside_one_that_is_compared_the_others_are_said_not_to_count(spark: SparkSession) -> None:
+    run = record(ReaderGroup("late", tracker_ms=50), ReaderGroup("prompt"))
+    (verdict,) = run.check(spark, "I13")
+    prompt = sum(row["group"] == "prompt" for row in run.table("windows").to_pylist())
+    assert (verdict.verdict, verdict.judged) == ("ok", prompt)
+    assert verdict.what is not None
+    assert verdict.what.startswith("does not count, nor do 0 others: the windows of late are not compared, because")
+
+
+def test_a_recording_without_a_scenario_says_so(spark: SparkSession) -> None:
+    run = record()
+    bare = StreamRecording.from_tables(dict(run.tables), name="bare")
+    (verdict,) = bare.check(spark, "I13")
+    assert (verdict.verdict, verdict.judged) == ("unknown", 0)
+    assert "because no scenario says how its readers look" in str(verdict.what)
+    assert compared_groups(StreamRecording.from_tables({}, name="empty")).equals(
+        pa.table({"stream": [], "group": [], "why_not": []}, compared_groups(bare).schema)
+    )
