@@ -169,7 +169,12 @@ class StreamState:
             appended = len(log)
             while coming and coming[0][0] <= at_ms:
                 seq, (emitted_ms, watermark) = first + len(log), coming.popleft()
-                row = {"at_ms": emitted_ms, "lower": watermark.lower, "upper": watermark.upper, "lower_seq": seq}
+                row: dict[str, Any] = {
+                    "at_ms": emitted_ms,
+                    "lower": watermark.lower,
+                    "upper": watermark.upper,
+                    "lower_seq": seq,
+                }
                 answer.append(row | {"cut": dict(watermark.cut), "writers": dict(watermark.writers)})
                 log.append((seq, watermark))
             moving = set()

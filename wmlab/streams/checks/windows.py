@@ -41,11 +41,7 @@ COMPARED: Final = pa.schema([("stream", pa.string()), ("group", pa.string()), ("
 """The groups that have windows: why these are not compared; null: they are."""
 
 _NO_SCENARIO: Final = "no scenario says how its readers look"
-_UNTOLD: Final = {
-    script.LoseMarksSegment: "its marks could not be read for a time",
-    script.TruncateMarks: "its marks were truncated",
-}
-"""Actions of a script after which no table says what a reader could know."""
+_UNREADABLE: Final = "its marks could not be read for a time"
 
 
 @invariant(
@@ -153,9 +149,12 @@ def _of_options(scenario: StreamScenario, part: ReaderGroup) -> Iterator[str]:
 def _of_script(scenario: StreamScenario, stream: str, group: str) -> Iterator[str]:
     name = stream.partition("#")[0]
     for action in scenario.script:
-        if isinstance(action, script.LoseMarksSegment | script.TruncateMarks) and action.stream in (None, name):
-            yield _UNTOLD[type(action)]
-        if isinstance(action, script.StoreUnavailable) and action.store == "marks_segment":
-            yield _UNTOLD[script.LoseMarksSegment]
-        if isinstance(action, script.ResetToCheckpoint) and action.group in (None, group) and not action.ranges:
-            yield "it was taken back to a checkpoint without key ranges"
+        match action:
+            case script.LoseMarksSegment() if action.stream in (None, name):
+                yield _UNREADABLE
+            case script.StoreUnavailable(store="marks_segment"):
+                yield _UNREADABLE
+            case script.TruncateMarks() if action.stream in (None, name):
+                yield "its marks were truncated"
+            case script.ResetToCheckpoint(ranges=False) if action.group in (None, group):
+                yield "it was taken back to a checkpoint without key ranges"
