@@ -369,8 +369,10 @@ def test_an_end_of_known_time_is_null_to_spark_breaks_nothing_and_is_explained(s
     recording = record(stream=stream, script=silence, duration_ms=14_000)
     (end,) = [row for row in recording.table("watermarks").to_pylist() if not row["writers"]]
     shown = {(row["at_ms"], row["lower"] is None) for row in recording.table("windows").to_pylist()}
-    bounds = time_bounds(recording, spark, visible="then").select("at_ms", "lower").collect()
-    found = {(row["at_ms"], row["lower"] is None) for row in bounds}
+    bounds = time_bounds(recording, spark, visible="then").select("at_ms", "lower", "change").collect()
+    assert [row["lower"] for row in bounds if row["at_ms"] == end["emitted_ms"]] == [None]
+    # A reader looks when it publishes, and not when a watermark becomes visible.
+    found = {(row["at_ms"], row["lower"] is None) for row in bounds if row["change"] == "position"}
     assert {at for at, unknown in found if unknown and at > 3_000} <= {at for at, unknown in shown if unknown}
     assert [at for at, unknown in sorted(found) if unknown and end["emitted_ms"] < at < 9_000]
     assert {row["violations"] for row in recording.check(spark).to_pandas().to_dict("records")} == {0}
