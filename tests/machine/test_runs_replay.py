@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine.batch import given_of
 from tests.machine.campaign import Made, make
 from tests.machine.campaign import Shard as OneShard
 from wmlab.core.recording import Recording
@@ -38,9 +39,9 @@ def test_a_shard_made_in_another_process_is_the_same(made: list[Made], machine: 
     """The shared runs come from child processes; made here, from the texts of their scenarios, they are equal."""
     theirs = next(one for one in made if one.shard.machine == machine)
     run = list(theirs.scenarios)[7]
-    recording = Scenario.from_yaml(theirs.scenarios[run]).record(progress=False)
+    given = given_of(Scenario.from_yaml(theirs.scenarios[run]).record(progress=False))
     for name, table in theirs.tables.items():
-        mine = recording.table(name).to_pylist()
+        mine = given[name].to_pylist()
         if name == "ownership":
             # A row without a stream does not say of which run it is.
             mine = [row for row in mine if row["streams"]]
