@@ -125,13 +125,14 @@ class Holder:
     """What holds a watermark back, at the place where it begins; times in ms, None if unknown or if there is none.
 
     `vertex`, `instance`, `partition` say where (the partition of a source, otherwise None; `parallelism` is how many
-    instances the vertex has); `kind` is why: slow, idle, ended, no key (the input has no watermarks of `key`), on queue (it waits there), inside (work is in flight), no
-    bound (a join never lets the key through), no watermark (the source sends none), clock (it follows the clock),
-    mute (it is idle, and has not sent that). `mark` is its own watermark, `last_ms` when the last row came, `rejected`
-    how many rows a filter of the source has rejected since. `needs_time` is the event time that would release it;
-    where the clock moves it, a row after `row_after_ms` would. `idle_at_ms` is when it is left out as idle if nothing
-    comes, `idle_since_ms` since when it is. `behind_by` is how far it is behind the next input,
-    `end_helps` whether its end would release it. `through` are the vertices between it and the one explained.
+    instances the vertex has). `kind` is why: slow, idle, ended, no key (the input has no watermarks of `key`), on queue
+    (it waits there), inside (work is in flight), no bound (a join never lets the key through), no watermark (the source
+    sends none), clock (it follows the clock), mute (it is idle, and has not sent that). `mark` is its own watermark,
+    `last_ms` when the last row came, `rejected` how many rows a filter of the source has rejected since. `needs_time`
+    is the event time that would release it; where the clock moves it, a row after `row_after_ms` would. `idle_at_ms` is
+    when it is left out as idle if nothing comes, `idle_since_ms` since when it is. `behind_by` is how far it is behind
+    the next input, `end_helps` whether its end would release it. `through` are the vertices between it and the one
+    explained.
     """
 
     vertex: str
@@ -165,7 +166,7 @@ class StateForecast(Answer):
 
     `since_ms` is when it last shrank (or began), `changed_ms` when it last changed, `rate_per_s` how fast it grew
     between; `limit_at_ms` when it reaches `limit` at that rate. `bounded` is None if unknown. `shrank`: it ever did.
-    With `instance` None it is about all `parallelism` instances together, each of which has a limit of its own.
+    With `instance` None it is about all `parallelism` instances together, each of which has that limit.
     """
 
     vertex: str
@@ -183,6 +184,11 @@ class StateForecast(Answer):
     bounded: bool | None = None
 
     @property
+    def together(self) -> bool:
+        """Whether it is about several instances."""
+        return self.instance is None and self.parallelism > 1
+
+    @property
     def sentence(self) -> str:
         """The forecast in one sentence, without a full stop."""
         held = f"{instance_name(self.vertex, self.instance, self.parallelism)} holds {grouped(self.size)}"
@@ -197,6 +203,8 @@ class StateForecast(Answer):
         grows = f"{held} {since}, growing by {per_s} a second"
         if self.limit is None:
             return f"{grows}, without a limit"
+        if self.together:
+            return f"{grows}; each of its {self.parallelism} instances has a limit of {grouped(self.limit)}"
         if self.limit_at_ms is None:
             return f"{grows}; it has reached its limit of {grouped(self.limit)}"
         return f"{grows}: it reaches its limit of {grouped(self.limit)} at {moment(self.limit_at_ms)}"

@@ -25,6 +25,7 @@ from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.scenario.source import share
+from wmlab.dataflow.sim.party import FRAMES
 
 Found = tuple[Holder, bool]
 """A holder, and whether another input has reached the value, so that it helps when the holder is left out."""
@@ -151,12 +152,11 @@ class Search:
         """What keeps a watermark below `value`, each once: the merged one of all inputs, the one that leaves an
         instance, or the limit of the key in a join."""
         search = {"inputs": self._merged, "output": self._output, "limit": self._limit}[at]
-        unique: dict[tuple[Any, ...], Holder] = {}
-        for holder, _ in _without_vain_hopes(search(vertex, instance, Want(key, value))):
-            through = tuple(name for name in holder.through if name != vertex)
-            where = (holder.vertex, holder.instance, holder.partition, holder.kind, holder.key)
-            unique.setdefault(where, replace(holder, through=through))
-        return tuple(unique.values())
+        result = _without_vain_hopes(search(vertex, instance, Want(key, value)))
+        # A window in two stages is one vertex to whoever asks.
+        own = {vertex, vertex + FRAMES}
+        through = [tuple(name for name in holder.through if name not in own) for holder, _ in result]
+        return unique_holders(replace(held, through=names) for (held, _), names in zip(result, through, strict=True))
 
     @property
     def end(self) -> str:
@@ -298,6 +298,14 @@ class Search:
         mark, _ = self.sent(vertex, instance, want.key) or (None, None)
         fields["parallelism"] = self.run.vertex(vertex)["parallelism"]
         return want.holder(vertex, instance, kind, mark, **fields), want.reached if helps is None else helps
+
+
+def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+    """Each once, however many ways lead to it."""
+    unique: dict[tuple[Any, ...], Holder] = {}
+    for holder in holders:
+        unique.setdefault((holder.vertex, holder.instance, holder.partition, holder.kind, holder.key), holder)
+    return tuple(unique.values())
 
 
 def _without_vain_hopes(result: list[Found]) -> list[Found]:

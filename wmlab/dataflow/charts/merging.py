@@ -232,16 +232,25 @@ def _activity(level: LevelHistory) -> list[Layer]:
 
 
 def _released(level: LevelHistory) -> Dots:
-    """The steps at which an input that became idle or ended let a watermark through."""
-    steps = [row for row in level.steps if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"]]
+    """The steps at which an input that became idle or ended let a watermark through, in the lane of that input."""
     lane = {number: index for index, number in enumerate(level.names)}
+    idle: set[int] = set()
+    dots: list[tuple[int, int, str]] = []
+    for row in level.steps:
+        # At a source the clock leaves partitions out; elsewhere the input says so.
+        left = sorted(set(row["idle"]) - idle) if row["stimulus"] == "tick" else [row["input"]]
+        idle = set(row["idle"])
+        if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"] and left:
+            dots.append(
+                (row["at_ms"], lane.get(left[0], 0), ", ".join(f"key {k}: {bare(v)}" for k, v in row["emitted"]))
+            )
     return Dots(
         name="let a watermark through",
         role="upper",
         shape="diamond",
-        xs=[row["at_ms"] for row in steps],
-        ys=[lane.get(row["input"], 0) for row in steps],
-        hover=[", ".join(f"key {k}: {bare(v)}" for k, v in row["emitted"]) for row in steps],
+        xs=[x for x, _, _ in dots],
+        ys=[y for _, y, _ in dots],
+        hover=[text for _, _, text in dots],
         size=5.0,
     )
 

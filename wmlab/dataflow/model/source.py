@@ -4,9 +4,11 @@ A policy is a fixed lag behind the highest time seen, a lag behind the clock, or
 its state is frozen. What it says may go back; the watermark of the source never does.
 
 An event moves the watermark before it leaves, and no further than to its own time, so that it is never late by its own
-doing. What a policy says beyond that leaves at the next idle turn: one without an event. A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the
-highest watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them
-is a step of its own.
+doing. What a policy says beyond that leaves at the next idle turn: one without an event.
+
+A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the highest
+watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them is a
+step of its own.
 
 The watermarks are throttled to a frame that depends on what is downstream. Finer ones than the windows need cost
 without effect, coarser ones delay results. A join closes at no regular rhythm, so a tenth of its spread serves instead.

@@ -160,6 +160,7 @@ class Reader(Party):
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
         self._idle_turn_ms: int | None = None
+        self._idle: dict[int, set[int]] = {}
         self._read = 0
         now_ms = self.world.now_ms
         self.states = [time.mapper.start(len(self.partitions), now_ms=now_ms) for time in self.times]
@@ -286,14 +287,15 @@ class Reader(Party):
 
     def _next_idle_turn_ms(self, now_ms: int, deadlines: Sequence[int]) -> int | None:
         """When the source looks at its policies and the clock without a row; None: there is no reason to."""
-        poll_ms = now_ms + self.node.vertex.poll_ms
-        both = tuple(zip(self.times, self.states, strict=True))
-        if any(time.mapper.held_by_cap(state, now_ms=now_ms) for time, state in both if not time.mapper.policy.by_clock):
+        poll_ms: int = now_ms + self.node.vertex.poll_ms
+        both = [(time.mapper, state) for time, state in zip(self.times, self.states, strict=True)]
+        by_clock = any(mapper.policy.by_clock for mapper, _ in both)
+        if any(mapper.held_by_cap(state, now_ms=now_ms) for mapper, state in both if not mapper.policy.by_clock):
             # Upstream has idle turns all the time, so one comes well before a partition is left out.
             return min([poll_ms, *(now_ms + max((deadline - now_ms) // 2, 1) for deadline in deadlines)])
         # All partitions may be idle without a message, because rejected rows keep the source busy.
         overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
-        return poll_ms if overdue or any(time.mapper.policy.by_clock for time in self.times) else None
+        return poll_ms if overdue or by_clock else None
 
     def _advance(
         self,
@@ -313,7 +315,7 @@ class Reader(Party):
             after, items = advance(time, self.states[number])
             self.states[number] = after
             out += (item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items)
-            if items or before != after.marks():
+            if items or before != after.marks() or self._idle_of(after) != self._idle.get(time.mapper.key, set()):
                 marks = dict(zip(self.partitions if known is None else known, before, strict=True))
                 self._write_marks(time, after, marks, "tick", without=partition)
                 self._write_step(time, after, items, stimulus, partition)
@@ -339,8 +341,7 @@ class Reader(Party):
         self, time: Clocked, state: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
     ) -> None:
         marks = dict(zip(self.partitions, state.marks(), strict=True))
-        both = zip(self.partitions, state.partitions, strict=True)
-        idle = {number for number, each in both if each.idle(self.world.now_ms)}
+        idle = self._idle[time.mapper.key] = self._idle_of(state)
         self.write_step(
             items,
             level="partition",
@@ -352,3 +353,8 @@ class Reader(Party):
             idle=sorted(idle),
             done=[],
         )
+
+    def _idle_of(self, state: SourceState) -> set[int]:
+        """The partitions that are left out now."""
+        both = zip(self.partitions, state.partitions, strict=True)
+        return {number for number, partition in both if partition.idle(self.world.now_ms)}
