@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import generator
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
@@ -68,7 +69,13 @@ class Feed:
 
 
 def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple[Feed, ...]:
-    """What every instance of `source` reads."""
+    """What every instance of `source` reads; raises `ScenarioError` for a fault of a partition that it has not."""
+    for fault in dataflow.faults:
+        if not isinstance(fault, faults.OfPartition) or fault.source != source.name:
+            continue
+        if fault.partition >= reading.partitions:
+            problem = faults.no_such_number(source.name, "partition", reading.partitions, fault.partition)
+            raise ScenarioError(f"{problem}.", remedy="correct the fault, or leave it out.")
     by = None if source.partition_by is None else source.row_columns.index(source.partition_by)
     rows: list[Arrival] = []
     for number, (at_ms, partition, values) in enumerate(reading.rows):
