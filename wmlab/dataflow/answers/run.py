@@ -69,7 +69,7 @@ class Run:
 
     def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> Row:
         """The vertex; raises `error` if there is none with that name."""
-        if name is None or name not in self.vertices:
+        if not isinstance(name, str) or name not in self.vertices:
             raise error(
                 f"no vertex of {self.stream!r} is called {name!r}.", remedy=f"name one of: {', '.join(self.vertices)}."
             )

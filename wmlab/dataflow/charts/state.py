@@ -14,7 +14,7 @@ from wmlab.core.words import counted, grouped, moment, rounded, span
 from wmlab.dataflow.answers.explain import forecast
 from wmlab.dataflow.answers.run import Row, Run, StateForecast, listing, read
 from wmlab.dataflow.answers.search import Search
-from wmlab.dataflow.charts.merging import clock_of, run_of
+from wmlab.dataflow.charts.merging import clock_of, left_out, run_of
 
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
@@ -188,16 +188,17 @@ def state_size(
     recordings = (recording, *others)
     if len(recordings) > len(SERIES):
         raise ChartError(f"{len(recordings)} runs are too many for one chart.", remedy=f"Draw at most {len(SERIES)}.")
-    names = _labels(recordings, labels)
     runs = [run_of(entry) for entry in recordings]
+    names = _labels(recordings, labels)
     name = _the_vertex(runs, vertex)
     ends = [clock_of(run) for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
     curves, layers = list[tuple[list[int], list[int]]](), list[Layer]()
-    states, rules = list[StateForecast | None](), list[Rule]()
+    states, rules, drawn = list[StateForecast | None](), list[Rule](), 0
     for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
         curves.append(_sizes(run, name, begun_ms, end_ms))
         xs, ys = thinned(*curves[-1], _MOST_ROWS)
+        drawn += len(xs)
         layers.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=len(label) <= 16))
         search = Search(run, end_ms)
         states.append(forecast(search, name, None))
@@ -214,7 +215,7 @@ def state_size(
     sentence = _sentence(name, names, states)
     scene = Scene(
         title=title or f"Does what {name} holds stay bounded?",
-        subtitle=sentence,
+        subtitle=sentence + left_out(drawn, sum(len(xs) for xs, _ in curves)),
         across=time_axis("clock", [begin, last]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
         rules=sorted(rules, key=lambda rule: rule.x),
