@@ -45,8 +45,8 @@ def test_a_file_says_where_it_is_from(name: str) -> None:
     lines = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     comment = " ".join(line.removeprefix("# ") for line in lines[: lines.index("wmlab: 1")])
     assert re.search(r"Source: \S", comment)
-    issue = re.fullmatch(r"flows/(jet|hazelcast)_(\d+)", name)
-    assert issue is None or re.search(rf"issue {issue[2]}\b", comment)
+    report = re.fullmatch(r"flows/(jet|hazelcast|flink)_(\d+)(_\w+)?", name)
+    assert report is None or re.search(rf"(issue |pull request |FLINK-){report[2]}\b", comment)
 
 
 @MODES
@@ -100,17 +100,39 @@ def test_hazelcast_26474_a_repeated_idle_message_is_passed_on_only_as_shipped(mo
 
 
 @MODES
-def test_hazelcast_22156_the_order_of_idle_messages_does_not_matter(mode: str) -> None:
-    expected = sorted(row["row"] for row in rows(run("hazelcast_22156", mode), "sunk"))
+def test_flink_7728_the_order_of_idle_messages_does_not_matter(mode: str) -> None:
+    expected = sorted(row["row"] for row in rows(run("flink_7728", mode), "sunk"))
     first = set()
     for seed in range(12):
-        recording = run("hazelcast_22156", mode, seed)
+        recording = run("flink_7728", mode, seed)
         assert sorted(row["row"] for row in rows(recording, "sunk")) == expected
         assert between(recording, "both", "count", "watermark")[-1]["value"] == 1_000
         assert len(between(recording, "count", "out", "idle")) == 1
         steps = rows(recording, "coalescing", vertex="both", level="global", stimulus="idle")
         first.add(steps[0]["input"])
     assert first == {0, 1}
+
+
+def test_flink_7728_without_the_flush_the_order_matters() -> None:
+    dataflow = wm.dataflow.Dataflow.load(FOLDER / "flows" / "flink_7728.yaml")
+    held_back = dataflow.replace(deviations=["highest_held_back"])
+    assert (len(dataflow.permutations(12).finals), len(held_back.permutations(12).finals)) == (1, 2)
+
+
+def test_hazelcast_22440_an_event_ends_idleness_now() -> None:
+    dataflow = wm.dataflow.Dataflow.load(FOLDER / "flows" / "hazelcast_22440.yaml")
+    before, after = (dataflow.replace(deviations=names).record() for names in (["event_leaves_idle"], []))
+    (drop,) = rows(before, "drops")
+    assert (drop["time"], drop["at_ms"], rows(after, "drops")) == (1_600, 2_400, [])
+    said = [[row["put_ms"] for row in between(run, "both", "all", "idle")] for run in (before, after)]
+    assert said == [[1_700, 4_300], [4_300]], "the rare source is active from 1 500 ms on"
+
+
+def test_hazelcast_22440_an_ended_input_is_left_out_now() -> None:
+    dataflow = wm.dataflow.Dataflow.load(FOLDER / "flows" / "hazelcast_22440_ended.yaml")
+    before, after = (dataflow.replace(deviations=names).record() for names in (["end_counts_as_active"], []))
+    assert [len(rows(run, "sunk")) for run in (before, after)] == [2, 9]
+    assert [len(between(run, "both", "all", "idle")) for run in (before, after)] == [0, 1]
 
 
 @MODES

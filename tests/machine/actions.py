@@ -92,11 +92,11 @@ def on_stores(stream: str) -> Actions:
     )
 
 
-def on_network(parties: Sequence[str], clocks: Sequence[str]) -> Actions:
-    """Partitions between any two parties, and clocks that are set."""
+def on_network(sides: Sequence[tuple[str, str]], clocks: Sequence[str]) -> Actions:
+    """Partitions between two sides that talk to each other, and clocks that are set."""
     calls = one_of("lost", "held")
-    sides = st.lists(one_of(*parties), min_size=2, max_size=2, unique=True)
-    partition = sides.flatmap(
+    ordered = st.tuples(one_of(*sides), st.booleans()).map(lambda drawn: drawn[0][:: -1 if drawn[1] else 1])
+    partition = ordered.flatmap(
         lambda both: action(script.Partition, a=both[0], b=both[1], for_ms=BRIEF_OR_NEVER, calls=calls)
     )
     steps = one_of(500, -500, 3_000, -3_000)

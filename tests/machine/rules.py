@@ -12,7 +12,7 @@ from tests.machine import actions, parts
 from tests.machine.base import GAPS_MS, Machine
 from wmlab.streams.model.history import StreamHistory
 from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EVERY, SERVICES, EventWriter, TransactionalWriter
+from wmlab.streams.scenario.parts import SEGMENT_STORE, SERVICES, EventWriter, TransactionalWriter
 
 MOST_WRITERS = 4
 MOST_GROUPS = 2
@@ -136,8 +136,12 @@ class Troubles(Machine):
     def befall_network(self, gap_ms: int, data: st.DataObject) -> None:
         controllers, processes = self.controller_names, self.all_processes
         clocks = [*(writer.name for writer in self.writers), *(controllers if self.slow else ())]
-        parties = [*EVERY, *SERVICES, *processes, *controllers, *self.reader_names]
-        self.script.append(data.draw(actions.on_network(parties, clocks))(at_ms=self.after(gap_ms)))
+        controllers = ["controllers", *controllers]
+        sides = [(writer, other) for writer in ("writers", *processes) for other in (SEGMENT_STORE, *controllers)]
+        sides += [(controller, service) for controller in controllers for service in SERVICES]
+        readers = ["readers", *self.reader_names] if self.reader_names else []
+        sides += [(reader, SEGMENT_STORE) for reader in readers]
+        self.script.append(data.draw(actions.on_network(sides, clocks))(at_ms=self.after(gap_ms)))
 
 
 class Readers(Machine):

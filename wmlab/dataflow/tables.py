@@ -85,7 +85,9 @@ DATAFLOW_TABLES: Final[dict[str, pa.Schema]] = {
         column("level", TEXT, "edge: the queues of one edge; global: all edges; partition: those of a source"),
         column("edge", LONG, "the edge whose queues were merged; null at the other levels", nullable=True),
         column("input", LONG, "the queue, edge or partition that said something, from 0; null: all", nullable=True),
-        column("stimulus", TEXT, "watermark, idle, event or done; at a source: event, tick, bound, added, removed"),
+        column(
+            "stimulus", TEXT, "watermark, idle, event, done; of a source: event, tick, bound, added, removed, restored"
+        ),
         column("key", LONG, "key of the watermark; at a source the key that it is about; else null", nullable=True),
         column("value", LONG, "the watermark; at a source that of the partition; null: none", nullable=True),
         column("active", pa.list_(LONG), "the inputs that count afterwards, ascending"),

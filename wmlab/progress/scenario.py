@@ -28,7 +28,7 @@ from wmlab.core.estimate import Cost
 from wmlab.core.recording import Recording
 from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.values import MAX_MS, UNSET, MeanMs, Ms, Name, Option, Period, Problem, Rules, tagged, unknown, value
-from wmlab.core.words import span
+from wmlab.core.words import counted, span
 from wmlab.progress.model.numbers import assign_origins
 from wmlab.progress.model.tracker import ProgressRules
 
@@ -505,7 +505,8 @@ def _summary(query: Query) -> str:
 
 
 def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[Problem]:
-    """Faults that happen to what is not there."""
+    """Faults that happen to what is not there, or when nothing comes any more."""
+    by_name = {source.name: source for query in scenario.queries for source in query.sources}
     for number, action in enumerate(scenario.script):
         if isinstance(action, StallWorker):
             if action.worker > scenario.workers.count:
@@ -513,12 +514,28 @@ def _script_problems(scenario: ProgressScenario, sources: set[str]) -> Iterator[
                 yield Problem(("script", number, "worker"), message)
         elif action.source not in sources:
             yield from unknown(("script", number, "source"), "source", action.source, sorted(sources))
-        elif getattr(action, "chunk", None) is not None and not _emits(scenario, action.source):
-            message = f"nothing makes chunks of what {action.source!r} sends; give it or its query an Emit()"
-            yield Problem(("script", number, "chunk"), message)
-        elif isinstance(action, SilenceSource) and action.at_ms >= scenario.duration_ms:
+        elif not isinstance(action, SilenceSource):
+            yield from _buffer_problems(scenario, number, action, by_name[action.source])
+        elif action.at_ms >= scenario.duration_ms:
             message = f"lies at or after the end of the scenario, {scenario.duration_ms} (got {action.at_ms})"
             yield Problem(("script", number, "at_ms"), message)
+
+
+def _buffer_problems(
+    scenario: ProgressScenario, number: int, action: BufferFault | EmptyBuffer, source: Source
+) -> Iterator[Problem]:
+    """A buffer that its source cannot send, or a chunk that nothing makes of it."""
+    chunk = getattr(action, "chunk", None)
+    if chunk is not None and not _emits(scenario, source.name):
+        message = f"nothing makes chunks of what {source.name!r} sends; give it or its query an Emit()"
+        yield Problem(("script", number, "chunk"), message)
+    elif chunk is not None and chunk < scenario.resolved.chunk_base:
+        message = f"chunks are numbered from {scenario.resolved.chunk_base} on (got {chunk})"
+        yield Problem(("script", number, "chunk"), message)
+    listed = source.times_ms if source.times_ms is not None else source.rows
+    if listed is not None and action.sequence > max(len(listed), 1):
+        message = f"{source.name!r} has {counted(len(listed), 'record')}, so at most as many buffers, from 1 on"
+        yield Problem(("script", number, "sequence"), f"{message} (got {action.sequence})")
 
 
 def _emits(scenario: ProgressScenario, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from wmlab import dataflow as flow
 from wmlab.core.errors import RecordingError
 from wmlab.core.recording import Recording
 from wmlab.dataflow.answers.run import Explanation
+from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, RealTimeLag
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,186 @@ def test_a_clock_moves_a_source_by_itself() -> None:
     run = line(replace(clocked, idle_timeout_ms=50), WINDOW).record()
     assert run.explain(at_ms=60).release_ms is None, "it is left out before the clock gets there"
     assert run.explain(window=40).cause == "waiting"
+
+
+BY_CLOCK: dict[str, Any] = {"times": [flow.EventTime("t", policy="real_time", lag_ms=1_000)], "arrival": "t"}
+FIVE_SECONDS = flow.Window("w", 5_000, column="t", aggregates={"n": "count()"})
+
+
+def clocked(*times: int, **fields: Any) -> Recording:
+    """Rows at these times, of which each is read when the clock is there, into a window of 5 s."""
+    rows = [(number, time) for number, time in enumerate(times)]
+    given = {**BY_CLOCK, "idle_timeout_ms": 2_000, **fields}
+    return line(source("s", rows, **given), FIVE_SECONDS, duration_ms=20_000).record()
+
+
+@pytest.mark.parametrize("asked", [{"window": (0, 5_000)}, {}])
+def test_a_source_by_the_clock_that_is_idle_stands_where_it_was_left_out(asked: dict[str, Any]) -> None:
+    answer = clocked(0).explain(at_ms=15_000, **asked)
+    (holder,) = answer.holders
+    assert (holder.kind, holder.mark, holder.idle_since_ms, answer.watermark) == ("idle", 900, 2_000, 900)
+    assert "held by partition 0 of s: it is idle since 2 000 ms at watermark 900 ms" in answer.sentence
+    assert "14 000" not in answer.sentence
+    assert answer.sentence.endswith("released by a row in partition 0 of s, or by the end of s")
+
+
+@pytest.mark.parametrize("asked", [{"window": (0, 5_000)}, {}])
+def test_a_source_by_the_clock_is_released_by_it_only_if_it_gets_there_before_it_is_idle(asked: dict[str, Any]) -> None:
+    short = clocked(0).explain(at_ms=1_000, **asked)
+    assert (short.holders[0].kind, short.holders[0].mark, short.release_ms) == ("slow", 0, None)
+    assert "released by a row after 4 000 ms in partition 0 of s" in short.sentence
+    for more, came_out in ((4_000, False), (4_001, True)):
+        assert (clocked(0, more).explain(window=(0, 5_000)).cause == "came out") is came_out
+    never_idle = clocked(0, idle_timeout_ms=0).explain(at_ms=1_000, **asked)
+    assert (never_idle.holders[0].kind, never_idle.release_ms) == ("clock", 6_000)
+    again = clocked(0, 4_500).explain(at_ms=4_600, **asked)
+    assert (again.holders[0].kind, again.holders[0].mark, again.release_ms) == ("clock", 3_600, 6_000)
+
+
+def test_partitions_by_the_clock_stand_where_each_was_left_out() -> None:
+    run = clocked(0, 10, 1_500, partitions=2)
+    held = run.explain(at_ms=3_000).holders
+    assert [(h.partition, h.kind, h.mark) for h in held] == [(0, "slow", 1_910)], "the other one is left out"
+    held = run.explain(at_ms=4_000).holders
+    assert [(h.partition, h.kind, h.mark, h.idle_since_ms) for h in held] == [
+        (0, "idle", 2_410, 3_500),
+        (1, "idle", 1_000, 2_010),
+    ]
+
+
+@pytest.mark.parametrize("lag_ms", [0, 1_000])
+def test_a_source_can_be_idle_before_any_row(lag_ms: int) -> None:
+    by_clock = clocked(30_000).explain(at_ms=9_000)
+    assert [(h.kind, h.mark, h.idle_since_ms) for h in by_clock.holders] == [("idle", 900, 2_000)]
+    assert by_clock.sentence.count("no row has come") == 1
+    by_rows = clocked(30_000, times=[flow.EventTime("t", lag_ms=lag_ms)]).explain(at_ms=9_000)
+    assert [(h.kind, h.mark, h.idle_since_ms) for h in by_rows.holders] == [("idle", None, 2_000)]
+    assert "it is idle since 2 000 ms without a watermark, no row has come" in by_rows.sentence
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    times=st.lists(st.integers(0, 9_000), min_size=1, max_size=8).map(sorted),
+    partitions=st.integers(1, 3),
+    idle_ms=st.sampled_from([0, 700, 2_000]),
+    by_clock=st.booleans(),
+)
+def test_what_a_partition_is_said_to_stand_at_is_what_its_rule_gives(
+    times: list[int], partitions: int, idle_ms: int, by_clock: bool
+) -> None:
+    """The mapper itself, asked turn by turn as the source was: at every row, deadline and poll."""
+    kind: dict[str, Any] = {} if by_clock else {"times": [flow.EventTime("t", lag_ms=300)]}
+    run = clocked(*times, partitions=partitions, idle_timeout_ms=idle_ms, **kind)
+    mapper = clocked_mapper(by_clock, idle_ms)
+    state, idle_turn_ms = mapper.start(partitions, now_ms=0), 0
+    for now in range(10_001):
+        arrived = [number for number, time in enumerate(times) if time == now]
+        for number in arrived:
+            state, _ = mapper.report(state, partition=number % partitions, time=now, now_ms=now)
+        due = by_clock and idle_turn_ms <= now
+        if due or (not arrived and any(p.deadline_ms == now for p in state.partitions)):
+            state, _ = mapper.tick(state, now_ms=now)
+            idle_turn_ms = now + 100
+        if now and now % 1_250 == 0:
+            for holder in run.explain(at_ms=now, vertex="s").holders:
+                partition = state.partitions[holder.partition]
+                assert holder.mark == state.marks()[holder.partition], now
+                assert (holder.kind == "idle") == partition.idle(now), now
+
+
+def clocked_mapper(by_clock: bool, idle_ms: int) -> EventTimeMapper:
+    policy = RealTimeLag(1_000) if by_clock else FixedLag(300)
+    return EventTimeMapper(policy=policy, idle_timeout_ms=idle_ms or None)
+
+
+def parallel(stages: int = 1, **fields: Any) -> Recording:
+    """Two instances of a window by id, of which the second stands still from 250 ms to 600 ms."""
+    given = {"partitions": 4, "parallelism": 2, "idle_timeout_ms": 300}
+    window = flow.Window("w", 50, column="t", by="id", aggregates={"n": "count()"}, parallelism=2, stages=stages)
+    faults = [flow.Stall("w", instance=1, at_ms=250, for_ms=350)]
+    rows = [(n, 10 * n) for n in range(60)]
+    return line(source("s", rows, **given), window, **{"faults": faults, "jitter_ms": 3.0, **fields}).record()
+
+
+def test_a_window_waits_where_its_rows_are() -> None:
+    run = parallel()
+    answer = run.explain(window=250, at_ms=320)
+    assert (answer.cause, answer.instance, answer.watermark, answer.needed) == ("waiting", 1, 210, 250)
+    assert answer.sentence.startswith(
+        "the window from 200 ms to 250 ms of w came out of w[0] at 283 ms with 3 results, but still holds 2 rows at "
+        "w[1] (watermark 210 ms) and waits for watermark 250 ms of key 0; held by s[0]: what would release it left at"
+    )
+    other = run.explain(at_ms=320, instance=0)
+    assert (other.watermark, other.needed) == (280, 300)
+    assert other.sentence.startswith("w[0] at 320 ms: the watermark of key 0 stands at 280 ms")
+    assert "the window from 250 ms to 300 ms with 2 rows waits for 300 ms" in other.sentence
+    late = run.explain(window=250)
+    assert (late.cause, late.instance) == ("came out", 1)
+    assert "came out of w[0] at 283 ms with 3 results and of w[1] at 60" in late.sentence
+    longest = run.explain()
+    assert longest.bound == "lowest watermark at w"
+    assert any(straggler.who in {"s[0]", "s[1]"} for straggler in longest)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_instance_that_has_let_a_window_out_is_said_to_wait_for_it(seed: int, stages: int) -> None:
+    run = parallel(stages, seed=seed)
+    queues = {queue["queue"]: queue for queue in run.table("queues").to_pylist()}
+    items = [item for item in run.table("items").to_pylist() if item["kind"] == "event"]
+    came = [(item, queues[item["queue"]]) for item in items]
+    for at_ms in range(120, 700, 90):
+        for end in range(100, 400, 50):
+            parts = {
+                (int(n), int(rows))
+                for rows, n in re.findall(r"(\d+) rows? at w\[(\d)\]", run.explain(window=end, at_ms=at_ms).sentence)
+            }
+            left = {
+                queue["source_instance"]
+                for item, queue in came
+                if queue["source"] == "w" and item["put_ms"] <= at_ms and json.loads(item["row"])["end"] == end
+            }
+            assert left.isdisjoint(number for number, _ in parts)
+            read_in = [
+                (item, queue)
+                for item, queue in came
+                if queue["source"] == "s" and item["taken_ms"] is not None and item["taken_ms"] <= at_ms
+            ]
+            mine = [queue for item, queue in read_in if end - 50 <= item["time"] < end]
+            if stages == 1:
+                counts = Counter(queue["target_instance"] for queue in mine)
+                assert parts == {(n, count) for n, count in counts.items() if n not in left}
+            elif not left:
+                assert sum(rows for _, rows in parts) == len(mine)
+
+
+def test_a_window_is_not_empty_while_its_result_cannot_leave_or_its_rows_are_on_a_queue() -> None:
+    """The sink stands still, and its queue has room for two: both results of the first window."""
+    grouped = replace(WINDOW, by=("id",))
+    rows = [(0, 0), (1, 1), (2, 45), (3, 200), (4, 210), (5, 220), (6, 300)]
+    slow = source("s", rows, times=[flow.EventTime("t", lag_ms=100)], frame_ms=100)
+    run = line(slow, grouped, queue_size=2, faults=[flow.Stall("out", at_ms=0, for_ms=1_500)]).record()
+    closed = run.explain(window=80, at_ms=1_000)
+    assert (closed.cause, closed.holders, closed.watermark) == ("waiting", (), 100)
+    assert closed.sentence.endswith("; that watermark has come, and the result has not left yet")
+    outside = run.explain(window=240, at_ms=1_000).sentence
+    assert "holds no row at 1 000 ms; 2 rows of its time wait on a queue to be taken" in outside
+    assert run.explain(window=80).cause == "came out"
+
+
+def test_a_row_and_a_join_name_their_instance() -> None:
+    run = parallel()
+    (gone,) = [row for row in run.table("items").to_pylist() if row["row"] == '{"id": 21, "t": 210}']
+    instance = {queue["queue"]: queue["target_instance"] for queue in run.table("queues").to_pylist()}[gone["queue"]]
+    assert run.explain(row={"id": 21}, at_ms=240).sentence.startswith(f"row (id 21, t 210) went into w[{instance}]: ")
+    sides = [source("a", [(1, 100)]), source("b", [(3, 900)], times=[flow.EventTime("t", key=1)])]
+    join = flow.Join("join", "left.t - 100 <= right.t <= left.t + 100", parallelism=2)
+    edges = ["a -> join -> out", "b -> join"]
+    both = flow.Dataflow("j", vertices=[*sides, join, flow.Sink("out")], edges=edges, duration_ms=900).record()
+    kept = both.explain(row={"id": 3}, at_ms=500).sentence
+    assert "is kept by join[0] and join[1], where no partner has come" in kept, "its side is broadcast"
+    gone = both.explain(row={"id": 1}, at_ms=500).sentence
+    assert "was in join[0] until its limit of key 0 had passed 100 ms; it is 800 ms now" in gone
 
 
 def test_a_python_function_behind_a_source_does_not_hide_its_frames() -> None:

@@ -39,6 +39,28 @@ def test_the_order_of_idle_messages_in_three_rules() -> None:
     assert flow.permutations([["idle"], ["idle"]]).finals == ("no watermark, idle",)
 
 
+def test_without_the_flush_an_event_lets_nothing_through_nor_does_a_watermark_of_another_key() -> None:
+    quiet = flow.permutations({"a": [6, "idle", "event"], "b": ["idle"]}, rule="no flush")
+    assert {entry.output for entry in quiet} == {("6", "idle"), ("6",), ("idle",), ()} - {
+        output for output in (("6",), ()) if output not in {entry.output for entry in quiet}
+    }
+    assert ("idle", "6") not in {entry.output for entry in quiet}
+    keyed = flow.permutations({"a": [6, "idle", (1, 3)], "b": ["idle"]}, rule="no flush")
+    after_both = next(entry for entry in keyed if entry.example == ("a", "a", "b", "a"))
+    assert after_both.output == ("idle", "1:3")
+
+
+def test_the_two_defects_that_pull_request_22440_mended() -> None:
+    woken = {"a": [1, "idle", "event"], "b": [1, "idle"]}
+    before = flow.permutations(woken, deviations=["event_leaves_idle"])
+    assert ("1", "idle") in {entry.output for entry in before if entry.example[-1] == "b"}, "a is active"
+    mended = flow.permutations(woken)
+    assert all("idle" not in entry.output for entry in mended if entry.example == ("a", "b", "a", "a", "b"))
+    ended = {"a": [1, "done"], "b": [1, 5, "idle"]}
+    assert flow.permutations(ended).finals == ("5, idle",)
+    assert flow.permutations(ended, deviations=["end_counts_as_active"]).finals == ("5",)
+
+
 def test_failing_orders_are_counted() -> None:
     answer = flow.permutations({"x": [1, "idle", "done"], "y": [(1, 5), "done"]}, mode="hz")
     failed = [entry for entry in answer if entry.failure is not None]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import wmlab as wm
-from tests.dataflow.flows import ROWS, joined, merged, source
+from tests.dataflow.flows import ROWS, WINDOW, joined, line, merged, source
 from wmlab import dataflow as flow
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
@@ -158,7 +159,7 @@ def test_of_many_items_the_first_are_drawn() -> None:
         (lambda run: charts.coalescing(run, vertex="x"), "no vertex"),
         (lambda run: charts.coalescing(run, vertex="both", key=9), "No watermark of key 9"),
         (lambda run: charts.coalescing(run, vertex="both", instance=2), "no instance 2"),
-        (lambda run: charts.coalescing(run, vertex="both", instance="0"), "no instance 0"),
+        (lambda run: charts.coalescing(run, vertex="both", instance="0"), "no instance '0'"),
         (lambda _: charts.coalescing(silent().record(), vertex="count"), "No watermark came to 'count'"),
         (lambda run: charts.state_size(run), "held anything"),
         (lambda run: charts.state_size(run, run, run, run, run), "too many"),
@@ -175,3 +176,87 @@ def test_of_many_items_the_first_are_drawn() -> None:
 def test_what_cannot_be_drawn_is_refused(run: Recording, draw: Any, words: str) -> None:
     with pytest.raises(ChartError, match=words):
         draw(run)
+
+
+RECORDED = "This chart is drawn of the recording of a dataflow (got "
+OTHERS: dict[str, tuple[Any, str]] = {
+    "None": (None, f"{RECORDED}NoneType)."),
+    "a table": (pd.DataFrame({"a": [1]}), f"{RECORDED}DataFrame)."),
+    "a name": ("run", f"{RECORDED}str)."),
+    "permutations": (wm.dataflow.permutations([[1]]), f"{RECORDED}Permutations)."),
+    "a dataflow": (late(), "record it first and pass what its record() gives"),
+    "another kind": (Recording.from_tables({}, name="r"), "which has no table 'vertices'"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("chart", [charts.coalescing, charts.input_activity, charts.queue_diagram, charts.state_size])
+def test_what_is_no_recording_of_a_dataflow_is_refused_with_what_to_pass(chart: Any, name: str) -> None:
+    offered, expected = OTHERS[name]
+    with pytest.raises(ChartError) as caught:
+        chart(offered)
+    assert expected in str(caught.value)
+    assert "To repair it: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda run: charts.state_size(run, None),
+        lambda run: charts.state_size(run, vertex=["count"]),
+        lambda run: charts.coalescing(run, vertex=["count"]),
+        lambda run: charts.coalescing(run, key="0"),
+        lambda run: charts.coalescing(run, instance=True),
+        lambda run: charts.queue_diagram(run, vertices=[["count"]]),
+        lambda run: charts.interleavings(run),
+        lambda _: charts.interleavings(pd.DataFrame({"outcomes": [1]})),
+        lambda _: charts.interleavings(None),
+    ],
+)
+def test_a_wrong_argument_of_a_chart_is_no_raw_error(run: Recording, draw: Any) -> None:
+    with pytest.raises(ChartError, match="To repair it: "):
+        draw(run)
+
+
+def test_of_a_long_curve_the_chart_says_how_much_is_drawn_and_loses_no_peak() -> None:
+    rows = [(n, 10 * n) for n in range(900)]
+    long = merged(source("a", rows, every_ms=1), source("b", rows, every_ms=1), duration_ms=950, jitter_ms=0.0).record()
+    chart = charts.coalescing(long, vertex="both")
+    assert "steps; no peak is left out." in chart.svg
+    for name in ("a", "b"):
+        marks = [mark for which, _, mark in rows_of(chart) if which == name and mark is not None]
+        shown = [mark for mark in drawn(chart)[name].y if mark is not None]
+        assert len(shown) <= 400 < len(marks)
+        assert (1_000 * min(shown), 1_000 * max(shown)) == (min(marks), max(marks)), "the axis is in seconds"
+    assert "no peak is left out" not in charts.coalescing(merged().record()).svg
+
+
+def test_partitions_by_the_clock_are_drawn_and_only_idleness_is_said_to_let_a_watermark_through() -> None:
+    clock = {"times": [flow.EventTime("t", policy="real_time")], "partitions": 2, "idle_timeout_ms": 300}
+    run = line(source("s", [(0, 0), (1, 5), (2, 400)], arrival="t", **clock), WINDOW, duration_ms=900).record()
+    chart = charts.coalescing(run, vertex="s")
+    steps = [row for row in run.table("coalescing").to_pylist() if row["vertex"] == "s" and row["value"] is not None]
+    for number in (0, 1):
+        mine = {row["at_ms"]: row["value"] for row in steps if row["input"] == number}
+        shown = {at: mark for name, at, mark in rows_of(chart) if name == f"partition {number}" and mark is not None}
+        assert mine.items() <= shown.items()
+        assert len(mine) > 3
+    activity = charts.input_activity(run, vertex="s")
+    stretches = {(name, begin, state) for name, begin, _, state in rows_of(activity)}
+    assert {("partition 0", 300, "idle"), ("partition 1", 305, "idle"), ("partition 0", 400, "active")} <= stretches
+    said = drawn(activity).get("let a watermark through")
+    assert said is None or len(said.x) <= 2, "the clock moves it at every turn"
+
+
+def test_a_chart_of_one_instance_of_several_names_it_and_the_size_of_all_has_no_limit_line() -> None:
+    window = flow.Window("w", 400, column="t", by="id", aggregates={"n": "count()"}, parallelism=2, limit=1_000)
+    run = line(source("s", [(n, 10 * n) for n in range(60)], partitions=2), window, duration_ms=600).record()
+    assert "at w[1]" in charts.coalescing(run, vertex="w", instance=1).svg
+    chart = charts.state_size(run, vertex="w")
+    assert "limit 1 000" not in drawn(chart)
+    total: dict[int, int] = {}
+    for row in run.table("state").to_pylist():
+        if row["vertex"] == "w" and row["buffer"] == "all":
+            total[row["instance"]] = row["size"]
+    assert rows_of(chart)[-1][2] == sum(total.values())
+    assert chart.sentence.startswith(f"w holds {sum(total.values())},")

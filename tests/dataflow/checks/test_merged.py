@@ -25,6 +25,8 @@ FLOWS = range(20)
 ITEMS = {"done": DONE, "event": Event(())}
 KEYED = Deviations(keyed_idle=True)
 PARTLY = Deviations(watermark_wakes_one_key=True, done_hides_idle=True)
+BEFORE_22440 = Deviations(event_leaves_idle=True, end_counts_as_active=True)
+UNFLUSHED = Deviations(highest_held_back=True)
 
 
 @cache
@@ -71,7 +73,11 @@ def known_by(row: Row, place: int) -> tuple[Any, ...]:
     return *(row[name] for name in ("stream", "execution", "vertex", "instance", "level", "edge", "stimulus")), place
 
 
-@pytest.mark.parametrize("rules", [DESIGN, SHIPPED, PARTLY, KEYED], ids=["design", "hz", "two deviations", "keyed"])
+@pytest.mark.parametrize(
+    "rules",
+    [DESIGN, SHIPPED, PARTLY, KEYED, BEFORE_22440, UNFLUSHED],
+    ids=["design", "hz", "two deviations", "keyed", "before 22440", "unflushed"],
+)
 def test_every_step_is_that_of_the_pure_rule_and_of_the_recording(spark: SparkSession, rules: Deviations) -> None:
     recordings = {recording.name: recording for recording in recorded(rules)}
     asked = coalesced(*frames(spark, recordings.values(), TABLES), deviations=rules)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dataflow.model.histories import EVENT, Stream, interleavings, streams
+from wmlab.dataflow.model.coalescer import Keyed
 from wmlab.dataflow.model.items import DONE, IDLE, Watermark
-from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, merging, orders, sample, unflushed
+from wmlab.dataflow.model.permute import Choose, every_choice, explore, follow, merging, orders, sample
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
 
 IDLE_IN_BOTH_ORDERS: list[Stream] = [(Watermark(0, 10), IDLE), (Watermark(0, 20), IDLE)]
+UNFLUSHED = Deviations(highest_held_back=True)
 INPUTS = st.lists(streams(length=3, ends=[()]), min_size=2, max_size=3)
 ENDED = st.lists(streams(length=3, ends=[(IDLE,), (DONE,)]), min_size=2, max_size=3)
 
@@ -50,6 +53,82 @@ def test_in_the_design_all_orders_end_alike_once_all_inputs_are_idle_or_have_end
         assert {one.idle for one in found} == {True}
 
 
+class Valve:
+    """Flink's valve before FLINK-7728 as that pull request describes it, key by key: a judge without the model.
+
+    Only a watermark and an input that becomes idle or ends make it look; what is idle or has ended does not count.
+    """
+
+    def __init__(self, inputs: int) -> None:
+        self.inputs = inputs
+        self.marks: dict[int, dict[int, int]] = {}
+        self.out: dict[int, int] = {}
+        self.idle: set[int] = set()
+        self.done: set[int] = set()
+
+    def take(self, index: int, item: Any) -> list[tuple[int, int]]:
+        keys = [item.key] if isinstance(item, Watermark) else sorted(self.marks)
+        if item in (IDLE, DONE):
+            (self.idle if item == IDLE else self.done).add(index)
+        else:
+            self.idle.discard(index)
+        if isinstance(item, Watermark):
+            self.marks.setdefault(item.key, {})[index] = item.value
+        active = set(range(self.inputs)) - self.idle - self.done
+        left: list[tuple[int, int]] = []
+        for key in () if item == EVENT else keys:
+            known = [self.marks[key].get(number) for number in active]
+            low = None if None in known else min((mark for mark in known if mark is not None), default=None)
+            if low is not None and (key not in self.out or low > self.out[key]):
+                self.out[key] = low
+                left.append((key, low))
+        return left
+
+
+@given(st.lists(streams(length=4, ends=[(), (IDLE,), (DONE,)]), min_size=2, max_size=3), st.randoms())
+def test_without_the_flush_it_is_the_valve_of_flink_before_7728(offered: list[Stream], chance: random.Random) -> None:
+    order = [index for index, items in enumerate(offered) for _ in items]
+    chance.shuffle(order)
+    state, valve, queues = Keyed(len(offered)), Valve(len(offered)), [iter(items) for items in offered]
+    for index in order:
+        item = next(queues[index])
+        state, out = state.step(index, item, UNFLUSHED)
+        assert [(mark.key, mark.value) for mark in out if isinstance(mark, Watermark)] == valve.take(index, item)
+
+
+class Listing22440:
+    """Which idle messages left Hazelcast before pull request 22440: a judge without the model."""
+
+    def __init__(self, inputs: int) -> None:
+        self.idle = [False] * inputs
+        self.sent = False
+
+    def take(self, index: int, item: Any) -> bool:
+        """An event did not end the idleness, a watermark did; an input that had ended went on counting."""
+        if isinstance(item, Watermark):
+            self.idle[index] = self.sent = False
+        elif item == EVENT:
+            self.sent = self.sent and not self.idle[index]
+        elif item == IDLE:
+            self.idle[index] = True
+        due = item == IDLE and all(self.idle) and not self.sent
+        self.sent = self.sent or due
+        return due
+
+
+@given(st.lists(streams(length=4, ends=[(), (IDLE,), (DONE,)]), min_size=2, max_size=3), st.randoms())
+def test_idle_messages_before_pull_request_22440(offered: list[Stream], chance: random.Random) -> None:
+    # The end of an input sent no idle message either; that is so still.
+    rules = Deviations(event_leaves_idle=True, end_counts_as_active=True, done_hides_idle=True)
+    order = [index for index, items in enumerate(offered) for _ in items]
+    chance.shuffle(order)
+    state, judge, queues = Keyed(len(offered)), Listing22440(len(offered)), [iter(items) for items in offered]
+    for index in order:
+        item = next(queues[index])
+        state, out = state.step(index, item, rules)
+        assert (IDLE in out) is judge.take(index, item)
+
+
 def test_the_shipped_rule_fails_in_some_orders_only() -> None:
     offered = ((Watermark(0, 1), IDLE, DONE), (Watermark(1, 5), DONE))
     found = explore(merging(2, SHIPPED), offered, limit=1_000)
@@ -73,7 +152,7 @@ def test_a_limit_is_kept_and_drawing_takes_over() -> None:
 
 
 def test_drawn_orders_are_equally_likely() -> None:
-    found = sample(unflushed(2), IDLE_IN_BOTH_ORDERS, samples=6_000, draw=random.Random(3).randrange)
+    found = sample(merging(2, UNFLUSHED), IDLE_IN_BOTH_ORDERS, samples=6_000, draw=random.Random(3).randrange)
     shares = sorted(one.count for one in found)
     assert [round(share / 1_000) for share in shares] == [1, 2, 3]
 

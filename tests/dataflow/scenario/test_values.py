@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
+import wmlab as wm
 from wmlab import dataflow as flow
 from wmlab.core.errors import ScenarioError
 from wmlab.core.values import Problems
 from wmlab.dataflow.model.processor import DESIGN, SHIPPED, Deviations
+from wmlab.dataflow.scenario.faults import Fault
 from wmlab.dataflow.scenario.plan import Output
 from wmlab.open import load_scenario
 
@@ -176,6 +178,122 @@ WHOLE: list[tuple[dict[str, Any], str]] = [
     ({"faults": [flow.SwallowAll("orders")]}, "source 'orders' has no filter; give it where="),
     ({"faults": [flow.Disorder("out", by_ms=5)]}, "no source is called 'out'; there are: orders"),
 ]
+
+
+TRACED: dict[str, Any] = {"columns": (), "rows": None, "trace": "flights", "times": "event_time", "partitions": 2}
+GUARDED = [flow.Filter("some", where="id > 1"), flow.AsyncMap("call", latency=flow.Fixed(1), select={"t": "t"})]
+IMPOSSIBLE: dict[str, tuple[Any, str]] = {
+    "a partition of a list": (flow.SilentPartition("orders", 1), "has partitions 0 to 0 (got 1)"),
+    "a partition of a trace": (flow.SilentPartition("log", 5), "partition: 'log' has partitions 0 to 1 (got 5)"),
+    "a late one": (flow.LatePartition("log", 2, by_ms=1), "partition: 'log' has partitions 0 to 1 (got 2)"),
+    "one to add": (flow.AddPartition("log", 2, at_ms=1), "partition: 'log' has partitions 0 to 1 (got 2)"),
+    "one to remove": (flow.RemovePartition("log", 9, at_ms=1), "partition: 'log' has partitions 0 to 1 (got 9)"),
+    "of no source": (flow.SilentPartition("some", 0), "source: no source is called 'some'; there are: orders, log"),
+    "late, of no source": (flow.LatePartition("x", 0, by_ms=1), "no source is called 'x'; there are: orders, log"),
+    "added to no source": (flow.AddPartition("x", 0, at_ms=1), "no source is called 'x'; there are: orders, log"),
+    "removed from no source": (flow.RemovePartition("x", 0, at_ms=1), "no source is called 'x'; there are: orders"),
+    "disorder elsewhere": (flow.Disorder("call", by_ms=1), "no source is called 'call'; there are: orders, log"),
+    "an instance of a list": (flow.Stall("orders", instance=1), "instance: 'orders' has instances 0 to 0 (got 1)"),
+    "an instance of a trace": (flow.Stall("log", instance=5), "instance: 'log' has instances 0 to 0 (got 5)"),
+    "of a vertex": (flow.Stall("some", instance=1), "instance: 'some' has instances 0 to 0 (got 1)"),
+    "of no vertex": (flow.Stall("nothing"), "vertex: no vertex is called 'nothing'; there are: orders, log"),
+    "no calls": (flow.SlowCalls("some", by_ms=1), "no asynchronous map is called 'some'; there are: call"),
+    "no call": (flow.FailCall("orders"), "no asynchronous map is called 'orders'; there are: call"),
+    "no filter": (flow.SwallowAll("orders"), "source 'orders' has no filter; give it where="),
+    "nothing that filters": (flow.SwallowAll("call"), "no filter is called 'call'; there are: orders, log, some"),
+    "no snapshot": (
+        flow.Restart(5, after_snapshot=True),
+        "there are no snapshots; choose a guarantee, or leave it out",
+    ),
+    **{
+        f"{type(fault).__name__} after the end": (fault, "at_ms: lies at or after the end of the dataflow, 120000 (got")
+        for fault in (
+            flow.SilentPartition("log", 0, at_ms=120_000),
+            flow.LatePartition("log", 0, at_ms=120_000, by_ms=1),
+            flow.AddPartition("log", 0, at_ms=120_000),
+            flow.RemovePartition("log", 0, at_ms=120_000),
+            flow.Disorder("log", at_ms=120_000, by_ms=1),
+            flow.SlowCalls("call", at_ms=120_000, by_ms=1),
+            flow.FailCall("call", at_ms=120_000),
+            flow.Stall("log", at_ms=120_000),
+            flow.SwallowAll("some", at_ms=120_000),
+            flow.Restart(120_000),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_a_fault_that_cannot_happen_is_refused(name: str) -> None:
+    fault, expected = IMPOSSIBLE[name]
+    log = flow.Source("log", **TRACED)
+    with pytest.raises(Problems) as caught:
+        flow.Dataflow(
+            "d",
+            vertices=[orders(), log, *GUARDED, flow.Sink("out"), flow.Sink("far")],
+            edges=["orders -> some -> call -> out", "log -> far"],
+            faults=[fault],
+        )
+    (problem,) = caught.value.problems
+    assert problem.path.startswith("faults[0]")
+    assert expected in str(caught.value)
+
+
+def test_every_kind_of_fault_is_in_the_table() -> None:
+    (kinds, _) = get_args(Fault)
+    assert {type(fault) for fault, _ in IMPOSSIBLE.values()} == set(get_args(kinds))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            [flow.RemovePartition("log", 1, at_ms=50), flow.SilentPartition("log", 1, at_ms=50)],
+            "faults[1].at_ms: partition 1 of 'log' is gone from 50 on; let it begin before that (got 50)",
+        ),
+        (
+            [flow.LatePartition("log", 1, at_ms=90, by_ms=5), flow.RemovePartition("log", 1, at_ms=50)],
+            "faults[0].at_ms: partition 1 of 'log' is gone from 50 on",
+        ),
+        (
+            [flow.AddPartition("log", 1, at_ms=500), flow.LatePartition("log", 1, at_ms=90, for_ms=5, by_ms=5)],
+            "faults[1].at_ms: partition 1 of 'log' is not there before 500, and all that comes earlier arrives then",
+        ),
+    ],
+)
+def test_nothing_happens_to_a_partition_that_is_not_there_then(given: list[Any], expected: str) -> None:
+    with pytest.raises(Problems) as caught:
+        flow.Dataflow(
+            "d", vertices=[flow.Source("log", **TRACED), flow.Sink("far")], edges=["log -> far"], faults=given
+        )
+    assert expected in str(caught.value)
+
+
+WRITTEN: dict[str, Any] = {"writers": [wm.EventWriter("w", rate_per_s=5.0)], "duration_ms": 5_000}
+
+
+def test_a_stream_has_as_many_partitions_as_readers() -> None:
+    def reads(stream: Any, *faults: Any) -> flow.Dataflow:
+        source = flow.Source("log", stream=stream, times="event_time")
+        return flow.Dataflow("d", vertices=[source, flow.Sink("out")], edges=["log -> out"], faults=faults)
+
+    stream = wm.Scenario("s", stream=wm.Stream(segments=2), readers=wm.ReaderGroup(readers=2), **WRITTEN)
+    with pytest.raises(Problems, match="'log' has partitions 0 to 1"):
+        reads(stream, flow.SilentPartition("log", 2))
+    assert reads(stream, flow.SilentPartition("log", 1)).record()
+
+
+def test_of_a_kept_stream_the_partitions_are_known_when_it_is_read(tmp_path: Path) -> None:
+    stream = wm.Scenario(
+        "s", writers=[wm.EventWriter("w", rate_per_s=5.0)], readers=wm.ReaderGroup(), duration_ms=5_000
+    )
+    kept = stream.record().save(tmp_path / "kept")
+    source = flow.Source("log", stream=str(kept.path), times="event_time")
+    late = flow.Dataflow(
+        "d", vertices=[source, flow.Sink("out")], edges=["log -> out"], faults=[flow.SilentPartition("log", 3)]
+    )
+    with pytest.raises(ScenarioError, match=r"'log' has partitions 0 to 0 \(got 3\)"):
+        late.record()
 
 
 VERTICES: list[tuple[Any, str]] = [

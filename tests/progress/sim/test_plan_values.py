@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any, get_args
 
 import pytest
 
@@ -21,6 +22,7 @@ from wmlab.progress.scenario import (
     Join,
     LoseBuffer,
     Map,
+    PlanAction,
     Query,
     Renumber,
     Scan,
@@ -47,7 +49,7 @@ FULL = scenario(
         LoseBuffer("a", 2),
         DelayBuffer("b", 3, 500),
         EmptyBuffer("b", 4),
-        DuplicateBuffer("a", 3, chunk=0, after_ms=7),
+        DuplicateBuffer("a", 3, chunk=1, after_ms=7),
         SilenceSource("c", at_ms=50),
         StallWorker(1, at_ms=100, for_ms=200),
     ],
@@ -65,6 +67,42 @@ def test_it_prints_as_the_code_that_makes_it() -> None:
     assert repr(FULL.queries[1]) == "Query('p', sources=[Source('c', times_ms=[1, 5], lag_ms=3)])"
     assert "<caption>Scenario “test”</caption>" in FULL._repr_html_()
     assert FULL.replace(seed=6).seed == 6
+
+
+EMITTING = Query(
+    "q",
+    sources=[Source("a", rate_per_s=5, operators=[Emit()]), Source("b", times_ms=[1, 5]), Source("c", trace="quakes")],
+)
+NO_SOURCE = "script[0].source: no source is called 'x'; there are: a, b, c"
+NO_CHUNKS = "script[0].chunk: nothing makes chunks of what 'b' sends; give it or its query an Emit()"
+FEW_BUFFERS = "script[0].sequence: 'b' has 2 records, so at most as many buffers, from 1 on (got 3)"
+IMPOSSIBLE = [
+    *((fault("x", 1, **more), NO_SOURCE) for fault, more in (
+        (LoseBuffer, {}), (DelayBuffer, {"by_ms": 5}), (DuplicateBuffer, {}), (EmptyBuffer, {})
+    )),
+    *((fault("b", 1, chunk=0, **more), NO_CHUNKS) for fault, more in (
+        (LoseBuffer, {}), (DelayBuffer, {"by_ms": 5}), (DuplicateBuffer, {})
+    )),
+    *((fault("b", 3, **more), FEW_BUFFERS) for fault, more in (
+        (LoseBuffer, {}), (DelayBuffer, {"by_ms": 5}), (DuplicateBuffer, {}), (EmptyBuffer, {})
+    )),
+    (LoseBuffer("a", 1, chunk=0), "script[0].chunk: chunks are numbered from 1 on (got 0)"),
+    (SilenceSource("x"), NO_SOURCE),
+    (SilenceSource("a", at_ms=1_000), "script[0].at_ms: lies at or after the end of the scenario, 1000 (got 1000)"),
+    (StallWorker(5, at_ms=1, for_ms=1), "script[0].worker: there are workers 1 to 4 (got 5)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fault", "message"), IMPOSSIBLE)
+def test_a_fault_that_cannot_happen_is_refused(fault: Any, message: str) -> None:
+    with pytest.raises(Problems) as caught:
+        PlanScenario("s", queries=[EMITTING], script=[fault], duration_ms=1_000, chunk_base=1)
+    assert [str(problem) for problem in caught.value.problems] == [message]
+
+
+def test_every_kind_of_fault_is_in_the_table() -> None:
+    kinds, _ = get_args(PlanAction)
+    assert {type(fault) for fault, _ in IMPOSSIBLE} == set(get_args(kinds))
 
 
 MANY_LOADS = "give one of rate_per_s, trace, times_ms and rows"

@@ -10,7 +10,7 @@ import pytest
 from wmlab.core.values import Problems
 from wmlab.streams.api import Scenario
 from wmlab.streams.scenario import script as do
-from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream, TransactionalWriter
 
 W = EventWriter("w", rate_per_s=1)
 TWO = [EventWriter("w1", rate_per_s=5, processes=2), EventWriter("w1/2", rate_per_s=5)]
@@ -28,8 +28,107 @@ def scale(at_ms: int, *seal: str, into: int = 1) -> do.Scale:
     return do.Scale(at_ms=at_ms, seal=seal, into=into)
 
 
-def refused(places: str, words: str, *acts: Any, **fields: Any) -> tuple[str, str, Any, dict[str, Any]]:
+def refused(places: str | None, words: str, *acts: Any, **fields: Any) -> tuple[str | None, str, Any, dict[str, Any]]:
     return places, words, acts, fields
+
+
+T = TransactionalWriter("t", rate_per_s=5)
+APART = "script[0].b"
+COMMITTING = "no TransactionalWriter writes to 'stream', so nothing is committed; streams with one: none"
+
+
+def cut_off(a: str, b: str) -> do.Partition:
+    return do.Partition(at_ms=5, a=a, b=b)
+
+
+SILENT = {
+    **{
+        f"between {a} and {b}": refused(APART, f"nothing ever passes between {a!r} and {b!r}", cut_off(a, b))
+        for a, b in (
+            ("w", "writers"), ("w", "readers-0"), ("readers", "controllers"), ("readers-0", "readers-1"),
+            ("w", "coordinator"), ("readers", "metadata-store"), ("coordinator", "segment-store"),
+            ("controller-0", "controllers"), ("metadata-store", "writers"),
+        )
+    },
+    "a partition of no readers": refused(
+        "script[0].a", "the scenario has no readers", cut_off("readers", "segment-store"), readers=None
+    ),
+    "a clock that is not set": refused(None, "sets no clock", partial(do.StepClock, at_ms=5, party="w", by_ms=0)),
+    **{
+        f"{kind.__name__} without transactions": refused("script[0].stream", COMMITTING, kind(at_ms=5))
+        for kind in (do.LoseMergeReply,)
+    },
+    **{
+        f"{act.kind} without transactions": refused("script[0].point", COMMITTING, act)
+        for act in (
+            do.CrashCommitHandler(at_ms=5),
+            do.CrashController(at_ms=5, controller="committer", point="before_merge"),
+            do.PauseController(at_ms=5, for_ms=5, point="after_noting"),
+        )
+    },
+    **{
+        f"{kind.__name__} of another name": refused(
+            "script[0].transaction",
+            "the transactions of 't' are called t-1, t-2 and so on (got 'one')",
+            kind(at_ms=5, writer="t", transaction="one"),
+            writers=[T],
+        )
+        for kind in (do.CommitTransaction, do.AbortTransaction, do.WriteInTransaction)
+    },
+    **{
+        f"{act.kind} before it joins": refused(
+            f"script[0].{field}", "starts at 700 (got 5)", act, do.AddController(at_ms=700)
+        )
+        for field, act in (
+            ("controller", do.CrashController(at_ms=5, controller="controller-1")),
+            ("controller", do.PauseController(at_ms=5, for_ms=5, controller="controller-1")),
+            ("controller", do.ExpireSession(at_ms=5, controller="controller-1")),
+            ("controller", do.RemoveController(at_ms=5, controller="controller-1")),
+            ("party", do.StepClock(at_ms=5, party="controller-1", by_ms=5)),
+        )
+    },
+    **{
+        f"{act.kind} of a stream that is not there": refused(
+            AT, "the stream 'stream' is not there", act, do.CreateStream(at_ms=900, stream="stream"), writers=[W, T]
+        )
+        for act in (
+            do.LoseMarksSegment(at_ms=5, for_ms=5),
+            do.TruncateMarks(at_ms=5),
+            do.LoseBucketOwner(at_ms=5, for_ms=5),
+            do.LoseMergeReply(at_ms=5),
+            do.CrashCommitHandler(at_ms=5),
+        )
+    },
+    "a stream sealed twice": refused(
+        "script[1].at_ms", "the stream 'stream' is sealed then", do.SealStream(at_ms=5), do.SealStream(at_ms=6)
+    ),
+    "a cut at a segment that never is": refused(
+        "script[0].cut.7@0", "has no segment of that number; there are: 0", do.TruncateStream(at_ms=5, cut={"7@0": 1})
+    ),
+    "a segment that never is, given back": refused(
+        "script[0].segment",
+        "the stream 'stream' has no segment of that number; there are: 0, 1, 2",
+        do.ReleaseSegment(at_ms=5, reader="readers-0", segment="9@0"),
+        do.Scale(at_ms=100, seal=["0@0"], into=2),
+    ),
+    "a stream that its group does not read": refused(
+        "script[0].stream",
+        "no stream of group 'readers' is called 'b'; there are: a",
+        do.ReleaseSegment(at_ms=5, reader="readers-0", segment="0@0", stream="b"),
+        streams=[Stream(name="a"), Stream(name="b")],
+        writers=[EventWriter("w", rate_per_s=1, stream="a")],
+        readers=ReaderGroup(stream="a"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_an_action_that_would_do_nothing_is_refused(name: str) -> None:
+    places, words, acts, fields = SILENT[name]
+    with pytest.raises(Problems) as caught:
+        scenario(*(act() if isinstance(act, partial) else act for act in acts), **fields)
+    assert words in str(caught.value)
+    assert places is None or [problem.path for problem in caught.value.problems] == [places]
 
 
 REFUSED = {

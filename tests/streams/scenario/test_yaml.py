@@ -41,7 +41,9 @@ acts = finished(
         actions.action(script.TruncateStream, cut={"0@0": 2**62}),
         actions.on_controllers("stream", ("controller-0",), inside_a_cycle=True),
         actions.on_stores("stream"),
-        actions.on_network(["a", "readers-0", "coordinator", "writers"], ["a"]),
+        actions.on_network(
+            [("a", "controllers"), ("readers-0", "segment-store"), ("coordinator", "controller-0")], ["a"]
+        ),
         actions.on_readers("readers", ["readers-0"], "new", "0@0", "stream"),
     ),
     at_ms=st.integers(1, 999),

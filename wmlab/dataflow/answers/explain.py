@@ -12,9 +12,10 @@ watermarks, memory management.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 from wmlab.core.answers import Stragglers, Stretch, stragglers_from
@@ -113,11 +114,12 @@ def explain_vertex(search: Search, vertex: str, key: int | None, instance: int |
     text, release_ms = search.waiting(_stands(standing), standing.holders, free="nothing holds it back", idles=idles)
     growth = f"; {state.sentence}" if state is not None and state.bounded is False and cause != "completed" else ""
     mark, since_ms = standing.mark or (None, None)
+    where = search.run.instance_name(vertex, standing.instance)
     return search.explanation(
         "watermark",
         cause=cause,
         vertex=vertex,
-        sentence=f"{vertex} at {moment(search.at_ms)}: {search.end or text}{growth}",
+        sentence=f"{where} at {moment(search.at_ms)}: {search.end or text}{growth}",
         instance=standing.instance,
         key=standing.key,
         watermark=mark,
@@ -168,9 +170,10 @@ def _standing(search: Search, vertex: str, instance: int, key: int, opened: Sequ
     merged = None if outwards else search.level(vertex, instance, "global")
     mark = search.sent(vertex, instance, key) if merged is None else merged.emitted.get(key)
     needed = START if mark is None else mark[0] + 1
-    window = next((window for window in opened if instance in window.instances), None)
+    # One that the watermark has closed is on its way out.
+    window = next((window for window in opened if window.instance == instance and window.needed >= needed), None)
     if window is not None:
-        needed = max(needed, window.needed)
+        needed = window.needed
     holders = search.holders(vertex, instance, key, needed, at="output" if outwards else "inputs")
     return Standing(instance=instance, key=key, mark=mark, needed=needed, window=window, holders=holders)
 
@@ -200,12 +203,16 @@ def _stands(standing: Standing) -> str:
     )
 
 
-def forecast(search: Search, vertex: str, instance: int) -> StateForecast | None:
-    """The forecast for one instance; None if it has held nothing by then."""
+def forecast(search: Search, vertex: str, instance: int | None) -> StateForecast | None:
+    """The forecast for one instance, or for all together; None if nothing has been held by then.
+
+    Each instance has a limit of its own, so that it is not said when several together reach it.
+    """
     begun, at_ms = search.execution["started_ms"], search.at_ms
+    copies = search.run.vertex(vertex)["parallelism"]
     result = search.run.rules.results.get(vertex)
     limit = None if result is None else result.limit
-    points = [(row["at_ms"], row["size"]) for row in search.rows("state", vertex, instance) if row["buffer"] == "all"]
+    points = _sizes(search, vertex, range(copies) if instance is None else (instance,))
     if not points:
         return None
     falls = [at for (_, before), (at, after) in pairwise([(begun, 0), *points]) if after < before]
@@ -224,11 +231,13 @@ def forecast(search: Search, vertex: str, instance: int) -> StateForecast | None
     if still:
         bounded = None
     full_ms = None
-    if bounded is False and limit is not None and rate > 0 and size < limit:
+    alone = instance is not None or copies == 1
+    if bounded is False and alone and limit is not None and rate > 0 and size < limit:
         full_ms = at_ms + round(1_000 * (limit - size) / rate)
     return StateForecast(
         vertex=vertex,
         instance=instance,
+        parallelism=copies,
         at_ms=at_ms,
         size=size,
         peak=max(after for _, after in points),
@@ -240,6 +249,17 @@ def forecast(search: Search, vertex: str, instance: int) -> StateForecast | None
         limit_at_ms=full_ms,
         bounded=bounded,
     )
+
+
+def _sizes(search: Search, vertex: str, instances: Iterable[int]) -> list[tuple[int, int]]:
+    """When what these instances hold together changed, and its size from then on."""
+    rows = [row for number in instances for row in search.rows("state", vertex, number) if row["buffer"] == "all"]
+    held: dict[int, int] = {}
+    totals: list[tuple[int, int]] = []
+    for row in sorted(rows, key=itemgetter("at_ms")):
+        held[row["instance"]] = row["size"]
+        totals.append((row["at_ms"], sum(held.values())))
+    return totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -275,5 +295,6 @@ def stragglers_at(run: Run, vertex: str, key: int | None, instance: int | None) 
             held = standing_of(search, vertex, key, instance).holders
             stretches += [Stretch((h.name,), h.kind, from_ms, to_ms, h.behind_by, len(held)) for h in held]
     run_ms = max(end_ms - begun, 1)
-    bound = f"watermark at {vertex}"
+    lowest = "lowest " if instance is None and run.vertices[vertex]["parallelism"] > 1 else ""
+    bound = f"{lowest}watermark at {run.instance_name(vertex, instance)}"
     return stragglers_from(stretches, stream=run.stream, run_ms=run_ms, bound=bound, kind=VertexStragglers)

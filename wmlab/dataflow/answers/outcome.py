@@ -9,37 +9,37 @@ edge cases; upstream classes `SlidingWindowP`, `SessionWindowP`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, cast
 
 from wmlab.core.errors import RecordingError
-from wmlab.core.words import counted, grouped, moment, shown
+from wmlab.core.words import counted, grouped, listed, moment, shown
 from wmlab.dataflow.answers.run import DroppedRow, Explanation, Row, Run, listing, read
-from wmlab.dataflow.answers.search import Search
+from wmlab.dataflow.answers.search import Search, unique_holders
 from wmlab.dataflow.model.aggregate import Aggregate, finished, group_of
 from wmlab.dataflow.model.items import MIN, Event, Values
 from wmlab.dataflow.model.join import StreamJoin
 from wmlab.dataflow.model.processor import Row as RowStimulus
 from wmlab.dataflow.model.window import Sessions, SessionWindow
 from wmlab.dataflow.scenario.vertices import plain_value
-from wmlab.dataflow.sim.party import FRAMES
+from wmlab.dataflow.sim.party import FRAMES, spread
 
 _COUNT: Final = (Aggregate("count", None),)
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A window [start, end) that holds `rows` rows and has not come out, and the instances that hold them.
+    """A window [start, end) whose result has not left an instance that has `rows` rows for it.
 
-    `needed` is the watermark that closes it, `group` the group of a session.
+    `needed` is the watermark of that instance which closes it, `group` the group of a session.
     """
 
     start: int
     end: int
     needed: int
     rows: int
-    instances: tuple[int, ...]
+    instance: int
     group: Values = ()
 
 
@@ -65,40 +65,45 @@ class Windows:
         recorded = search.windows[vertex]
         assert not isinstance(recorded.rule, StreamJoin)
         self.rule, self.columns, self.entry = recorded.rule, recorded.inputs[0], recorded.entry
-        self.key = recorded.rule.key
+        self.key, self.results_columns = recorded.rule.key, recorded.columns
         self._instances = range(self.run.vertex(vertex)["parallelism"])
 
     def open(self) -> list[Open]:
-        """The windows that hold rows and have not come out, by their end."""
-        levels = [self.search.level(self.vertex, number, "global") for number in self._instances]
-        marks = [level.emitted[self.key][0] for level in levels if self.key in level.emitted]
-        upto = min(marks) if len(marks) == len(levels) else None
-        # At the end of the inputs of an instance all windows come out.
-        complete = any(not level.active and not level.idle for level in levels)
-        ended = {(row["start"], row["end"]) for _, _, row in self._results()} if complete else set()
+        """The windows that hold rows and have not come out, by their end, one for each instance that has some."""
         windows = self._sessions(self.rule) if isinstance(self.rule, SessionWindow) else self._windows()
-        return [
-            window
-            for window in sorted(windows, key=lambda window: window.end)
-            if (upto is None or window.needed > upto) and (window.start, window.end) not in ended
-        ]
+        left = {(instance, *self._of_result(row)) for _, instance, row in self._results()}
+        waiting = (w for w in windows if (w.instance, w.start, w.end, w.group) not in left)
+        return sorted(waiting, key=lambda window: (window.end, window.instance))
 
-    def explanation(self, start: int | None, end: int) -> Explanation:
-        """Why the window with that end (and, if given, that start) has or has not come out."""
+    def _of_result(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The start and the end of the window that a result is of; of a session its group too."""
+        group: Values = ()
+        if isinstance(self.rule, SessionWindow):
+            names = self.results_columns[2 : 2 + len(self.rule.group)]
+            group = tuple(plain_value(row[name]) for name in names)
+        return row["start"], row["end"], group
+
+    def explanation(self, start: int | None, end: int, instance: int | None = None) -> Explanation:
+        """Why the window with that end (and, if given, that start) has or has not come out of any, or one, instance."""
         results = [
-            (at_ms, instance, row)
-            for at_ms, instance, row in self._results()
-            if row["end"] == end and start in {None, row["start"]}
+            (at_ms, number, row)
+            for at_ms, number, row in self._results()
+            if row["end"] == end and start in {None, row["start"]} and instance in {None, number}
         ]
-        if results:
-            at_ms, instance, row = min(results, key=lambda result: result[0])
-            return self._came_out(at_ms, instance, row["start"], end, len(results))
-        still = (window for window in self.open() if window.end == end and start in {None, window.start})
-        window = next(still, None)
-        return self._empty(start, end) if window is None else self._waits(window)
+        waiting = [
+            window
+            for window in self.open()
+            if window.end == end and start in {None, window.start} and instance in {None, window.instance}
+        ]
+        if waiting:
+            return self._waits([w for w in waiting if w.start == waiting[0].start], results)
+        return self._came_out(end, results) if results else self._empty(start, end)
 
-    def _came_out(self, at_ms: int, instance: int, start: int, end: int, results: int) -> Explanation:
+    def _came_out(self, end: int, results: Sequence[tuple[int, int, dict[str, Any]]]) -> Explanation:
         """The first step that merged a watermark which closes the window let it come out, or else the end."""
+        firsts = {number: at_ms for at_ms, number, _ in reversed(results)}
+        # It is out when the last of its instances has let it out.
+        at_ms, instance = max((at_ms, number) for number, at_ms in firsts.items())
         steps = self.search.rows("coalescing", self.vertex, instance)
         marks = ((step, dict(step["emitted"]).get(self.key)) for step in steps if step["level"] == "global")
         closing = ((step, mark) for step, mark in marks if mark is not None and mark >= self.rule.closed_by(end))
@@ -109,20 +114,53 @@ class Windows:
             source = next(sources, self.vertex)
             did = {"idle": "became idle", "done": "ended"}.get(step["stimulus"], "brought it")
             let = f"the watermark reached {moment(mark)} when {source} {did}"
-        text = f"came out at {moment(at_ms)} with {counted(results, 'result')}: {let}"
+        text = f"came out at {moment(at_ms)} with {counted(len(results), 'result')}: {let}"
+        if len(self._instances) > 1:
+            text = f"{self._left(results)}: at {self.run.instance_name(self.vertex, instance)} {let}"
+        start = results[0][2]["start"]
         return self._explanation("came out", start, end, text, instance=instance, watermark=mark, since_ms=at_ms)
 
-    def _waits(self, window: Open) -> Explanation:
-        asked = [(self.entry, instance, self.key, window.needed) for instance in window.instances]
-        holders = tuple(dict.fromkeys(held for one in asked for held in self.search.holders(*one, at="inputs")))
-        text = f"holds {counted(window.rows, 'row')} and waits for watermark {moment(window.needed)} of key {self.key}"
-        text, release_ms = self.search.waiting(text, holders)
-        instance = window.instances[0]
-        mark, since_ms = self.search.level(self.entry, instance, "global").emitted.get(self.key, (None, None))
+    def _left(self, results: Sequence[tuple[int, int, dict[str, Any]]]) -> str:
+        """Which instances the results left, and when."""
+        firsts = {number: at_ms for at_ms, number, _ in reversed(results)}
+        counts = Counter(number for _, number, _ in results)
+        parts = [
+            f"of {self.run.instance_name(self.vertex, number)} at {moment(at_ms)} with "
+            f"{counted(counts[number], 'result')}"
+            for number, at_ms in sorted(firsts.items(), key=lambda entry: (entry[1], entry[0]))
+        ]
+        return f"came out {listed(parts)}"
+
+    def _waits(self, windows: Sequence[Open], results: Sequence[tuple[int, int, dict[str, Any]]] = ()) -> Explanation:
+        """`windows` are the parts of one window, by instance, and `results` what has come out of others."""
+        needed, rows = windows[0].needed, Counter[int]()
+        for window in windows:
+            rows[window.instance] += window.rows
+        marks = {
+            number: self.search.level(self.vertex, number, "global").emitted.get(self.key, (None, None))
+            for number in rows
+        }
+        asked = [(self.vertex, number, self.key, needed) for number in rows]
+        holders = unique_holders(held for one in asked for held in self.search.holders(*one, at="inputs"))
+        text = f"holds {counted(rows.total(), 'row')}"
+        if len(self._instances) > 1:
+            parts = []
+            for number, count in rows.items():
+                mark = marks[number][0]
+                stands = "no watermark yet" if mark is None else f"watermark {moment(mark)}"
+                parts.append(f"{counted(count, 'row')} at {self.run.instance_name(self.vertex, number)} ({stands})")
+            text = f"holds {listed(parts)}"
+        text = f"{text} and waits for watermark {moment(needed)} of key {self.key}"
+        if results:
+            text = f"{self._left(results)}, but still {text}"
+        free = "that watermark has come, and the result has not left yet"
+        text, release_ms = self.search.waiting(text, holders, free=free)
+        # Of several instances the one that is furthest from it.
+        instance = min(rows, key=lambda number: (MIN if marks[number][0] is None else marks[number][0], number))
+        mark, since_ms = marks[instance]
         fields = {"instance": instance, "watermark": mark, "since_ms": since_ms}
-        return self._explanation(
-            "waiting", window.start, window.end, text, holders=holders, release_ms=release_ms, **fields
-        )
+        start, end = windows[0].start, windows[0].end
+        return self._explanation("waiting", start, end, text, holders=holders, release_ms=release_ms, **fields)
 
     def _empty(self, start: int | None, end: int) -> Explanation:
         at_ms = self.search.at_ms
@@ -144,8 +182,27 @@ class Windows:
             for drop in self.run.rows("drops")
         )
         lost = f"; {counted(late, 'row')} of its time came too late and were dropped" if late else ""
-        text = f"holds no row at {moment(at_ms)}, and a window without rows gives no result{lost}"
+        on_queue = self._on_queue(begins, end)
+        why = ", and a window without rows gives no result"
+        if on_queue:
+            verb = "waits" if on_queue == 1 else "wait"
+            why = f"; {counted(on_queue, 'row')} of its time {verb} on a queue to be taken"
+        text = f"holds no row at {moment(at_ms)}{why}{lost}"
         return self._explanation("empty", begins, end, text)
+
+    def _on_queue(self, begins: int, end: int) -> int:
+        """How many rows with a time in a stretch lie on the queues in front of it."""
+        return sum(
+            begins <= self._values(read(item["row"]))[self._time_on(queue["edge"])] < end
+            for instance in range(self.run.vertex(self.entry)["parallelism"])
+            for queue in self.run.into(self.entry, instance)
+            for item in self.search.rows("items", queue["queue"])
+            if item["kind"] == "event" and self.search.still(item["taken_ms"])
+        )
+
+    def _time_on(self, edge: int) -> int:
+        """The column of the time on an input edge."""
+        return self.rule.time if isinstance(self.rule, SessionWindow) else self.rule.time_on(edge)
 
     def _explanation(self, cause: str, start: int, end: int, text: str, **fields: Any) -> Explanation:
         sentence = f"the window from {moment(start)} to {moment(end)} of {self.vertex} {text}"
@@ -156,7 +213,7 @@ class Windows:
         """The windows that a row belongs to which came on an input edge, or its session while that is open."""
         values = self._values(row)
         if not isinstance(self.rule, SessionWindow):
-            return list(self.rule.shape.windows_of(values[self.rule.time_on(edge)]))
+            return list(self.rule.shape.windows_of(values[self._time_on(edge)]))
         time, group = values[self.rule.time], group_of(values, self.rule.group)
         return [(s.start, s.end) for s in self.open() if s.group == group and s.start <= time < s.end]
 
@@ -189,15 +246,24 @@ class Windows:
             for at_ms, row in left:
                 yield at_ms, instance, read(row)
 
+    def instance_of(self, row: Mapping[str, Any], taken_by: int) -> int:
+        """The instance whose result a row is part of, that instance `taken_by` of the entry has taken.
+
+        The first of two stages hands what it has of a group to the instance of the second that the group belongs to.
+        """
+        if self.vertex == self.entry:
+            return taken_by
+        return spread(group_of(self._values(row), self.rule.group)) % len(self._instances)
+
     def _windows(self) -> list[Open]:
-        """The windows that hold rows, whether they have come out or not."""
-        held: dict[tuple[int, int], list[int]] = {}
-        for instance, edge, row in self._taken():
-            for window in self.of(row, edge):
-                held.setdefault(window, []).append(instance)
+        """The windows that an instance has rows for, whether they have come out or not."""
+        rows: Counter[tuple[int, int, int]] = Counter()
+        for taken_by, edge, row in self._taken():
+            instance = self.instance_of(row, taken_by)
+            rows.update((*window, instance) for window in self.of(row, edge))
         return [
-            Open(start, end, self.rule.closed_by(end), len(rows), tuple(sorted(set(rows))))
-            for (start, end), rows in held.items()
+            Open(start, end, self.rule.closed_by(end), count, instance)
+            for (start, end, instance), count in rows.items()
         ]
 
     def _sessions(self, rule: SessionWindow) -> list[Open]:
@@ -208,7 +274,7 @@ class Windows:
             stimulus = RowStimulus(edge, Event(self._values(row)))
             states[instance] = counting.step(states.get(instance, counting.start()), stimulus).state
         return [
-            Open(session.start, session.end, rule.closed_by(session.end), rows, (instance,), group)
+            Open(session.start, session.end, rule.closed_by(session.end), rows, instance, group)
             for instance, state in states.items()
             for group, sessions in state.groups.items()
             for session in sessions
@@ -309,42 +375,62 @@ class _Fate:
         if not items:
             return self._fate("unknown", self.first["vertex"], None, f"has not left source {self.first['vertex']} yet")
         *_, queue, item = max(items, key=lambda entry: entry[:3])
-        name, values = queue["target"], read(item["row"])
+        name, values, instance = queue["target"], read(item["row"]), queue["target_instance"]
+        label = self.run.instance_name(name, instance)
         if self.search.still(item["taken_ms"]):
-            sentence = f"waits on the queue from {queue['source']} to {name} since {moment(item['put_ms'])}"
-            return self._fate("on queue", name, item["put_ms"], sentence)
+            source = self.run.instance_name(queue["source"], queue["source_instance"])
+            sentence = f"waits on the queue from {source} to {label} since {moment(item['put_ms'])}"
+            return self._fate("on queue", name, item["put_ms"], sentence, instance=instance)
         if name.removesuffix(FRAMES) in self.search.windows:
-            return self._in_window(name.removesuffix(FRAMES), queue["edge"], values)
+            return self._in_window(name.removesuffix(FRAMES), queue, values)
         if name in self.search.joins:
-            return self._in_join(name, queue, values)
+            # Of a broadcast every instance has a copy.
+            copies = [
+                other
+                for *_, other, copy in items
+                if other["target"] == name and not self.search.still(copy["taken_ms"])
+            ]
+            return self._in_join(name, copies, values)
         cause, what = _TAKEN.get(self.run.vertices[name]["kind"], ("gone", "made another row of it"))
-        sentence = f"was taken by {name} at {moment(item['taken_ms'])}, which {what}"
-        return self._fate(cause, name, item["taken_ms"], sentence)
+        sentence = f"was taken by {label} at {moment(item['taken_ms'])}, which {what}"
+        return self._fate(cause, name, item["taken_ms"], sentence, instance=instance)
 
-    def _in_window(self, name: str, edge: int, values: Mapping[str, Any]) -> Explanation:
-        """In the first of its windows that has not come out, or in the last one that has."""
+    def _in_window(self, name: str, queue: Row, values: Mapping[str, Any]) -> Explanation:
+        """In the first of its windows that has not come out of its instance, or in the last one that has."""
         windows = Windows(self.search, name)
-        answers = [windows.explanation(*window) for window in windows.of(values, edge)]
+        instance = windows.instance_of(values, queue["target_instance"])
+        answers = [windows.explanation(*window, instance) for window in windows.of(values, queue["edge"])]
+        label = self.run.instance_name(name, instance)
         if not answers:
-            return self._fate("gone", name, None, f"is part of a session of {name} that has come out")
+            return self._fate("gone", name, None, f"is part of a session of {label} that has come out")
         answer = next((answer for answer in answers if answer.cause in {"waiting", "failed"}), answers[-1])
-        return replace(answer, asked="row", sentence=f"went into {name}: {answer.sentence}")
+        return replace(answer, asked="row", sentence=f"went into {label}: {answer.sentence}")
 
-    def _in_join(self, name: str, queue: Row, values: Mapping[str, Any]) -> Explanation:
-        """Kept until the limit of its key passes its time."""
-        join, edge, instance = self.search.joins[name], queue["edge"], queue["target_instance"]
+    def _in_join(self, name: str, queues: Sequence[Row], values: Mapping[str, Any]) -> Explanation:
+        """Kept, by each instance that took it, until the limit of its key there passes its time."""
+        join, edge = self.search.joins[name], queues[0]["edge"]
         key = min(join.keys[edge])
-        time = values[self.run.vertices[queue["source"]]["keys"][key]]
-        limit = self.search.limit(name, instance, key)
+        time = values[self.run.vertices[queues[0]["source"]]["keys"][key]]
+        limits = {
+            number: self.search.limit(name, number, key)
+            for number in sorted({queue["target_instance"] for queue in queues if queue["edge"] == edge})
+        }
+        # The instance that keeps it longest.
+        instance = min(limits, key=lambda number: limits[number])
+        limit = limits[instance]
+        keeping = listed([self.run.instance_name(name, number) for number in limits if limits[number] <= time])
         if time < limit:
+            label = listed([self.run.instance_name(name, number) for number in limits])
+            lowest = "it is" if len(limits) == 1 else "the lowest of them is"
             sentence = (
-                f"was in {name} until its limit of key {key} had passed {moment(time)}; it is {moment(limit)} now"
+                f"was in {label} until its limit of key {key} had passed {moment(time)}; {lowest} {moment(limit)} now"
             )
             return self._fate("gone", name, None, sentence, instance=instance, key=key)
         holders = self.search.holders(name, instance, key, time + 1, at="limit")
         then = "leaves without a partner" if join.outer == edge else "is given up"
         text = (
-            f"is kept by {name}, where no partner has come; it {then} when the limit of key {key} passes {moment(time)}"
+            f"is kept by {keeping}, where no partner has come; it {then} when the limit of key {key} passes "
+            f"{moment(time)}"
         )
         text, release_ms = self.search.waiting(text, holders)
         about = {"instance": instance, "key": key, "needed": time + 1, "holders": holders, "release_ms": release_ms}

@@ -143,11 +143,11 @@ def permutations(
     """Merge the watermarks of `inputs` in every order that keeps the order within each.
 
     `inputs` is a list of inputs, or a dict of them by name; an item is a number (a watermark of key 0), a pair (key,
-    number), "idle", "event" or "done". Options: `mode` "design" or "hz", or `deviations`, a list of names; `rule`
-    "hazelcast", or "no flush", under which nothing is let through when the last active input becomes idle, as in
-    Flink before FLINK-7728 and in Hazelcast before pull request 22156. Up to `limit` states side by side all orders
-    are counted, beyond that `samples` are drawn with `seed`. Returns `Permutations`; raises `ModelError`
-    for any other item or name.
+    number), "idle", "event" or "done". Options: `mode` "design" or "hz", or `deviations`, a list of names, such as
+    `event_leaves_idle` and `end_counts_as_active`, the two defects of Hazelcast before pull request 22440; `rule`
+    "hazelcast", or "no flush", which adds the deviation `highest_held_back`: nothing is let through when no input is
+    active, as in Flink before FLINK-7728. Up to `limit` states side by side all orders are counted, beyond that
+    `samples` are drawn with `seed`. Returns `Permutations`; raises `ModelError` for any other item or name.
     """
     for what, given, known in (("mode", mode, get_args(Mode)), ("rule", rule, get_args(MergeRule))):
         if given not in known:
@@ -155,10 +155,12 @@ def permutations(
     named = dict(inputs) if isinstance(inputs, Mapping) else {chr(97 + n): items for n, items in enumerate(inputs)}
     items = [[_item(offered) for offered in offers] for offers in named.values()]
     rules = _deviations(mode, deviations)
-    merge: permute.Rule[Any] = permute.merging(len(items), rules)
     words = mode if deviations is None else str(rules)
     if rule == "no flush":
-        merge, words = permute.unflushed(len(items)), "without letting the highest through when all are idle"
+        rules = replace(rules, highest_held_back=True)
+        held = "without letting the highest through when all are idle"
+        words = held if words == "design" else f"{words}, {held}"
+    merge = permute.merging(len(items), rules)
     total = permute.orders(items)
     found = permute.explore(merge, items, limit=limit)
     exact = found is not None

@@ -69,11 +69,15 @@ class Run:
 
     def vertex(self, name: str | None, error: type[WmlabError] = RecordingError) -> Row:
         """The vertex; raises `error` if there is none with that name."""
-        if name is None or name not in self.vertices:
+        if not isinstance(name, str) or name not in self.vertices:
             raise error(
                 f"no vertex of {self.stream!r} is called {name!r}.", remedy=f"name one of: {', '.join(self.vertices)}."
             )
         return self.vertices[name]
+
+    def instance_name(self, vertex: str, instance: int | None) -> str:
+        """What an instance is called: the vertex alone where there is no other, or where none is named."""
+        return instance_name(vertex, instance, self.vertices[vertex]["parallelism"])
 
     def into(self, vertex: str, instance: int, edge: int | None = None) -> list[Row]:
         """The queues into an instance, of one edge or of all, by edge and number."""
@@ -88,6 +92,11 @@ class Run:
         """The keys whose watermarks leave a vertex; of a sink, those that come."""
         come = {key for queue in self.queues if queue["target"] == vertex for key in queue["keys"]}
         return tuple(sorted(self.vertices[vertex]["keys"] or come))
+
+
+def instance_name(vertex: str, instance: int | None, parallelism: int) -> str:
+    """What an instance is called in sentences: its vertex, with its number where the vertex has several."""
+    return vertex if instance is None or parallelism == 1 else f"{vertex}[{instance}]"
 
 
 def read(row: str) -> dict[str, Any]:
@@ -115,13 +124,15 @@ _MOST_HOLDERS: Final = 3
 class Holder:
     """What holds a watermark back, at the place where it begins; times in ms, None if unknown or if there is none.
 
-    `vertex`, `instance`, `partition` say where (the partition of a source, otherwise None); `kind` is why: slow, idle,
-    ended, no key (the input has no watermarks of `key`), on queue (it waits there), inside (work is in flight), no
-    bound (a join never lets the key through), no watermark (the source sends none), clock (it follows the clock),
-    mute (it is idle, and has not sent that). `mark` is its own watermark, `last_ms` when the last row came, `rejected`
-    how many rows a filter of the source has rejected since. `needs_time` is the event time that would release it,
-    `idle_at_ms` when it is left out as idle if nothing comes. `behind_by` is how far it is behind the next input,
-    `end_helps` whether its end would release it. `through` are the vertices between it and the one explained.
+    `vertex`, `instance`, `partition` say where (the partition of a source, otherwise None; `parallelism` is how many
+    instances the vertex has). `kind` is why: slow, idle, ended, no key (the input has no watermarks of `key`), on queue
+    (it waits there), inside (work is in flight), no bound (a join never lets the key through), no watermark (the source
+    sends none), clock (it follows the clock), mute (it is idle, and has not sent that). `mark` is its own watermark,
+    `last_ms` when the last row came, `rejected` how many rows a filter of the source has rejected since. `needs_time`
+    is the event time that would release it; where the clock moves it, a row after `row_after_ms` would. `idle_at_ms` is
+    when it is left out as idle if nothing comes, `idle_since_ms` since when it is. `behind_by` is how far it is behind
+    the next input, `end_helps` whether its end would release it. `through` are the vertices between it and the one
+    explained.
     """
 
     vertex: str
@@ -133,15 +144,20 @@ class Holder:
     last_ms: int | None = None
     rejected: int = 0
     needs_time: int | None = None
+    row_after_ms: int | None = None
     idle_at_ms: int | None = None
+    idle_since_ms: int | None = None
     behind_by: int | None = None
     end_helps: bool = True
     through: tuple[str, ...] = ()
+    parallelism: int = 1
 
     @property
     def name(self) -> str:
         """Where it is, in words."""
-        return self.vertex if self.partition is None else f"partition {self.partition} of {self.vertex}"
+        if self.partition is not None:
+            return f"partition {self.partition} of {self.vertex}"
+        return instance_name(self.vertex, self.instance, self.parallelism)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -150,10 +166,12 @@ class StateForecast(Answer):
 
     `since_ms` is when it last shrank (or began), `changed_ms` when it last changed, `rate_per_s` how fast it grew
     between; `limit_at_ms` when it reaches `limit` at that rate. `bounded` is None if unknown. `shrank`: it ever did.
+    With `instance` None it is about all `parallelism` instances together, each of which has that limit.
     """
 
     vertex: str
-    instance: int
+    instance: int | None
+    parallelism: int = 1
     at_ms: int
     size: int
     peak: int
@@ -166,9 +184,14 @@ class StateForecast(Answer):
     bounded: bool | None = None
 
     @property
+    def together(self) -> bool:
+        """Whether it is about several instances."""
+        return self.instance is None and self.parallelism > 1
+
+    @property
     def sentence(self) -> str:
         """The forecast in one sentence, without a full stop."""
-        held = f"{self.vertex} holds {grouped(self.size)}"
+        held = f"{instance_name(self.vertex, self.instance, self.parallelism)} holds {grouped(self.size)}"
         most = f"at most {grouped(self.peak)} so far"
         if self.bounded:
             return f"{held}, {most}, and shrinks whenever its watermark moves"
@@ -180,6 +203,8 @@ class StateForecast(Answer):
         grows = f"{held} {since}, growing by {per_s} a second"
         if self.limit is None:
             return f"{grows}, without a limit"
+        if self.together:
+            return f"{grows}; each of its {self.parallelism} instances has a limit of {grouped(self.limit)}"
         if self.limit_at_ms is None:
             return f"{grows}; it has reached its limit of {grouped(self.limit)}"
         return f"{grows}: it reaches its limit of {grouped(self.limit)} at {moment(self.limit_at_ms)}"
@@ -313,6 +338,8 @@ def _why(run: Run, holder: Holder) -> str:
     at_mark = idle_at = "without a watermark"
     if holder.mark is not None:
         at_mark, idle_at = f"at {moment(holder.mark)}", f"at watermark {moment(holder.mark)}"
+    if holder.idle_since_ms is not None:
+        idle_at = f"since {moment(holder.idle_since_ms)} {idle_at}"
     behind = f", {span(holder.behind_by, beside_ms=holder.mark or 0)} behind the next" if holder.behind_by else ""
     inside = "the watermark has come and is still inside"
     if holder.last_ms is not None:
@@ -366,8 +393,11 @@ def _events(run: Run, holders: Sequence[Holder]) -> str:
     names: dict[str, list[str]] = {}
     for holder in needed:
         column = run.vertices[holder.vertex]["keys"].get(holder.key)
-        known = holder.needs_time is not None and column is not None
-        row = f"a row with {column} ≥ {moment(holder.needs_time)}" if known else "a row"
+        row = "a row"
+        if holder.needs_time is not None and column is not None:
+            row = f"a row with {column} ≥ {moment(holder.needs_time)}"
+        elif holder.row_after_ms is not None:
+            row = f"a row after {moment(holder.row_after_ms)}"
         names.setdefault(row, []).append(holder.name)
     texts = []
     for row, those in list(names.items())[:_MOST_HOLDERS]:

@@ -25,6 +25,7 @@ from wmlab.dataflow.model.items import MIN
 from wmlab.dataflow.model.join import START
 from wmlab.dataflow.model.source import EventTimeMapper, FixedLag, LagPolicy
 from wmlab.dataflow.scenario.source import share
+from wmlab.dataflow.sim.party import FRAMES
 
 Found = tuple[Holder, bool]
 """A holder, and whether another input has reached the value, so that it helps when the holder is left out."""
@@ -151,12 +152,11 @@ class Search:
         """What keeps a watermark below `value`, each once: the merged one of all inputs, the one that leaves an
         instance, or the limit of the key in a join."""
         search = {"inputs": self._merged, "output": self._output, "limit": self._limit}[at]
-        unique: dict[tuple[Any, ...], Holder] = {}
-        for holder, _ in _without_vain_hopes(search(vertex, instance, Want(key, value))):
-            through = tuple(name for name in holder.through if name != vertex)
-            where = (holder.vertex, holder.instance, holder.partition, holder.kind, holder.key)
-            unique.setdefault(where, replace(holder, through=through))
-        return tuple(unique.values())
+        result = _without_vain_hopes(search(vertex, instance, Want(key, value)))
+        # A window in two stages is one vertex to whoever asks.
+        own = {vertex, vertex + FRAMES}
+        through = [tuple(name for name in holder.through if name not in own) for holder, _ in result]
+        return unique_holders(replace(held, through=names) for (held, _), names in zip(result, through, strict=True))
 
     @property
     def end(self) -> str:
@@ -282,19 +282,30 @@ class Search:
         if active and not below:
             return self._inside(vertex, instance, want)
         announced = bool(put) and put[-1]["kind"] == "idle"
-        kind: Kind = "clock" if partitions.by_clock else "slow" if below else "idle" if announced else "mute"
         result: list[Found] = []
         for number in below or partitions.numbers:
+            kind: Kind = "idle" if announced else "mute"
+            if below:
+                kind = "clock" if partitions.reached_by_clock(number, want.value) else "slow"
             marks = [partitions.mark(other) for other in partitions.numbers if other != number]
             beside = want.beside(marks, vertex)
-            result.append((partitions.holder(number, beside, kind), beside.reached or partitions.by_clock))
+            result.append((partitions.holder(number, beside, kind), beside.reached or kind == "clock"))
         return result or [self._found(vertex, instance, "idle", want)]
 
     def _found(
         self, vertex: str, instance: int, kind: Kind, want: Want, *, helps: bool | None = None, **fields: Any
     ) -> Found:
         mark, _ = self.sent(vertex, instance, want.key) or (None, None)
+        fields["parallelism"] = self.run.vertex(vertex)["parallelism"]
         return want.holder(vertex, instance, kind, mark, **fields), want.reached if helps is None else helps
+
+
+def unique_holders(holders: Iterable[Holder]) -> tuple[Holder, ...]:
+    """Each once, however many ways lead to it."""
+    unique: dict[tuple[Any, ...], Holder] = {}
+    for holder in holders:
+        unique.setdefault((holder.vertex, holder.instance, holder.partition, holder.kind, holder.key), holder)
+    return tuple(unique.values())
 
 
 def _without_vain_hopes(result: list[Found]) -> list[Found]:
@@ -315,6 +326,7 @@ class Partitions:
         self.mapper = EventTimeMapper(policy=LagPolicy(), idle_timeout_ms=None) if time is None else time.mapper
         self.lag, self.by_clock = self.mapper.policy.lag, self.mapper.policy.by_clock
         self._silent = self.mapper.deviations.rejected_rows_silent
+        self._parallelism: int = search.run.vertex(vertex)["parallelism"]
         self._begun_ms: int = search.execution["started_ms"]
         self._level = search.level(vertex, instance, "partition")
         self._rows: dict[int, list[Row]] = {}
@@ -333,8 +345,6 @@ class Partitions:
 
     def mark(self, number: int) -> int | None:
         """The watermark of a partition; None: none yet."""
-        if self.by_clock:
-            return self.mapper.policy.current(None, self.at_ms)
         return self._level.marks.get((number, self.key))
 
     def sent(self, number: int) -> int | None:
@@ -352,17 +362,27 @@ class Partitions:
         counted = [int(row["at_ms"]) for row in self._rows.get(number, ()) if row["passed"] or not self._silent]
         return self.mapper.deadline_ms(max(counted, default=self._added.get(number, self._begun_ms)))
 
+    def reached_by_clock(self, number: int, value: int) -> bool:
+        """Whether the clock brings a partition to a watermark before it is left out."""
+        left_out_ms = self._idle_at_ms(number)
+        return self.by_clock and (left_out_ms is None or value + self.lag < left_out_ms)
+
     def holder(self, number: int, want: Want, kind: Kind) -> Holder:
         """It as a holder."""
         rows = self._rows.get(number, [])
         last = max((row["at_ms"] for row in rows if row["passed"]), default=None)
         rejected = sum(not row["passed"] and (last is None or row["at_ms"] > last) for row in rows)
         left_out_ms = self._idle_at_ms(number)
-        idle_at_ms = left_out_ms if kind == "slow" and not (rejected and self._silent) else None
         # What brings it to the value: an event of this time or, if the clock moves it, this time of the clock.
         needs = want.value + self.lag
-        if self.by_clock and (left_out_ms is None or needs < left_out_ms):
+        idle_at_ms = left_out_ms if kind == "slow" and not (rejected and self._silent) else None
+        row_after_ms = None
+        if kind == "clock":
             idle_at_ms = needs
+        elif self.by_clock and self.mapper.idle_timeout_ms is not None and want.value != START:
+            # A row makes it count for the idle timeout, within which the clock has to get there.
+            after_ms = needs - self.mapper.idle_timeout_ms
+            row_after_ms = after_ms if after_ms > self.at_ms else None
         by_events = isinstance(self.mapper.policy, FixedLag)
         holder = want.holder(
             self.vertex,
@@ -373,6 +393,9 @@ class Partitions:
             last_ms=last,
             rejected=rejected,
             needs_time=needs if by_events and want.value != START else None,
+            row_after_ms=row_after_ms,
             idle_at_ms=idle_at_ms,
+            idle_since_ms=left_out_ms if kind == "idle" else None,
+            parallelism=self._parallelism,
         )
         return holder if kind == "slow" else replace(holder, behind_by=None)

@@ -12,7 +12,9 @@ from wmlab.core.charts.chart import SERIES, Chart, columns, one_stream
 from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Steps, Value, lanes, thinned
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
+from wmlab.core.scenario_file import ScenarioFile
 from wmlab.core.words import bare, grouped, moment, rounded
+from wmlab.dataflow.answers.permutations import Permutations, Permuted
 from wmlab.dataflow.answers.run import Row, Run, listing, read
 
 State = Literal["active", "idle", "done"]
@@ -22,7 +24,8 @@ State = Literal["active", "idle", "done"]
 class LevelHistory:
     """One level of merging of one instance over the clock: `names` of its inputs by number, its `steps` in their order.
 
-    `begun_ms` and `end_ms` are the clock of the execution that is shown, `drops` the rows left out there.
+    `vertex` is what the instance is called. `begun_ms` and `end_ms` are the clock of the execution that is shown,
+    `drops` the rows left out there; `note` says which execution that is, where there are several.
     """
 
     vertex: str
@@ -31,6 +34,7 @@ class LevelHistory:
     drops: Sequence[Row]
     begun_ms: int
     end_ms: int
+    note: str
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -69,7 +73,14 @@ class LevelHistory:
 
 
 def run_of(recording: Recording) -> Run:
-    """The recorded dataflow; raises `ChartError` if there is not exactly one."""
+    """The recorded dataflow; raises `ChartError` for anything but a recording with exactly one."""
+    if not isinstance(recording, Recording):
+        ran = isinstance(recording, ScenarioFile)
+        remedy = "record it first and pass what its record() gives" if ran else "pass what Dataflow.record() gives"
+        raise ChartError(
+            f"This chart is drawn of the recording of a dataflow (got {type(recording).__name__}).",
+            remedy=f"{remedy}.",
+        )
     one_stream(recording, None, "vertices")
     return Run(recording)
 
@@ -83,8 +94,8 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     run = run_of(recording)
     known = run.vertex(vertex if vertex is not None else _merging(run), ChartError)
     name, copies = str(known["vertex"]), known["parallelism"]
-    if instance not in range(copies):
-        raise ChartError(f"{name!r} has no instance {instance}.", remedy=f"Choose one below {copies}.")
+    if type(instance) is not int or instance not in range(copies):
+        raise ChartError(f"{name!r} has no instance {instance!r}.", remedy=f"Choose one below {copies}.")
     execution = max((row["execution"] for row in run.executions), default=1)
     steps, drops = (
         [row for row in run.indexed(table).get((name, instance), ()) if row["execution"] == execution]
@@ -95,7 +106,15 @@ def level_of(recording: Recording, vertex: str | None, instance: int) -> LevelHi
     if not shown:
         raise ChartError(f"{name!r} has merged nothing.", remedy="Choose a vertex that watermarks have reached.")
     begun_ms, end_ms = clock_of(run, execution)
-    return LevelHistory(vertex=name, names=names, steps=shown, drops=drops, begun_ms=begun_ms, end_ms=end_ms)
+    return LevelHistory(
+        vertex=run.instance_name(name, instance),
+        names=names,
+        steps=shown,
+        drops=drops,
+        begun_ms=begun_ms,
+        end_ms=end_ms,
+        note=f" Shown is execution {execution}, the last one." if execution > 1 else "",
+    )
 
 
 def _merging(run: Run) -> str | None:
@@ -159,13 +178,15 @@ def coalescing(
     chosen = level.keys[0] if key is None else key
     if chosen not in level.keys:
         known = ", ".join(map(str, level.keys))
-        raise ChartError(f"No watermark of key {key} came to {level.vertex!r}.", remedy=f"Choose one of: {known}.")
-    curves, rows = list[Steps](), list[tuple[Any, ...]]()
+        raise ChartError(f"No watermark of key {key!r} came to {level.vertex!r}.", remedy=f"Choose one of: {known}.")
+    curves, rows, drawn = list[Steps](), list[tuple[Any, ...]](), 0
     for (number, name), role in zip(level.names.items(), cycle(_ROLES), strict=False):
         points = level.marks(number, chosen)
         xs, ys = thinned(*points, _MOST_ROWS)
         curves.append(Steps(name=name, role=role, xs=xs, ys=ys))
         rows += [(name, at, y) for at, y in zip(*points, strict=True)]
+        drawn += len(xs)
+    fewer = left_out(drawn, len(rows))
     xs, ys = level.merged(chosen)
     curves.append(Steps(name="merged", role="lower", xs=xs, ys=ys))
     rows += [("merged", at, y) for at, y in zip(xs, ys, strict=True)]
@@ -174,7 +195,7 @@ def coalescing(
     sentence = _sentence(level, chosen, len(late))
     scene = Scene(
         title=title or f"Who holds the watermark of key {chosen} at {level.vertex}?",
-        subtitle=sentence,
+        subtitle=sentence + fewer + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[
             Panel(up=time_axis("watermark", values, pad_percent=5), layers=[*curves, _dropped(late)]),
@@ -196,12 +217,17 @@ def input_activity(
     sentence = _activity_sentence(level, len(released.xs))
     scene = Scene(
         title=title or f"Which inputs of {level.vertex} counted, and when?",
-        subtitle=sentence,
+        subtitle=sentence + level.note,
         across=time_axis("clock", [level.begun_ms, level.end_ms]),
         panels=[lanes(level.names.values(), [*_activity(level), released])],
     )
     rows = [(name, *stretch) for number, name in level.names.items() for stretch in level.stretches(number)]
     return Chart(sentence=sentence, data=columns(rows, "input", "from_ms", "to_ms", "state"), scene=scene)
+
+
+def left_out(drawn: int, points: int) -> str:
+    """What is said beneath curves of which not every point is drawn."""
+    return f" Drawn are {grouped(drawn)} of {grouped(points)} steps; no peak is left out." if drawn < points else ""
 
 
 def _dropped(late: list[Row]) -> Dots:
@@ -232,16 +258,25 @@ def _activity(level: LevelHistory) -> list[Layer]:
 
 
 def _released(level: LevelHistory) -> Dots:
-    """The steps at which an input that became idle or ended let a watermark through."""
-    steps = [row for row in level.steps if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"]]
+    """The steps at which an input that became idle or ended let a watermark through, in the lane of that input."""
     lane = {number: index for index, number in enumerate(level.names)}
+    idle: set[int] = set()
+    dots: list[tuple[int, int, str]] = []
+    for row in level.steps:
+        # At a source the clock leaves partitions out; elsewhere the input says so.
+        left = sorted(set(row["idle"]) - idle) if row["stimulus"] == "tick" else [row["input"]]
+        idle = set(row["idle"])
+        if row["stimulus"] in {"idle", "done", "tick"} and row["emitted"] and left:
+            dots.append(
+                (row["at_ms"], lane.get(left[0], 0), ", ".join(f"key {k}: {bare(v)}" for k, v in row["emitted"]))
+            )
     return Dots(
         name="let a watermark through",
         role="upper",
         shape="diamond",
-        xs=[row["at_ms"] for row in steps],
-        ys=[lane.get(row["input"], 0) for row in steps],
-        hover=[", ".join(f"key {k}: {bare(v)}" for k, v in row["emitted"]) for row in steps],
+        xs=[x for x, _, _ in dots],
+        ys=[y for _, y, _ in dots],
+        hover=[text for _, _, text in dots],
         size=5.0,
     )
 
@@ -310,13 +345,13 @@ _FAILS: Final = "fails"
 _OTHERS: Final = "other ends"
 
 
-def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
+def interleavings(permutations: Permutations, *, title: str | None = None) -> Chart:
     """Draw the distinct outputs of the same inputs in different orders, the most frequent first.
 
     `permutations` is the answer of `wm.dataflow.permutations` or of `Dataflow.permutations`. Bars are coloured by what
     the output ends with. Raises `ChartError` if it is none.
     """
-    if not hasattr(permutations, "outcomes") or not len(permutations):
+    if not isinstance(permutations, Permutations) or not len(permutations):
         raise ChartError(
             f"A chart of interleavings is drawn of permutations (got {type(permutations).__name__}).",
             remedy="Draw the answer of wm.dataflow.permutations(...) or dataflow.permutations(...).",
@@ -324,11 +359,11 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
     outcomes = list(permutations)
     shown = outcomes[:_MOST]
     fewer = f" Drawn are the {_MOST} most frequent of {grouped(len(outcomes))} outputs."
-    left_out = fewer if len(outcomes) > _MOST else ""
+    rest = fewer if len(outcomes) > _MOST else ""
     most = max(outcome.count for outcome in shown)
     scene = Scene(
         title=title or "Does what comes out depend on the order?",
-        subtitle=permutations.sentence + left_out,
+        subtitle=permutations.sentence + rest,
         across=Numbers("orders that give it", 0, most + max(most // 20, 1)),
         panels=[lanes([_short(permutations.shown(outcome)) for outcome in shown], _bars(permutations, shown))],
     )
@@ -337,7 +372,7 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
     return Chart(sentence=permutations.sentence, data=data, scene=scene)
 
 
-def _bars(permutations: Any, shown: list[Any]) -> list[Layer]:
+def _bars(permutations: Permutations, shown: Sequence[Permuted]) -> list[Layer]:
     ends = [final for final in permutations.finals if final != _FAILS]
     roles = dict(zip(ends, SERIES, strict=False)) | {_FAILS: "alarm"}
     boxes: dict[str, list[Box]] = {}

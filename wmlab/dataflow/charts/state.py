@@ -11,10 +11,10 @@ from wmlab.core.charts.scene import Dots, Layer, Panel, Path, Rule, Scene, Steps
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording, the_moment, the_names
 from wmlab.core.words import counted, grouped, moment, rounded, span
-from wmlab.dataflow.answers.explain import forecast, standing_of
+from wmlab.dataflow.answers.explain import forecast
 from wmlab.dataflow.answers.run import Row, Run, StateForecast, listing, read
 from wmlab.dataflow.answers.search import Search
-from wmlab.dataflow.charts.merging import clock_of, run_of
+from wmlab.dataflow.charts.merging import clock_of, left_out, run_of
 
 _MOST: Final = 400
 _COLUMNS: Final = ("queue", "put_ms", "taken_ms", "kind", "key", "value", "time")
@@ -181,38 +181,41 @@ def state_size(
 ) -> Chart:
     """Draw how much one vertex held in each of up to four runs, all its instances together.
 
-    `vertex` is by default the one that held most; `labels` name the runs. A limit is a line; where the state grows
-    without bound, its forecast goes on from the end of the run. Raises `ChartError` for more runs, a vertex that is not
-    there, one that held nothing in any run, or as many labels as there are not runs.
+    `vertex` is by default the one that held most; `labels` name the runs. A limit is a line where the vertex has one
+    instance; where the state grows without bound, its forecast goes on from the end of the run. Raises `ChartError` for
+    more runs, a vertex that is not there, one that held nothing in any run, or as many labels as there are not runs.
     """
     recordings = (recording, *others)
     if len(recordings) > len(SERIES):
         raise ChartError(f"{len(recordings)} runs are too many for one chart.", remedy=f"Draw at most {len(SERIES)}.")
-    names = _labels(recordings, labels)
     runs = [run_of(entry) for entry in recordings]
+    names = _labels(recordings, labels)
     name = _the_vertex(runs, vertex)
     ends = [clock_of(run) for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)
     curves, layers = list[tuple[list[int], list[int]]](), list[Layer]()
-    states, rules = list[StateForecast | None](), list[Rule]()
+    states, rules, drawn = list[StateForecast | None](), list[Rule](), 0
     for run, label, role, (begun_ms, end_ms) in zip(runs, names, SERIES, ends, strict=False):
         curves.append(_sizes(run, name, begun_ms, end_ms))
         xs, ys = thinned(*curves[-1], _MOST_ROWS)
+        drawn += len(xs)
         layers.append(Steps(name=label, role=role, xs=xs, ys=ys, labelled=len(label) <= 16))
         search = Search(run, end_ms)
-        states.append(forecast(search, name, standing_of(search, name, None, None).instance))
+        states.append(forecast(search, name, None))
         fails = f"{label} fails" if others else "the job fails"
         rules += [Rule(row["ended_ms"], fails, "cross") for row in run.executions if row["outcome"] == "failed"]
     ahead = [(label, *line) for label, state in zip(names, states, strict=True) for line in _ahead(state, begin, end)]
     layers += [Path(name=f"forecast for {label}", role="perfect", xs=xs, ys=ys) for label, xs, ys in ahead]
     last = max([end, *(xs[-1] for _, xs, _ in ahead)])
-    limits = [state.limit for state in states if state is not None and state.limit is not None][:1]
+    # A limit is that of one instance, so that it says nothing of several together.
+    alone = [state for state in states if state is not None and not state.together]
+    limits = [state.limit for state in alone if state.limit is not None][:1]
     layers += [Path(name=f"limit {grouped(y)}", role="alarm", xs=[begin, last], ys=[y, y]) for y in limits]
     most = max(1, *limits, *(size for _, sizes in curves for size in sizes), *(ys[-1] for _, _, ys in ahead))
     sentence = _sentence(name, names, states)
     scene = Scene(
         title=title or f"Does what {name} holds stay bounded?",
-        subtitle=sentence,
+        subtitle=sentence + left_out(drawn, sum(len(xs) for xs, _ in curves)),
         across=time_axis("clock", [begin, last]),
         panels=[Panel(up=Numbers("rows or accumulators held", 0, most + max(most // 12, 1)), layers=layers)],
         rules=sorted(rules, key=lambda rule: rule.x),
@@ -258,7 +261,7 @@ def _ahead(state: StateForecast | None, begin: int, end: int) -> Iterator[tuple[
     """The line of a forecast where something grows, to the limit or as far as the chart goes."""
     if state is None or state.bounded is not False or state.rate_per_s <= 0:
         return
-    if state.limit is not None and state.size >= state.limit:
+    if state.limit is not None and state.size >= state.limit and not state.together:
         return
     furthest = begin + _AHEAD * (end - begin)
     until = furthest if state.limit_at_ms is None else min(state.limit_at_ms, furthest)

@@ -37,6 +37,8 @@ LANE: Final = ("stream", "execution", "vertex", "instance", "level", "edge")
 _STEP: Final = (*LANE, "place", "at_ms", "taken", "input", "stimulus", "key", "value")
 _SPECIAL: Final = ("watermark", "idle", "done")
 _STATUS: Final = ("active", "idle", "done")
+_FLAGS: Final = (*_STATUS, "all_idle")
+"""What all inputs are together; `all_idle` counts those that have ended, too."""
 
 
 def coalesced(
@@ -66,7 +68,7 @@ def coalesced(
     instance = ["stream", "vertex", "instance"]
     edges = named.groupBy(*instance).agg(F.collect_set("edge").alias("inputs"))
     inputs = named.groupBy(*instance, "edge").agg(F.collect_set("input").alias("inputs"))
-    came = _recorded(coalescing, "edge") if deviations.event_after_special else _taken(items, queues)
+    came = _recorded(coalescing, "edge") if deviations.event_after_special else _taken(items, queues, deviations)
     of_edges = came.join(F.broadcast(inputs), [*instance, "edge"])
     of_instances = _recorded(coalescing, "global").join(F.broadcast(edges), instance)
     return _merged(of_edges.unionByName(of_instances), deviations)
@@ -78,15 +80,17 @@ def _recorded(coalescing: DataFrame, level: str) -> DataFrame:
     return steps.select(*LANE, F.col("step").alias("place"), "at_ms", "taken", "input", "stimulus", "key", "value")
 
 
-def _taken(items: DataFrame, queues: DataFrame) -> DataFrame:
+def _taken(items: DataFrame, queues: DataFrame, deviations: Deviations) -> DataFrame:
     """What came on the queues, by the items that were taken.
 
-    Of an unbroken run of events only the first can end an idleness, and only behind something else.
+    Of an unbroken run of events only the first can end an idleness, and only behind something else; of inputs that
+    events leave idle each one counts.
     """
     taken = items.where(F.col("taken").isNotNull() & F.col("kind").isin("event", *_SPECIAL))
     along = Window.partitionBy("stream", "execution", "queue").orderBy("taken")
     run = taken.withColumn("_before", F.lag("kind").over(along))
-    steps = run.where((F.col("kind") != "event") | F.col("_before").isin("idle", "watermark"))
+    counts = (F.col("kind") != "event") | F.col("_before").isin("idle", "watermark")
+    steps = run if deviations.event_leaves_idle else run.where(counts)
     return steps.join(F.broadcast(queues.select(*QUEUE_COLUMNS)), ["stream", "queue"]).selectExpr(
         "stream", "execution", "target as vertex", "target_instance as instance", "'edge' as level", "edge",
         "taken as place", "taken_ms as at_ms", "taken + 1 as taken", "input", "kind as stimulus", "key", "value",
@@ -107,9 +111,15 @@ def _merged(steps: DataFrame, deviations: Deviations) -> DataFrame:
         _listed(counts).alias("active"),
         _listed(F.col("_idle") & ~F.col("_done")).alias("idle"),
         _listed(F.col("_done")).alias("done"),
+        F.min("_idle").alias("all_idle"),
     )
     quiet = F.col("_low").isNull()
-    lowest = F.when(quiet, F.col("_top")).when(F.col("_low") > MIN, F.col("_low"))
+    highest = F.lit(None) if deviations.highest_held_back else F.col("_top")
+    lowest = F.when(quiet, highest).when(F.col("_low") > MIN, F.col("_low"))
+    if deviations.highest_held_back:
+        # Then an event can raise what is due, which leaves with the next item that merging looks at.
+        looks = F.col("stimulus").isin("idle", "done") | F.col("key").eqNullSafe(F.col("_key"))
+        lowest = F.when(looks & (F.col("stimulus") != "event"), lowest)
     by_key = Window.partitionBy(*LANE, "_key").orderBy("place")
     through = wanted.withColumn("_due", lowest).withColumns(
         {
@@ -121,7 +131,7 @@ def _merged(steps: DataFrame, deviations: Deviations) -> DataFrame:
     of_key = (F.col("stimulus") == "idle") & (F.col("key") == F.col("_key")) & F.col("_silenced")
     moved = F.col("_merged").isNotNull() & ~F.col("_merged").eqNullSafe(F.col("_was"))
     whole = through.groupBy(*_STEP).agg(
-        *(F.first(F.when(F.col("_key").isNull(), F.col(name)), ignorenulls=True).alias(name) for name in _STATUS),
+        *(F.first(F.when(F.col("_key").isNull(), F.col(name)), ignorenulls=True).alias(name) for name in _FLAGS),
         _by_key(F.col("_merged").isNotNull()).alias("coalesced"),
         _by_key(moved).alias("emitted"),
         F.coalesce(F.max(of_key), F.lit(False)).alias("_of_key"),
@@ -134,12 +144,14 @@ def _each_input(steps: DataFrame, deviations: Deviations) -> DataFrame:
     mine = F.col("input") == F.col("_place")
     own = F.col("key").eqNullSafe(F.col("_key"))
     wakes = (F.col("stimulus") == "event") | (F.col("stimulus") == "watermark")
-    if deviations.watermark_wakes_one_key or deviations.keyed_idle:
+    one_key = deviations.watermark_wakes_one_key or deviations.keyed_idle
+    if one_key or deviations.event_leaves_idle:
         # A key that appears knows which inputs are idle by then, whoever woke them; later only its own wake them.
         first = F.min(F.when(own, F.col("place"))).over(Window.partitionBy(*LANE, "_key"))
         steps = steps.withColumn("_first", first)
         early = F.col("_key").isNull() | (F.col("place") < F.col("_first"))
-        wakes = (F.col("stimulus") == "event") | ((F.col("stimulus") == "watermark") & (own | early))
+        events = (F.col("stimulus") == "event") & (~early if deviations.event_leaves_idle else F.lit(True))
+        wakes = events | ((F.col("stimulus") == "watermark") & (own | early if one_key else F.lit(True)))
     idles = (F.col("stimulus") == "idle") & (F.col("key").isNull() | own)
     says = F.when(mine & idles, F.lit(True)).when(mine & wakes, F.lit(False))
     so_far = Window.partitionBy(*LANE, "_key", "_place").orderBy("place").rowsBetween(*SO_FAR)
@@ -168,15 +180,18 @@ def _with_idle(steps: DataFrame, deviations: Deviations) -> DataFrame:
     The idle message of a key goes on when it leaves no input that counts for that key.
     """
     quiet = (F.size("active") == 0) & (F.size("idle") > 0)
+    if deviations.end_counts_as_active:
+        quiet = quiet & F.col("all_idle")
     along = Window.partitionBy(*LANE).orderBy("place")
-    episode = F.sum(F.when(quiet, 0).otherwise(1)).over(along.rowsBetween(*SO_FAR))
+    goes_on = quiet & (F.col("stimulus") != "event") if deviations.event_leaves_idle else quiet
+    episode = F.sum(F.when(goes_on, 0).otherwise(1)).over(along.rowsBetween(*SO_FAR))
     says = F.col("stimulus").isin(["idle"] if deviations.done_hides_idle else ["idle", "done"]) & F.col("key").isNull()
     within = Window.partitionBy(*LANE, "_episode").orderBy("place").rowsBetween(*BEFORE)
     numbered = steps.withColumns({"_episode": episode, "_says": quiet & says})
     first = ~F.coalesce(F.max("_says").over(within), F.lit(False))
     again = F.lit(deviations.idle_repeated) & (F.col("stimulus") == "idle")
     told = (F.col("_says") & (first | again)) | F.col("_of_key")
-    return numbered.withColumn("emitted_idle", told).drop("_episode", "_says", "_of_key")
+    return numbered.withColumn("emitted_idle", told).drop("_episode", "_says", "_of_key", "all_idle")
 
 
 _NO_STEP: Final = "nothing was merged"

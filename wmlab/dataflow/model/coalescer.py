@@ -69,11 +69,13 @@ class _KeyFold:
 
     `held` is the time that each input holds the result at: its mark, or `MAX` while it is idle. `low` is the lowest of
     these, `holders` how many inputs are at it, so that an update looks at the others only when the last of these moves.
+    Unless it `flushes`, nothing is let through when no input is active.
     """
 
-    __slots__ = ("held", "holders", "idle", "last", "low", "marks", "top")
+    __slots__ = ("flushes", "held", "holders", "idle", "last", "low", "marks", "top")
 
-    def __init__(self, state: Coalescer) -> None:
+    def __init__(self, state: Coalescer, *, flushes: bool = True) -> None:
+        self.flushes = flushes
         self.marks = list(state.marks)
         self.idle = set(state.idle)
         self.last = state.last
@@ -103,13 +105,13 @@ class _KeyFold:
             self.event(index)
             return self._moved()
         self.held[index] = value
-        if before != self.low:
-            return None
-        self.holders -= 1
-        if self.holders:
-            return None
-        self._lowest()
-        return self._moved()
+        if before == self.low:
+            self.holders -= 1
+            if not self.holders:
+                self._lowest()
+                return self._moved()
+        # What an event has brought back into force may still be due where it was not let through before.
+        return None if self.flushes else self._moved()
 
     def event(self, index: int) -> None:
         """The input is active."""
@@ -136,7 +138,7 @@ class _KeyFold:
 
     def _moved(self) -> int | None:
         merged = self.top if self.low == MAX else self.low
-        if merged <= self.last:
+        if merged <= self.last or (self.low == MAX and not self.flushes):
             return None
         self.last = merged
         return merged
@@ -177,7 +179,7 @@ class Keyed:
         if type(item) is Event and index not in self.idle and not partly_idle:
             return self, NOTHING
         after, merged = self.run(((index, item),), deviations)
-        return after, merged[0]
+        return (self if type(item) is Event and after == self else after), merged[0]
 
 
 class _KeyedFold:
@@ -187,7 +189,8 @@ class _KeyedFold:
         self.inputs = state.inputs
         self.idle = set(state.idle)
         self.done = set(state.done)
-        self.keys = {key: _KeyFold(coalescer) for key, coalescer in state.keys}
+        self.flushes = not deviations.highest_held_back
+        self.keys = {key: _KeyFold(coalescer, flushes=self.flushes) for key, coalescer in state.keys}
         self.announced = state.announced
         self.deviations = deviations
 
@@ -209,7 +212,7 @@ class _KeyedFold:
 
     def event(self, index: int) -> None:
         if index in self.idle or self.deviations.watermark_wakes_one_key or self.deviations.keyed_idle:
-            self._wake(index, every_key=True)
+            self._wake(index, every_key=True, leaves_idle=self.deviations.event_leaves_idle)
 
     def other(self, index: int, item: Item) -> Emitted:
         if index in self.done:
@@ -218,7 +221,7 @@ class _KeyedFold:
             return self._idle_for_one_key(index, item, item.key)
         if isinstance(item, Done):
             self.done.add(index)
-            if not self.deviations.late_key_replays_idle:
+            if not (self.deviations.late_key_replays_idle or self.deviations.end_counts_as_active):
                 self.idle.discard(index)
         else:
             self.idle.add(index)
@@ -239,27 +242,31 @@ class _KeyedFold:
         left = self.inputs - len(self.done)
         hidden = isinstance(item, Done) and self.deviations.done_hides_idle
         repeated = self.announced and not (isinstance(item, Idle) and self.deviations.idle_repeated)
-        due = 0 < left == len(self.idle - self.done) and not hidden and not repeated
+        all_idle = len(self.idle - self.done) == left
+        if self.deviations.end_counts_as_active:
+            all_idle = len(self.idle) == self.inputs
+        due = left > 0 and all_idle and not hidden and not repeated
         self.announced = self.announced or due
         return due
 
-    def _wake(self, index: int, *, every_key: bool) -> None:
+    def _wake(self, index: int, *, every_key: bool, leaves_idle: bool = False) -> None:
         if index in self.idle:
-            self.idle.discard(index)
             self.announced = False
+            if not leaves_idle:
+                self.idle.discard(index)
         if every_key:
             for coalescer in self.keys.values():
                 coalescer.event(index)
 
     def _first(self, key: int) -> _KeyFold:
         """The coalescer of a key that appears; the inputs that are idle or have ended by now are so for it too."""
-        if both := self.idle & self.done:
+        if (both := self.idle & self.done) and self.deviations.late_key_replays_idle:
             raise JobFailedError(
                 Reason.NON_MONOTONIC,
                 f"key {key} appears after input {min(both)} was idle and then ended, and is told of both",
                 remedy="Turn the deviation `late_key_replays_idle` off, or send the key before inputs end.",
             )
-        coalescer = _KeyFold(Coalescer.start(self.inputs))
+        coalescer = _KeyFold(Coalescer.start(self.inputs), flushes=self.flushes)
         for index in sorted(self.done | self.idle):
             coalescer.other(index, DONE if index in self.done else IDLE)
         return coalescer

@@ -8,20 +8,20 @@ are too many, orders are drawn, each with the same chance.
 A program that chooses what is next (`Choose`) is explored by making every choice in every way.
 
 Source: "Keyed watermark support", Handling of keyed idle messages (the result must not depend on the order in which
-inputs become idle); upstream class `WatermarkCoalescer`, and as it was before its maximum was let through.
+inputs become idle); upstream class `WatermarkCoalescer`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from math import comb, prod
 from typing import Generic, TypeVar
 
 from wmlab.dataflow.model.coalescer import Emitted, Keyed
-from wmlab.dataflow.model.items import IDLE, MIN, Done, FrozenMap, Idle, Item, Watermark
+from wmlab.dataflow.model.items import Idle, Item, Watermark
 from wmlab.dataflow.model.processor import DESIGN, Deviations, JobFailedError
 
 K = TypeVar("K", bound=Hashable)
@@ -167,49 +167,3 @@ def _drawn(left: list[int], draw: Draw) -> Order:
         left[index] -= 1
         order.append(index)
     return tuple(order)
-
-
-@dataclass(frozen=True, slots=True)
-class Unflushed:
-    """Merging that lets nothing through when the last active input becomes idle.
-
-    `marks` has the last watermark of every input by key, `last` what was let through by key.
-    """
-
-    inputs: int
-    marks: FrozenMap[int, tuple[int, ...]] = field(default_factory=FrozenMap)
-    last: FrozenMap[int, int] = field(default_factory=FrozenMap)
-    idle: frozenset[int] = frozenset()
-    done: frozenset[int] = frozenset()
-
-    @property
-    def active(self) -> tuple[int, ...]:
-        """The inputs that count."""
-        return tuple(index for index in range(self.inputs) if index not in self.idle | self.done)
-
-
-def unflushed(inputs: int) -> Rule[Unflushed]:
-    """Merging as it was before the highest watermark was let through when all inputs are idle.
-
-    The result then depends on which input becomes idle last. Source: FLINK-7728; upstream pull request 22156.
-    """
-    return Rule(Unflushed(inputs), _unflushed_step)
-
-
-def _unflushed_step(state: Unflushed, index: int, item: Item) -> tuple[Unflushed, Emitted]:
-    marks, last = state.marks, state.last
-    if isinstance(item, Watermark):
-        known = marks.get(item.key, (MIN,) * state.inputs)
-        marks = marks.put(item.key, (*known[:index], item.value, *known[index + 1 :]))
-    idle = state.idle | {index} if isinstance(item, Idle) else state.idle - {index}
-    done = state.done | {index} if isinstance(item, Done) else state.done
-    after = replace(state, marks=marks, idle=idle - done, done=done)
-    out: list[Watermark | Idle] = []
-    for key, values in sorted(marks.items()):
-        low = min((values[active] for active in after.active), default=MIN)
-        if low > last.get(key, MIN):
-            last = last.put(key, low)
-            out.append(Watermark(key, low))
-    if not after.active and state.active and after.idle:
-        out.append(IDLE)
-    return replace(after, last=last), tuple(out)

@@ -64,6 +64,15 @@ class Deviations:
     keyed_idle: bool = False
     """Idle messages are about one key, so that an input is partially idle, until its next event or watermark of that
     key. Described and rejected by the text; not on in `hz`."""
+    highest_held_back: bool = False
+    """When no input is active, the highest watermark is not let through, so that what comes out depends on which input
+    became idle last. So was Flink before FLINK-7728 (apache/flink pull request 4747); not on in `hz`."""
+    event_leaves_idle: bool = False
+    """An event ends the idleness of its input for the keys that there are, but the input still counts as idle for idle
+    messages and for keys that first come. So was Hazelcast before pull request 22440; not on in `hz`."""
+    end_counts_as_active: bool = False
+    """An input that has ended without being idle keeps idle messages back for ever. So was Hazelcast before pull
+    request 22440; not on in `hz`."""
 
     def __str__(self) -> str:
         """The options that are on."""
@@ -71,7 +80,16 @@ class Deviations:
 
 
 DESIGN: Final = Deviations()
-BY_NAME: Final = frozenset({"keyed_idle", "keys_in_order_of_number", "limit_when_exceeded"})
+BY_NAME: Final = frozenset(
+    {
+        "end_counts_as_active",
+        "event_leaves_idle",
+        "highest_held_back",
+        "keyed_idle",
+        "keys_in_order_of_number",
+        "limit_when_exceeded",
+    }
+)
 """Options that belong to neither mode."""
 SHIPPED: Final = Deviations(**{f.name: f.name not in BY_NAME for f in fields(Deviations)})
 

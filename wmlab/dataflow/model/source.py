@@ -4,16 +4,18 @@ A policy is a fixed lag behind the highest time seen, a lag behind the clock, or
 its state is frozen. What it says may go back; the watermark of the source never does.
 
 An event moves the watermark before it leaves, and no further than to its own time, so that it is never late by its own
-doing. A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the
-highest watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them
-is a step of its own.
+doing. What a policy says beyond that leaves at the next idle turn: one without an event.
+
+A partition is idle when no event of it came for the idle timeout. When all are idle, or there is none, the highest
+watermark seen is sent and then one idle message, again only after an event. Late events pass: what drops them is a
+step of its own.
 
 The watermarks are throttled to a frame that depends on what is downstream. Finer ones than the windows need cost
 without effect, coarser ones delay results. A join closes at no regular rhythm, so a tenth of its spread serves instead.
 
 Source: "Keyed watermark support", WM generation and Handling of keyed idle messages; "Stream-to-stream join", watermark
-throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `WatermarkThrottlingFrameSizeCalculator` (SQL) and
-`Planner` (pipelines).
+throttling; upstream classes `WatermarkPolicy`, `EventTimeMapper`, `InsertWatermarksP` (idle turns),
+`WatermarkThrottlingFrameSizeCalculator` (SQL) and `Planner` (pipelines).
 """
 
 from __future__ import annotations
@@ -221,8 +223,16 @@ class EventTimeMapper:
         """When a partition that had an event, or began, at `now_ms` is idle if nothing comes; None: never."""
         return None if self.idle_timeout_ms is None else now_ms + self.idle_timeout_ms
 
+    def held_by_cap(self, state: SourceState, *, now_ms: int) -> bool:
+        """Whether an idle turn would raise a partition: its policy is further than the last event let it go."""
+        return any(
+            (current := self.policy.current(partition.policy, now_ms)) is not None and current > partition.mark
+            for partition in state.partitions
+            if not partition.idle(now_ms)
+        )
+
     def tick(self, state: SourceState, *, now_ms: int, cap: int = MAX) -> Moved:
-        """Ask the policies of all partitions that are not idle at this clock time.
+        """Ask the policies of all partitions that are not idle at this clock time; without `cap` it is an idle turn.
 
         `cap` is as far as a watermark may get by it: the time of the event that came, if one did.
         """

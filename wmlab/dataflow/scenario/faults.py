@@ -11,6 +11,7 @@ from pydantic import Field
 from wmlab.core.values import Ms, Period, Problem, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
+from wmlab.streams.scenario.checks import readers_of
 
 if TYPE_CHECKING:
     from wmlab.dataflow.scenario.dataflow import DataflowScenario
@@ -144,9 +145,12 @@ def problems_of_faults(dataflow: DataflowScenario) -> Iterator[Problem]:
         if not isinstance(fault, Restart):
             yield from _target_problems(dataflow, location, fault)
         elif fault.after_snapshot and dataflow.guarantee == "none":
-            yield Problem((*location, "after_snapshot"), "without a guarantee there are no snapshots")
+            message = "without a guarantee there are no snapshots; choose a guarantee, or leave it out"
+            yield Problem((*location, "after_snapshot"), message)
         if isinstance(fault, AddPartition | RemovePartition):
             yield from _order_problems(dataflow.faults, number, fault)
+        elif isinstance(fault, OfPartition):
+            yield from _absence_problems(dataflow.faults, number, fault)
 
 
 def _order_problems(faults: Sequence[Fault], number: int, fault: AddPartition | RemovePartition) -> Iterator[Problem]:
@@ -164,6 +168,25 @@ def _order_problems(faults: Sequence[Fault], number: int, fault: AddPartition | 
             yield Problem(("faults", number, "at_ms"), message)
 
 
+def _absence_problems(
+    faults: Sequence[Fault], number: int, fault: SilentPartition | LatePartition
+) -> Iterator[Problem]:
+    """A partition whose rows are to be silent or late only before it is added, or after it is removed."""
+    what = f"partition {fault.partition} of {fault.source!r}"
+    for other in faults:
+        if not isinstance(other, OfPartition) or (other.source, other.partition) != (fault.source, fault.partition):
+            continue
+        if isinstance(other, RemovePartition) and other.at_ms <= fault.at_ms:
+            message = f"{what} is gone from {other.at_ms} on; let it begin before that (got {fault.at_ms})"
+            yield Problem(("faults", number, "at_ms"), message)
+        # Rows that would arrive before a partition is added arrive when it is, late or not.
+        if not isinstance(other, AddPartition) or not isinstance(fault, LatePartition) or fault.for_ms is None:
+            continue
+        if fault.at_ms + fault.for_ms + fault.by_ms <= other.at_ms:
+            message = f"{what} is not there before {other.at_ms}, and all that comes earlier arrives then"
+            yield Problem(("faults", number, "at_ms"), f"{message} (got {fault.at_ms})")
+
+
 def _target_problems(
     dataflow: DataflowScenario, location: tuple[str | int, ...], fault: _OfSource | _OfVertex
 ) -> Iterator[Problem]:
@@ -178,9 +201,22 @@ def _target_problems(
         return
     if isinstance(fault, SwallowAll) and isinstance(vertex, Source) and vertex.where is None:
         yield Problem((*location, field), f"source {name!r} has no filter; give it where=")
-    for field, limit in (("partition", getattr(vertex, "partitions", None)), ("instance", vertex.parallelism)):
+    partitions = known_partitions(vertex) if isinstance(vertex, Source) else None
+    for field, limit in (("partition", partitions), ("instance", vertex.parallelism)):
         number = getattr(fault, field, None)
-        # How many partitions a trace or a stream has is known only when it is read.
-        if number is None or limit is None or number < limit or getattr(vertex, "rows", ()) is None:
-            continue
-        yield Problem((*location, field), f"{name!r} has {field}s 0 to {limit - 1} (got {number})")
+        if number is not None and limit is not None and number >= limit:
+            yield Problem((*location, field), no_such_number(name, field, limit, number))
+
+
+def no_such_number(name: str, what: str, count: int, number: int) -> str:
+    """The message about a partition or an instance that a vertex does not have."""
+    return f"{name!r} has {what}s 0 to {count - 1} (got {number})"
+
+
+def known_partitions(source: Source) -> int | None:
+    """How many partitions a source has; None: that is known only when the stream is read."""
+    if source.stream is None:
+        return source.partitions
+    if isinstance(source.stream, str):
+        return None
+    return len(readers_of(source.stream)) or source.partitions

@@ -9,10 +9,11 @@ Source: "Keyed watermark support", WM generation; upstream class `EventTimeMappe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import generator
 from wmlab.dataflow.model.items import DONE, IDLE, Barrier, Event, Idle, Item, Watermark
 from wmlab.dataflow.model.source import SourceState
@@ -68,7 +69,13 @@ class Feed:
 
 
 def feeds(dataflow: DataflowScenario, source: Source, reading: Reading) -> tuple[Feed, ...]:
-    """What every instance of `source` reads."""
+    """What every instance of `source` reads; raises `ScenarioError` for a fault of a partition that it has not."""
+    for fault in dataflow.faults:
+        if not isinstance(fault, faults.OfPartition) or fault.source != source.name:
+            continue
+        if fault.partition >= reading.partitions:
+            problem = faults.no_such_number(source.name, "partition", reading.partitions, fault.partition)
+            raise ScenarioError(f"{problem}.", remedy="correct the fault, or leave it out.")
     by = None if source.partition_by is None else source.row_columns.index(source.partition_by)
     rows: list[Arrival] = []
     for number, (at_ms, partition, values) in enumerate(reading.rows):
@@ -159,11 +166,19 @@ class Reader(Party):
         self._keep = (lambda _: True) if where is None else condition_of(where, node.vertex.row_columns)
         self._barrier: Barrier | None = None
         self._rejected_ms: int | None = None
+        self._idle_turn_ms: int | None = None
+        self._idle: dict[int, set[int]] = {}
         self._read = 0
         now_ms = self.world.now_ms
         self.states = [time.mapper.start(len(self.partitions), now_ms=now_ms) for time in self.times]
         if snapshots:
             self._restore(snapshots[0])
+
+    def begin(self) -> None:
+        """Write down the watermarks that a snapshot gave back, and look what there is to do."""
+        for time, state in zip(self.times, self.states, strict=True):
+            self._write_marks(time, state, {}, "restored")
+        super().begin()
 
     def turn(self) -> None:
         """Take a snapshot if one is due, read what has arrived while there is room, and look at the clock."""
@@ -186,8 +201,9 @@ class Reader(Party):
                 self._read_row(entry, now_ms)
             else:
                 self._change(entry, now_ms)
-        if self._read == before:
+        if self._read == before or (self._idle_turn_ms is not None and self._idle_turn_ms <= now_ms):
             self._tick(now_ms)
+            self._idle_turn_ms = None
         self._go_on(now_ms)
 
     def begin_snapshot(self, barrier: Barrier) -> None:
@@ -251,7 +267,7 @@ class Reader(Party):
             partitions = tuple(replace(p, policy=bound) if partition in {None, number} else p for number, p in both)
             return time.mapper.tick(replace(state, partitions=partitions), now_ms=now_ms)
 
-        self.send(self._advance(advance, change.kind, partition))
+        self.send(self._advance(advance, change.kind, partition, known))
 
     def _tick(self, now_ms: int) -> None:
         silent = self.world.dataflow.deviations_on.rejected_rows_silent
@@ -268,43 +284,84 @@ class Reader(Party):
             self.execution.ended()
             return
         nexts = [entry.at_ms for entry in left]
-        nexts += [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
-        # All partitions may be idle without a message, because rejected rows keep the source busy.
-        overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
-        if overdue or any(time.mapper.policy.by_clock for time in self.times):
-            nexts.append(now_ms + self.node.vertex.poll_ms)
+        deadlines = [d for state in self.states if (d := state.next_deadline_ms(now_ms)) is not None]
+        # Rows that come in between do not put an idle turn off.
+        if self._idle_turn_ms is None:
+            self._idle_turn_ms = self._next_idle_turn_ms(now_ms, deadlines)
+        nexts += [*deadlines, *(() if self._idle_turn_ms is None else (self._idle_turn_ms,))]
         if nexts:
             self.world.wake_at(self, min(nexts))
 
+    def _next_idle_turn_ms(self, now_ms: int, deadlines: Sequence[int]) -> int | None:
+        """When the source looks at its policies and the clock without a row; None: there is no reason to."""
+        poll_ms: int = now_ms + self.node.vertex.poll_ms
+        both = [(time.mapper, state) for time, state in zip(self.times, self.states, strict=True)]
+        by_clock = any(mapper.policy.by_clock for mapper, _ in both)
+        if any(mapper.held_by_cap(state, now_ms=now_ms) for mapper, state in both if not mapper.policy.by_clock):
+            # Upstream has idle turns all the time, so one comes well before a partition is left out.
+            return min([poll_ms, *(now_ms + max((deadline - now_ms) // 2, 1) for deadline in deadlines)])
+        # All partitions may be idle without a message, because rejected rows keep the source busy.
+        overdue = any(not state.announced and all(p.idle(now_ms) for p in state.partitions) for state in self.states)
+        return poll_ms if overdue or by_clock else None
+
     def _advance(
-        self, advance: Callable[[Clocked, SourceState], Step], stimulus: str, partition: int | None
+        self,
+        advance: Callable[[Clocked, SourceState], Step],
+        stimulus: str,
+        partition: int | None,
+        known: Sequence[int] | None = None,
     ) -> tuple[Item, ...]:
         """Advance every column; returns the watermarks of all keys, and one idle message if any key has one.
 
-        With `keyed_idle` each key has idle messages of its own.
+        `known` are the partitions before, if they are others now. With `keyed_idle` each key has idle messages of its
+        own.
         """
-        now_ms = self.world.now_ms
         out: list[Item] = []
         for number, time in enumerate(self.times):
             before = self.states[number].marks()
             after, items = advance(time, self.states[number])
             self.states[number] = after
             out += (item if isinstance(item, Watermark) else Idle(time.mapper.key) for item in items)
-            if items or before != after.marks():
-                marks = dict(zip(self.partitions, after.marks(), strict=True))
-                idle = {n for n, state in zip(self.partitions, after.partitions, strict=True) if state.idle(now_ms)}
-                self.write_step(
-                    items,
-                    level="partition",
-                    input=partition,
-                    stimulus=stimulus,
-                    key=time.mapper.key,
-                    value=None if partition is None else marks.get(partition),
-                    active=sorted(marks.keys() - idle),
-                    idle=sorted(idle),
-                    done=[],
-                )
+            if items or before != after.marks() or self._idle_of(after) != self._idle.get(time.mapper.key, set()):
+                marks = dict(zip(self.partitions if known is None else known, before, strict=True))
+                self._write_marks(time, after, marks, "tick", without=partition)
+                self._write_step(time, after, items, stimulus, partition)
         watermarks = tuple(item for item in out if isinstance(item, Watermark))
         if len(watermarks) == len(out) or self.world.dataflow.deviations_on.keyed_idle:
             return tuple(out)
         return (*watermarks, IDLE)
+
+    def _write_marks(
+        self,
+        time: Clocked,
+        state: SourceState,
+        before: Mapping[int, int | None],
+        stimulus: str,
+        without: int | None = None,
+    ) -> None:
+        """Write down the partitions whose watermark moved by a step that is not about them, one by one."""
+        for number, mark in zip(self.partitions, state.marks(), strict=True):
+            if number != without and mark != before.get(number):
+                self._write_step(time, state, (), stimulus, number)
+
+    def _write_step(
+        self, time: Clocked, state: SourceState, items: Sequence[Item], stimulus: str, partition: int | None
+    ) -> None:
+        marks = dict(zip(self.partitions, state.marks(), strict=True))
+        idle = self._idle[time.mapper.key] = self._idle_of(state)
+        self.write_step(
+            items,
+            level="partition",
+            input=partition,
+            stimulus=stimulus,
+            key=time.mapper.key,
+            value=None if partition is None else marks.get(partition),
+            active=sorted(marks.keys() - idle),
+            idle=sorted(idle),
+            done=[],
+        )
+
+    def _idle_of(self, state: SourceState) -> set[int]:
+        """The partitions that are left out now."""
+        both = zip(self.partitions, state.partitions, strict=True)
+        return {number for number, partition in both if partition.idle(self.world.now_ms)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from wmlab.core.errors import ModelError
 from wmlab.core.values import Problem, unknown
-from wmlab.streams.model.segment import parse_segment
+from wmlab.streams.model.segment import parse_segment, split_id
 from wmlab.streams.scenario import script
 from wmlab.streams.scenario.noting import EarliestOpen
 from wmlab.streams.scenario.parts import (
@@ -107,11 +108,9 @@ def _reader_problems(scenario: StreamScenario) -> Iterator[Problem]:
         if isinstance(action, script.ResetToCheckpoint):
             known = [name for of, name in checkpoints if of == group]
             yield from unknown(("script", index, "checkpoint"), "checkpoint", action.checkpoint, known)
-        if isinstance(action, script.ReleaseSegment):
-            try:
-                parse_segment(action.segment)
-            except ModelError as error:
-                yield Problem(("script", index, "segment"), error.problem)
+        reads = [name for one in groups if one.name == group for name in (one.streams or (one.stream,)) if name]
+        if isinstance(action, script.ReleaseSegment) and reads:
+            yield from unknown(("script", index, "stream"), f"stream of group {group!r}", action.stream, reads)
     for one in groups:
         others = [name for of, name in checkpoints if of != one.name]
         yield from unknown(("readers",), "checkpoint of another group", one.starting_checkpoint, others)
@@ -166,6 +165,9 @@ def problems_across(scenario: StreamScenario) -> Iterator[Problem]:
     yield from _writer_problems(scenario)
     yield from _reader_problems(scenario)
     yield from _scale_problems(scenario)
+    yield from _controller_problems(scenario)
+    yield from _transaction_problems(scenario)
+    yield from _partition_problems(scenario)
 
 
 def controllers_of(scenario: StreamScenario) -> tuple[str, ...]:
@@ -233,29 +235,83 @@ def _name_problems(scenario: StreamScenario) -> Iterator[Problem]:
 
 
 def _scale_problems(scenario: StreamScenario) -> Iterator[Problem]:
-    """Actions on streams that are not there, and scales that their history refuses, tried in order of time."""
-    streams, later = {stream.name: stream for stream in scenario.resolved.all_streams}, created_later(scenario)
-    histories = {name: created(stream) for name, stream in streams.items() if name not in later}
-    numbers, sealed = Counter[str](), set()
+    """Actions on streams that are not there, scales that their history refuses, and segments that they never have.
+
+    They are tried in order of time.
+    """
+    histories = _Histories(scenario)
     for _, index, name, action in sorted(_steps(scenario), key=lambda step: step[:2]):
+        yield from histories.problems(index, name, action)
+    for index, release in enumerate(scenario.script):
+        if isinstance(release, script.ReleaseSegment) and (len(scenario.all_streams) == 1 or release.stream):
+            name = release.stream or scenario.all_streams[0].name
+            if name in histories.numbers:
+                location = ("script", index, "segment")
+                yield from _segment_problems(location, release.segment, name, histories.numbers[name])
+
+
+class _Histories:
+    """The segments of every stream as a script changes them; `numbers` are all that a stream ever has."""
+
+    def __init__(self, scenario: StreamScenario) -> None:
+        self._streams = {stream.name: stream for stream in scenario.resolved.all_streams}
+        later = created_later(scenario)
+        self._present = {name: created(stream) for name, stream in self._streams.items() if name not in later}
+        self._first = Counter[str]()
+        self._sealed: set[str] = set()
+        self.numbers: dict[str, set[int]] = {}
+        for name in self._present:
+            self._count(name)
+
+    def problems(self, index: int, name: str, action: _OnStream | None) -> Iterator[Problem]:
+        """What is wrong with an action, which is carried out if nothing is."""
         creates = action is None or isinstance(action, script.CreateStream)
-        if creates is (name in histories):
+        if creates is (name in self._present):
             state = "there already" if creates else "not there"
             yield Problem(("script", index, "at_ms"), f"the stream {name!r} is {state} then")
-        elif creates:
-            histories[name] = created(streams[name], numbers[name])
-            sealed.discard(name)
+            return
+        if creates:
+            self._present[name] = created(self._streams[name], self._first[name])
+            self._sealed.discard(name)
         elif isinstance(action, script.DeleteStream):
-            numbers[name] = 1 + max(segment.number for segment in histories.pop(name).segments.values())
-        elif isinstance(action, script.SealStream):
-            sealed.add(name)
-        elif isinstance(action, script.Scale) and name in sealed:
+            self._first[name] = 1 + max(segment.number for segment in self._present.pop(name).segments.values())
+        elif isinstance(action, script.Scale | script.SealStream):
+            yield from self._seal(index, name, action)
+        elif isinstance(action, script.TruncateStream):
+            numbers = {segment.number for segment in self._present[name].segments.values()}
+            for named in action.cut or ():
+                yield from _segment_problems(("script", index, "cut", named), named, name, numbers)
+        self._count(name)
+
+    def _seal(self, index: int, name: str, action: script.Scale | script.SealStream) -> Iterator[Problem]:
+        if name in self._sealed:
             yield Problem(("script", index, "at_ms"), f"the stream {name!r} is sealed then")
-        elif isinstance(action, script.Scale):
+        elif isinstance(action, script.SealStream):
+            self._sealed.add(name)
+        else:
             try:
-                histories[name] = histories[name].scale(action.seal, action.ranges)
+                self._present[name] = self._present[name].scale(action.seal, action.ranges)
             except ModelError as error:
                 yield Problem(("script", index, "seal"), error.problem)
+
+    def _count(self, name: str) -> None:
+        if name in self._present:
+            segments = self._present[name].segments.values()
+            self.numbers.setdefault(name, set()).update(segment.number for segment in segments)
+
+
+def _segment_problems(
+    location: tuple[str | int, ...], named: str, stream: str, numbers: Collection[int]
+) -> Iterator[Problem]:
+    """A segment whose number the stream never has. Its epoch is another one after a rolling transaction."""
+    try:
+        number, _ = split_id(parse_segment(named))
+    except ModelError as error:
+        yield Problem(location, error.problem)
+        return
+    if number not in numbers:
+        known = ", ".join(map(str, sorted(numbers)))
+        yield Problem(location, f"the stream {stream!r} has no segment of that number; there are: {known}")
 
 
 def created_later(scenario: StreamScenario) -> tuple[str, ...]:
@@ -267,7 +323,17 @@ def created_later(scenario: StreamScenario) -> tuple[str, ...]:
     return tuple(name for name, action in first.items() if isinstance(action, script.CreateStream))
 
 
-_OnStream = script.Scale | script.TruncateStream | script.SealStream | script.CreateStream | script.DeleteStream
+_OnOneStream = (
+    script.LoseBucketOwner
+    | script.LoseMarksSegment
+    | script.TruncateMarks
+    | script.LoseMergeReply
+    | script.CrashCommitHandler
+)
+"""What happens to a stream without a change of its segments."""
+_OnStream = (
+    script.Scale | script.TruncateStream | script.SealStream | script.CreateStream | script.DeleteStream | _OnOneStream
+)
 
 
 def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream | None]]:
@@ -278,3 +344,66 @@ def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream 
             yield action.at_ms, index, name, action
             if isinstance(action, script.DeleteStream) and action.recreate_after_ms is not None:
                 yield action.at_ms + action.recreate_after_ms, index, name, None
+
+
+def _controller_problems(scenario: StreamScenario) -> Iterator[Problem]:
+    """Actions on a controller, by its name, before it joins."""
+    joining = sorted(
+        (action.at_ms, index)
+        for index, action in enumerate(scenario.script)
+        if isinstance(action, script.AddController)
+    )
+    joins = {controller_name(scenario.controllers.count + number): when for number, when in enumerate(joining)}
+    for index, action in enumerate(scenario.script):
+        for field in ("controller", "party"):
+            joined = joins.get(getattr(action, field, ""))
+            if joined is not None and (action.at_ms, index) < joined:
+                yield Problem(("script", index, field), f"starts at {joined[0]} (got {action.at_ms})")
+
+
+def _transaction_problems(scenario: StreamScenario) -> Iterator[Problem]:
+    """What happens to the transactions of a stream to which no writer writes in transactions, or of another name."""
+    first = scenario.all_streams[0].name
+    with_transactions = {
+        writer.stream or first for writer in scenario.writers if isinstance(writer, TransactionalWriter)
+    }
+    known = ", ".join(sorted(with_transactions)) or "none"
+    for index, action in enumerate(scenario.script):
+        named, writer = getattr(action, "transaction", None), getattr(action, "writer", "")
+        if named is not None and not re.fullmatch(rf"{re.escape(writer)}-[1-9]\d*", named):
+            message = f"the transactions of {writer!r} are called {writer}-1, {writer}-2 and so on"
+            yield Problem(("script", index, "transaction"), f"{message} (got {named!r})")
+        point = getattr(action, "point", None)
+        commits = isinstance(action, script.LoseMergeReply) or point in get_args(script.CommitPoint)
+        stream = getattr(action, "stream", None) or first
+        if commits and stream not in with_transactions:
+            message = f"no TransactionalWriter writes to {stream!r}, so nothing is committed; streams with one: {known}"
+            yield Problem(("script", index, "stream" if point is None else "point"), message)
+
+
+def _partition_problems(scenario: StreamScenario) -> Iterator[Problem]:
+    """Sides between which nothing ever passes."""
+    kinds = dict.fromkeys(process_names(scenario.writers, scenario.script), "writers")
+    kinds |= dict.fromkeys(readers_of(scenario), "readers")
+    kinds |= dict.fromkeys(controllers_of(scenario), "controllers")
+    for index, action in enumerate(scenario.script):
+        if not isinstance(action, script.Partition) or action.a == action.b:
+            continue
+        a, b = (kinds.get(side, side) for side in (action.a, action.b))
+        for field, side in (("a", action.a), ("b", action.b)):
+            if side in EVERY and side not in kinds.values():
+                yield Problem(("script", index, field), f"the scenario has no {side}")
+        if {a, b} <= _TALKS_TO.keys() and b not in _TALKS_TO[a]:
+            message = f"nothing ever passes between {action.a!r} and {action.b!r}"
+            yield Problem(("script", index, "b"), f"{message}; {action.a!r} talks to: {', '.join(_TALKS_TO[a])}")
+
+
+_TALKS_TO: Mapping[str, tuple[str, ...]] = {
+    "writers": ("segment-store", "controllers"),
+    "readers": ("segment-store",),
+    "controllers": ("writers", "segment-store", "metadata-store", "coordinator"),
+    "segment-store": ("writers", "readers", "controllers"),
+    "metadata-store": ("controllers",),
+    "coordinator": ("controllers",),
+}
+"""Between which kinds of parties messages pass."""

@@ -320,6 +320,10 @@ class StepClock(Timed):
     party: str
     by_ms: SignedMs
 
+    def _problems(self) -> Iterator[Problem]:
+        if not self.by_ms:
+            yield Problem(("by_ms",), "sets no clock; give ms forward, or back when negative (got 0)")
+
 
 # Whole streams.
 
