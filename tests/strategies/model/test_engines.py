@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -69,6 +69,30 @@ def test_spark_moves_at_a_tick_and_a_silent_stream_holds_the_least() -> None:
         inputs = [log[0], Tick(100), Tick(quiet), Record(1, quiet + 10)]
         assert mets(SparkBatches(10, trigger_ms=100), inputs)[-1] == 40  # type: ignore[arg-type]
     assert xs(SparkBatches(10, rows=1), [log[0], Tick(100), Record(60, 200)]) == [0, 0, 40]
+
+
+@given(logs(times=30), st.integers(0, 3), st.integers(1, 3), st.sampled_from(get_args(spark.Operator)))
+def test_a_record_at_the_watermark_of_spark_is_on_time_for_windows_only(
+    log: list[Record], delay: int, rows: int, operator: Any
+) -> None:
+    marks = [step.native for step in run(SparkBatches(delay, rows=rows), log)]
+    own = SparkBatches(delay, rows=rows, operator=operator)
+    assert [step.native for step in run(own, log)] == marks, "the operator does not move the watermark"
+    used = [0, 0, *(marks[first] for first in range(rows, len(log), rows))]
+    for number, (record, step) in enumerate(zip(log, run(own, log), strict=True)):
+        mark = used[number // rows]
+        drops = record.event_time < mark if operator == "window" else record.event_time <= mark
+        assert (record.event_time < step.met) == drops
+
+
+def test_spark_drops_duplicates_at_the_watermark() -> None:
+    log = [Record(time, arrival) for arrival, time in enumerate([10, 20, 20, 20, 20, 20, 30, 31])]
+    for operator, by_batch in (("window", [0, 0, 0, 0]), ("dropDuplicates", [0, 0, 2, 0])):
+        met = mets(SparkBatches(0, rows=2, operator=operator), log)  # type: ignore[arg-type]
+        late = [record.event_time < x for record, x in zip(log, met, strict=True)]
+        assert [sum(late[first : first + 2]) for first in range(0, 8, 2)] == by_batch
+    with pytest.raises(ModelError, match="Give one of 'window'"):
+        SparkBatches(0, rows=2, operator="dedup")  # type: ignore[arg-type]
 
 
 def test_spark_restores_the_watermark_of_the_query_only() -> None:
