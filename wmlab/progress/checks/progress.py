@@ -312,7 +312,7 @@ def fired_windows(
     *,
     size: int,
     slide: int | None = None,
-    trigger: Trigger = "strict",
+    trigger: Trigger = "exact",
     flush: bool = True,
     forget_fired: bool = False,
 ) -> DataFrame:
@@ -320,9 +320,9 @@ def fired_windows(
 
     `progressed` is what `progress` gives, with `slices`, the starts of the slices that each buffer's records fall in,
     and `slice_records`, how many fall in each. `size` and `slide` (None: tumbling) are in the unit of the event times;
-    strict fires when end < global watermark, exact when they are equal as well; with `flush` the end of the stream
-    fires the rest. With `forget_fired` fired windows are thrown away without a trace, and a late record fires its
-    window again. Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the
+    exact fires when end <= global watermark, strict when end < global watermark, as the engine does; with `flush` the
+    end of the stream fires the rest. With `forget_fired` fired windows are thrown away without a trace, and a late
+    record fires its window again. Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the
     end of the stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records
     came late are not there, unless fired windows are forgotten.
     Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below 1.
