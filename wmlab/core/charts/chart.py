@@ -9,6 +9,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import resvg_py
 
@@ -39,15 +41,26 @@ SERIES: Final = ("lower", "upper", "third", "fourth")
 """Roles of curves that differ in name only, in this order; each has its own colour and dash."""
 
 
+def the_recording(offered: Any, *tables: str) -> Recording:
+    """What a chart of a recording was given, if it is a recording that has these tables; else raises `ChartError`.
+
+    A chart takes either a recording, and calls this, or a table, and calls `plain_columns`.
+    """
+    if not isinstance(offered, Recording):
+        what = f"A {type(offered).__name__}" if _is_table(offered) else shown(offered)
+        raise ChartError(f"{what} is no recording.", remedy="Draw what scenario.record() gives.")
+    for table in tables:
+        if table not in offered.schemas:
+            raise ChartError(
+                f"Recording {offered.name!r} is one of {offered.kind}, which has no table {table!r}.",
+                remedy="Draw a recording of the model that the chart belongs to.",
+            )
+    return offered
+
+
 def one_stream(recording: Recording, stream: str | None, table: str) -> str:
     """The chosen stream, or the only one that has rows in `table`; raises `ChartError` if there is no one answer."""
-    if not isinstance(recording, Recording):
-        raise ChartError(f"{shown(recording)} is no recording.", remedy="Draw what scenario.record() gives.")
-    if table not in recording.schemas:
-        raise ChartError(
-            f"Recording {recording.name!r} is one of {recording.kind}, which has no table {table!r}.",
-            remedy="Draw a recording of the model that the chart belongs to.",
-        )
+    recording = the_recording(recording, table)
     found = {name for chunk in recording.chunks(table, "stream") for name in chunk["stream"].unique().to_pylist()}
     names = sorted(found - {None})
     if stream in names or (stream is None and len(names) == 1):
@@ -105,21 +118,34 @@ def faults(recording: Recording, stream: str, *, without: Sequence[str] = ()) ->
 
 
 def plain_columns(
-    table: Any, required: Sequence[str], optional: Sequence[str] = (), *, chart: str, example: str
+    table: Any,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    *,
+    chart: str,
+    example: str,
+    recorded: str | None = None,
 ) -> dict[str, list[Any]]:
     """The columns of `table` as lists: the required ones, and those of the optional ones that it has; unknown is None.
 
-    `table` is a pandas DataFrame, a Spark one, which is read by way of Arrow since pandas makes floats of whole numbers
-    with unknowns, or a value with `to_pandas`. `chart` names the picture and `example` a table that fits, for the
-    error. Raises `ChartError` for anything else, and for a missing column.
+    `table` is a pandas DataFrame; a Spark one, classic or of Connect; an Arrow table or what gives one (a DataFrame of
+    polars); or an answer with `to_pandas`. All but the first and the last are read by way of Arrow, since pandas makes
+    floats of whole numbers with unknowns. `recorded` names the table that is taken of a recording, if the chart draws a
+    table that recordings have. `chart` names the picture and `example` a table that fits, for the error. Raises
+    `ChartError` for anything else, and for a missing column.
     """
-    frame = table.to_pandas() if hasattr(table, "to_pandas") and not isinstance(table, Recording) else table
-    columns = getattr(frame, "columns", None)
-    if columns is None or not hasattr(frame, "__getitem__"):
+    if recorded is not None and isinstance(table, Recording):
+        table = the_recording(table, recorded).table(recorded)
+    if not _is_table(table):
         raise ChartError(
             f"{chart} cannot be drawn from a {type(table).__name__}.", remedy=f"Pass a table, for example {example}."
         )
-    names = [str(name) for name in columns]
+    if _gives(table, "to_pandas") and not _gives(table, _ARROW):
+        table = table.to_pandas()
+    remote = _gives(table, "toArrow")
+    if not remote and not isinstance(table, pd.DataFrame):
+        table = pa.table(table)
+    names = table.column_names if isinstance(table, pa.Table) else [str(name) for name in table.columns]
     if missing := [name for name in required if name not in names]:
         raise ChartError(
             f"The table has no column {listed([repr(name) for name in missing])}; "
@@ -127,11 +153,28 @@ def plain_columns(
             remedy=f"Pass a table with the columns {listed(required)}, for example {example}.",
         )
     chosen = [*required, *(name for name in optional if name in names)]
-    narrow = frame[chosen]
-    if hasattr(narrow, "toArrow"):
-        local = narrow.toArrow()
-        return {name: local[name].to_pylist() for name in chosen}
-    return {name: _plain(narrow[name]) for name in chosen}
+    local = table[chosen].toArrow() if remote else table
+    if isinstance(local, pd.DataFrame):
+        return {name: _plain(local[name]) for name in chosen}
+    return {name: local[name].to_pylist() for name in chosen}
+
+
+_ARROW: Final = "__arrow_c_stream__"
+
+
+def _gives(offered: Any, method: str) -> bool:
+    """Whether values of this type have a method; the value itself is not asked.
+
+    A DataFrame of Spark Connect answers to any name, with a column.
+    """
+    return hasattr(type(offered), method)
+
+
+def _is_table(offered: Any) -> bool:
+    """Whether `plain_columns` reads it."""
+    if isinstance(offered, Recording):
+        return False
+    return isinstance(offered, pd.DataFrame) or any(_gives(offered, way) for way in ("toArrow", "to_pandas", _ARROW))
 
 
 def _plain(column: Any) -> list[Any]:

@@ -322,9 +322,11 @@ def fired_windows(
     and `slice_records`, how many fall in each. `size` and `slide` (None: tumbling) are in the unit of the event times;
     exact fires when end <= global watermark, strict when end < global watermark, as the engine does; with `flush` the
     end of the stream fires the rest. With `forget_fired` fired windows are thrown away without a trace, and a late
-    record fires its window again. Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the
-    end of the stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records
-    came late are not there, unless fired windows are forgotten.
+    record fires its window again.
+
+    Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the end of the
+    stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records came late
+    are not there, unless fired windows are forgotten.
     Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below 1.
     Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.windows`.
     """
