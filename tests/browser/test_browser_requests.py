@@ -30,7 +30,7 @@ SCENARIOS: Final = ROOT / "data" / "scenarios"
 CHARTS: Final = (
     "import wmlab as wm" + SCENARIO + "wm.chart.writer_marks(recording)",
     "wm.chart.topology(recording)",
-    "wm.chart.message_diagram(recording.to_pandas('messages'), around_ms=8_000, span_ms=4_000)",
+    "wm.chart.key_space(recording)",
     "recording.timeline()",
     "chart = wm.chart.writer_marks(recording)\nchart.figure()",
     "import plotly.graph_objects as go\ngo.Figure(go.Scatter(y=[1, 3, 2]), layout={'template': wm.chart.template()})",
