@@ -13,6 +13,7 @@ from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Panel, Scene, Step
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, grouped, moment, rounded
+from wmlab.dataflow.answers.permutations import Permutations
 from wmlab.dataflow.answers.run import Row, Run, listing, read
 
 State = Literal["active", "idle", "done"]
@@ -316,7 +317,7 @@ def interleavings(permutations: Any, *, title: str | None = None) -> Chart:
     `permutations` is the answer of `wm.dataflow.permutations` or of `Dataflow.permutations`. Bars are coloured by what
     the output ends with. Raises `ChartError` if it is none.
     """
-    if not hasattr(permutations, "outcomes") or not len(permutations):
+    if not isinstance(permutations, Permutations) or not len(permutations):
         raise ChartError(
             f"A chart of interleavings is drawn of permutations (got {type(permutations).__name__}).",
             remedy="Draw the answer of wm.dataflow.permutations(...) or dataflow.permutations(...).",

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import Input, NotNegative, Positive, Record, Strategy
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy
 
 Policy = Literal["min", "max"]
 """`spark.sql.streaming.multipleWatermarkPolicy`."""
@@ -133,7 +133,8 @@ class SparkBatches(Strategy[SparkState]):
     not, and rows of a window are late if its end is at most what they meet; with all others it is. X is the watermark
     of the batch, which removes state, and 1 more where a record at it is late; native is the watermark. A record meets
     that of the batch before (`late="previous"`, since 3.4), unless a batch without data came between, which runs
-    as soon as an interval has no record. `late="current"` is Spark before 3.4. Times are not negative. Source: Spark 4.
+    as soon as an interval has no record. `late="current"` is Spark before 3.4. Until a batch moves the watermark from
+    0, X is unknown, although records before 1970 are late. Source: Spark 4.
 
     >>> from wmlab.strategies.model.strategy import run
     >>> log = [Record(time, arrival) for arrival, time in enumerate([10, 20, 20, 20, 20, 20, 30, 31])]
@@ -173,7 +174,9 @@ class SparkBatches(Strategy[SparkState]):
         return state, *self.at_end(state)
 
     def at_end(self, state: SparkState) -> tuple[int, int]:
-        return first_kept(state.marks.watermark, self.operator), state.marks.watermark
+        # The 0 that Spark begins with says nothing of the records.
+        x = first_kept(state.marks.watermark, self.operator) if state.marks.watermark > 0 else UNKNOWN
+        return x, state.marks.watermark
 
     def _delays(self) -> dict[Hashable, int]:
         return dict.fromkeys(self.streams or ("",), self.delay)
