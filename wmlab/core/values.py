@@ -214,10 +214,12 @@ def _limit(given: object) -> object:
     return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
+_DATA: Final = (str, int, float, type(None), list, tuple, dict, set)
+
+
 def _given(offered: object) -> str:
     """A value as it was given; of one that is no data, what it is."""
-    plain_data = str | int | float | None | list | tuple | dict | set
-    return shown(offered) if isinstance(offered, plain_data) else f"a value of type {type(offered).__name__}"
+    return shown(offered) if isinstance(offered, _DATA) else f"a value of type {type(offered).__name__}"
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)
