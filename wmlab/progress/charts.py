@@ -284,7 +284,7 @@ _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
 def windows_firing(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw when each window of a query fired, at its end in event time, and the global watermark that let it.
 
-    A window fires when the watermark has passed its end, so its mark stands on or under the step. `stream` is the name
+    A window fires when the watermark has come to its end, so its mark stands on or under the step. `stream` is the name
     of the query. Raises `ChartError` if there are several queries and none is chosen, or no window fired.
     """
     name = one_stream(recording, stream, "windows_fired")

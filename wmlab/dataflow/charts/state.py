@@ -188,8 +188,8 @@ def state_size(
     recordings = (recording, *others)
     if len(recordings) > len(SERIES):
         raise ChartError(f"{len(recordings)} runs are too many for one chart.", remedy=f"Draw at most {len(SERIES)}.")
-    names = _labels(recordings, labels)
     runs = [run_of(entry) for entry in recordings]
+    names = _labels(recordings, labels)
     name = _the_vertex(runs, vertex)
     ends = [clock_of(run) for run in runs]
     begin, end = min(begun for begun, _ in ends), max(end for _, end in ends)

@@ -12,7 +12,7 @@ sentence of the text the chunks of the sequence behind the prefix count too, whi
 
 When a sequence is complete is a matter of the rule, and of the arrivals of that sequence alone.
 
-A window fires at the first arrival after which the watermark has passed its end. Ends and watermarks are put in one
+A window fires at the first arrival after which the watermark has come to its end. Ends and watermarks are put in one
 order of time, and the earliest arrival at or above an end is a running minimum from the top. An engine that forgets
 fired windows fires one again at every later arrival that brings a record for it.
 
@@ -369,7 +369,7 @@ def _held(progressed: DataFrame, windows: Windows) -> DataFrame:
 
 
 def _first_fires(held: DataFrame, reached: DataFrame, windows: Windows, *, exact: bool) -> DataFrame:
-    """Each window that holds a record, with the first arrival at which the watermark had passed its end.
+    """Each window that holds a record, with the first arrival at which the watermark had come to its end.
 
     Columns: number, start, end, begun (arrival of its first record), arrival, reached, closed, again.
     """
