@@ -1,7 +1,8 @@
 """Everything of Spark on a cluster of this machine: `python -m tests.clusters local-cluster|standalone|connect`.
 
 The answers are those of Spark embedded. On a cluster with executors of its own, one of them is then killed in the
-middle of bounds, of a replay and of a sweep, which changes nothing either.
+middle of bounds, of a replay and of a sweep, which changes nothing either. On a Connect server the tutorials that use
+Spark most are executed.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from pyspark.sql import functions as F
 
 from tests.clusters import surface
 from tests.clusters.targets import TARGETS
+from wmlab.core.spark.session import VARIABLE
+from wmlab.notebooks import NotebookError, execute
 from wmlab.spark import Configuration, log_path, replay, spark_session, time_bounds
 
 STREAMS, WRITERS, SECONDS = 200, 10, 60
 EVERY_S = 0.05
+FOLDER = Path(__file__).parents[2] / "notebooks" / "tutorials"
+TUTORIALS = [FOLDER / f"{name}.ipynb" for name in ("00_first_bounds", "09_which_watermark", "11_live")]
 TRIES = 5
 
 
@@ -50,6 +55,8 @@ def main(target: str) -> int:
             if target != "connect":
                 differ += [name for name, question in questions(spark).items() if not survives(spark, name, question)]
             spark.stop()
+            if target == "connect":
+                differ += [path.stem for path in TUTORIALS if not runs(path, master)]
     if differ:
         print(f"different: {', '.join(differ)}")
     return len(differ)
@@ -60,6 +67,20 @@ def embedded(folder: Path) -> dict[str, list[str]]:
     command = [sys.executable, "-m", "tests.clusters.surface", "local[2]", str(folder)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return dict(json.loads(done.stdout))
+
+
+def runs(notebook: Path, master: str) -> bool:
+    """Whether every cell of a notebook runs with `WMLAB_SPARK=master`; nothing is stored."""
+    os.environ[VARIABLE] = master
+    try:
+        execute(notebook)
+    except NotebookError as failure:
+        print(f"{failure}", flush=True)
+        return False
+    finally:
+        del os.environ[VARIABLE]
+    print(f"{notebook.name}: every cell runs", flush=True)
+    return True
 
 
 def questions(spark: Any) -> dict[str, Callable[[], Any]]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import wmlab as wm
 from wmlab import dataflow as flow
 from wmlab import progress as plans
@@ -38,6 +40,7 @@ from wmlab.spark import (
     write_feed,
 )
 from wmlab.strategies.spark import frontier
+from wmlab.streams.scenario.network import Network
 
 SCENARIO = wm.Scenario(
     "a split and a silent writer",
@@ -46,6 +49,7 @@ SCENARIO = wm.Scenario(
     readers=wm.ReaderGroup(readers=2),
     controllers=wm.Controllers(period_ms=1_000),
     script=[script.Scale(at_ms=4_000, seal=["0@0"]), script.SilenceWriter(at_ms=3_000, writer="w2", for_ms=4_000)],
+    network=Network(keep_messages=True),
     duration_ms=10_000,
 )
 PLAN = plans.PlanScenario(
@@ -82,7 +86,7 @@ def _dataflow() -> flow.Dataflow:
 
 def answers(spark: Any, folder: Path, *, checks: bool = True) -> dict[str, list[str]]:
     """What each function answers, its rows in the order of their texts; the checks take most of the time."""
-    asked = [_of_streams, _of_others, _of_logs_and_runs, *([_of_checks] if checks else [])]
+    asked = [_of_streams, _of_others, _of_logs_and_runs, _of_charts, *([_of_checks] if checks else [])]
     return {name: _texts(found) for ask in asked for name, found in ask(spark, folder)}
 
 
@@ -128,6 +132,29 @@ def _of_logs_and_runs(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
     yield "session", [repr(spark).partition(" on ")[0]]
     yield "frontier", [repr(frontier(good, by="writer"))]
     yield "sweep", SCENARIO.sweep(spark, seeds=range(3), timeout_ms=[1_000, 5_000])
+
+
+def _of_charts(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:
+    """Every chart that takes a table, of a DataFrame of this session, and the scrubber."""
+    run, plan = read_recording(folder / "stream"), read_recording(folder / "plan")
+    bounds = run.time_bounds(spark)
+    yield "chart.time_bounds", _drawn(wm.chart.time_bounds(bounds))
+    yield "scrub", [repr(run.scrub(at_ms=8_000, bounds=bounds))]
+    messages = run.spark(spark, "messages")
+    yield "chart.message_diagram", _drawn(wm.chart.message_diagram(messages, around_ms=5_000))
+    holders = pa.Table.from_pandas(run.explain().to_pandas(), preserve_index=False)
+    yield "chart.holder_costs", _drawn(wm.chart.holder_costs(spark.createDataFrame(holders)))
+    replayed = run.replay(spark, {"1 s": {"timeout_ms": 1_000}, "60 s": {"timeout_ms": 60_000}})
+    yield "chart.replay", _drawn(wm.chart.replay(replayed, run))
+    runs = SCENARIO.sweep(spark, seeds=range(2), timeout_ms=[1_000, 5_000])
+    yield "chart.sweep", _drawn(wm.chart.sweep(runs, by="timeout_ms"))
+    progressed = progress(plan.spark(spark, "buffers").where("operator = 'build'"))
+    yield "progress.chart.progress", _drawn(wm.progress.chart.progress(progressed))
+    yield "progress.chart.sequence_prefix", _drawn(wm.progress.chart.sequence_prefix(progressed, emitter="a"))
+
+
+def _drawn(chart: wm.chart.Chart) -> list[str]:
+    return [chart.sentence, json.dumps(chart.data)]
 
 
 def _of_checks(spark: Any, folder: Path) -> Iterator[tuple[str, Any]]:

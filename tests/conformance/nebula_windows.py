@@ -104,17 +104,17 @@ def run_slices(case: Fields) -> None:
 def run_store(case: Fields) -> None:
     """The slices that records leave behind."""
     windows = windows_of(case)
-    state, _ = Firing(FiringRules(windows=windows)).fill(case.take("ts"))
+    state, _ = Firing(FiringRules(windows=windows, trigger="strict")).fill(case.take("ts"))
     expect("slices", [list(windows.slice_of(start)) for start, _ in state.slices], case.take("slices"))
 
 
 def run_trigger(case: Fields) -> None:
-    """Records, then watermarks and the windows that they fire."""
+    """Records, then watermarks and the windows that they fire: as the code does it, `strict`."""
     windows, times = windows_of(case), case.take("ts")
     if "emit_lags" in case:
         run_lags(case, windows, times)
         return
-    state, late = Firing(FiringRules(windows=windows, emit_lag=case.take("emit_lag"))).fill(times)
+    state, late = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=case.take("emit_lag"))).fill(times)
     assert not late
     outputs: list[dict[str, int]] = []
     for fields in steps_of(case):
@@ -151,7 +151,7 @@ def run_lags(case: Fields, windows: Windows, times: Sequence[int]) -> None:
     if match is None:
         raise UnknownFormatError("expect")
     for lag in case.take("emit_lags"):
-        state, _ = Firing(FiringRules(windows=windows, emit_lag=lag)).fill(times)
+        state, _ = Firing(FiringRules(windows=windows, trigger="strict", emit_lag=lag)).fill(times)
         ends = []
         for watermark in watermarks:
             state, fired = state.advance(watermark)

@@ -85,7 +85,7 @@ def parse(text: str) -> ast.expr:
         tree = ast.parse(text.strip(), mode="eval").body
         too_deep = _depth(tree) > _DEEPEST
     except SyntaxError as error:
-        raise ValueError(f"is not an expression: {error.msg}") from None
+        raise ValueError(f"is not an expression: {error.msg}; write it as in Python, for example price * 2") from None
     except (RecursionError, MemoryError):  # of the parser as well
         too_deep = True
     if too_deep:

@@ -33,6 +33,7 @@ from wmlab.core.schemas import (
     scenario_text,
     without_added,
 )
+from wmlab.core.values import problems_of
 from wmlab.core.words import grouped, shown
 
 if TYPE_CHECKING:
@@ -160,8 +161,11 @@ class Recording:
             return None
         try:
             return TypeAdapter(made).validate_python(data)
-        except (ValidationError, WmlabError) as wrong:
-            raise damaged(f"the recorded scenario of {self.name!r} is damaged: {wrong}.") from None
+        except ValidationError as error:
+            mistakes = "; ".join(map(str, problems_of(error, data)))
+            raise damaged(f"the recorded scenario of {self.name!r} is damaged: {mistakes}.") from None
+        except WmlabError as wrong:
+            raise damaged(f"the recorded scenario of {self.name!r} is damaged: {wrong.problem}") from None
 
     @property
     def seed(self) -> int | None:

@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from wmlab.core.errors import ScenarioError
+from wmlab.core.errors import ScenarioError, WmlabError
 from wmlab.core.words import counted, shown
 
 T = TypeVar("T")
@@ -134,17 +134,92 @@ def _fields(steps: tuple[str | int, ...], offered: object) -> tuple[str | int, .
     return tuple(location)
 
 
+_NO_FIELD: Final = "no such field"
+_REQUIRED: Final = "is required"
+_ALONE: Final = {
+    "extra_forbidden": _NO_FIELD,
+    "unexpected_keyword_argument": _NO_FIELD,
+    "missing": _REQUIRED,
+    "missing_argument": _REQUIRED,
+    "missing_keyword_only_argument": _REQUIRED,
+    "missing_positional_only_argument": _REQUIRED,
+    "union_tag_not_found": "needs 'kind' to say what it is",
+    "multiple_argument_values": "is given twice, by its place and by its name",
+}
+"""Mistakes, by pydantic's name, of which the place says all."""
+_REMEDIES: Final = {
+    "int_type": "give a whole number",
+    "int_parsing": "give a whole number",
+    "int_from_float": "give a whole number",
+    "int_parsing_size": "give a whole number of 64 bits",
+    "float_type": "give a number",
+    "float_parsing": "give a number",
+    "finite_number": "give a finite number",
+    "greater_than": "give a number above {gt}",
+    "greater_than_equal": "give a number of at least {ge}",
+    "less_than": "give a number below {lt}",
+    "less_than_equal": "give a number of at most {le}",
+    "bool_type": "give true or false",
+    "bool_parsing": "give true or false",
+    "string_type": "give a text",
+    "string_unicode": "give a text without surrogates, which no file can hold",
+    "string_too_short": "give a text of {min_length} or more characters",
+    "string_too_long": "give a text of at most {max_length} characters",
+    "string_pattern_mismatch": "give {pattern}",
+    "literal_error": "give {expected}",
+    "union_tag_invalid": "give one of {expected_tags} as 'kind'",
+    "tuple_type": "give a list",
+    "list_type": "give a list",
+    "too_short": "give {min_length} or more entries",
+    "too_long": "give {max_length} entries at most",
+    "dict_type": "give a mapping of names",
+    "mapping_type": "give a mapping of names",
+    "invalid_key": "give texts as names",
+    "model_attributes_type": "give a part of a scenario, in a file a mapping with 'kind'",
+    "dataclass_type": "give a value of {class_name}, in a file a mapping of its fields",
+    "dataclass_exact_type": "give a value of {class_name}, in a file a mapping of its fields",
+    "callable_type": "give a function",
+    "unexpected_positional_argument": "is one value too many; give the fields by name",
+}
+"""What to do about a mistake, by pydantic's name and with what it says of the limits."""
+_PATTERNS: Final = {
+    r"^[A-Za-z0-9._-]+$": "a name of letters, digits, dots, dashes and underscores",
+    r"^(\{name\}|[A-Za-z0-9._-])+$": "an id of letters, digits, dots, dashes, underscores and {name}",
+    r"^[^\W\d]\w*$": "a name of letters, digits and underscores that does not begin with a digit",
+}
+
+
 def _sentence(line: dict[str, Any]) -> str:
-    if line["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return "no such field"
-    if line["type"] in {"missing", "missing_argument"}:
-        return "is required"
-    if line["type"] == "union_tag_not_found":
-        return "needs 'kind' to say what it is"
-    message = str(line["msg"]).removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
-    offered = line.get("input")
-    return f"{message} (got {shown(offered)})" if isinstance(offered, str | int | float | bool | None) else message
+    """A mistake in words of wmlab's own: what to give, and what was given."""
+    kind, offered = line["type"], line.get("input")
+    if kind in _ALONE:
+        return _ALONE[kind]
+    limits = dict(line.get("ctx", {}))
+    own = limits.get("error")
+    if isinstance(own, UnicodeError):
+        remedy = _REMEDIES["string_unicode"]
+    elif isinstance(own, WmlabError):
+        remedy = f"{own.problem.removesuffix('.')}; {own.remedy[:1].lower()}{own.remedy[1:].removesuffix('.')}"
+    elif own is not None:
+        remedy = str(own)
+    else:
+        limits["pattern"] = _PATTERNS.get(str(limits.get("pattern")), f"a text like {limits.get('pattern')}")
+        remedy = _REMEDIES.get(kind, "give another value").format_map({n: _limit(given) for n, given in limits.items()})
+    got = _given(offered)
+    return remedy if got in remedy and own is not None else f"{remedy} (got {got})"
+
+
+def _limit(given: object) -> object:
+    """A limit as it is written: pydantic makes a float of 1 where a field takes fractions."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+_DATA: Final = (str, int, float, type(None), list, tuple, dict, set)
+
+
+def _given(offered: object) -> str:
+    """A value as it was given; of one that is no data, what it is."""
+    return shown(offered) if isinstance(offered, _DATA) else f"a value of type {type(offered).__name__}"
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=False)

@@ -7,7 +7,17 @@ from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from wmlab.core.charts.axis import Axis, Numbers, duration_unit, time_axis, time_words
-from wmlab.core.charts.chart import Chart, faults, one_stream, one_value, plain_columns, share_of, stream_rows, whole
+from wmlab.core.charts.chart import (
+    Chart,
+    columns_of,
+    faults,
+    one_stream,
+    one_value,
+    plain_columns,
+    share_of,
+    stream_rows,
+    whole,
+)
 from wmlab.core.charts.scene import (
     Between,
     Dots,
@@ -24,9 +34,10 @@ from wmlab.core.charts.scene import (
 )
 from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
-from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded
+from wmlab.core.words import bare, counted, grouped, is_instant, listed, rounded, shown
 from wmlab.progress.answers import arrived
 from wmlab.progress.model.tracker import holding
+from wmlab.progress.scenario import BUILD, SINK
 
 _CAP: Final = 600
 """Points drawn at most of each curve, about."""
@@ -37,19 +48,29 @@ _NUMBERS: Final = (
 _NAMES: Final = ("stream", "operator", "emitter")
 _UNKNOWN: Final = ("local_watermark", "global_watermark")
 """The columns that may be unknown."""
+_NOTED: Final = {"prefix": "reached_prefix", "local_watermark": "reached_local", "global_watermark": "reached"}
+"""The columns of progress, and the names of what the operator itself noted of them in the table `buffers`."""
+_EXAMPLE: Final = (
+    "wm.progress.spark.progress(recording.spark(spark, 'buffers').where(\"operator = 'build'\")), or a recording of "
+    "query plans"
+)
 Table = Mapping[str, list[Any]]
 """The arrivals at one operator in their order, as lists by column; None is unknown."""
 
 
-def progress(progressed: Any, *, title: str | None = None) -> Chart:
+def progress(
+    progressed: Any, *, stream: str | None = None, operator: str | None = None, title: str | None = None
+) -> Chart:
     """Draw the local watermark of every origin under the global one.
 
-    `progressed` is a pandas or Spark DataFrame as `wmlab.progress.checks.progress` gives it, of one query and operator;
-    it needs stream, operator, arrival, arrived_ms, origin, emitter, sequence, watermark, prefix, local_watermark and
-    global_watermark. The origin that held the global watermark the longest is drawn in its own colour. Raises
-    `ChartError` for a missing column, no rows, or several queries or operators.
+    `progressed` is a recording of query plans, of which is drawn what the operator itself took them to be; or a pandas
+    or Spark DataFrame as `wm.progress.spark.progress` gives it, with stream, operator, arrival, arrived_ms, origin,
+    emitter, sequence, watermark, prefix, local_watermark and global_watermark. `stream` chooses a query and `operator`
+    an operator; of a recording that is by default the build of windows or, without windows, the sink. The origin that
+    held the global watermark the longest is drawn in its own colour. Raises `ChartError` for anything else, a missing
+    column, no rows, or several queries or operators of which none is chosen.
     """
-    table = _read_progress(progressed)
+    table = _read_progress(progressed, stream, operator)
     sentence = _describe_progress(table)
     held = _stragglers(table, _longest(table))
     curves = [_local(table, emitter, "upper" if [emitter] == held else "perfect") for emitter in _emitters(table)]
@@ -66,20 +87,27 @@ def progress(progressed: Any, *, title: str | None = None) -> Chart:
     return Chart(sentence=sentence, data={"at_ms": table["arrived_ms"]} | told, scene=scene)
 
 
-def sequence_prefix(progressed: Any, *, emitter: str | None = None, title: str | None = None) -> Chart:
+def sequence_prefix(
+    progressed: Any,
+    *,
+    emitter: str | None = None,
+    stream: str | None = None,
+    operator: str | None = None,
+    title: str | None = None,
+) -> Chart:
     """Draw the longest complete prefix of one origin, the buffers that come, and the gap they wait behind.
 
-    `progressed` is as for `progress`; `emitter` names the origin and may be left out if there is only one.
-    Raises `ChartError` as `progress`, and for an origin that is not there.
+    `progressed`, a recording or a DataFrame, `stream` and `operator` are as for `progress`; `emitter` names the origin
+    and may be left out if there is only one. Raises `ChartError` as `progress`, and for an origin that is not there.
     """
-    table = _read_progress(progressed)
+    table = _read_progress(progressed, stream, operator)
     chosen = _chosen(table, emitter)
     mine = _of(table, chosen)
     sentence = _describe_prefix(mine, chosen, time_words(table["arrived_ms"]))
     at_ms, sequences = mine["arrived_ms"], mine["sequence"]
     reached: list[Value] = [*mine["prefix"]]
     highest: list[Value] = [*accumulate(sequences, max)]
-    kept = thin([reached, highest], _CAP)
+    kept = thin([reached, highest], _CAP, xs=at_ms)
     xs, below, above = [at_ms[i] for i in kept], [reached[i] for i in kept], [highest[i] for i in kept]
     scene = Scene(
         title=title or f"How long is the complete prefix of {chosen}?",
@@ -138,13 +166,17 @@ def _of(table: Table, emitter: str) -> Table:
     return {name: [values[row] for row in rows] for name, values in table.items()}
 
 
-def _read_progress(frame: Any) -> Table:
-    """Read what `wmlab.progress.checks.progress` gives of a recording's buffers, as a pandas or Spark DataFrame.
+def _read_progress(offered: Any, stream: str | None, operator: str | None) -> Table:
+    """The arrivals at one operator of one query, of a recording or of a table of progress.
 
-    Raises `ChartError` for a missing column, no rows, several queries or operators, and a number that is none.
+    Raises `ChartError` for what is neither, a missing column, no rows, several queries or operators, one that is not
+    there, and a number that is none.
     """
-    example = "what progress() makes of the table 'buffers' of a recording"
-    cells = plain_columns(frame, (*_NAMES, *_NUMBERS), chart="A chart of progress", example=example)
+    if isinstance(offered, Recording):
+        cells = _noted(offered, stream, operator)
+    else:
+        cells = plain_columns(offered, (*_NAMES, *_NUMBERS), chart="A chart of progress", example=_EXAMPLE)
+        cells = _only(_only(cells, "stream", stream), "operator", operator)
     if not cells["arrival"]:
         raise ChartError("The table of progress has no rows.", remedy="Choose a query and an operator that has some.")
     for name in ("stream", "operator"):
@@ -153,6 +185,27 @@ def _read_progress(frame: Any) -> Table:
     cells |= {name: [str(value) for value in cells[name]] for name in _NAMES}
     order = sorted(range(len(cells["arrival"])), key=lambda row: cells["arrival"][row])
     return {name: [values[row] for row in order] for name, values in cells.items()}
+
+
+def _noted(recording: Recording, stream: str | None, operator: str | None) -> dict[str, list[Any]]:
+    """What an operator took prefix and watermarks to be after each arrival, in the columns of a table of progress."""
+    name = one_stream(recording, stream, "buffers")
+    rows = columns_of(stream_rows(recording, "buffers", name), recording.schemas["buffers"].names)
+    rows |= {column: rows[noted] for column, noted in _NOTED.items()}
+    return _only(rows, "operator", operator or (BUILD if BUILD in rows["operator"] else SINK))
+
+
+def _only(cells: dict[str, list[Any]], column: str, chosen: str | None) -> dict[str, list[Any]]:
+    """The rows with one value in a column, all without one; raises `ChartError` if it is not there."""
+    if chosen is None:
+        return cells
+    rows = [row for row, value in enumerate(cells[column]) if value == chosen]
+    if not rows and cells[column]:
+        there = sorted({str(value) for value in cells[column]})
+        raise ChartError(
+            f"{column} is {shown(chosen)}, which has no rows.", remedy=f"Give one of {', '.join(map(repr, there))}."
+        )
+    return {name: [values[row] for row in rows] for name, values in cells.items()}
 
 
 def _longest(table: Table) -> Standstill:
@@ -231,7 +284,7 @@ _LOOKS: Final[dict[str, tuple[str, Shape]]] = {
 def windows_firing(recording: Recording, *, stream: str | None = None, title: str | None = None) -> Chart:
     """Draw when each window of a query fired, at its end in event time, and the global watermark that let it.
 
-    A window fires when the watermark has passed its end, so its mark stands on or under the step. `stream` is the name
+    A window fires when the watermark has come to its end, so its mark stands on or under the step. `stream` is the name
     of the query. Raises `ChartError` if there are several queries and none is chosen, or no window fired.
     """
     name = one_stream(recording, stream, "windows_fired")

@@ -19,8 +19,15 @@ def write_feed(feed: Any, path: str | Path, every_ms: int) -> list[Path]:
 
     `feed` is a DataFrame of Spark with a column `at_ms`, as `wm.spark.feed` makes it; it passes through the driver.
     `spark.readStream.schema(wm.spark.FEED).parquet(path)` reads the files in that order. Returns the files.
-    Raises `ModelError` for an `every_ms` that is no whole number, 1 or more, and for a folder that is not empty.
+    Raises `ModelError` for another `feed`, an `every_ms` that is no whole number, 1 or more, and for a folder that is
+    not empty.
     """
+    # The type is asked: a DataFrame of Spark Connect answers to any name.
+    if not hasattr(type(feed), "toArrow") or "at_ms" not in feed.columns:
+        has = f"has the columns {', '.join(feed.columns)}" if hasattr(type(feed), "toArrow") else f"is {shown(feed)}"
+        raise ModelError(
+            f"The feed {has}.", remedy="Give a Spark DataFrame with a column at_ms, such as wm.spark.feed(...)."
+        )
     if type(every_ms) is not int or every_ms < 1:
         raise ModelError(f"every_ms is {shown(every_ms)}.", remedy="Give a whole number of milliseconds, 1 or more.")
     folder = Path(path)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmlab.core.charts.scene import bands, hold, minus, staircases, standstills, thin, unknown_spans
+from wmlab.core.charts.scene import bands, hold, minus, staircases, standstills, thin, thinned, unknown_spans
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,19 @@ def test_thinning_keeps_ends_extremes_and_gaps_under_the_cap(columns: list[list[
         kept = [column[i] for i in rows]
         assert not known or {min(known), max(known)} <= set(kept)
         assert (None in kept) == (None in column)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3) | st.integers(1_000, 3_000), st.integers(0, 99)), min_size=61))
+def test_a_thinned_curve_is_off_by_a_few_pixels_at_most(rows: list[tuple[int, int]]) -> None:
+    """At any time it shows a value that the curve has close by, also where rows are far apart."""
+    xs, ys = list(accumulate(gap for gap, _ in rows)), [y for _, y in rows]
+    kept_xs, kept_ys = thinned(xs, ys, 60)
+    assert len(kept_xs) <= 60
+    near = (xs[-1] - xs[0]) / (60 // 5)
+    for at in range(xs[0], xs[-1], max(1, (xs[-1] - xs[0]) // 200)):
+        first = max(bisect_right(xs, at - near) - 1, 0)
+        shown = kept_ys[bisect_right(kept_xs, at) - 1]
+        assert shown in ys[first : bisect_right(xs, at + near)]
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=30))

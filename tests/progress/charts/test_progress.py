@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 
+from tests.progress.sim.plans import query, scenario
 from wmlab.core.errors import ChartError
 from wmlab.progress.charts import progress, sequence_prefix, windows_firing
 from wmlab.progress.recording import ProgressRecording
 from wmlab.progress.tables import PROGRESS_TABLES as TABLES
+from wmlab.streams.recording import StreamRecording
 
 
 def table(**columns: object) -> pd.DataFrame:
@@ -106,6 +109,66 @@ def test_origins_are_labelled_at_their_ends() -> None:
 def test_a_table_that_does_not_answer_is_refused(draw, message) -> None:
     with pytest.raises(ChartError, match=message):
         draw()
+
+
+@pytest.fixture(scope="module")
+def plan() -> ProgressRecording:
+    """A recording with windows, so with rows at their build and at the sink."""
+    return scenario(duration_ms=3_000).record()
+
+
+def test_a_recording_is_drawn_as_its_operator_took_it_to_be(plan: ProgressRecording) -> None:
+    names = {"reached_prefix": "prefix", "reached_local": "local_watermark", "reached": "global_watermark"}
+    noted = plan.to_pandas("buffers").rename(columns=names)
+    for operator in ("build", "sink"):
+        mine = noted[noted.operator == operator]
+        emitter = mine.emitter.iloc[0]
+        for draw in (progress, partial(sequence_prefix, emitter=emitter)):
+            of_table, of_recording = draw(mine), draw(plan, operator=operator)
+            assert json.dumps(of_recording._repr_mimebundle_()) == json.dumps(of_table._repr_mimebundle_())
+            assert draw(noted, stream="q", operator=operator).data == of_table.data
+    assert progress(plan).data == progress(plan, operator="build").data
+    windowless = scenario(queries=[query(window=None)], duration_ms=1_000).record()
+    assert progress(windowless).data == progress(windowless, operator="sink").data
+
+
+STREAMS = StreamRecording.from_tables({"segments": []}, name="other")
+A_TABLE = r"Pass a table, for example wm\.progress\.spark\.progress\(.*\), or a recording of query plans"
+A_RECORDING = r"is no recording\.\nTo repair it: Draw what scenario\.record\(\) gives"
+
+
+@pytest.mark.parametrize("draw", [progress, sequence_prefix, windows_firing])
+@pytest.mark.parametrize(
+    "offered", [STREAMS, pd.DataFrame({"a": [1]}), None, scenario(), 3], ids=lambda o: type(o).__name__
+)
+def test_what_is_nothing_to_draw_is_refused_and_says_what_to_pass(draw: Any, offered: Any) -> None:
+    if offered is STREAMS:
+        message = (
+            "Recording 'other' is one of streams, which has no table .*\nTo repair it: Draw a recording of the model"
+        )
+    elif draw is windows_firing:
+        message = A_RECORDING
+    else:
+        message = (
+            "with the columns stream, operator, .*, or a recording" if isinstance(offered, pd.DataFrame) else A_TABLE
+        )
+    with pytest.raises(ChartError, match=message):
+        draw(offered)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (
+            {"operator": "probed"},
+            "operator is 'probed', which has no rows.\nTo repair it: Give one of 'build', 'probe', 'sink'",
+        ),
+        ({"stream": "other"}, "no rows of stream 'other' in its table 'buffers'; it has q"),
+    ],
+)
+def test_what_a_recording_does_not_have_is_refused(plan: ProgressRecording, chosen: Any, message: str) -> None:
+    with pytest.raises(ChartError, match=message):
+        progress(plan, **chosen)
 
 
 def row(table: str, **given: Any) -> dict[str, Any]:

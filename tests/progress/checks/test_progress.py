@@ -169,6 +169,7 @@ RUNS: dict[str, Any] = {
     "silent": {"script": [SilenceSource("b", at_ms=3_000)]},
     "disordered": {"queries": [query(source("a", disorder_ms=2_500), source("b"))]},
     "exact": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="exact"))]},
+    "strict": {"queries": [query(window=Aggregate(300, slide_ms=1_000, trigger="strict"))]},
     "forgets": {
         "queries": [query(source("a", disorder_ms=2_500), source("b"), window=Aggregate(1_000, forget_fired=True))]
     },

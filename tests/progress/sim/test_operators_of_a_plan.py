@@ -175,3 +175,13 @@ def test_an_emit_lag_holds_every_window_back_by_as_much() -> None:
 
     assert min(reached(0)) < 100
     assert min(reached(700)) > 700
+
+
+@pytest.mark.parametrize(("rules", "end"), [("design", "watermark"), ("sound", "watermark"), ("implementation", None)])
+@pytest.mark.parametrize("window", [Aggregate(1_000), Join(1_000)])
+def test_a_window_fires_when_time_has_come_to_its_end(window, rules, end) -> None:
+    """The document promises that nothing below the watermark follows; the engine waits for a later watermark."""
+    sources = [source(name, times_ms=[500, 1_000], buffer_records=1) for name in ("a", "b")]
+    world = run(queries=[query(*sources, window=window)], rules=rules, complete="set", flush_at_end=False)
+    assert max(row["watermark"] for row in rows(world, "buffers", operator="build")) == 1_000
+    assert [row["cause"] for row in rows(world, "windows_fired")] == ([end] if end else [])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.model.logs import by_writer, logs, meeting, mets_and_xs, top, xs
+from tests.strategies.model.logs import by_writer, logs, meeting, mets_and_xs, top, trace, xs
 from wmlab.core.errors import ModelError
+from wmlab.strategies.comparison import compare
 from wmlab.strategies.model import engines, spark
 from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.spark import SparkBatches
@@ -36,7 +37,7 @@ def test_spark_takes_the_largest_times_between_batches(
             mine |= {name: max(mine[name], record.event_time - delay)} if name in mine else {}
         used.append(max(used[-1], {"min": min, "max": max}[policy](mine.values())))
     strategy = SparkBatches(delay, rows=rows, streams=streams, policy=policy)
-    assert mets_and_xs(strategy, log) == expected
+    assert mets_and_xs(strategy, log) == [(late, current or UNKNOWN) for late, current in expected]
     assert mets(SparkBatches(delay, rows=rows, streams=streams, policy=policy, late="current"), log) == [
         current for _, current in expected
     ]
@@ -56,19 +57,51 @@ def test_spark_with_a_trigger_runs_a_batch_without_data_in_a_quiet_interval(
             expected.append((late, current))
             times.append(record.event_time)
         late, current, before = current, max(current, max(times) - delay), number
-    assert mets_and_xs(SparkBatches(delay, trigger_ms=every), log) == expected
+    assert mets_and_xs(SparkBatches(delay, trigger_ms=every), log) == [(met, x or UNKNOWN) for met, x in expected]
 
 
 def test_spark_moves_at_a_tick_and_a_silent_stream_holds_the_least() -> None:
     log = [Record(50, 0, "a"), Tick(100), Tick(200)]
-    assert xs(SparkBatches(10, trigger_ms=100), log) == [0, 40, 40]
-    assert xs(SparkBatches(10, trigger_ms=100, streams=("a", "b")), log) == [0, 0, 0]
+    assert xs(SparkBatches(10, trigger_ms=100), log) == [UNKNOWN, 40, 40]
+    assert xs(SparkBatches(10, trigger_ms=100, streams=("a", "b")), log) == [UNKNOWN] * 3
     assert mets(SparkBatches(10, trigger_ms=100), [log[0], Tick(250), Record(1, 260)])[2] == 40  # type: ignore[list-item]
     assert mets(SparkBatches(10, trigger_ms=100), [log[0], Record(1, 160)]) == [0, 0]
     for quiet in (200, 300):
         inputs = [log[0], Tick(100), Tick(quiet), Record(1, quiet + 10)]
         assert mets(SparkBatches(10, trigger_ms=100), inputs)[-1] == 40  # type: ignore[arg-type]
-    assert xs(SparkBatches(10, rows=1), [log[0], Tick(100), Record(60, 200)]) == [0, 0, 40]
+    assert xs(SparkBatches(10, rows=1), [log[0], Tick(100), Record(60, 200)]) == [UNKNOWN, UNKNOWN, 40]
+
+
+def test_spark_drops_what_is_before_1970_although_its_first_watermark_is_unknown() -> None:
+    steps = list(run(SparkBatches(10, rows=1), [Record(-5, 0), Record(50, 1), Record(60, 2)]))
+    assert [(step.met, step.x, step.native) for step in steps] == [(0, UNKNOWN, 0), (0, UNKNOWN, 0), (0, 40, 40)]
+    log = trace([Record(-5, 0, "a"), Record(2_000, 2_500, "a"), Record(3_000, 3_500, "a")])
+    (found,) = compare(log, [SparkBatches(10, rows=1)])
+    assert (found.late, found.lag_max_ms, found.held_share) == (1, 1_510, pytest.approx(2 / 3))
+
+
+@given(logs(times=30), st.integers(0, 3), st.integers(1, 3), st.sampled_from(get_args(spark.Operator)))
+def test_a_record_at_the_watermark_of_spark_is_on_time_for_windows_only(
+    log: list[Record], delay: int, rows: int, operator: Any
+) -> None:
+    marks = [step.native for step in run(SparkBatches(delay, rows=rows), log)]
+    own = SparkBatches(delay, rows=rows, operator=operator)
+    assert [step.native for step in run(own, log)] == marks, "the operator does not move the watermark"
+    used = [0, 0, *(marks[first] for first in range(rows, len(log), rows))]
+    for number, (record, step) in enumerate(zip(log, run(own, log), strict=True)):
+        mark = used[number // rows]
+        drops = record.event_time < mark if operator == "window" else record.event_time <= mark
+        assert (record.event_time < step.met) == drops
+
+
+def test_spark_drops_duplicates_at_the_watermark() -> None:
+    log = [Record(time, arrival) for arrival, time in enumerate([10, 20, 20, 20, 20, 20, 30, 31])]
+    for operator, by_batch in (("window", [0, 0, 0, 0]), ("dropDuplicates", [0, 0, 2, 0])):
+        met = mets(SparkBatches(0, rows=2, operator=operator), log)  # type: ignore[arg-type]
+        late = [record.event_time < x for record, x in zip(log, met, strict=True)]
+        assert [sum(late[first : first + 2]) for first in range(0, 8, 2)] == by_batch
+    with pytest.raises(ModelError, match="Give one of 'window'"):
+        SparkBatches(0, rows=2, operator="dedup")  # type: ignore[arg-type]
 
 
 def test_spark_restores_the_watermark_of_the_query_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import fields, replace
 from typing import Any, Final
 
@@ -102,6 +103,24 @@ def test_every_number_has_limits(strategy: Any) -> None:
         for wrong, reason in [*((number, words) for number in outside), (float("nan"), "Give "), ("1", "Give ")]:
             with pytest.raises(ModelError, match=f"{parameter} is (?s:.*){reason}"):
                 replace(strategy, **{parameter: wrong})
+
+
+ODD: Final[tuple[Any, ...]] = (
+    None, True, "x", "", 1.5, -1, 10**30, float("inf"), 1j, b"x", [], {}, [1], {"a": 1}, {1}, object(), int, "\ud800",
+    [None], [[]], (1, 2), [True], lambda *_: 1,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("strategy", [*DEFAULTS, *OTHERS], ids=name)
+def test_a_parameter_of_another_type_is_refused_or_is_what_it_says(strategy: Any) -> None:
+    """Any error but a ModelError fails the test."""
+    for parameter in fields(strategy):
+        for odd in ODD:
+            with contextlib.suppress(ModelError):
+                made = getattr(replace(strategy, **{parameter.name: odd}), parameter.name)
+                assert not isinstance(made, bool), "Python takes True for 1"
+                names = isinstance(made, tuple) and parameter.name != "margins"
+                assert not names or all(isinstance(entry, str) for entry in made)
 
 
 def test_a_number_may_be_two_to_the_62() -> None:

@@ -1,22 +1,28 @@
 """Spark itself against the rule, batch by batch: watermark, windows in state, windows emitted, rows dropped.
 
 A history is a query that counts the rows of windows over one or two streams. Half-way it is stopped and started again.
+Then every operator that drops late rows, against the strategy: how many rows each batch loses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from tests.conformance.engines_spark import Query
 from wmlab.strategies.model import spark as rule
+from wmlab.strategies.model.spark import SparkBatches
+from wmlab.strategies.model.strategy import Record, run
 
 HISTORIES: Final = range(200)
 CONF: Final = "spark.sql.streaming."
@@ -152,3 +158,151 @@ def test_spark_and_the_rule_agree_batch_by_batch(small: SparkSession, tmp_path: 
     small.conf.set(POLICY, given.policy)
     small.conf.set(IDLE_BATCHES, given.idle_batches)
     assert list(answered(small, given, tmp_path)) == list(expected(given))
+
+
+# Every operator that drops late rows. Rows have an id of their own, so that none is a duplicate.
+
+
+class Counting(StatefulProcessor):
+    """Counts rows, and keeps nothing."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        pass
+
+    def handleInputRows(  # noqa: N802 (Spark's name)
+        self, key: Any, rows: Iterator[pd.DataFrame], times: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        yield pd.DataFrame({"n": [sum(map(len, rows))]})
+
+
+def counted(key: Any, parts: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    """Counts rows as `Counting` does, by the older interface."""
+    yield pd.DataFrame({"n": [sum(map(len, parts))]})
+
+
+def joined(rows: DataFrame, delay: str) -> DataFrame:
+    """The rows of even ids with those of odd ids, by a range of time. Rows count on one side only."""
+    left, right = (rows.where(f"id % 2 = {odd}").selectExpr(f"1 AS k{odd}", f"time AS time{odd}") for odd in (0, 1))
+    within = "k0 = k1 AND time0 BETWEEN time1 - INTERVAL 1 SECOND AND time1"
+    return left.withWatermark("time0", delay).join(right.withWatermark("time1", delay), F.expr(within))
+
+
+def joined_on_windows(rows: DataFrame, delay: str) -> DataFrame:
+    left, right = (
+        rows.where(f"id % 2 = {odd}").withWatermark("time", delay).select(F.window("time", "1 millisecond").alias("w"))
+        for odd in (0, 1)
+    )
+    return left.join(right, "w")
+
+
+def marked(rows: DataFrame, delay: str) -> DataFrame:
+    return rows.withWatermark("time", delay)
+
+
+QUERIES: Final[Mapping[str, Callable[[DataFrame, str], DataFrame]]] = {
+    "window": lambda rows, delay: marked(rows, delay).groupBy(F.window("time", "1 millisecond"), "id").count(),
+    "session_window": lambda rows, delay: (
+        marked(rows, delay).groupBy(F.session_window("time", "1 millisecond"), "id").count()
+    ),
+    "join on windows": joined_on_windows,
+    "groupBy": lambda rows, delay: marked(rows, delay).groupBy("time", "id").count(),
+    "dropDuplicates": lambda rows, delay: marked(rows, delay).dropDuplicates(["id", "time"]),
+    "dropDuplicatesWithinWatermark": lambda rows, delay: marked(rows, delay).dropDuplicatesWithinWatermark(["id"]),
+    "join": joined,
+    "transformWithState": lambda rows, delay: (
+        marked(rows, delay).groupBy("id").transformWithStateInPandas(Counting(), "n long", "append", "eventTime")
+    ),
+    "applyInPandasWithState": lambda rows, delay: (
+        marked(rows, delay)
+        .groupBy("id")
+        .applyInPandasWithState(counted, "n long", "n long", "append", GroupStateTimeout.EventTimeTimeout)
+    ),
+}
+BY_END_OF_WINDOW: Final = ("window", "session_window", "join on windows")
+IN_PYTHON: Final = ("transformWithState", "applyInPandasWithState")
+NUMBERS: Final = {False: range(4), True: range(1)}
+"""How many histories: fewer of operators in Python, which start a process of their own."""
+
+
+class Dropping(NamedTuple):
+    """A query by its name: the delay, and the times of the rows of each batch."""
+
+    query: str
+    delay_ms: int
+    idle_batches: bool
+    batches: list[list[int]]
+
+
+def operator_of(query: str) -> Any:
+    """What the strategy calls it."""
+    return "window" if query in BY_END_OF_WINDOW else query
+
+
+def dropping(query: str, number: int) -> Dropping:
+    """Each batch moves the watermark and has rows at the two watermarks that it can meet; other times are random."""
+    random = Random(f"spark-{query}-{number}")
+    delay_ms, largest, batches = random.randrange(3), [20, 20], []
+    for _ in range(4):
+        largest.append(largest[-1] + random.randrange(1, 3))
+        at_watermarks = [time - delay_ms for time in largest[-3:-1]]
+        others = [largest[-1] - random.randrange(15) for _ in range(6)]
+        batches.append([largest[-1], *at_watermarks, *others])
+    return Dropping(query, delay_ms, number % 2 == 1, batches)
+
+
+def dropped_by_rule(given: Dropping) -> list[int]:
+    """How many rows each batch loses: a batch is an interval of 1 ms; a batch without data takes one, too."""
+    every = 2 if given.idle_batches else 1
+    log = [Record(time, every * number) for number, times in enumerate(given.batches) for time in times]
+    strategy = SparkBatches(given.delay_ms, trigger_ms=1, operator=operator_of(given.query))
+    lost = [0] * len(given.batches)
+    for record, step in zip(log, run(strategy, log), strict=True):
+        lost[record.arrival_ms // every] += record.event_time < step.met
+    return lost
+
+
+def dropped_by_spark(spark: SparkSession, given: Dropping, checkpoint: Path) -> list[int]:
+    """The same as Spark counts it in its operators, for the batches with data."""
+    java: Any = spark._jvm
+    source = java.org.apache.spark.sql.execution.streaming.runtime.MemoryStream(
+        0, spark._jsparkSession, java.scala.Option.empty(), java.org.apache.spark.sql.Encoders.INT()
+    )
+    rows = DataFrame(source.toDF(), spark).selectExpr("value div 1000 AS id", "timestamp_millis(value % 1000) AS time")
+    # A join has each row on both sides, so that both watermarks move alike.
+    asked = QUERIES[given.query](rows, f"{given.delay_ms} milliseconds")
+    query = asked.writeStream.format("noop").outputMode("append").option("checkpointLocation", str(checkpoint)).start()
+    sides = (0, 1) if given.query.startswith("join") else (0,)
+    for number, times in enumerate(given.batches):
+        ids = ((2 * (100 * number + place) + side, time) for place, time in enumerate(times) for side in sides)
+        source.addData(java.PythonUtils.toSeq([1000 * id_ + time for id_, time in ids]))
+        query.processAllAvailable()
+    query.stop()
+    reports = [report for report in query.recentProgress if report["numInputRows"]]
+    return [report["stateOperators"][0]["numRowsDroppedByWatermark"] // len(sides) for report in reports]
+
+
+def test_every_operator_is_asked_and_loses_rows_at_the_watermark() -> None:
+    assert {operator_of(query) for query in QUERIES} == set(get_args(rule.Operator))
+    for query in QUERIES:
+        for number in NUMBERS[query in IN_PYTHON]:
+            given = dropping(query, number)
+            assert sum(dropped_by_rule(given)) > 0
+            if query not in BY_END_OF_WINDOW:
+                assert dropped_by_rule(given) != dropped_by_rule(given._replace(query="window"))
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [(query, number) for query in QUERIES for number in NUMBERS[query in IN_PYTHON]],
+)
+def test_an_operator_drops_the_rows_that_the_strategy_says(
+    small: SparkSession, tmp_path: Path, query: str, number: int
+) -> None:
+    given = dropping(query, number)
+    small.conf.set(IDLE_BATCHES, given.idle_batches)
+    if query == "transformWithState":  # It needs column families, which only RocksDB has.
+        small.conf.set(f"{CONF}stateStore.providerClass", f"{STATE}.state.RocksDBStateStoreProvider")
+    try:
+        assert dropped_by_spark(small, given, tmp_path) == dropped_by_rule(given)
+    finally:
+        small.conf.set(f"{CONF}stateStore.providerClass", SMALL[f"{CONF}stateStore.providerClass"])

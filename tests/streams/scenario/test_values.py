@@ -138,7 +138,10 @@ REFUSED = {
         *(do.CrashWriter(at_ms=9_000, writer="nobody"), scale(1, "0@0"), scale(2, "0@0")),
         writers=[W, W],
     ),
-    **{f"a time is not {it!r}": refused("duration_ms", "integer", duration_ms=it) for it in (True, 1.5, "5", None)},
+    **{
+        f"a time is not {it!r}": refused("duration_ms", "give a whole number", duration_ms=it)
+        for it in (True, 1.5, "5", None)
+    },
     "others than neighbours": refused(SEAL, "do not adjoin", scale(1, "0@0", "2@0"), stream=Stream(segments=3)),
     "a segment that is not there": refused(SEAL, "not active", scale(1, "9@0")),
     "a segment that is none": refused(SEAL, "zero", scale(1, "zero")),

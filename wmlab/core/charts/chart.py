@@ -215,8 +215,9 @@ def whole(column: str, value: Any, *, unknown: bool = False) -> int | None:
 
 T = TypeVar("T")
 
-_CONFIG = {"displaylogo": False, "responsive": False}
-"""A notebook redraws a chart itself; a plot that is responsive as well loses its height while it is scrolled out."""
+_CONFIG = {"displaylogo": False, "responsive": False, "showSendToCloud": False}
+"""A notebook redraws a chart itself; a plot that is responsive as well loses its height while it is scrolled out.
+Nothing offers to upload a chart: its data stay on the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -33,6 +33,9 @@ _AXIS: Final = {
     "automargin": False,
     "title": {"font": {"size": 13}},
 }
+_NO_BUTTONS: Final = ["sendChartToCloud", "select2d", "lasso2d", "zoomIn2d", "zoomOut2d", "autoScale2d"]
+"""Buttons that plotly would show: "Share chart..." uploads the chart and its data to a server of Plotly; nothing can be
+done with a selection; and fewer buttons cover less of the title. What is left saves a picture, zooms, pans, resets."""
 TEMPLATE: Final = go.layout.Template(
     layout={
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -42,7 +45,12 @@ TEMPLATE: Final = go.layout.Template(
         "hoverlabel": {"bgcolor": "#2b2b2b", "bordercolor": GREY, "font": {"color": "#f2f2f2", "size": 12}},
         "xaxis": _AXIS,
         "yaxis": _AXIS,
-        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY, "activecolor": ROLES["lower"].light},
+        "modebar": {
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": GREY,
+            "activecolor": ROLES["lower"].light,
+            "remove": _NO_BUTTONS,
+        },
     }
 )
 """Transparent, mid-grey, readable on light and dark pages; `wm.chart.template` gives it."""

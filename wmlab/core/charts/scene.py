@@ -10,7 +10,8 @@ row i is drawn from xs[i] to xs[i + 1], also when row i + 1 is unknown; there th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
@@ -106,13 +107,14 @@ def minus(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
     return [None if a is None or b is None else a - b for a, b in zip(left, right, strict=True)]
 
 
-def thin(columns: Sequence[Sequence[Value]], cap: int) -> list[int]:
+def thin(columns: Sequence[Sequence[Value]], cap: int, *, xs: Sequence[int] | None = None) -> list[int]:
     """Row numbers, ascending, that are enough to draw all `columns` over the same rows with about `cap` points.
 
     All rows if there are at most `cap`. Otherwise rows that repeat the row before them go first. If that is not
-    enough, the rest is cut into stretches of equal row count; each keeps its ends, and of every column the row
-    of its minimum, of its maximum and of its first unknown value, so no peak, dip or gap disappears. The stretches
-    are as short as the cap allows.
+    enough, the rest is cut into stretches; each keeps its ends, and of every column the row of its minimum, of its
+    maximum and of its first unknown value, so no peak, dip or gap disappears. The stretches are as short as the cap
+    allows. They are of equal length along `xs`, which ascend, so that what is drawn is off in x by a few pixels at
+    most; without `xs` they have equally many rows, which is right for rows that are as far apart as each other.
     """
     count = len(columns[0])
     if count <= cap:
@@ -123,21 +125,32 @@ def thin(columns: Sequence[Sequence[Value]], cap: int) -> list[int]:
         return rows
     fewest = max(cap // (2 + 3 * len(columns)), 1)
     stretches = max(cap // 2, 1)
-    while len(kept := _thin_evenly(columns, rows, stretches)) > cap and stretches > fewest:
+    while len(kept := _extremes(columns, _cut(rows, stretches, xs))) > cap and stretches > fewest:
         stretches = max(stretches * 4 // 5, fewest)
     return kept
 
 
 def thinned(xs: Sequence[int], ys: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
     """The points of one curve that `thin` keeps."""
-    kept = thin([ys], cap)
+    kept = thin([ys], cap, xs=xs)
     return [xs[i] for i in kept], [ys[i] for i in kept]
 
 
-def _thin_evenly(columns: Sequence[Sequence[Value]], rows: Sequence[int], stretches: int) -> list[int]:
+def _cut(rows: Sequence[int], count: int, xs: Sequence[int] | None) -> Iterator[Sequence[int]]:
+    """The rows in at most `count` stretches, none of them empty."""
+    if xs is None:
+        edges = [number * len(rows) // count for number in range(count + 1)]
+    else:
+        low, span = xs[rows[0]], xs[rows[-1]] - xs[rows[0]]
+        edges = [bisect_left(rows, low + number * span / count, key=xs.__getitem__) for number in range(count)]
+        edges.append(len(rows))
+    return (rows[begin:end] for begin, end in pairwise(edges) if begin < end)
+
+
+def _extremes(columns: Sequence[Sequence[Value]], stretches: Iterable[Sequence[int]]) -> list[int]:
+    """The rows that `thin` keeps of each stretch."""
     kept: set[int] = set()
-    for number in range(stretches):
-        stretch = rows[number * len(rows) // stretches : (number + 1) * len(rows) // stretches]
+    for stretch in stretches:
         kept.update((stretch[0], stretch[-1]))
         for column in columns:
             known = [(value, i) for i in stretch if (value := column[i]) is not None]

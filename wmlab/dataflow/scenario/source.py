@@ -55,7 +55,8 @@ def _stream(offered: Any) -> Any:
     """A recording as the directory it was kept in, or as the scenario that makes it again."""
     if isinstance(offered, Path):
         return str(offered)
-    if not isinstance(offered, StreamScenario) and hasattr(offered, "scenario") and hasattr(offered, "path"):
+    kind = type(offered)  # A DataFrame of Spark Connect answers to any name.
+    if not isinstance(offered, StreamScenario) and hasattr(kind, "scenario") and hasattr(kind, "path"):
         return str(offered.path) if offered.path is not None else offered.scenario
     if not isinstance(offered, StreamScenario | Mapping | str | None):
         raise ValueError("give a Scenario, a Recording, or the directory of a recording")

@@ -12,7 +12,7 @@ sentence of the text the chunks of the sequence behind the prefix count too, whi
 
 When a sequence is complete is a matter of the rule, and of the arrivals of that sequence alone.
 
-A window fires at the first arrival after which the watermark has passed its end. Ends and watermarks are put in one
+A window fires at the first arrival after which the watermark has come to its end. Ends and watermarks are put in one
 order of time, and the earliest arrival at or above an end is a running minimum from the top. An engine that forgets
 fired windows fires one again at every later arrival that brings a record for it.
 
@@ -312,7 +312,7 @@ def fired_windows(
     *,
     size: int,
     slide: int | None = None,
-    trigger: Trigger = "strict",
+    trigger: Trigger = "exact",
     flush: bool = True,
     forget_fired: bool = False,
 ) -> DataFrame:
@@ -320,11 +320,13 @@ def fired_windows(
 
     `progressed` is what `progress` gives, with `slices`, the starts of the slices that each buffer's records fall in,
     and `slice_records`, how many fall in each. `size` and `slide` (None: tumbling) are in the unit of the event times;
-    strict fires when end < global watermark, exact when they are equal as well; with `flush` the end of the stream
-    fires the rest. With `forget_fired` fired windows are thrown away without a trace, and a late record fires its
-    window again. Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the
-    end of the stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records
-    came late are not there, unless fired windows are forgotten.
+    exact fires when end <= global watermark, strict when end < global watermark, as the engine does; with `flush` the
+    end of the stream fires the rest. With `forget_fired` fired windows are thrown away without a trace, and a late
+    record fires its window again.
+
+    Columns: stream, operator, sequence (output number, from 1), start, end, records, arrival (null at the end of the
+    stream), reached (global watermark at that arrival), again (a double fire). Windows all of whose records came late
+    are not there, unless fired windows are forgotten.
     Raises `ModelError` for a column that is missing or of another type, an unknown trigger, a size or slide below 1.
     Source: "Watermarking and Progress", Triggering windows; `wmlab.progress.model.windows`.
     """
@@ -367,7 +369,7 @@ def _held(progressed: DataFrame, windows: Windows) -> DataFrame:
 
 
 def _first_fires(held: DataFrame, reached: DataFrame, windows: Windows, *, exact: bool) -> DataFrame:
-    """Each window that holds a record, with the first arrival at which the watermark had passed its end.
+    """Each window that holds a record, with the first arrival at which the watermark had come to its end.
 
     Columns: number, start, end, begun (arrival of its first record), arrival, reached, closed, again.
     """

@@ -7,7 +7,7 @@ their slide leave slices in between that belong to no window.
 Windows fill, fire and are gone; a stateful operator may hand a window on as follows.
 
     state          on a record                             on the watermark W or the end of the stream
-    open           counted in its slice                    fires at end < W (strict) or end <= W (exact), or at the end
+    open           counted in its slice                    fires at end <= W (exact) or end < W (strict), or at the end
     fired, empty   late: named, counted in open windows    nothing
     forgotten      late: named, and the window is open     fires again: named as a double fire
                    again (only with `forget_fired`)
@@ -112,13 +112,14 @@ Cause = Literal["watermark", "end of stream"]
 class FiringRules:
     """Which windows, and when they fire.
 
-    `emit_lag` is taken off every watermark first. `forget_fired` is what an engine does that throws away fired windows
-    and looks at nothing else: a late record makes a new window, which fires again. Raises `ModelError` for a negative
-    lag.
+    `exact` fires at end <= W, since W promises that no record with a time below it follows; `strict`, as the engine
+    does, at end < W. `emit_lag` is taken off every watermark first. `forget_fired` is what an engine does that throws
+    away fired windows and looks at nothing else: a late record makes a new window, which fires again. Raises
+    `ModelError` for a negative lag.
     """
 
     windows: Windows
-    trigger: Trigger = "strict"
+    trigger: Trigger = "exact"
     emit_lag: int = 0
     forget_fired: bool = False
 

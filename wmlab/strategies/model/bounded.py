@@ -2,7 +2,7 @@
 
 With m the largest event time so far, X = m - B. The same rule under three names: Flink's
 `BoundedOutOfOrdernessWatermarks` (native m - B - 1, inclusive), the stream time of Kafka Streams less the grace of a
-window, and the delay of a Spark watermark over batches of one record.
+window, and the delay of a Spark watermark over batches of one record, before an operator with windows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class BoundedOutOfOrderness(Strategy[int]):
 class StreamTime(Strategy[int]):
     """X = stream time - `grace`, as in Kafka Streams; the state is the stream time, which is also native.
 
-    A window is closed when its end is at most X. Nothing but a record moves it, the end of the input neither.
+    A window is closed when its end is at most X, a session when its last record is before X. A join of two streams is
+    outside of this: it drops no record by its grace, but finds no partner once its store has given that up. Nothing but
+    a record moves X, the end of the input neither. Source: `KStreamWindowAggregate`, `KStreamSessionWindowAggregate`
+    and `KStreamKStreamJoin` of Kafka 4.
     """
 
     grace: NotNegative

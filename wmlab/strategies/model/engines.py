@@ -2,7 +2,9 @@
 
 Samza's is `writers.PerWriterMinimum` with an idle timeout. Kafka's stream time is the largest time of the records that
 were processed; nothing else moves it. Of Beam there are the watermarks of a transform, estimators of sources, KafkaIO,
-and the aggregator of the Kafka Streams runner. Its watermarks are exclusive, as X is.
+and the aggregator of the Kafka Streams runner. Its watermarks are exclusive, as X is. What Beam drops is decided by
+windows alone, also in a stateful ParDo: all records of a window are dropped once X has come to its end plus the allowed
+lateness. In the global window no record is late.
 
 Source: `PartitionGroup` and `KStreamWindowAggregate` of Kafka 4; Quix Streams 3, windows; `WatermarkManager`,
 `WatermarkEstimators`, `LateDataDroppingDoFnRunner` and `CustomTimestampPolicyWithLimitedDelay` of Beam 2.77 for Java.

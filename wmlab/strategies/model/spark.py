@@ -1,6 +1,24 @@
 """The watermark of Spark Structured Streaming: it moves between batches, and never inside one.
 
-Source: `EventTimeWatermarkExec`, `WatermarkTracker` and `WatermarkPropagator` of Spark 4 (SPARK-42376, since 3.5).
+What a stateful operator drops depends on its watermark column. W is the watermark of the batch before, t the time of a
+row:
+
+    operator                                                        drops             X
+    window, session_window, a join on windows                       window end <= W   W
+    groupBy of the time itself                                      t <= W            W + 1
+    dropDuplicates, dropDuplicatesWithinWatermark                   t <= W            W + 1
+    stream-stream join by times                                     t <= W            W + 1
+    transformWithState in the time mode EventTime                   t <= W            W + 1
+    applyInPandasWithState with EventTimeTimeout                    t <= W            W + 1
+    transformWithState, applyInPandasWithState without event time   nothing           (no watermark)
+
+The shortest window, of one unit of time, ends at t + 1, so X = W is exact for it; a longer window takes rows that are
+older, until its end. The watermark is 0 before the first batch, so the rows below it, and in the lines with t <= W also
+those at 0, are dropped from the first batch on.
+
+Source: `EventTimeWatermarkExec`, `WatermarkTracker` and `WatermarkPropagator` of Spark 4 (SPARK-42376, since 3.5);
+`WatermarkSupport.watermarkExpression`, which compares with `<=` the end of a window or the time itself (apache/spark
+pull request 56043 would mend a delay of 0, and was closed). The table as Spark 4.3.0 answers.
 """
 
 from __future__ import annotations
@@ -10,10 +28,21 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import Input, NotNegative, Positive, Record, Strategy
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy
 
 Policy = Literal["min", "max"]
 """`spark.sql.streaming.multipleWatermarkPolicy`."""
+
+Operator = Literal[
+    "window",
+    "groupBy",
+    "dropDuplicates",
+    "dropDuplicatesWithinWatermark",
+    "join",
+    "transformWithState",
+    "applyInPandasWithState",
+]
+"""The stateful operator that drops late rows, by its name in Spark."""
 
 
 class Watermarks(NamedTuple):
@@ -49,6 +78,15 @@ def after_batch(
     }
     of_all = (min if policy == "min" else max)(nodes.values(), default=0)
     return Watermarks(nodes, max(state.watermark, of_all), state.watermark)
+
+
+def first_kept(watermark: int, operator: Operator) -> int:
+    """The smallest time that an operator keeps at a watermark; of windows, those of one unit of time.
+
+    >>> first_kept(20, "window"), first_kept(20, "dropDuplicates")
+    (20, 21)
+    """
+    return watermark if operator == "window" else watermark + 1
 
 
 def restart(state: Watermarks) -> Watermarks:
@@ -90,10 +128,19 @@ class SparkBatches(Strategy[SparkState]):
     """The largest time of a node less `delay`, taken at the end of each batch; the least or largest over the nodes.
 
     A batch has the records of `trigger_ms` of the wall clock, or `rows` records; `streams` are writers with a watermark
-    of their own (none: all writers are one stream). X is the watermark of the batch, which removes state; a record
-    meets that of the batch before (`late="previous"`, since 3.4), unless a batch without data came between, which runs
-    as soon as an interval has no record. `late="current"` is Spark before 3.4. Times are not negative; native is X, and
-    rows of a window are late if its end is at most what they meet. Source: Spark 4.
+    of their own (none: all writers are one stream). `operator` is the stateful operator that follows, which decides
+    whether a record exactly at the watermark is late: with "window" (also session windows and joins on windows) it is
+    not, and rows of a window are late if its end is at most what they meet; with all others it is. X is the watermark
+    of the batch, which removes state, and 1 more where a record at it is late; native is the watermark. A record meets
+    that of the batch before (`late="previous"`, since 3.4), unless a batch without data came between, which runs
+    as soon as an interval has no record. `late="current"` is Spark before 3.4. Until a batch moves the watermark from
+    0, X is unknown, although records before 1970 are late. Source: Spark 4.
+
+    >>> from wmlab.strategies.model.strategy import run
+    >>> log = [Record(time, arrival) for arrival, time in enumerate([10, 20, 20, 20, 20, 20, 30, 31])]
+    >>> drops = SparkBatches(0, rows=2, operator="dropDuplicates")
+    >>> [record.event_time < step.met for record, step in zip(log, run(drops, log), strict=True)]
+    [False, False, False, False, True, True, False, False]
     """
 
     delay: NotNegative
@@ -102,6 +149,7 @@ class SparkBatches(Strategy[SparkState]):
     streams: tuple[str, ...] = ()
     policy: Policy = "min"
     late: Literal["previous", "current"] = "previous"
+    operator: Operator = "window"
 
     def __post_init__(self) -> None:
         Strategy.__post_init__(self)
@@ -113,7 +161,7 @@ class SparkBatches(Strategy[SparkState]):
 
     def met(self, state: SparkState, x: int, record: Record) -> int:
         self._begin(state, record.arrival_ms, data=True)
-        return state.marks.late if self.late == "previous" else state.marks.watermark
+        return first_kept(state.marks.late if self.late == "previous" else state.marks.watermark, self.operator)
 
     def step(self, state: SparkState, given: Input) -> tuple[SparkState, int, int]:
         if isinstance(given, Record):
@@ -126,7 +174,9 @@ class SparkBatches(Strategy[SparkState]):
         return state, *self.at_end(state)
 
     def at_end(self, state: SparkState) -> tuple[int, int]:
-        return state.marks.watermark, state.marks.watermark
+        # The 0 that Spark begins with says nothing of the records.
+        x = first_kept(state.marks.watermark, self.operator) if state.marks.watermark > 0 else UNKNOWN
+        return x, state.marks.watermark
 
     def _delays(self) -> dict[Hashable, int]:
         return dict.fromkeys(self.streams or ("",), self.delay)

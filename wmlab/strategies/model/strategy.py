@@ -190,9 +190,11 @@ def _wanted(hint: Any, value: object) -> str | None:
     if origin is Literal:
         return None if value in parts else f"one of {', '.join(map(repr, parts))}"
     if origin is tuple:
-        return None if isinstance(value, tuple) else "a tuple, ('w1',) for one name"
+        names = isinstance(value, tuple) and (parts[0] is not str or all(isinstance(entry, str) for entry in value))
+        return None if names else "a tuple of names, ('w1',) for one"
     kinds, words = _NUMBERS.get(hint, (object, ""))
-    return None if isinstance(value, kinds) else words
+    # Python takes True for 1.
+    return None if isinstance(value, kinds) and not (words and isinstance(value, bool)) else words
 
 
 _NUMBERS: Final[Mapping[Any, tuple[Any, str]]] = {int: (Integral, "a whole number"), float: (Real, "a number")}

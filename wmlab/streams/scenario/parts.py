@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from wmlab.core.errors import ModelError
 from wmlab.core.expression import rule_over
 from wmlab.core.values import UNSET, AnyName, MeanMs, Ms, Name, Offset, Option, Period, Problem, SignedMs, Time, value
 from wmlab.streams.model.cycle import CycleRules
@@ -39,10 +38,7 @@ EVERY: Final = ("writers", "readers", "controllers")
 
 
 def _key_range(text: str) -> str:
-    try:
-        KeyRange.parse(text)
-    except ModelError as error:
-        raise ValueError(error.problem.rstrip(".")) from None
+    KeyRange.parse(text)
     return text
 
 
@@ -54,10 +50,7 @@ def _by_name(offered: object) -> object:
     """A stream cut with its segments as `number@epoch`, ascending, whether given by id or by name."""
     if not isinstance(offered, Mapping):
         return offered
-    try:
-        ids = sorted((as_segment_id(segment), segment) for segment in offered)
-    except ModelError as error:
-        raise ValueError(error.problem) from None
+    ids = sorted((as_segment_id(segment), segment) for segment in offered)
     return {segment_name(identifier): offered[segment] for identifier, segment in ids}
 
 

@@ -1,0 +1,110 @@
+"""What is wrong with a field is said in wmlab's own words, with the value and what to give; never in pydantic's."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+import wmlab
+from wmlab.core import values
+from wmlab.core.errors import WmlabError
+from wmlab.core.scenario_file import ScenarioFile
+from wmlab.core.values import Problems
+
+WRONG: Final[tuple[Any, ...]] = (
+    None, True, "x", "", 1.5, -1, 10**30, float("nan"), float("inf"), 1e300, 1j, b"x", "x" * 1_000, "\x00", "\ud800",
+    [], {}, (), [1], {"a": 1}, {3: 4}, ("a", "b"), ["a", "a"], [[]], [{}], [None], {1}, [1, 2, 3], object(), int,
+    {"kind": "zzz"}, {"kind": None}, {"kind": ["x"]}, [{"kind": "zzz"}], lambda *_: 1, datetime.datetime(2020, 1, 1),
+)  # fmt: skip
+OF_PYDANTIC: Final = (
+    "input should", "should have", "should be", "should match", "a valid", "unable to", "unexpected", "argument",
+    "validation error", "pydantic", "does not match any", "after validation", "assertion", "value error", "codec",
+)  # fmt: skip
+"""How its messages read, and those of Python."""
+
+
+def value_types() -> list[type]:
+    """Every class of the package that pydantic validates."""
+    for module in pkgutil.walk_packages(wmlab.__path__, "wmlab."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    modules = [module for name, module in sorted(sys.modules.items()) if name.partition(".")[0] == "wmlab"]
+    return [
+        found
+        for module in modules
+        for found in vars(module).values()
+        if isinstance(found, type) and found.__module__ == module.__name__ and "__pydantic_validator__" in vars(found)
+    ]
+
+
+TYPES: Final = value_types()
+
+
+def refused(made: type, *places: Any, **fields: Any) -> Iterator[str]:
+    """What is said of each field, if the value cannot be made; anything but an error of wmlab goes on."""
+    try:
+        made(*places, **fields)
+    except Problems as error:
+        yield from (problem.message for problem in error.problems)
+    except WmlabError as error:
+        yield str(error)
+
+
+def test_there_are_values_of_all_three_models() -> None:
+    assert {name.__module__.split(".")[1] for name in TYPES} >= {"core", "streams", "dataflow", "progress"}
+    assert len(TYPES) > 80
+
+
+@pytest.mark.parametrize("made", TYPES, ids=lambda made: made.__name__)
+def test_no_field_answers_in_the_words_of_pydantic(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: set[str] = set()
+    words = values._sentence
+
+    def seen(line: dict[str, Any]) -> str:
+        kinds.add(line["type"])
+        return words(line)
+
+    monkeypatch.setattr(values, "_sentence", seen)
+    said: set[str] = set()
+    for field in (field for field in dataclasses.fields(made) if field.init):
+        for wrong in WRONG:
+            said.update(refused(made, **{field.name: wrong}))
+    said.update(refused(made, *range(50)), refused(made, none_has_it=1), refused(made))
+    assert said
+    assert kinds <= {*values._ALONE, *values._REMEDIES, "value_error"}, "each kind of mistake has words"
+    without_values = {message.rpartition(" (got ")[0] or message for message in said}
+    assert [message for message in without_values for word in OF_PYDANTIC if word in message.lower()] == []
+    assert [message for message in said if "{" in message.partition(" (got ")[0].replace("{name}", "")] == []
+
+
+SCENARIOS: Final = {"Scenario": "writers", "Dataflow": "vertices", "PlanScenario": "queries"}
+
+
+@pytest.mark.parametrize("kind", SCENARIOS)
+@pytest.mark.parametrize("text", ["5", "[5]", "[[]]", "[{}]", "[{kind: zzz}]", "x", "", "{a: b}", "true", "1.5"])
+def test_no_file_is_refused_in_the_words_of_pydantic(kind: str, text: str) -> None:
+    made: type[ScenarioFile] = next(found for found in every_scenario() if found.__name__ == kind)
+    with pytest.raises(WmlabError, match="To repair it") as raised:
+        made.from_yaml(f"wmlab: 1\nname: n\n{SCENARIOS[kind]}: {text}\nscript: {text}\nduration_ms: {text}\n")
+    assert [word for word in OF_PYDANTIC if word in str(raised.value).lower()] == []
+
+
+def every_scenario() -> list[Any]:
+    from wmlab import dataflow, progress
+
+    return [wmlab.Scenario, dataflow.Dataflow, progress.PlanScenario]
+
+
+def test_a_recording_with_a_damaged_scenario_says_which_field() -> None:
+    writers = [wmlab.EventWriter("w1", rate_per_s=1)]
+    recording = wmlab.Scenario("short", writers=writers, duration_ms=1_000).record(progress=False)
+    with pytest.raises(WmlabError, match=r"is damaged: duration_ms: give a whole number \(got 'x'\)") as raised:
+        recording.scenario_as(wmlab.Scenario, {**(recording.scenario or {}), "duration_ms": "x"})
+    assert "pydantic" not in str(raised.value)
