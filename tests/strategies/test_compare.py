@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import Clock, logs, trace
 from wmlab.core.errors import ModelError
 from wmlab.strategies import comparison, replay
-from wmlab.strategies.comparison import compare
+from wmlab.strategies.comparison import Windows, compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark, StreamTime
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
 from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.replay import Log
 
 WINDOW = 10
 records_of = logs(times=60).filter(bool)
@@ -115,6 +116,31 @@ def test_the_worst_stretch_slides_record_by_record(monkeypatch):
     times = [50, 60, 1, 70, 2, 3, 80, 90, 4]
     (found,) = compare(trace([Record(t, n, "a") for n, t in enumerate(times)]), [BoundedOutOfOrderness(0)])
     assert (found.late, found.worst_late_share) == (4, pytest.approx(2 / 3))
+
+
+def test_windows_are_told_apart_however_far_their_times_are():
+    far = [Record(0, 0, "a", "k1"), Record(5 * 10**18, 1, "a", "k1"), Record(5 * 10**18, 2, "a", "k2")]
+    for key in range(200):
+        far.append(Record(5 * 10**18 + 1 + key, 3 + key, "a", f"n{key}"))
+    (found,) = compare(trace(far), [BoundedOutOfOrderness(0)], window_ms=1)
+    assert (found.complete_mean, found.complete_least, found.late) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("length_ms", [1, 1_000, 2**62])
+def test_windows_at_the_ends_of_64_bits_have_their_ends(length_ms):
+    times = [-(2**63) + 1, -1, 0, 2**63 - 2]
+    found = Windows.of(Log.of(trace([Record(t, n, "a", "k") for n, t in enumerate(times)])), length_ms)
+    ends = [min((t // length_ms + 1) * length_ms, END) for t in times]
+    assert found.ends[found.of_record].tolist() == ends
+    assert found.sizes.tolist() == [ends.count(end) for end in sorted(set(ends))]
+
+
+def test_a_distance_beyond_64_bits_is_refused_with_its_record():
+    log = trace([Record(5, 10, "a"), Record(6 * 10**18, 11, "a"), Record(-4 * 10**18, 12, "a")])
+    with pytest.raises(ModelError, match="6000000000000000000 and -4000000000000000000, of record 3 in order of arr"):
+        compare(log, [BoundedOutOfOrderness(0)])
+    with pytest.raises(ModelError, match="watermark -9223372036854775809 after record 1(?s:.*)within 64 bits"):
+        compare(trace([Record(1, 0, "a")]), [Clock(2**63 + 1)])
 
 
 def test_without_windows_nothing_is_said_of_them_and_the_clock_can_be_switched_off():

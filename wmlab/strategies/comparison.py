@@ -22,7 +22,7 @@ from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import exactly, grouped, rounded, shown
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
-from wmlab.strategies.replay import Log, Longs, before, replayed
+from wmlab.strategies.replay import Log, Longs, before, difference, replayed
 
 STRETCH: Final = 2_000
 """Records of the stretch whose late share is the worst."""
@@ -145,7 +145,9 @@ class Comparison(TableAnswer[Outcome]):
         for outcome, (met, x) in zip(self.outcomes, self.steps, strict=True):
             columns = [pa.repeat(outcome.name, outcome.rows), np.arange(outcome.rows), *table.columns]
             columns += [_known(times) for times in (met, x, log.ends_by_key if outcome.strategy.keyed else log.ends)]
-            parts.append(pa.table([*columns, np.where(log.event < met, met - log.event, 0)], RECORDS))
+            late_by, late = np.zeros_like(met), log.event < met
+            late_by[late] = difference(met, log.event, late)
+            parts.append(pa.table([*columns, late_by], RECORDS))
         return pa.concat_tables(parts)
 
     def __repr__(self) -> str:
@@ -168,7 +170,8 @@ def compare(
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
     every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
-    Raises `ModelError` for no strategies, what is none or no trace, or a length or period below its least.
+    Raises `ModelError` for no strategies, what is none or no trace, a length or period below its least, and for times
+    whose distance does not fit into 64 bits.
     """
     chosen = list(strategies) if isinstance(strategies, Iterable) else [strategies]
     if not chosen or not all(isinstance(strategy, Strategy) for strategy in chosen):
@@ -195,10 +198,13 @@ class Windows:
     def of(cls, log: Log, window_ms: int) -> Windows:
         """Those of `window_ms`; raises `ModelError` if it is below 1."""
         require_argument("window_ms", window_ms, Positive)
-        number = log.event // window_ms
-        first, count = number.min(), number.max() - number.min() + 1
-        names, of_record = np.unique(log.key * count + (number - first), return_inverse=True)
-        return cls(of_record, np.bincount(of_record), (names % count + first + 1) * window_ms)
+        left = window_ms - log.event % window_ms
+        # An end beyond 64 bits is reached by the end of the input only.
+        ends = np.where(log.event > END - left, END, log.event + left)
+        # Windows are numbered before keys are multiplied in: numbers are below the rows, whatever the times.
+        windows, number = np.unique(ends, return_inverse=True)
+        names, of_record = np.unique(log.key.astype(np.int64) * len(windows) + number, return_inverse=True)
+        return cls(of_record, np.bincount(of_record), windows[names % len(windows)])
 
 
 def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Windows | None = None) -> Outcome:
@@ -213,9 +219,9 @@ def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Wi
         rows=len(x),
         late=int(late.sum()),
         worst_late_share=_worst(late),
-        late_by_max_ms=int(max((met - log.event)[late], default=0)),
-        **_quantiles("lag", log.arrival[timed] - x[timed], p50=0.5, p95=0.95, max=1),
-        **_quantiles("gap", ends[both] - x[both], p50=0.5, p95=0.95),
+        late_by_max_ms=int(difference(met, log.event, late).max(initial=0)),
+        **_quantiles("lag", difference(log.arrival, x, timed), p50=0.5, p95=0.95, max=1),
+        **_quantiles("gap", difference(ends, x, both), p50=0.5, p95=0.95),
         unsafe_share=float((x > ends).mean()),
         held_share=float((~known).mean()),
         stall_ms=_stall(log.arrival, x, groups),
@@ -260,14 +266,14 @@ def _stall(arrival: Longs, x: Longs, groups: Any) -> int:
     moved = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
     moved |= ~pd.Series(groups).duplicated().to_numpy()
     since = before(np.where(moved, arrival, UNKNOWN), groups)
-    return int((arrival - since)[since != UNKNOWN].max(initial=0))
+    return int(difference(arrival, since, since != UNKNOWN).max(initial=0))
 
 
 def _silence(log: Log, met: Longs) -> int:
     """The longest time between two records of a writer at whose end X is above all that it had sent."""
     sent, since = log.last_of_writer
     passed = (since != UNKNOWN) & (met > sent)
-    return int((log.arrival - since)[passed].max(initial=0))
+    return int(difference(log.arrival, since, passed).max(initial=0))
 
 
 def _quantiles(of: str, values: Longs, **shares: float) -> dict[str, Any]:
