@@ -139,7 +139,7 @@ def test_a_distance_beyond_64_bits_is_refused_with_its_record():
     log = trace([Record(5, 10, "a"), Record(6 * 10**18, 11, "a"), Record(-4 * 10**18, 12, "a")])
     with pytest.raises(ModelError, match="6000000000000000000 and -4000000000000000000, of record 3 in order of arr"):
         compare(log, [BoundedOutOfOrderness(0)])
-    with pytest.raises(ModelError, match="watermark -9223372036854775809 after record 1(?s:.*)within 64 bits"):
+    with pytest.raises(ModelError, match=r"watermark -9223372036854775809 after record 1(?s:.*)within 64 bits"):
         compare(trace([Record(1, 0, "a")]), [Clock(2**63 + 1)])
 
 

@@ -169,7 +169,7 @@ def test_times_too_far_apart_for_64_bits_are_refused_in_spark_as_in_memory(spark
     far = trace([Record(5, 10, "a"), Record(6 * 10**18, 11, "a"), Record(-4 * 10**18, 12, "a")])
     with pytest.raises(ModelError, match=r"6000000000000000000 and -4000000000000000000, of record 3 in order of arr"):
         frontier(far)
-    with pytest.raises(TraceError, match="1 rows of the log(?s:.*) event_time -4000000000000000000 and arrival_ms 12"):
+    with pytest.raises(TraceError, match=r"1 rows of the log(?s:.*) event_time -4000000000000000000 and arrival_ms 12"):
         spark_frontier(dataframe(spark, far.table))
 
 

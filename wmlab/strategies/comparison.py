@@ -7,10 +7,11 @@ is held against the P of the record's key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from html import escape
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,11 @@ _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
 )
 """Fields of strategies that are durations of event time, which is in ms in every log."""
+_COLUMNS: Final = "What each column says: .columns"
+_HALF: Final = 0.5
+"""The late share above which a strategy is of no use: it loses most records."""
+_NAMED: Final = 3
+"""Strategies ahead of the arrivals that a sentence names."""
 _SHOWN: Final = 4
 """Writers that a name of a strategy has room for."""
 
@@ -89,6 +95,14 @@ class Outcome:
         """The share of late records."""
         return self.late / self.rows
 
+    def ahead_ms(self, perfect_lag_ms: int | None) -> int:
+        """By how much X is ahead of the arrivals in the median, if by more than the perfect watermark; otherwise 0.
+
+        The perfect watermark is ahead itself where it knows of a pause, and where a clock of arrivals is slow.
+        """
+        lag_ms = self.lag_p50_ms or 0
+        return -lag_ms if lag_ms < min(0, perfect_lag_ms or 0) else 0
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison(TableAnswer[Outcome]):
@@ -101,10 +115,21 @@ class Comparison(TableAnswer[Outcome]):
     """For each strategy the X that each record meets, and the X after it."""
 
     entries = "outcomes"
-    heads = (
-        *("strategy", "late", "worst 2 000", "lag p50", "p95", "gap p50"),
-        *("unsafe", "complete", "open", "stall", "silence"),
-    )
+    columns: ClassVar[Mapping[str, str]] = {
+        "strategy": "its class, and what is not as by default",
+        "late": "records below the X that they meet",
+        "worst 2 000": "the late share of the worst 2,000 records in a row",
+        "lag p50": "arrival less X in the median; below 0 X is ahead of the arrivals",
+        "p95": "the same that 95% of the instants do not exceed",
+        "gap p50": "perfect watermark less X in the median: how much further X could be; below 0 it is not safe",
+        "unsafe": "instants at which X is above the perfect watermark, so that a later record is late",
+        "complete": "the mean share of the records of a window that came before X closed it",
+        "open": "the most windows that had a record and were not closed, at one instant",
+        "stall": "the longest time for which X stood still",
+        "silence": "the longest silence of a writer that X did not wait for: X passed all that it had sent",
+    }
+    """What each column of the printed table says."""
+    heads = tuple(columns)
     schema = pa.schema(
         [("name", pa.string()), ("rows", pa.int64()), ("late", pa.int64()), ("late_share", pa.float64())]
         + [("worst_late_share", pa.float64()), ("late_by_max_ms", pa.int64())]
@@ -128,15 +153,35 @@ class Comparison(TableAnswer[Outcome]):
 
     @property
     def sentence(self) -> str:
-        """Which strategy with a watermark loses the least, and which is the least behind."""
+        """Which strategy with a watermark loses the least, and which is the least behind; and which are of no use.
+
+        The least behind is sought among those that are not ahead of the arrivals, see `Outcome.ahead_ms`, and lose at
+        most half of the records.
+        """
         causal = [o for o in self.outcomes if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
-        least = min(causal or self.outcomes, key=lambda o: o.late)
-        first = min(causal or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
-        return (
-            f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}, {least.name} loses the least "
-            f"({least.late_share:.3%}, lag {_time(least.lag_p50_ms)}), and {first.name} is the least behind "
-            f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)."
-        )
+        over = f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}"
+        perfect_lag_ms = Log.of(self.trace).perfect_lag_ms
+        ahead = [o for o in causal if o.ahead_ms(perfect_lag_ms)]
+        usable = [o for o in causal if o not in ahead and o.late_share <= _HALF]
+        least = min(usable or causal or self.outcomes, key=lambda o: o.late)
+        if not usable and causal:
+            lag = "" if least in ahead else f", {said_lag(least.lag_p50_ms or 0)}"
+            text = f"{over}, no strategy is of use; {least.name} loses the least ({least.late_share:.3%}{lag})"
+        else:
+            first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
+            text = f"{over}, {least.name} loses the least ({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"
+            text += f", and {first.name} is the least behind ({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
+        return f"{text}{self.said_ahead(ahead)}."
+
+    def said_ahead(self, ahead: Sequence[Outcome]) -> str:
+        """Of strategies that are ahead of the arrivals by how much, as a part of a sentence; "" for none."""
+        parts = [
+            f"{o.name} is ahead of the arrivals by {rounded(-(o.lag_p50_ms or 0))} in the median, "
+            f"{o.late_share:.3%} late{': not usable' if o.late_share > _HALF else ''}"
+            for o in ahead[:_NAMED]
+        ]
+        more = [f"{len(ahead) - _NAMED} more are ahead of the arrivals"] if len(ahead) > _NAMED else []
+        return "".join(f"; {part}" for part in (*parts, *more))
 
     def records(self) -> pa.Table:
         """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
@@ -152,7 +197,13 @@ class Comparison(TableAnswer[Outcome]):
 
     def __repr__(self) -> str:
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads)))])
+        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads))), _COLUMNS])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li><b>{escape(head)}</b>: {escape(text)}</li>" for head, text in self.columns.items())
+        legend = f"<details><summary>What the columns say</summary><ul>{lines}</ul></details>"
+        # An answer of several entries writes the table; `super()` has no class to begin at in one with slots.
+        return TableAnswer._repr_html_(self) + legend
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for o in self.outcomes:
@@ -303,6 +354,11 @@ def _in_words(name: str, value: object) -> str:
     if isinstance(value, tuple) and len(value) > _SHOWN:
         return f"{name}=({shown(value[0])}, …, {shown(value[-1])})"
     return f"{name}={shown(value)}"
+
+
+def said_lag(lag_ms: int) -> str:
+    """A median lag in words: "a median lag of 1.2 s", or "a median lag of −1.2 s, ahead of the arrivals"."""
+    return f"a median lag of {rounded(lag_ms)}{', ahead of the arrivals' if lag_ms < 0 else ''}"
 
 
 def _time(length_ms: int | None) -> str:

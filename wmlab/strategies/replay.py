@@ -69,6 +69,13 @@ class Log:
         return perfect(self.event, self.key)
 
     @cached_property
+    def perfect_lag_ms(self) -> int | None:
+        """The median of arrival less the perfect watermark, below 0 where it knows of a pause; None for one record."""
+        timed = self.ends != END
+        lags = difference(self.arrival, self.ends, timed)
+        return int(np.quantile(lags, 0.5, method="inverted_cdf")) if len(lags) else None
+
+    @cached_property
     def last_of_writer(self) -> Steps:
         """The largest event time and the arrival of what the record's writer has sent before; `UNKNOWN` if nothing."""
         return before(self.event, self.writer), before(self.arrival, self.writer)
@@ -86,7 +93,7 @@ def require_trace(trace: object) -> None:
         for reserved in (UNKNOWN, END):
             if (row := pc.index(trace.table[name], reserved).as_py()) >= 0:
                 raise ModelError(
-                    f"Record {row + 1} of {trace.name!r}, in order of arrival, has {name} {reserved}, an end of 64 bits.",
+                    f"Record {row + 1} of {trace.name!r}, in order of arrival, has {name} {reserved}, which is no time.",
                     remedy="Leave it out, or correct its time.",
                 )
 
@@ -100,8 +107,8 @@ def difference(left: Longs, right: Longs, chosen: NDArray[np.bool_] | None = Non
         row = int(beyond[0]) if chosen is None else int(np.flatnonzero(chosen)[beyond[0]])
         more = f", and that of {grouped(len(beyond) - 1)} more" if len(beyond) > 1 else ""
         raise ModelError(
-            f"The distance of {first[beyond[0]]} and {second[beyond[0]]}, of record {row + 1} in order of arrival{more}, "
-            "is beyond 64 bits.",
+            f"The distance of {first[beyond[0]]} and {second[beyond[0]]}, of record {row + 1} in order of "
+            f"arrival{more}, is beyond 64 bits.",
             remedy="Leave these records out, or correct their times.",
         )
     return found

@@ -19,7 +19,6 @@ from wmlab.core.traces import TRACE_SCHEMA
 from wmlab.strategies.lateness import Frontier, of_counts
 from wmlab.strategies.model.strategy import Positive, require_argument
 
-
 _PLACE: Final = ("file", "row")
 """The columns by which `wm.spark.read_log` says where a row stands."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
-from wmlab.core.charts.axis import Number, Numbers, Scale, Tick
+from wmlab.core.charts.axis import Axis, Number, Numbers, Scale, Tick
 from wmlab.core.charts.style import Placed, stagger, text_width, wrap
 from wmlab.core.words import listed
 
@@ -128,6 +128,43 @@ def thin(columns: Sequence[Sequence[Value]], cap: int) -> list[int]:
     return kept
 
 
+def rising_steps(
+    xs: Sequence[int], heights: Sequence[float], *, end: int, least: float
+) -> tuple[list[int], list[float], int]:
+    """The corners, for a `Path`, of a step curve that only rises, up to `end`, and how many of its rows they show.
+
+    A height is held from its x to the next one's. The first row is drawn, and each that is more than `least` above the
+    row drawn before it; so the drawn curve is exact at each row drawn, and elsewhere at most `least` too low, never too
+    high. Rows beyond `end` are left out.
+    """
+    corner_xs, corner_ys, rows = [xs[0]], [heights[0]], 1
+    for x, height in zip(xs, heights, strict=True):
+        if x <= end and height - corner_ys[-1] > least:
+            corner_xs += [x, x]
+            corner_ys += [corner_ys[-1], height]
+            rows += 1
+    return [*corner_xs, end], [*corner_ys, corner_ys[-1]], rows
+
+
+def rim(name: str, role: str, xs: Sequence[int], ys: Sequence[Value], axis: Axis, most: int) -> list[Dots]:
+    """Markers at the rim of a vertical axis where values lie beyond it, `most` of them and evenly spread, if any do."""
+    beyond = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None and axis.at_rim(y) != y]
+    if not beyond:
+        return []
+    drawn = [beyond[n * len(beyond) // most] for n in range(most)] if len(beyond) > most else beyond
+    return [
+        Dots(
+            name=name,
+            role=role,
+            shape="triangle",
+            xs=[x for x, _ in drawn],
+            ys=[axis.at_rim(y) or 0 for _, y in drawn],
+            hover=[f"{name}: {axis.written(y)}" for _, y in drawn],
+            size=3.5,
+        )
+    ]
+
+
 def thinned(xs: Sequence[int], ys: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
     """The points of one curve that `thin` keeps."""
     kept = thin([ys], cap)
@@ -150,6 +187,8 @@ Shape = Literal["circle", "diamond", "triangle", "cross"]
 
 LANE: Final = 34.0
 """Height of a lane in px."""
+TITLE: Final = 20.0
+"""Room for the title of a panel in px."""
 _MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
 """Pixels left of everything, and right of the plot at least, with and without the names of curves."""
 _BOLD: Final = 1.1
@@ -235,13 +274,15 @@ Named = Path | Dots | Blocks
 class Panel:
     """One vertical axis and what is drawn over it, the last layer on top. `height` is in px.
 
-    A `note` stands in the middle of a panel that has nothing to show; its vertical axis has no ticks.
+    A `title` stands above it, in `TITLE` px of its own. A `note` stands in the middle of a
+    panel that has nothing to show; its vertical axis has no ticks.
     """
 
     up: Scale
     layers: Sequence[Layer]
     height: float = 240.0
     note: str = ""
+    title: str = ""
 
     @property
     def ends(self) -> list[tuple[Steps | Path, Number]]:
