@@ -188,6 +188,39 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
         found[StreamTime(1)]
 
 
+def test_what_is_ahead_of_the_arrivals_is_not_called_the_least_behind():
+    ahead = [Record(60_000 * n + 86_400_000 * (n == 3), 60_000 * n, "a") for n in range(13)]
+    alone = compare(trace(ahead), [BoundedOutOfOrderness(60_000)])
+    assert alone.sentence == (
+        "Over 13 records of 'log', no strategy is of use; BoundedOutOfOrderness(bound=60 000 ms) is ahead of the "
+        "arrivals by 23 h 53 min in the median, 69.231% late: not usable."
+    )
+    found = compare(trace(ahead), [BoundedOutOfOrderness(n) for n in (0, 1, 2, 3)] + [Clock(5_000), Clock(90_000)])
+    assert "Clock(behind=5 000 ms) is the least behind (5.0 s, 0.000% late); " in found.sentence
+    assert found.sentence.count("not usable") == 3
+    assert found.sentence.endswith("; 1 more are ahead of the arrivals.")
+
+
+def test_a_clock_of_arrivals_that_is_slow_makes_no_watermark_unusable():
+    slow = trace([Record(60_000 * n + 600_000, 60_000 * n + 300_000, "a") for n in range(20)])
+    found = compare(slow, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(60_000)])
+    assert "BoundedOutOfOrderness(bound=0 ms) is the least behind (−300.0 s, 0.000% late)." in found.sentence
+
+
+def test_what_loses_most_records_is_not_the_least_behind():
+    early = trace([Record(1_000 * n, 1_000 * n + 500, "a") for n in range(20)])
+    found = compare(early, [Clock(0), BoundedOutOfOrderness(0), BoundedOutOfOrderness(9_000)])
+    assert found[Clock(0)].late_share > 0.9
+    assert "BoundedOutOfOrderness(bound=0 ms) is the least behind (500 ms, 0.000% late)" in found.sentence
+
+
+def test_every_column_of_the_table_is_explained_beside_it():
+    found = compare(trace([Record(10, 10, "a")]), [StreamTime(0)])
+    assert tuple(found.columns) == found.heads
+    assert repr(found).endswith("What each column says: .columns")
+    assert all(text in found._repr_html_() for text in ("<details>", "<b>silence</b>: the longest silence of a writer"))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -35,7 +35,7 @@ from wmlab.core.charts.scene import (
     rising_steps,
     thin,
 )
-from wmlab.core.charts.style import text_width
+from wmlab.core.charts.style import text_width, wrap
 from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, is_instant, listed, rounded, shown
@@ -58,6 +58,8 @@ _FOREIGN: Final = 10
 a clock: no bound is chosen for it, and it does not stretch the axis of lags."""
 _EDGE: Final = 10
 """How much wider the axis of lags is, as a part of it, where points stand at its edge."""
+_ALL: Final = 0.3
+"""How far below the line of all records another one has room for its label."""
 _OTHER_TIMES: Final = 20
 """Of how many records one may arrive beyond the axis of arrivals."""
 _SQUEEZED: Final = 10
@@ -204,8 +206,8 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
             Steps(name="lag", role="lower", xs=at, ys=[up.at_rim(value) for value in lagging]),
             *rim("lag beyond the axis", "lower", at, lagging, up, _RIM),
         ]
-        said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect watermark": ideal})
-        heading = " ".join(part for part in (f"{name}.", said, late.sampled) if part).removesuffix(".")
+        said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect lag": ideal})
+        heading = [name, *wrap(f"{said} {late.sampled}".strip(), width=_PLOT_PX, size=12)]
         panels.append(Panel(up=up, layers=curves, height=170, title=heading))
         data[name] = behind
     parts = [
@@ -258,7 +260,7 @@ def uncertainty(
     downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
     low, high, best = ([downwards.at_rim(value) for value in kept.of(values)] for values in (lower, upper, ideal))
     said = downwards.said_beyond(
-        {"lower bound": lower, "upper bound": upper, "late record": late.delays, "perfect watermark": ideal}
+        {"lower bound": lower, "upper bound": upper, "late record": late.delays, "perfect lag": ideal}
     )
     width_axis = _durations("upper − lower", bulk([0, *apart]))
     width = kept.of(apart)
@@ -428,7 +430,7 @@ def _height(late_share: float, top: float) -> float:
 
 
 def _ticks(top: float) -> tuple[Tick, ...]:
-    nines = [Tick(n, f"{1 - 10.0**-n:.{max(0, n - 2)}%}") for n in range(int(top) + 1)]
+    nines = [Tick(n, f"{1 - 10.0**-n:.{max(0, n - 2)}%}") for n in range(int(top) + 1) if n < top - _ALL]
     return (*nines, Tick(top, "all"))
 
 

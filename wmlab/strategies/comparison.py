@@ -165,8 +165,9 @@ class Comparison(TableAnswer[Outcome]):
         usable = [o for o in causal if o not in ahead and o.late_share <= _HALF]
         least = min(usable or causal or self.outcomes, key=lambda o: o.late)
         if not usable and causal:
-            lag = "" if least in ahead else f", {said_lag(least.lag_p50_ms or 0)}"
-            text = f"{over}, no strategy is of use; {least.name} loses the least ({least.late_share:.3%}{lag})"
+            text = f"{over}, no strategy is of use"
+            if least not in ahead:
+                text += f"; {least.name} loses the least, {least.late_share:.3%} for {said_lag(least.lag_p50_ms or 0)}"
         else:
             first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
             text = f"{over}, {least.name} loses the least ({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"

@@ -93,7 +93,7 @@ def require_trace(trace: object) -> None:
         for reserved in (UNKNOWN, END):
             if (row := pc.index(trace.table[name], reserved).as_py()) >= 0:
                 raise ModelError(
-                    f"Record {row + 1} of {trace.name!r}, in order of arrival, has {name} {reserved}, which is no time.",
+                    f"Record {row + 1} of {trace.name!r}, in order of arrival, has {name} {reserved}, no time.",
                     remedy="Leave it out, or correct its time.",
                 )
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies.model.logs import by_writer, logs, meeting, mets_and_xs, top, xs
+from tests.strategies.model.logs import by_writer, logs, meeting, mets_and_xs, top, trace, xs
 from wmlab.core.errors import ModelError
+from wmlab.strategies.comparison import compare
 from wmlab.strategies.model import engines, spark
 from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.spark import SparkBatches
@@ -36,7 +37,7 @@ def test_spark_takes_the_largest_times_between_batches(
             mine |= {name: max(mine[name], record.event_time - delay)} if name in mine else {}
         used.append(max(used[-1], {"min": min, "max": max}[policy](mine.values())))
     strategy = SparkBatches(delay, rows=rows, streams=streams, policy=policy)
-    assert mets_and_xs(strategy, log) == expected
+    assert mets_and_xs(strategy, log) == [(late, current or UNKNOWN) for late, current in expected]
     assert mets(SparkBatches(delay, rows=rows, streams=streams, policy=policy, late="current"), log) == [
         current for _, current in expected
     ]
@@ -56,19 +57,27 @@ def test_spark_with_a_trigger_runs_a_batch_without_data_in_a_quiet_interval(
             expected.append((late, current))
             times.append(record.event_time)
         late, current, before = current, max(current, max(times) - delay), number
-    assert mets_and_xs(SparkBatches(delay, trigger_ms=every), log) == expected
+    assert mets_and_xs(SparkBatches(delay, trigger_ms=every), log) == [(met, x or UNKNOWN) for met, x in expected]
 
 
 def test_spark_moves_at_a_tick_and_a_silent_stream_holds_the_least() -> None:
     log = [Record(50, 0, "a"), Tick(100), Tick(200)]
-    assert xs(SparkBatches(10, trigger_ms=100), log) == [0, 40, 40]
-    assert xs(SparkBatches(10, trigger_ms=100, streams=("a", "b")), log) == [0, 0, 0]
+    assert xs(SparkBatches(10, trigger_ms=100), log) == [UNKNOWN, 40, 40]
+    assert xs(SparkBatches(10, trigger_ms=100, streams=("a", "b")), log) == [UNKNOWN] * 3
     assert mets(SparkBatches(10, trigger_ms=100), [log[0], Tick(250), Record(1, 260)])[2] == 40  # type: ignore[list-item]
     assert mets(SparkBatches(10, trigger_ms=100), [log[0], Record(1, 160)]) == [0, 0]
     for quiet in (200, 300):
         inputs = [log[0], Tick(100), Tick(quiet), Record(1, quiet + 10)]
         assert mets(SparkBatches(10, trigger_ms=100), inputs)[-1] == 40  # type: ignore[arg-type]
-    assert xs(SparkBatches(10, rows=1), [log[0], Tick(100), Record(60, 200)]) == [0, 0, 40]
+    assert xs(SparkBatches(10, rows=1), [log[0], Tick(100), Record(60, 200)]) == [UNKNOWN, UNKNOWN, 40]
+
+
+def test_spark_drops_what_is_before_1970_although_its_first_watermark_is_unknown() -> None:
+    steps = list(run(SparkBatches(10, rows=1), [Record(-5, 0), Record(50, 1), Record(60, 2)]))
+    assert [(step.met, step.x, step.native) for step in steps] == [(0, UNKNOWN, 0), (0, UNKNOWN, 0), (0, 40, 40)]
+    log = trace([Record(-5, 0, "a"), Record(2_000, 2_500, "a"), Record(3_000, 3_500, "a")])
+    (found,) = compare(log, [SparkBatches(10, rows=1)])
+    assert (found.late, found.lag_max_ms, found.held_share) == (1, 1_510, pytest.approx(2 / 3))
 
 
 def test_spark_restores_the_watermark_of_the_query_only() -> None:

@@ -84,7 +84,7 @@ def _arrange(scene: Scene) -> _Frame:
     top = -_GAP
     for panel in reversed(scene.panels):
         panels.insert(0, (top + _GAP, top + _GAP + panel.height))
-        top += _GAP + panel.height + (TITLE if panel.title else 0)
+        top += _GAP + panel.height + TITLE * len(panel.title)
     lane = top + 6
     return _Frame(
         panels=panels,
@@ -318,8 +318,11 @@ def _texts(scene: Scene) -> list[dict[str, Any]]:
             beside = {"x": 1, "xanchor": "left", "xshift": 6, "y": round(height / panel.height, 6), "yanchor": "middle"}
             names.append(domain | look | beside)
         if panel.title:
-            above = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}
-            notes.append(domain | above | {"text": f"<b>{escape(panel.title)}</b>", "font": {"size": 12}})
+            above, left = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}, {"align": "left"}
+            first, *more = map(escape, panel.title)
+            notes.append(
+                domain | above | {"text": "<br>".join([f"<b>{first}</b>", *more]), "font": {"size": 12}} | left
+            )
         if panel.note:
             notes.append(domain | {"text": escape(panel.note), "x": 0.5, "y": 0.5, "font": {"size": 15}})
     return [*names, *notes]

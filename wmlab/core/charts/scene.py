@@ -187,8 +187,8 @@ Shape = Literal["circle", "diamond", "triangle", "cross"]
 
 LANE: Final = 34.0
 """Height of a lane in px."""
-TITLE: Final = 20.0
-"""Room for the title of a panel in px."""
+TITLE: Final = 17.0
+"""Room for a line of the title of a panel in px."""
 _MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
 """Pixels left of everything, and right of the plot at least, with and without the names of curves."""
 _BOLD: Final = 1.1
@@ -274,7 +274,7 @@ Named = Path | Dots | Blocks
 class Panel:
     """One vertical axis and what is drawn over it, the last layer on top. `height` is in px.
 
-    A `title` stands above it, in `TITLE` px of its own. A `note` stands in the middle of a
+    The lines of its `title` stand above it, the first one bold. A `note` stands in the middle of a
     panel that has nothing to show; its vertical axis has no ticks.
     """
 
@@ -282,7 +282,7 @@ class Panel:
     layers: Sequence[Layer]
     height: float = 240.0
     note: str = ""
-    title: str = ""
+    title: Sequence[str] = ()
 
     @property
     def ends(self) -> list[tuple[Steps | Path, Number]]:

@@ -42,8 +42,9 @@ def draw_svg(scene: Scene) -> str:
         for layer in panel.layers:
             parts += _layer(layer, area)
         parts += _end_labels(panel, area)
-        if panel.title:
-            parts.append(text(area.left, area.top - 6, panel.title, "title", bold=True))
+        lines = enumerate(reversed(panel.title))
+        first = len(panel.title) - 1
+        parts += [text(area.left, area.top - 6 - TITLE * n, words, "title", bold=n == first) for n, words in lines]
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
@@ -53,7 +54,7 @@ def draw_svg(scene: Scene) -> str:
 def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     areas = []
     for panel in scene.panels:
-        top += TITLE if panel.title else 0
+        top += TITLE * len(panel.title)
         x, y = scene.across, panel.up
         place = {"left": scene.left, "top": top, "width": width, "height": panel.height}
         areas.append(PlotArea(**place, x_low=x.low, x_high=x.high, y_low=y.low, y_high=y.high))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from wmlab.core.errors import ModelError
-from wmlab.strategies.model.strategy import Input, NotNegative, Positive, Record, Strategy
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Positive, Record, Strategy
 
 Policy = Literal["min", "max"]
 """`spark.sql.streaming.multipleWatermarkPolicy`."""
@@ -92,8 +92,9 @@ class SparkBatches(Strategy[SparkState]):
     A batch has the records of `trigger_ms` of the wall clock, or `rows` records; `streams` are writers with a watermark
     of their own (none: all writers are one stream). X is the watermark of the batch, which removes state; a record
     meets that of the batch before (`late="previous"`, since 3.4), unless a batch without data came between, which runs
-    as soon as an interval has no record. `late="current"` is Spark before 3.4. Times are not negative; native is X, and
-    rows of a window are late if its end is at most what they meet. Source: Spark 4.
+    as soon as an interval has no record. `late="current"` is Spark before 3.4. Native is the watermark, which is 0
+    until a batch moves it: till then X is unknown, although records before 1970 are late. Rows of a window are late if
+    its end is at most what they meet. Source: Spark 4.
     """
 
     delay: NotNegative
@@ -126,7 +127,9 @@ class SparkBatches(Strategy[SparkState]):
         return state, *self.at_end(state)
 
     def at_end(self, state: SparkState) -> tuple[int, int]:
-        return state.marks.watermark, state.marks.watermark
+        # The 0 that Spark begins with says nothing of the records.
+        x = state.marks.watermark if state.marks.watermark > 0 else UNKNOWN
+        return x, state.marks.watermark
 
     def _delays(self) -> dict[Hashable, int]:
         return dict.fromkeys(self.streams or ("",), self.delay)
