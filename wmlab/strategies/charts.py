@@ -31,7 +31,7 @@ from wmlab.core.charts.scene import (
     Shape,
     Steps,
     Value,
-    rim,
+    at_rim,
     rising_steps,
     thin,
 )
@@ -51,8 +51,6 @@ _CAP: Final = 400
 """Points drawn at most of each curve over time, about."""
 _LEVELS: Final = 400
 """The curve of all bounds is drawn to within the height of its axis by this: less than a pixel."""
-_RIM: Final = 60
-"""Markers at most at the rim of an axis."""
 _FOREIGN: Final = 10
 """A record that is late by so many times the length of the log (or a day) is from another time, as of a device without
 a clock: no bound is chosen for it, and it does not stretch the axis of lags."""
@@ -120,8 +118,8 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     title = title or f"How complete is {trace.name}, for which latency?"
     notes = _of_steps(drawn, int(np.sum(bounds + curve.base_lag_ms <= across.high)))
     notes += _beyond_lags(curve, across.high - curve.base_lag_ms)
-    at_rim = sum(across.at_rim(o.lag_p50_ms) != o.lag_p50_ms for o in placed)
-    notes += f" Beyond the axis, at its edge: {counted(at_rim, 'point')}." if at_rim else ""
+    far = sum(across.at_rim(o.lag_p50_ms) != o.lag_p50_ms for o in placed)
+    notes += f" Beyond the axis, at its edge: {counted(far, 'point')}." if far else ""
     return _chart(title, sentence, data, across, [panel], notes=notes)
 
 
@@ -201,14 +199,13 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         thinned = max(thinned, kept.left_out)
         at, (lagging, perfect) = kept.arrivals(log), (kept.of(values) for values in (behind, ideal))
         curves: list[Layer] = [
-            *late.layers(up),
-            Steps(name="perfect", role="perfect", xs=at, ys=[up.at_rim(value) for value in perfect]),
-            Steps(name="lag", role="lower", xs=at, ys=[up.at_rim(value) for value in lagging]),
-            *rim("lag beyond the axis", "lower", at, lagging, up, _RIM),
+            late.layer,
+            Steps(name="perfect", role="perfect", xs=at, ys=perfect),
+            Steps(name="lag", role="lower", xs=at, ys=lagging),
         ]
         said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect lag": ideal})
         heading = [name, *wrap(f"{said} {late.sampled}".strip(), width=_PLOT_PX, size=12)]
-        panels.append(Panel(up=up, layers=curves, height=170, title=heading))
+        panels.append(Panel(up=up, layers=at_rim(up, curves), height=170, title=heading))
         data[name] = behind
     parts = [
         f"{name} loses {o.late_share:.2%} for "
@@ -258,32 +255,21 @@ def uncertainty(
     kept = time.thin([lower, upper, ideal])
     at = kept.arrivals(log)
     downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
-    low, high, best = ([downwards.at_rim(value) for value in kept.of(values)] for values in (lower, upper, ideal))
+    low, high, best, width = (kept.of(values) for values in (lower, upper, ideal, apart))
     said = downwards.said_beyond(
         {"lower bound": lower, "upper bound": upper, "late record": late.delays, "perfect lag": ideal}
     )
     width_axis = _durations("upper − lower", bulk([0, *apart]))
-    width = kept.of(apart)
-    behind = Panel(
-        up=downwards,
-        layers=[
-            Between(xs=at, lows=high, highs=low),
-            *late.layers(downwards),
-            Steps(name="perfect", role="perfect", xs=at, ys=best),
-            Steps(name="upper bound", role="upper", xs=at, ys=high),
-            Steps(name="lower bound", role="lower", xs=at, ys=low),
-            *rim("lower bound beyond the axis", "lower", at, kept.of(lower), downwards, _RIM),
-        ],
-        height=260,
-    )
-    below = Panel(
-        up=width_axis,
-        layers=[
-            Steps(name="uncertainty", role="third", xs=at, ys=[width_axis.at_rim(value) for value in width]),
-            *rim("uncertainty beyond the axis", "third", at, width, width_axis, _RIM),
-        ],
-        height=130,
-    )
+    curves: list[Layer] = [
+        Between(xs=at, lows=high, highs=low),
+        late.layer,
+        Steps(name="perfect", role="perfect", xs=at, ys=best),
+        Steps(name="upper bound", role="upper", xs=at, ys=high),
+        Steps(name="lower bound", role="lower", xs=at, ys=low),
+    ]
+    behind = Panel(up=downwards, layers=at_rim(downwards, curves), height=260)
+    distance = Steps(name="uncertainty", role="third", xs=at, ys=width)
+    below = Panel(up=width_axis, layers=at_rim(width_axis, [distance]), height=130)
     widths = [length for length in apart if length is not None]
     sentence = (
         f"The bounds are {rounded(median_low(widths))} apart in the median and {rounded(max(widths))} at most; the "
@@ -341,7 +327,7 @@ class _Arrivals:
         """Over the bulk of the arrivals, if nearly all are of it; otherwise over all."""
         arrival = log.arrival
         low, high = bulk(arrival.tolist())
-        first, end = (int(np.searchsorted(arrival, at, side)) for at, side in ((low, "left"), (high, "right")))
+        first, end = int(np.searchsorted(arrival, low)), int(np.searchsorted(arrival, high, side="right"))
         if _OTHER_TIMES * (len(arrival) - (end - first)) > len(arrival):
             low, high, first, end = int(arrival[0]), int(arrival[-1]), 0, len(arrival)
         axis = Axis("arrival", low, high + (low == high), is_instant([low, high]), duration_unit(high - low))
@@ -404,12 +390,11 @@ class _Late:
             return ""
         return f"Drawn are {grouped(len(self.drawn_at))} of {counted(len(self.rows), 'late record')}."
 
-    def layers(self, up: Axis) -> list[Layer]:
-        """Crosses at their delays, and triangles at the rim for those beyond the axis."""
-        inside = [(x, y) for x, y in zip(self.drawn_at, self.drawn_delays, strict=True) if up.at_rim(y) == y]
-        xs, ys = ([point[side] for point in inside] for side in (0, 1))
-        crosses = Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5)
-        return [crosses, *rim("late record beyond the axis", "alarm", self.drawn_at, self.drawn_delays, up, _RIM)]
+    @property
+    def layer(self) -> Dots:
+        """Crosses at their delays."""
+        xs, ys = self.drawn_at, self.drawn_delays
+        return Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5)
 
 
 def _late(log: Log, met: Any, time: _Arrivals) -> _Late:

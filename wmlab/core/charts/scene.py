@@ -146,25 +146,6 @@ def rising_steps(
     return [*corner_xs, end], [*corner_ys, corner_ys[-1]], rows
 
 
-def rim(name: str, role: str, xs: Sequence[int], ys: Sequence[Value], axis: Axis, most: int) -> list[Dots]:
-    """Markers at the rim of a vertical axis where values lie beyond it, `most` of them and evenly spread, if any do."""
-    beyond = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None and axis.at_rim(y) != y]
-    if not beyond:
-        return []
-    drawn = [beyond[n * len(beyond) // most] for n in range(most)] if len(beyond) > most else beyond
-    return [
-        Dots(
-            name=name,
-            role=role,
-            shape="triangle",
-            xs=[x for x, _ in drawn],
-            ys=[axis.at_rim(y) or 0 for _, y in drawn],
-            hover=[f"{name}: {axis.written(y)}" for _, y in drawn],
-            size=3.5,
-        )
-    ]
-
-
 def thinned(xs: Sequence[int], ys: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
     """The points of one curve that `thin` keeps."""
     kept = thin([ys], cap)
@@ -268,6 +249,59 @@ class Between:
 Layer = Steps | Path | Dots | Blocks | Between
 Named = Path | Dots | Blocks
 """Layers that may stand in the legend."""
+
+
+_AT_RIM: Final = 60
+"""Markers at most of a curve at the rim of an axis."""
+
+
+def at_rim(axis: Axis, layers: Iterable[Layer]) -> list[Layer]:
+    """The layers as a panel draws them whose vertical axis does not cover all values, see `Axis.at_rim`.
+
+    Values beyond the axis stand at its rim: those of curves with triangles on them, but for the dotted one of what
+    could be at best, and markers as triangles. `Axis.said_beyond` says how many there are.
+    """
+    return [part for layer in layers for part in _at_rim(axis, layer)]
+
+
+def _at_rim(axis: Axis, layer: Layer) -> list[Layer]:
+    if isinstance(layer, Steps):
+        found: list[Layer] = [replace(layer, ys=[axis.at_rim(y) for y in layer.ys])]
+        beyond = [(x, y) for x, y in zip(layer.xs, layer.ys, strict=True) if y is not None and axis.at_rim(y) != y]
+        if layer.role == "perfect" or not beyond:
+            return found
+        most = min(len(beyond), _AT_RIM)
+        drawn = [beyond[number * len(beyond) // most] for number in range(most)]
+        return [*found, _triangles(axis, layer.name, layer.role, drawn, ())]
+    if isinstance(layer, Between):
+        lows, highs = ([axis.at_rim(y) for y in side] for side in (layer.lows, layer.highs))
+        return [replace(layer, lows=lows, highs=highs)]
+    if isinstance(layer, Dots):
+        points = [(x, round(y)) for x, y in zip(layer.xs, layer.ys, strict=True)]
+        inside = [row for row, (_, y) in enumerate(points) if axis.at_rim(y) == y]
+        if len(inside) == len(points):
+            return [layer]
+        outside = sorted({*range(len(points))} - {*inside})
+        hover, beyond_hover = ([layer.hover[row] for row in rows] if layer.hover else [] for rows in (inside, outside))
+        xs, ys = [layer.xs[row] for row in inside], [layer.ys[row] for row in inside]
+        beyond_points = [points[row] for row in outside]
+        triangles = _triangles(axis, layer.name, layer.role, beyond_points, beyond_hover)
+        return [replace(layer, xs=xs, ys=ys, hover=hover), triangles]
+    return [layer]
+
+
+def _triangles(axis: Axis, name: str, role: str, points: Sequence[tuple[Number, int]], hover: Sequence[str]) -> Dots:
+    """Points beyond a vertical axis, at its rim."""
+    name = f"{name} beyond the axis"
+    return Dots(
+        name=name,
+        role=role,
+        shape="triangle",
+        xs=[x for x, _ in points],
+        ys=[axis.at_rim(y) or 0 for _, y in points],
+        hover=hover or [f"{name}: {axis.written(y)}" for _, y in points],
+        size=3.5,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
