@@ -77,8 +77,8 @@ _FEWEST: Final = 4
 _FENCE: Final = 3
 _SQUEEZED: Final = 10
 _OF_ONE_VALUE: Final = 8
-"""The fence of `bulk`, in lengths of the middle half, how many times longer the range of all has to be, and of how many
-values one may be beyond where the middle half is one value."""
+"""The fence of `bulk`, in lengths of the middle half, how many times longer than the core the axis may be, and of how
+many values one may be beyond where the middle half is one value."""
 _RIM: Final = 50
 """How far inside its end an axis draws what lies beyond, as a part of its length."""
 _YEARS_MS: Final = 1_000 * DAY_MS
@@ -195,11 +195,14 @@ Scale = Axis | Numbers
 def bulk(values: Iterable[int | None]) -> tuple[int, int]:
     """From where to where an axis in ms over the known `values` goes, so that a few far ones do not squeeze the others.
 
-    The bulk are the values within three lengths of the middle half (at least of a second) before and behind it, and
-    those beyond that follow without a gap of such a length. If the range of all is more than ten times as long as that
-    of the bulk (or than a second), the axis covers the bulk only; otherwise all. So at most a quarter of the values is
-    beyond either end, and none of less than four. Where the middle half is one value, the length is that of the middle
-    half of the others, and at most an eighth of all is beyond: one value is a line on any axis.
+    What is beyond stands at the rim (`scene.at_rim`), and is said in words (`Axis.said_beyond`).
+
+    The core are the values within three lengths of the middle half (at least of a second) before and behind it, and
+    those that follow without a gap of such a length. The axis goes on from value to value, the nearest first, while it
+    is at most ten times as long as the core (or than a second): what is beyond would squeeze the core to less than a
+    tenth. That is at most a quarter of the values at either end, and none of less than four. Where the middle half is
+    one value, the length is that of the middle half of the others, and at most an eighth of all is beyond: one value is
+    a line on any axis.
 
     >>> bulk([10, 20, 30, 5_000]), bulk([1_000, 2_000, 3_000, 4_000, 10**9])
     ((10, 5000), (1000, 4000))
@@ -217,9 +220,17 @@ def bulk(values: Iterable[int | None]) -> tuple[int, int]:
         begin -= 1
     while end < last and known[end + 1] - known[end] <= reach:
         end += 1
-    squeezed = known[last] - known[0] > _SQUEEZED * max(known[end] - known[begin], SECOND_MS)
+    longest = _SQUEEZED * max(known[end] - known[begin], SECOND_MS)
+    while begin > 0 or end < last:
+        below = known[begin] - known[begin - 1] if begin > 0 else None
+        above = known[end + 1] - known[end] if end < last else None
+        up = below is None or (above is not None and above <= below)
+        nearest = above if up else below
+        if known[end] - known[begin] + (nearest or 0) > longest:
+            break
+        begin, end = (begin, end + 1) if up else (begin - 1, end)
     few = not others or _OF_ONE_VALUE * (begin + last - end) <= len(known)
-    return (known[begin], known[end]) if squeezed and few else (known[0], known[last])
+    return (known[begin], known[end]) if few else (known[0], known[last])
 
 
 def _middle_half(ascending: Sequence[int]) -> tuple[int, int]:
@@ -231,8 +242,7 @@ def _middle_half(ascending: Sequence[int]) -> tuple[int, int]:
 def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0) -> Axis:
     """An axis that covers the known `values` (ms): instants if they read as such, durations otherwise.
 
-    It has a margin on both sides, or a second if the values are equal. Give `bulk(values)` where a few values may lie
-    far from the others; what is beyond then stands at the rim (`Axis.at_rim`) and is said (`Axis.said_beyond`).
+    It has a margin on both sides, or a second if the values are equal.
     """
     known = [value for value in values if value is not None] or [0, 1]
     low, high = min(known), max(known)

@@ -31,8 +31,8 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
 
     An event below the lower step came too late for a watermark and is marked with a cross. Of many events 700 are
     drawn, evenly spread, and all that came too late; of more than 100,000 these, and the chart's data, are an even
-    share. Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no
-    events.
+    share. The axis of event times covers the bulk of them; the others stand at its rim. Events are read part by part.
+    Raises `ChartError` if there are several streams and none is chosen, or no events.
     """
     name = one_stream(recording, stream, "events")
     marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
@@ -55,7 +55,8 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
         *_bounds(marks, events[-1]["append_ms"]),
         _dots("event below the lower bound", "alarm", late, 4.0),
     ]
-    fewer += f" {said}" if (said := up.said_beyond({"event": times[: len(events)], "bound": bounds})) else ""
+    every = (time for part in parts() for time in part["event_time"].to_pylist())
+    fewer += f" {said}" if (said := up.said_beyond({"event": every, "bound": bounds})) else ""
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
         subtitle=sentence + fewer,
