@@ -39,7 +39,7 @@ from wmlab.core.charts.style import text_width, wrap
 from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, is_instant, listed, rounded, shown
-from wmlab.strategies.comparison import Comparison, Outcome, said_lag
+from wmlab.strategies.comparison import Comparison, Outcome, said_ahead, said_lag
 from wmlab.strategies.lateness import Frontier
 from wmlab.strategies.lateness import frontier as frontier_of
 from wmlab.strategies.model.bounded import PerfectWatermark
@@ -462,5 +462,5 @@ def _describe(
     return (
         f"A constant bound has 99% of the records of {trace.name} for {said_lag(lag_ms)}; the perfect watermark has "
         f"all for {rounded(edge)}. {who} less than the constant bound with the same lag"
-        f"{comparison.said_ahead(ahead)}."
+        f"{said_ahead(ahead)}."
     )

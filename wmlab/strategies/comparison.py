@@ -171,18 +171,10 @@ class Comparison(TableAnswer[Outcome]):
         else:
             first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
             text = f"{over}, {least.name} loses the least ({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"
-            text += f", and {first.name} is the least behind ({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
-        return f"{text}{self.said_ahead(ahead)}."
-
-    def said_ahead(self, ahead: Sequence[Outcome]) -> str:
-        """Of strategies that are ahead of the arrivals by how much, as a part of a sentence; "" for none."""
-        parts = [
-            f"{o.name} is ahead of the arrivals by {rounded(-(o.lag_p50_ms or 0))} in the median, "
-            f"{o.late_share:.3%} late{': not usable' if o.late_share > _HALF else ''}"
-            for o in ahead[:_NAMED]
-        ]
-        more = [f"{len(ahead) - _NAMED} more are ahead of the arrivals"] if len(ahead) > _NAMED else []
-        return "".join(f"; {part}" for part in (*parts, *more))
+            of = " of those that lose at most half" if len(usable) + len(ahead) < len(causal) else ""
+            text += f", and {first.name} is the least behind{of} "
+            text += f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
+        return f"{text}{said_ahead(ahead)}."
 
     def records(self) -> pa.Table:
         """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
@@ -355,6 +347,17 @@ def _in_words(name: str, value: object) -> str:
     if isinstance(value, tuple) and len(value) > _SHOWN:
         return f"{name}=({shown(value[0])}, …, {shown(value[-1])})"
     return f"{name}={shown(value)}"
+
+
+def said_ahead(ahead: Sequence[Outcome]) -> str:
+    """Of strategies that are ahead of the arrivals by how much, as a part of a sentence; "" for none."""
+    parts = [
+        f"{o.name} is ahead of the arrivals by {rounded(-(o.lag_p50_ms or 0))} in the median, "
+        f"{o.late_share:.3%} late{': not usable' if o.late_share > _HALF else ''}"
+        for o in ahead[:_NAMED]
+    ]
+    more = [f"{len(ahead) - _NAMED} more are ahead of the arrivals"] if len(ahead) > _NAMED else []
+    return "".join(f"; {part}" for part in (*parts, *more))
 
 
 def said_lag(lag_ms: int) -> str:
