@@ -89,9 +89,9 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     edge = log.perfect_lag_ms or 0
     across = _lags(curve, log, [edge, *(o.lag_p50_ms or 0 for o in placed)])
     bounds = np.append(0, curve.lateness)
-    late = curve.late(bounds)
+    late, lags = curve.late(bounds), [curve.lag_ms(bound) for bound in bounds.tolist()]
     xs, ys, drawn = rising_steps(
-        (bounds + curve.base_lag_ms).tolist(),
+        lags,
         [_height(number / trace.rows, top) for number in late.tolist()],
         end=across.high,
         least=(up.high - up.low) / _LEVELS,
@@ -116,7 +116,7 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
         "strategy_late": [outcome.late for outcome in placed],
     }
     title = title or f"How complete is {trace.name}, for which latency?"
-    notes = _of_steps(drawn, int(np.sum(bounds + curve.base_lag_ms <= across.high)))
+    notes = _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags))
     notes += _beyond_lags(curve, across.high - curve.base_lag_ms)
     far = sum(across.at_rim(o.lag_p50_ms) != o.lag_p50_ms for o in placed)
     notes += f" Beyond the axis, at its edge: {counted(far, 'point')}." if far else ""

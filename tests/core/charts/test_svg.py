@@ -181,7 +181,7 @@ def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:
     perfect = Steps(name="perfect", role="perfect", xs=[1, 2], ys=[5, 10**9])
     dots = Dots(name="late", role="alarm", shape="cross", xs=[1, 2], ys=[5, -(10**9)], hover=["one", "two"])
     band = Between(xs=[1], lows=[-(10**9)], highs=[10**9])
-    line = Path(name="line", role="lower", xs=[1], ys=[10**9])
+    line = Path(name="line", role="lower", xs=[1], ys=[10])
     drawn = at_rim(axis, [steps, perfect, dots, band, line])
     assert [layer.name for layer in drawn if not isinstance(layer, Between)] == [
         *("lag", "lag beyond the axis", "perfect", "late", "late beyond the axis", "line")
@@ -197,5 +197,13 @@ def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:
     assert (late.xs, late.hover, far.xs, far.ys, far.hover) == ([1], ["one"], [2], [2_000], ["two"])
     assert (between.lows, between.highs) == ([2_000], [98_000])
     assert at_rim(axis, [late]) == [late]
+    # A sloping line keeps its slope up to the rim.
+    slope = Path(name="lag", role="lower", xs=[0, 10, 10, None, 20, 30], ys=[0, 196_000, 0, None, 196_000, -196_000])
+    cut, marks = at_rim(axis, [slope])
+    assert isinstance(cut, Path)
+    assert isinstance(marks, Dots)
+    assert cut.xs == [0, 5, 10, 10, 10, None, 20, 25 - 5 / 2, pytest.approx(24.9, abs=0.1), 30]
+    assert cut.ys == [0, 98_000, 98_000, 98_000, 0, None, 98_000, 98_000, 2_000, 2_000]
+    assert list(zip(marks.xs, marks.ys, strict=True)) == [(10, 98_000), (20, 98_000), (30, 2_000)]
     many = Steps(name="lag", role="lower", xs=range(500), ys=[10**9] * 500)
     assert [len(layer.xs) for layer in at_rim(axis, [many]) if isinstance(layer, Dots)] == [60]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, overload
 
 from wmlab.core.words import (
     DAY_MS,
@@ -130,7 +130,14 @@ class Axis:
         low, high = self._ends
         return sorted(value for value in values if value is not None and not low <= value <= high)
 
-    def at_rim(self, value: int | None) -> int | None:
+    @overload
+    def at_rim(self, value: int) -> int: ...
+    @overload
+    def at_rim(self, value: int | None) -> int | None: ...
+    @overload
+    def at_rim(self, value: Number | None) -> Number | None: ...
+
+    def at_rim(self, value: Number | None) -> Number | None:
         """The value where it is drawn: inside the range as it is, beyond it near the end where it left."""
         low, high = self._ends
         margin = (high - low) // _RIM

@@ -265,29 +265,57 @@ def at_rim(axis: Axis, layers: Iterable[Layer]) -> list[Layer]:
 
 
 def _at_rim(axis: Axis, layer: Layer) -> list[Layer]:
-    if isinstance(layer, Steps):
-        found: list[Layer] = [replace(layer, ys=[axis.at_rim(y) for y in layer.ys])]
-        beyond = [(x, y) for x, y in zip(layer.xs, layer.ys, strict=True) if y is not None and axis.at_rim(y) != y]
-        if layer.role == "perfect" or not beyond:
-            return found
-        most = min(len(beyond), _AT_RIM)
-        drawn = [beyond[number * len(beyond) // most] for number in range(most)]
-        return [*found, _triangles(axis, layer.name, layer.role, drawn, ())]
     if isinstance(layer, Between):
         lows, highs = ([axis.at_rim(y) for y in side] for side in (layer.lows, layer.highs))
         return [replace(layer, lows=lows, highs=highs)]
     if isinstance(layer, Dots):
-        points = [(x, round(y)) for x, y in zip(layer.xs, layer.ys, strict=True)]
-        inside = [row for row, (_, y) in enumerate(points) if axis.at_rim(y) == y]
-        if len(inside) == len(points):
-            return [layer]
-        outside = sorted({*range(len(points))} - {*inside})
-        hover, beyond_hover = ([layer.hover[row] for row in rows] if layer.hover else [] for rows in (inside, outside))
-        xs, ys = [layer.xs[row] for row in inside], [layer.ys[row] for row in inside]
-        beyond_points = [points[row] for row in outside]
-        triangles = _triangles(axis, layer.name, layer.role, beyond_points, beyond_hover)
-        return [replace(layer, xs=xs, ys=ys, hover=hover), triangles]
-    return [layer]
+        return _dots_at_rim(axis, layer)
+    if isinstance(layer, Blocks):
+        return [layer]
+    known = [(x, y) for x, y in zip(layer.xs, layer.ys, strict=True) if x is not None and y is not None]
+    beyond = [(x, round(y)) for x, y in known if axis.at_rim(y) != y]
+    if not beyond:
+        return [layer]
+    if isinstance(layer, Steps):
+        curve: Layer = replace(layer, ys=[axis.at_rim(y) for y in layer.ys])
+    else:
+        xs, ys = _cut_at_rim(axis, layer)
+        curve = replace(layer, xs=xs, ys=ys)
+    if layer.role == "perfect":
+        return [curve]
+    most = min(len(beyond), _AT_RIM)
+    drawn = [beyond[number * len(beyond) // most] for number in range(most)]
+    return [curve, _triangles(axis, layer.name, layer.role, drawn, ())]
+
+
+def _cut_at_rim(axis: Axis, line: Path) -> tuple[list[Number | None], list[Number | None]]:
+    """The points of a line, with those at which it reaches the rim, so that its slope stays what it is inside."""
+    xs: list[Number | None] = []
+    ys: list[Number | None] = []
+    points = list(zip(line.xs, line.ys, strict=True))
+    for (from_x, from_y), (x, y) in pairwise([(None, None), *points]):
+        if from_x is not None and from_y is not None and x is not None and y is not None:
+            # One end is beyond: the other end of what is seen lies where the line has the height of the rim.
+            for end in (from_y, y):
+                rim = axis.at_rim(end)
+                if rim is not None and rim != end and min(from_y, y) < rim < max(from_y, y):
+                    xs.append(from_x + (x - from_x) * (rim - from_y) / (y - from_y))
+                    ys.append(rim)
+        xs.append(x)
+        ys.append(axis.at_rim(y))
+    return xs, ys
+
+
+def _dots_at_rim(axis: Axis, layer: Dots) -> list[Layer]:
+    points = [(x, round(y)) for x, y in zip(layer.xs, layer.ys, strict=True)]
+    inside = [row for row, (_, y) in enumerate(points) if axis.at_rim(y) == y]
+    if len(inside) == len(points):
+        return [layer]
+    outside = sorted({*range(len(points))} - {*inside})
+    hover, beyond_hover = ([layer.hover[row] for row in rows] if layer.hover else [] for rows in (inside, outside))
+    xs, ys = [layer.xs[row] for row in inside], [layer.ys[row] for row in inside]
+    triangles = _triangles(axis, layer.name, layer.role, [points[row] for row in outside], beyond_hover)
+    return [replace(layer, xs=xs, ys=ys, hover=hover), triangles]
 
 
 def _triangles(axis: Axis, name: str, role: str, points: Sequence[tuple[Number, int]], hover: Sequence[str]) -> Dots:
