@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from itertools import pairwise
+from math import log10
+from random import Random
 
-from tests.strategies.model.logs import Clock, trace
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies.model.logs import Clock, logs, trace
+from wmlab.core.charts import svg
 from wmlab.core.charts.scene import Between, Blocks, Dots, Path, Steps
 from wmlab.core.errors import ChartError, ModelError
+from wmlab.core.words import grouped
 from wmlab.strategies import charts
 from wmlab.strategies.comparison import compare
+from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
+from wmlab.strategies.model.spark import SparkBatches
 from wmlab.strategies.model.strategy import Record
 from wmlab.strategies.model.targets import ConformalWatermark
 
@@ -36,14 +47,182 @@ def test_the_frontier_has_the_curve_every_strategy_and_the_perfect_edge():
     assert chart.data["strategy_lag_ms"] == [1_000, 1_400]
     assert chart.data["strategy_late"] == [20, 0]
     edge, curve = layers(chart, Path)
-    assert (edge.xs, curve.xs) == ([1_000, 1_000], [1_000, 1_200])
-    assert curve.ys[0] == pytest.approx(0.699, abs=0.001)
+    end = chart.scene.across.high
+    assert (edge.xs, curve.xs) == ([1_000, 1_000], [1_000, 1_200, 1_200, end])
+    assert curve.ys == [pytest.approx(0.699, abs=0.001)] * 2 + [2.5, 2.5]
     names = [dots.name for dots in layers(chart, Dots)]
     assert names == ["1 BoundedOutOfOrderness(bound=0 ms)", "2 BoundedOutOfOrderness(bound=400 ms)"]
     assert len({(dots.role, dots.shape) for dots in layers(chart, Dots)}) == 2
     assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2"]
     assert chart.svg.startswith("<svg")
     assert chart.figure().data
+
+
+def height(axis, value):
+    """How high a value is drawn, 0 at the foot of the panel and 1 at its top."""
+    return (value - axis.low) / (axis.high - axis.low)
+
+
+def held(points, x):
+    """The height of a curve of corners, right of its x: of the last corner that is not behind it."""
+    return [y for at, y in points if at <= x][-1]
+
+
+def drawn_in_scene(chart):
+    _, curve = layers(chart, Path)
+    return list(zip(curve.xs, curve.ys, strict=True))
+
+
+def drawn_in_plotly(chart):
+    (curve,) = (trace for trace in chart.figure().data if trace.name == "X = m − B, every B")
+    unit = chart.scene.across.unit
+    return list(zip([round(x * unit.ms) for x in curve.x], curve.y, strict=True))
+
+
+def drawn_in_svg(chart):
+    """The corners of the curve, from pixels; its path has horizontal and vertical moves only."""
+    text, scene = chart.svg, chart.scene
+    paths = re.findall(r'd="M([^"]*)" fill="none" class="wmlab-stroke-lower"', text)
+    (area,) = svg._areas(scene, 0, 900 - scene.left - scene.right)
+    top = float(re.search(r'd="M\S+ (\S+)V\S+" fill="none" class="wmlab-stroke-grid"', text)[1])
+    moves = max(paths, key=len)  # the other one is in the legend
+    x, y = map(float, re.match(r"(\S+?) ([^HV]+)", moves).groups())
+    pixels = [(x, y)]
+    for way, value in re.findall(r"([A-Z])([^A-Z]+)", moves):
+        assert way in "HV"
+        x, y = (float(value), y) if way == "H" else (x, float(value))
+        pixels.append((x, y))
+    per_ms = area.width / (area.x_high - area.x_low)
+    per_height = area.height / (area.y_high - area.y_low)
+    return [(area.x_low + (x - area.left) / per_ms, area.y_high - (y - top) / per_height) for x, y in pixels]
+
+
+def of_height(rows, number):
+    """Where the chart has a number of late records of so many."""
+    return log10(rows) + 0.5 if number == 0 else -log10(number / rows)
+
+
+A_PIXEL = 1 / 380
+
+
+@given(logs(times=60, live=True).filter(bool), st.data())
+def test_the_curve_is_drawn_as_the_late_share_is_at_every_bound(records, data):
+    log = trace(records)
+    bound = data.draw(st.integers(0, 70))
+    found = frontier(log)
+    chart = charts.frontier(compare(log, [BoundedOutOfOrderness(bound)]))
+    up, corners = chart.scene.panels[0].up, drawn_in_scene(chart)
+    assert drawn_in_plotly(chart) == corners
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in pairwise(corners))
+    for at in range(71):
+        if found.lag_ms(at) <= chart.scene.across.high:
+            assert held(corners, found.lag_ms(at)) == pytest.approx(of_height(len(records), found.late(at)))
+    # The point of a constant bound lies on its own curve.
+    (point,) = layers(chart, Dots)
+    if point.xs == [found.lag_ms(bound)]:
+        assert held(corners, point.xs[0]) == pytest.approx(point.ys[0])
+    assert up.low < corners[0][1] <= corners[-1][1] < up.high
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_curve_of_very_many_steps_is_never_drawn_too_complete_and_by_no_pixel_too_low(seed):
+    random, now, records = Random(seed), 0, []
+    for _ in range(4_000):
+        now += random.choice((1, 5, 200))
+        records.append(Record(now - round(random.expovariate(1 / 3_000)), now, "a"))
+    found = frontier(trace(records))
+    bounds = [random.randrange(30_000) for _ in range(50)]
+    chart = charts.frontier(compare(trace(records), [BoundedOutOfOrderness(bound) for bound in bounds[:3]]))
+    up, corners, end = chart.scene.panels[0].up, drawn_in_scene(chart), chart.scene.across.high
+    assert drawn_in_plotly(chart) == corners
+    a_pixel = A_PIXEL * (up.high - up.low)
+    shown = [bound for bound in (*found.lateness.tolist(), *bounds) if found.lag_ms(bound) <= end]
+    # Pixels of the SVG are written to a tenth.
+    in_svg, column = drawn_in_svg(chart), 0.06 * (end - chart.scene.across.low) / 700
+    for bound in shown:
+        lag, right = found.lag_ms(bound), of_height(4_000, found.late(bound))
+        assert right - a_pixel <= held(corners, lag) <= right
+        assert held(in_svg, max(lag - column, in_svg[0][0])) <= right + 0.06 * a_pixel
+    exact = [(at, y) for (at, y), (_, before) in zip(corners[1:-1], corners, strict=False) if y != before]
+    assert all(y == of_height(4_000, found.late(at - found.base_lag_ms)) for at, y in exact)
+    assert len(exact) + 1 < len(found.lateness)
+    steps = sum(found.lag_ms(bound) <= end for bound in (0, *found.lateness.tolist()))
+    assert f"Drawn are {len(exact) + 1} of {grouped(steps)} steps of the curve" in chart.scene.subtitle
+
+
+def dirty(count, time, *, every=7):
+    """A log of three minutes with delays of up to ten seconds, and `count` records of another time among it."""
+    random, begin, records = Random(3), 1_704_067_200_000, []
+    for n in range(200):
+        now = begin + n * 1_000
+        records.append(Record(now - random.randrange(10_000), now, "ab"[n % 2]))
+        if n % every == 3 and n // every < count:
+            records.append(Record(time, now, "c"))
+    return trace(records)
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_records_of_1970_do_not_stretch_the_axes_and_are_counted(count):
+    log = dirty(count, 5)
+    found = compare(log, [BoundedOutOfOrderness(5_000), SparkBatches(1_000, rows=5)])
+    chart = charts.frontier(found)
+    assert chart.scene.across.high - chart.scene.across.low < 30_000
+    late = "1 record is" if count == 1 else f"{count} records are"
+    assert f"{late} late beyond the axis, by up to 19 723 d" in chart.scene.subtitle
+    assert max(chart.data["bound_ms"]) > 19_000 * 86_400_000
+    assert "beyond: 19 723 d" in chart.svg or chart.scene.across.low <= layers(chart, Path)[0].xs[0]
+    lags = charts.lag(found)
+    times = log.table["event_time"].to_numpy()
+    for panel, (met, _) in zip(lags.scene.panels, found.steps, strict=True):
+        late = int(((times < met) & (times == 5)).sum())
+        assert panel.up.high - panel.up.low < 40_000
+        assert (f"Beyond the axis: {late} late record" in " ".join(panel.title)) == (late > 0)
+        rims = [dots for dots in panel.layers if dots.name == "late record beyond the axis"]
+        assert [len(rim.xs) for rim in rims] == [late] * (late > 0)
+        assert {panel.up.low < y < panel.up.high for rim in rims for y in rim.ys} <= {True}
+    sure = charts.uncertainty(log, PravegaWatermark(5_000))
+    assert abs(sure.scene.panels[0].up.high - sure.scene.panels[0].up.low) < 100_000
+    assert all(picture.svg and picture.figure() for picture in (chart, lags, sure))
+
+
+def test_a_log_without_far_values_has_axes_over_all():
+    log = dirty(0, 5)
+    found = compare(log, [BoundedOutOfOrderness(5_000)])
+    for chart in (charts.frontier(found), charts.lag(found), charts.uncertainty(log, PravegaWatermark(5_000))):
+        assert "eyond" not in chart.svg
+
+
+def test_arrivals_of_another_time_are_left_out_and_counted():
+    steady = [Record(1_704_067_200_000 + n * 1_000, 1_704_067_200_000 + n * 1_000, "a") for n in range(100)]
+    chart = charts.lag(compare(trace([Record(1, 2, "a"), *steady]), [BoundedOutOfOrderness(0)]))
+    assert chart.scene.subtitle.endswith("Beyond the axis: 1 arrival, down to Jan 1 1970.")
+    assert chart.scene.across.high - chart.scene.across.low < 100_000
+    assert all(steps.xs[0] >= chart.scene.across.low for steps in layers(chart, Steps))
+    assert len(chart.data["arrival_ms"]) == 101
+
+
+def test_the_lag_of_spark_begins_with_its_first_watermark():
+    log = dirty(0, 5)
+    chart = charts.lag(compare(log, [SparkBatches(1_000, rows=5)]))
+    (lags,) = (values for name, values in chart.data.items() if name.startswith("SparkBatches"))
+    assert lags[:5] == [None] * 5
+    assert max(lag for lag in lags if lag is not None) < 60_000
+    assert "eyond" not in chart.svg
+
+
+def test_a_watermark_ahead_of_the_arrivals_is_no_good_one_in_any_chart():
+    ahead = trace([Record(60_000 * n + 86_400_000 * (n == 3), 60_000 * n, "a") for n in range(13)])
+    found = compare(ahead, [BoundedOutOfOrderness(60_000)])
+    said = "is ahead of the arrivals by 23 h 53 min in the median, 69.231% late: not usable."
+    assert charts.frontier(found).sentence.endswith(f"same lag; BoundedOutOfOrderness(bound=60 000 ms) {said}")
+    assert charts.lag(found).sentence.endswith("a median lag of −23 h 53 min, ahead of the arrivals.")
+
+
+def test_the_same_strategy_twice_has_two_names_and_both_data():
+    chart = charts.lag(compare(LOG, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(0)]))
+    names = [f"BoundedOutOfOrderness(bound=0 ms) ({n})" for n in (1, 2)]
+    assert list(chart.data) == ["arrival_ms", *names]
+    assert [list(panel.title) for panel in chart.scene.panels] == [[name] for name in names]
 
 
 class Oracle(PerfectWatermark):
@@ -75,15 +254,28 @@ def test_a_point_far_behind_stands_at_the_edge_with_its_lag_and_a_lone_name_is_s
     chart = charts.frontier(compare(LOG, [BoundedOutOfOrderness(100), Clock(90_000)]))
     assert [dots.name for dots in layers(chart, Dots)] == ["1 BoundedOutOfOrderness", "2 Clock"]
     assert [box.label for box in layers(chart, Blocks)[0].boxes] == ["1", "2 (90.0 s)"]
-    assert layers(chart, Dots)[1].xs == [1_400]
+    (x,) = layers(chart, Dots)[1].xs
+    assert 1_200 < x < chart.scene.across.high < 1_300
     assert chart.data["strategy_lag_ms"] == [1_100, 90_000]
+    assert chart.scene.subtitle.endswith("Beyond the axis, at its edge: 1 point.")
 
 
 def test_the_lag_has_a_panel_for_each_strategy_with_its_late_records():
     chart = charts.lag(compare(LOG, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(200)]))
     assert chart.sentence == (
-        "BoundedOutOfOrderness loses 20.00% for a median lag of 1.0 s and BoundedOutOfOrderness loses 0.00% for a "
-        "median lag of 1.2 s."
+        "BoundedOutOfOrderness(bound=0 ms) loses 20.00% for a median lag of 1.0 s and "
+        "BoundedOutOfOrderness(bound=200 ms) loses 0.00% for a median lag of 1.2 s."
+    )
+    assert [panel.title for panel in chart.scene.panels] == [
+        ["BoundedOutOfOrderness(bound=0 ms)"],
+        ["BoundedOutOfOrderness(bound=200 ms)"],
+    ]
+    drawn = str(chart.figure().layout.annotations)
+    assert all(
+        f"{name}(bound={bound} ms)" in text
+        for bound in (0, 200)
+        for text in (chart.svg, drawn)
+        for name in ["BoundedOutOfOrderness"]
     )
     late = layers(chart, Dots)
     assert [len(dots.xs) for dots in late] == [20, 0]
@@ -108,6 +300,13 @@ def test_the_uncertainty_is_upper_less_lower_with_the_perfect_watermark_between(
     (band,) = layers(chart, Between)
     assert [low for low, high in zip(band.lows, band.highs, strict=True) if low is not None and low > high] == []
     assert [steps.name for steps in layers(chart, Steps)] == ["perfect", "upper bound", "lower bound", "uncertainty"]
+    panel = chart.scene.panels[0]
+    _, high, low, _ = layers(chart, Steps)
+    assert {
+        height(panel.up, a) > height(panel.up, b) for a, b in zip(high.ys, low.ys, strict=True) if b is not None
+    } == {True}
+    first, last = chart.figure().layout.yaxis.range
+    assert first > last
     assert chart.svg.startswith("<svg")
     with pytest.raises(ChartError, match="No cycle has emitted"):
         charts.uncertainty(trace([Record(1, 1, "a")]))
@@ -127,7 +326,10 @@ def test_a_record_below_the_lower_bound_is_a_cross_at_its_delay():
         (lambda: charts.lag(compare(LOG, [BoundedOutOfOrderness(n) for n in range(7)])), "7 strategies have no room"),
         (lambda: charts.frontier(LOG), "is no comparison"),
         (lambda: charts.lag(LOG), "is no comparison"),
-        (lambda: charts.uncertainty(LOG, BoundedOutOfOrderness(5)), "has no two bounds"),
+        (lambda: charts.frontier(LOG), r"wm.strategy.compare\(log, strategies\)"),
+        (lambda: charts.uncertainty("dengue"), r"'dengue' is no log(?s:.*)wm.trace.load"),
+        (lambda: charts.uncertainty(compare(LOG, [BoundedOutOfOrderness(5)])), "is no log"),
+        (lambda: charts.uncertainty(LOG, BoundedOutOfOrderness(5)), r"has no two bounds(?s:.*)wm.strategy.Pravega"),
         (lambda: charts.uncertainty(LOG, tick_ms=0.5), "tick_ms is 0.5"),
         (lambda: charts.uncertainty(LOG, tick_ms=-1), "tick_ms is -1"),
     ],

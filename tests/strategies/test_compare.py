@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.strategies.model.logs import Clock, logs, trace
 from wmlab.core.errors import ModelError
 from wmlab.strategies import comparison, replay
-from wmlab.strategies.comparison import compare
+from wmlab.strategies.comparison import Windows, compare
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, PerfectWatermark, StreamTime
 from wmlab.strategies.model.engines import Quix
 from wmlab.strategies.model.strategy import END, UNKNOWN, Record, Tick
 from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.replay import Log
 
 WINDOW = 10
 records_of = logs(times=60).filter(bool)
@@ -117,6 +118,31 @@ def test_the_worst_stretch_slides_record_by_record(monkeypatch):
     assert (found.late, found.worst_late_share) == (4, pytest.approx(2 / 3))
 
 
+def test_windows_are_told_apart_however_far_their_times_are():
+    far = [Record(0, 0, "a", "k1"), Record(5 * 10**18, 1, "a", "k1"), Record(5 * 10**18, 2, "a", "k2")]
+    for key in range(200):
+        far.append(Record(5 * 10**18 + 1 + key, 3 + key, "a", f"n{key}"))
+    (found,) = compare(trace(far), [BoundedOutOfOrderness(0)], window_ms=1)
+    assert (found.complete_mean, found.complete_least, found.late) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("length_ms", [1, 1_000, 2**62])
+def test_windows_at_the_ends_of_64_bits_have_their_ends(length_ms):
+    times = [-(2**63) + 1, -1, 0, 2**63 - 2]
+    found = Windows.of(Log.of(trace([Record(t, n, "a", "k") for n, t in enumerate(times)])), length_ms)
+    ends = [min((t // length_ms + 1) * length_ms, END) for t in times]
+    assert found.ends[found.of_record].tolist() == ends
+    assert found.sizes.tolist() == [ends.count(end) for end in sorted(set(ends))]
+
+
+def test_a_distance_beyond_64_bits_is_refused_with_its_record():
+    log = trace([Record(5, 10, "a"), Record(6 * 10**18, 11, "a"), Record(-4 * 10**18, 12, "a")])
+    with pytest.raises(ModelError, match="6000000000000000000 and -4000000000000000000, of record 3 in order of arr"):
+        compare(log, [BoundedOutOfOrderness(0)])
+    with pytest.raises(ModelError, match=r"watermark -9223372036854775809 after record 1(?s:.*)within 64 bits"):
+        compare(trace([Record(1, 0, "a")]), [Clock(2**63 + 1)])
+
+
 def test_without_windows_nothing_is_said_of_them_and_the_clock_can_be_switched_off():
     log = trace([Record(5, 10, "a"), Record(6, 30, "a")])
     (still,) = compare(log, [Clock()], tick_ms=0)
@@ -160,6 +186,42 @@ def test_a_comparison_states_itself_and_is_a_table_and_one_row_a_record():
     assert (rows[0]["met"], rows[2]["perfect"], len(rows)) == (None, None, 9)
     with pytest.raises(ModelError, match="was not compared"):
         found[StreamTime(1)]
+
+
+def test_what_is_ahead_of_the_arrivals_is_not_called_the_least_behind():
+    ahead = [Record(60_000 * n + 86_400_000 * (n == 3), 60_000 * n, "a") for n in range(13)]
+    alone = compare(trace(ahead), [BoundedOutOfOrderness(60_000)])
+    assert alone.sentence == (
+        "Over 13 records of 'log', no strategy is of use; BoundedOutOfOrderness(bound=60 000 ms) is ahead of the "
+        "arrivals by 23 h 53 min in the median, 69.231% late: not usable."
+    )
+    found = compare(trace(ahead), [BoundedOutOfOrderness(n) for n in (0, 1, 2, 3)] + [Clock(5_000), Clock(90_000)])
+    assert "Clock(behind=5 000 ms) is the least behind (5.0 s, 0.000% late); " in found.sentence
+    assert found.sentence.count("not usable") == 3
+    assert found.sentence.endswith("; 1 more are ahead of the arrivals.")
+
+
+def test_a_clock_of_arrivals_that_is_slow_makes_no_watermark_unusable():
+    slow = trace([Record(60_000 * n + 600_000, 60_000 * n + 300_000, "a") for n in range(20)])
+    found = compare(slow, [BoundedOutOfOrderness(0), BoundedOutOfOrderness(60_000)])
+    assert "BoundedOutOfOrderness(bound=0 ms) is the least behind (−300.0 s, 0.000% late)." in found.sentence
+
+
+def test_what_loses_most_records_is_not_the_least_behind():
+    early = trace([Record(1_000 * n, 1_000 * n + 500, "a") for n in range(20)])
+    found = compare(early, [Clock(0), BoundedOutOfOrderness(0), BoundedOutOfOrderness(9_000)])
+    assert found[Clock(0)].late_share > 0.9
+    assert (
+        "BoundedOutOfOrderness(bound=0 ms) is the least behind of those that lose at most half (500 ms, 0.000% late)"
+        in found.sentence
+    )
+
+
+def test_every_column_of_the_table_is_explained_beside_it():
+    found = compare(trace([Record(10, 10, "a")]), [StreamTime(0)])
+    assert tuple(found.columns) == found.heads
+    assert repr(found).endswith("What each column says: .columns")
+    assert all(text in found._repr_html_() for text in ("<details>", "<b>silence</b>: the longest silence of a writer"))
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,21 @@ def test_with_a_watermark_for_each_group_every_group_is_a_log_of_its_own(records
 def test_the_bound_of_a_share_is_the_least_that_keeps_it(records, share):
     found = frontier(trace(records))
     bound = found.bound_ms(share)
-    assert found.late(bound) <= share * found.rows
-    assert bound == 0 or found.late(bound - 1) > share * found.rows
+    assert found.late_share(bound) <= share
+    assert bound == 0 or found.late_share(bound - 1) > share
+
+
+@given(records_of, st.integers(0, 45))
+def test_the_bound_of_the_share_of_a_bound_is_not_above_it(records, bound):
+    found = frontier(trace(records))
+    assert found.bound_ms(found.late_share(bound)) <= bound
+    assert found.late_share(found.bound_ms(found.late_share(bound))) == found.late_share(bound)
+
+
+def test_a_share_that_is_no_exact_double_is_kept_by_as_many_records_as_it_says():
+    in_order = [Record(100 * n, 100 * n, "a") for n in range(71)]
+    found = frontier(trace([*in_order, *(Record(6_990, 7_000 + n, "a") for n in range(29))]))
+    assert (found.late_share(0), found.bound_ms(0.29), found.bound_ms(0.28)) == (0.29, 0, 10)
 
 
 @given(records_of)
@@ -86,6 +99,12 @@ def test_a_frontier_states_itself_and_is_a_table():
 def test_what_is_no_bound_or_no_share_is_refused(ask):
     with pytest.raises(ModelError):
         ask(frontier(trace([Record(1, 1, "a")])))
+
+
+@pytest.mark.parametrize("time", [-(2**63), 2**63 - 1])
+def test_a_time_that_stands_for_something_else_is_refused_with_its_record(time):
+    with pytest.raises(ModelError, match=f"Record 2 of 'log', in order of arrival, has event_time {time}"):
+        frontier(trace([Record(1, 1, "a"), Record(time, 2, "a")]))
 
 
 def test_there_are_groups_by_writer_and_key_only():
@@ -119,6 +138,41 @@ def test_the_frontier_of_spark_is_that_of_the_trace(spark: SparkSession, by: str
     assert type(found.base_lag_ms) is int
 
 
+@pytest.mark.parametrize("by", [None, "writer"])
+def test_the_frontier_of_spark_does_not_depend_on_partitions_where_arrivals_tie(
+    spark: SparkSession, by: str | None
+) -> None:
+    random = Random(5)
+    days = [(86_400 * (n // 40) - random.randrange(9) * 7, 86_400 * (n // 40), "ab"[n % 2], "") for n in range(240)]
+    columns = [list(column) for column in zip(*days, strict=True)]
+    placed = TRACE_SCHEMA.append(pa.field("file", pa.string())).append(pa.field("row", pa.int64()))
+    rows = pa.table([*columns, ["f1", "f2"] * 120, [n // 2 + 1 for n in range(240)]], placed)
+    in_files = rows.sort_by([("arrival_ms", "ascending"), ("file", "ascending"), ("row", "ascending")])
+    by_time = rows.sort_by([("arrival_ms", "ascending"), ("event_time", "ascending")])
+    wanted = [frontier(Trace("log", table.select(TRACE_SCHEMA.names)), by).to_dict() for table in (in_files, by_time)]
+    assert wanted[0] != wanted[1]
+    for partitions in (1, 2, 4, 8):
+        log = dataframe(spark, rows.sort_by("event_time")).repartition(partitions, "event_time")
+        assert spark_frontier(log, by).to_dict() == wanted[0]
+        assert spark_frontier(log.drop("file", "row"), by).to_dict() == wanted[1]
+        assert spark_frontier(log, by, order=["arrival_ms"]).to_dict() == wanted[1]
+
+
+def test_arrivals_in_one_instant_of_nanoseconds_are_one_stretch(spark: SparkSession) -> None:
+    now = 1_700_000_000_000_000_000
+    rows = pa.table([[now - 5, now - 9, now], [now] * 3, ["a"] * 3, [""] * 3], TRACE_SCHEMA)
+    found = spark_frontier(dataframe(spark, rows), order=["arrival_ms"])
+    assert (found.rows, found.late(0), found.base_lag_ms) == (3, 0, 5)
+
+
+def test_times_too_far_apart_for_64_bits_are_refused_in_spark_as_in_memory(spark: SparkSession) -> None:
+    far = trace([Record(5, 10, "a"), Record(6 * 10**18, 11, "a"), Record(-4 * 10**18, 12, "a")])
+    with pytest.raises(ModelError, match=r"6000000000000000000 and -4000000000000000000, of record 3 in order of arr"):
+        frontier(far)
+    with pytest.raises(TraceError, match=r"1 rows of the log(?s:.*) event_time -4000000000000000000 and arrival_ms 12"):
+        spark_frontier(dataframe(spark, far.table))
+
+
 def test_a_log_without_rows_has_no_frontier(spark: SparkSession) -> None:
     with pytest.raises(TraceError, match="no rows"):
         spark_frontier(dataframe(spark, SCHEMA.empty_table()))
@@ -138,3 +192,7 @@ def test_a_log_with_bad_rows_or_without_a_column_is_refused(spark: SparkSession)
         spark_frontier(log.withColumn("event_time", log.event_time.cast("string")))
     with pytest.raises(ModelError, match="order is 'arrival_ms'"):
         spark_frontier(log, order="arrival_ms")
+    with pytest.raises(ModelError, match="order begins with 'writer', a string"):
+        spark_frontier(log, order=["writer"])
+    with pytest.raises(ModelError, match="parts is 0"):
+        spark_frontier(log, parts=0)

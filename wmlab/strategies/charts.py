@@ -1,10 +1,15 @@
 """Charts of strategies over one log: what a lower latency costs, where a watermark stands while records arrive, and how
-far the two bounds of Pravega are apart."""
+far the two bounds of Pravega are apart.
+
+An axis covers the bulk of its values (`wmlab.core.charts.axis.bulk`); what lies beyond stands at the rim, and is
+counted in words on the chart.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import log10
 from statistics import median_low
@@ -12,24 +17,51 @@ from typing import Any, Final
 
 import numpy as np
 
-from wmlab.core.charts.axis import Axis, Numbers, Tick, duration_unit, time_axis
+from wmlab.core.charts.axis import Axis, Numbers, Tick, bulk, duration_unit, time_axis
 from wmlab.core.charts.chart import Chart, share_of
-from wmlab.core.charts.scene import Between, Blocks, Box, Dots, Layer, Panel, Path, Scene, Shape, Steps, Value, thin
-from wmlab.core.charts.style import text_width
+from wmlab.core.charts.scene import (
+    Between,
+    Blocks,
+    Box,
+    Dots,
+    Layer,
+    Panel,
+    Path,
+    Scene,
+    Shape,
+    Steps,
+    Value,
+    at_rim,
+    rising_steps,
+    thin,
+)
+from wmlab.core.charts.style import text_width, wrap
 from wmlab.core.errors import ChartError
 from wmlab.core.traces import Trace
-from wmlab.core.words import is_instant, listed, rounded, shown
-from wmlab.strategies.comparison import Comparison, Outcome
+from wmlab.core.words import DAY_MS, SECOND_MS, counted, grouped, is_instant, listed, rounded, shown
+from wmlab.strategies.comparison import Comparison, Outcome, said_ahead, said_lag
+from wmlab.strategies.lateness import Frontier
 from wmlab.strategies.lateness import frontier as frontier_of
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.pravega import PravegaWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Record, require_argument, steps
-from wmlab.strategies.replay import Log, inputs
+from wmlab.strategies.replay import Log, difference, inputs
 
 _CAP: Final = 400
 """Points drawn at most of each curve over time, about."""
-_BOUNDS: Final = 80
-"""Bounds drawn at most of the curve of all bounds, about: it only falls."""
+_LEVELS: Final = 400
+"""The curve of all bounds is drawn to within the height of its axis by this: less than a pixel."""
+_FOREIGN: Final = 10
+"""A record that is late by so many times the length of the log (or a day) is from another time, as of a device without
+a clock: no bound is chosen for it, and it does not stretch the axis of lags."""
+_EDGE: Final = 10
+"""How much wider the axis of lags is, as a part of it, where points stand at its edge."""
+_ALL: Final = 0.3
+"""How far below the line of all records another one has room for its label."""
+_OTHER_TIMES: Final = 20
+"""Of how many records one may arrive beyond the axis of arrivals."""
+_SQUEEZED: Final = 10
+"""How many times longer an axis may become by the perfect watermark."""
 _SHAPES: Final[tuple[Shape, ...]] = ("circle", "diamond", "triangle", "cross")
 _LOOKS: Final = tuple((role, shape) for shape, role in product(_SHAPES, ("upper", "third", "fourth", "alarm")))
 _MOST_PANELS: Final = 6
@@ -41,95 +73,148 @@ def frontier(comparison: Comparison, *, title: str | None = None) -> Chart:
     """Draw completeness against latency: the curve of all X = m - B, and each strategy as a numbered point.
 
     Latency is the median of arrival time less X, completeness the share of records that are not late, on a scale on
-    which 90%, 99% and 99.9% are one step apart. The median lag of the perfect watermark is a line: what stands left of
-    it cannot have all. Points far right of the curve stand at the edge, with their lag. Strategies without an X have no
-    place and are left out. Raises `ChartError` if all are, and for what is no comparison.
+    which 90%, 99% and 99.9% are one step apart. The curve is one of steps, since a bound has the records that are late
+    by exactly as much; of very many steps those are left out that are less than a pixel high, so that it is nowhere
+    drawn too complete. The median lag of the perfect watermark is a line: what stands left of it cannot have all.
+    Points far from the curve stand at the edge, with their lag. Strategies without an X have no place and are left out.
+    Raises `ChartError` if all are, and for what is no comparison.
     """
-    _refuse_other(comparison)
-    trace, curve = comparison.trace, frontier_of(comparison.trace)
+    _require_comparison(comparison)
+    trace, log, curve = comparison.trace, Log.of(comparison.trace), frontier_of(comparison.trace)
     placed = [o for o in comparison if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
     if not placed:
         raise ChartError("No strategy has a watermark.", remedy="Compare one whose X becomes known over this log.")
     top = log10(trace.rows) + 0.5
-    bounds = np.append(0, curve.lateness).tolist()
-    kept = thin([[round(-1_000 * log10(max(n, 0.5) / trace.rows)) for n in curve.late(bounds)]], _BOUNDS)
-    xs = [curve.lag_ms(bounds[row]) for row in kept]
-    ys = [_height(curve.late_share(bounds[row]), top) for row in kept]
-    log = Log.of(trace)
-    edge = int(np.quantile((log.arrival - log.ends)[:-1], 0.5, method="inverted_cdf")) if trace.rows > 1 else 0
-    names = {o: o.name if [_short(other) for other in comparison].count(_short(o)) > 1 else _short(o) for o in placed}
-    best = [
-        names[o] for o in placed if (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.late < curve.late(more)
-    ]
-    sentence = _describe(comparison, best, curve.lag_ms(curve.bound_ms(0.01)), edge)
-    # What lags by far more than any constant bound would leave no room for the others.
-    last = max(*xs, edge)
-    far = 2 * last - min(*xs, edge)
-    dots, points = [], []
-    for number, outcome in enumerate(placed, start=1):
-        role, shape = _LOOKS[(number - 1) % len(_LOOKS)]
-        lag_ms = outcome.lag_p50_ms or 0
-        beyond = lag_ms > far > last
-        x, y = far if beyond else lag_ms, _height(outcome.late_share, top)
-        words = f"{outcome.name}: lag {rounded(lag_ms)}, {outcome.late_share:.3%} late"
-        name = f"{number} {names[outcome]}"
-        dots.append(Dots(name=name, role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6))
-        points.append((x, y, f"{number} ({rounded(lag_ms)})" if beyond else str(number)))
-    across = _durations("median lag", [*xs, edge, *(x for x, _, _ in points)], pad_percent=4)
+    up = Numbers("records in time", -0.1, top + 0.2, _ticks(top))
+    edge = log.perfect_lag_ms or 0
+    across = _lags(curve, log, [edge, *(o.lag_p50_ms or 0 for o in placed)])
+    bounds = np.append(0, curve.lateness)
+    late, lags = curve.late(bounds), [curve.lag_ms(bound) for bound in bounds.tolist()]
+    xs, ys, drawn = rising_steps(
+        lags,
+        [_height(number / trace.rows, top) for number in late.tolist()],
+        end=across.high,
+        least=(up.high - up.low) / _LEVELS,
+    )
+    names = _names(placed, others=[o for o in comparison if o not in placed])
+    sentence = _describe(comparison, placed, names, curve, edge)
+    dots, points = _points(placed, names, across, top)
     numbers = _numbers(points, across.high - across.low, top)
+    perfect = "perfect watermark" if across.at_rim(edge) == edge else f"perfect watermark, beyond: {rounded(edge)}"
     layers: list[Layer] = [
-        Path(name="perfect watermark", role="perfect", xs=[edge, edge], ys=[0, top]),
+        Path(name=perfect, role="perfect", xs=[across.at_rim(edge)] * 2, ys=[0, top]),
         Path(name="X = m − B, every B", role="lower", xs=xs, ys=ys),
         *dots,
         Blocks(name="numbers", role="text", boxes=numbers, legend=False, beside=True),
     ]
-    panel = Panel(up=Numbers("records in time", -0.1, top + 0.2, _ticks(top)), layers=layers, height=380)
+    panel = Panel(up=up, layers=layers, height=380)
     data: dict[str, list[Any]] = {
-        "bound_ms": bounds,
-        "late": curve.late(bounds).tolist(),
+        "bound_ms": bounds.tolist(),
+        "late": late.tolist(),
         "strategy": [outcome.name for outcome in placed],
         "strategy_lag_ms": [outcome.lag_p50_ms for outcome in placed],
         "strategy_late": [outcome.late for outcome in placed],
     }
-    return _chart(title or f"How complete is {trace.name}, for which latency?", sentence, data, across, [panel])
+    title = title or f"How complete is {trace.name}, for which latency?"
+    notes = _of_steps(drawn, sum(lag_ms <= across.high for lag_ms in lags))
+    notes += _beyond_lags(curve, across.high - curve.base_lag_ms)
+    far = sum(across.at_rim(o.lag_p50_ms) != o.lag_p50_ms for o in placed)
+    notes += f" Beyond the axis, at its edge: {counted(far, 'point')}." if far else ""
+    return _chart(title, sentence, data, across, [panel], notes=notes)
+
+
+def _lags(curve: Frontier, log: Log, lags: Sequence[int]) -> Axis:
+    """The axis of lags over the bulk of the curve, and of the lags that are not far from it."""
+    base, longest = curve.base_lag_ms, _FOREIGN * max(int(log.arrival[-1]) - int(log.arrival[0]), DAY_MS)
+    counts = curve.above - np.append(curve.above[1:], 0)
+    chosen = curve.lateness <= longest
+    late = np.repeat(curve.lateness[chosen], counts[chosen])
+    high = base + (bulk(late.tolist())[1] if len(late) else 0)
+    # The curve counts more than a point: where most points are far from it, they are at the edge.
+    axis = _durations("median lag", bulk([base, base, high, high, *lags]), pad_percent=4)
+    room = (axis.high - axis.low) // _EDGE
+    left, right = min(lags) < axis.low, max(lags) > axis.high
+    return replace(axis, low=axis.low - room * left, high=axis.high + room * right)
+
+
+def _points(
+    placed: Sequence[Outcome], names: Sequence[str], across: Axis, top: float
+) -> tuple[list[Dots], list[tuple[int, float, str]]]:
+    """The point of each strategy, and where its number is to stand."""
+    dots, points = [], []
+    for number, (outcome, name) in enumerate(zip(placed, names, strict=True), start=1):
+        role, shape = _LOOKS[(number - 1) % len(_LOOKS)]
+        lag_ms = outcome.lag_p50_ms or 0
+        x, y = across.at_rim(lag_ms) or 0, _height(outcome.late_share, top)
+        words = f"{outcome.name}: lag {rounded(lag_ms)}, {outcome.late_share:.3%} late"
+        dots.append(Dots(name=f"{number} {name}", role=role, shape=shape, xs=[x], ys=[y], hover=[words], size=6))
+        points.append((x, y, str(number) if x == lag_ms else f"{number} ({rounded(lag_ms)})"))
+    return dots, points
+
+
+def _of_steps(drawn: int, count: int) -> str:
+    if drawn == count:
+        return ""
+    return (
+        f" Drawn are {grouped(drawn)} of {grouped(count)} steps of the curve: it is nowhere too high, and nowhere too "
+        "low by a pixel."
+    )
+
+
+def _beyond_lags(curve: Frontier, bound_ms: int) -> str:
+    """How many records are late for the largest bound that has room on the axis."""
+    if not (late := curve.late(max(0, bound_ms))):
+        return ""
+    return (
+        f" {counted(late, 'record')} {'is' if late == 1 else 'are'} late beyond the axis, by up to "
+        f"{rounded(int(curve.lateness[-1]))}."
+    )
 
 
 def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
     """Draw how far each strategy is behind the arrivals, in a panel each, with the late records as crosses above it.
 
     A record whose delay is above the lag that it meets is late. The lag of the perfect watermark is the dotted line.
-    At most six strategies have room; of very many late records a share is drawn. Raises `ChartError` for more, and
-    for what is no comparison.
+    A lag below 0 is that of a watermark ahead of the arrivals. At most six strategies have room; of very many late
+    records a share is drawn, and the slowest. Raises `ChartError` for more strategies, and for what is no comparison.
     """
-    _refuse_other(comparison)
+    _require_comparison(comparison)
     if len(comparison) > _MOST_PANELS:
         raise ChartError(
             f"{len(comparison)} strategies have no room in one chart.",
             remedy=f"Compare at most {_MOST_PANELS} for this chart.",
         )
     trace, log = comparison.trace, Log.of(comparison.trace)
+    names = _names(comparison.outcomes, short=False)
+    time = _Arrivals.of(log)
     ideal = _behind(log.arrival, log.ends)
     panels: list[Panel] = []
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist()}
-    for outcome, (met, x) in zip(comparison, comparison.steps, strict=True):
+    thinned = 0
+    for name, (met, x) in zip(names, comparison.steps, strict=True):
         behind = _behind(log.arrival, x)
-        kept = thin([behind, ideal], _CAP)
-        at, (_, late, delays) = log.arrival[kept].tolist(), _late(log, met)
-        perfect, lag = ([values[row] for row in kept] for values in (ideal, behind))
+        late = _late(log, met, time)
+        up = _behind_axis("lag", [*behind, *late.delays], ideal)
+        kept = time.thin([behind, ideal])
+        thinned = max(thinned, kept.left_out)
+        at, (lagging, perfect) = kept.arrivals(log), (kept.of(values) for values in (behind, ideal))
         curves: list[Layer] = [
-            late,
+            late.layer,
             Steps(name="perfect", role="perfect", xs=at, ys=perfect),
-            Steps(name="lag", role="lower", xs=at, ys=lag),
+            Steps(name="lag", role="lower", xs=at, ys=lagging),
         ]
-        panels.append(Panel(up=_durations(_short(outcome), [*lag, *perfect, *delays]), layers=curves, height=170))
-        data[outcome.name] = behind
+        said = up.said_beyond({"lag": behind, "late record": late.delays, "perfect lag": ideal})
+        heading = [name, *wrap(f"{said} {late.sampled}".strip(), width=_PLOT_PX, size=12)]
+        panels.append(Panel(up=up, layers=at_rim(up, curves), height=170, title=heading))
+        data[name] = behind
     parts = [
-        f"{_short(o)} loses {o.late_share:.2%} for a median lag of "
-        f"{'unknown' if o.lag_p50_ms is None else rounded(o.lag_p50_ms)}"
-        for o in comparison
+        f"{name} loses {o.late_share:.2%} for "
+        f"{'an unknown median lag' if o.lag_p50_ms is None else said_lag(o.lag_p50_ms)}"
+        for name, o in zip(names, comparison, strict=True)
     ]
     title = title or f"Which records of {trace.name} come too late?"
-    return _chart(title, f"{listed(parts)}.", data, _arrivals(log.arrival), panels)
+    notes = _of_curves(thinned, log) + time.said
+    return _chart(title, f"{listed(parts)}.", data, time.axis, panels, notes=notes)
 
 
 def uncertainty(
@@ -137,14 +222,17 @@ def uncertainty(
 ) -> Chart:
     """Draw how far the two bounds of Pravega are apart over a log, and where the perfect watermark lies between them.
 
-    Above, how far both bounds and the perfect watermark are behind the arrivals, with the records that are late for the
-    lower bound as crosses at their delay; below, upper less lower, the uncertainty about the time of a position.
-    `strategy` is by default `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` if there
-    is no watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
+    Above, how far both bounds and the perfect watermark are behind the arrivals, downwards, so that the lower bound is
+    below the upper one; records that are late for the lower bound are crosses below it, at their delay. In the panel
+    below, upper less lower, the uncertainty about the time of a position. `strategy` is by default
+    `PravegaWatermark()`, `tick_ms` as in `wm.strategy.compare`. Raises `ChartError` for what is no log, if there is no
+    watermark, and for another strategy; `ModelError` for a negative `tick_ms`.
     """
+    if not isinstance(trace, Trace):
+        raise ChartError(f"{shown(trace)} is no log.", remedy="Give what wm.trace.load(...) returns.")
     strategy = PravegaWatermark() if strategy is None else strategy
     if not isinstance(strategy, PravegaWatermark):
-        raise ChartError(f"{shown(strategy)} has no two bounds.", remedy="Give a PravegaWatermark.")
+        raise ChartError(f"{shown(strategy)} has no two bounds.", remedy="Give a wm.strategy.PravegaWatermark(...).")
     require_argument("tick_ms", tick_ms, NotNegative | None)
     given = list(inputs(trace, tick_ms))
     done = zip(given, steps(strategy, given), strict=True)
@@ -157,57 +245,113 @@ def uncertainty(
     )
     ideal = _behind(log.arrival, log.ends)
     apart: list[Value] = [None if low is None or up is None else low - up for low, up in zip(lower, upper, strict=True)]
-    late_rows, late, delays = _late(log, np.array([met for met, _ in taken]))
+    time = _Arrivals.of(log)
+    late = _late(log, np.array([met for met, _ in taken]), time)
     inside = [
         up <= at <= low
         for low, up, at in zip(lower, upper, ideal, strict=True)
         if low is not None and up is not None and at is not None
     ]
-    kept = thin([lower, upper, ideal], _CAP)
-    at = log.arrival[kept].tolist()
-    low, high, best, width = ([values[row] for row in kept] for values in (lower, upper, ideal, apart))
-    behind = Panel(
-        up=_durations("behind the arrivals", [*low, *high, *best, *delays]),
-        layers=[
-            Between(xs=at, lows=high, highs=low),
-            late,
-            Steps(name="perfect", role="perfect", xs=at, ys=best),
-            Steps(name="upper bound", role="upper", xs=at, ys=high),
-            Steps(name="lower bound", role="lower", xs=at, ys=low),
-        ],
-        height=260,
+    kept = time.thin([lower, upper, ideal])
+    at = kept.arrivals(log)
+    downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
+    low, high, best, width = (kept.of(values) for values in (lower, upper, ideal, apart))
+    said = downwards.said_beyond(
+        {"lower bound": lower, "upper bound": upper, "late record": late.delays, "perfect lag": ideal}
     )
-    below = Panel(
-        up=_durations("upper − lower", [0, *width]),
-        layers=[Steps(name="uncertainty", role="third", xs=at, ys=width)],
-        height=130,
-    )
+    width_axis = _durations("upper − lower", bulk([0, *apart]))
+    curves: list[Layer] = [
+        Between(xs=at, lows=high, highs=low),
+        late.layer,
+        Steps(name="perfect", role="perfect", xs=at, ys=best),
+        Steps(name="upper bound", role="upper", xs=at, ys=high),
+        Steps(name="lower bound", role="lower", xs=at, ys=low),
+    ]
+    behind = Panel(up=downwards, layers=at_rim(downwards, curves), height=260)
+    distance = Steps(name="uncertainty", role="third", xs=at, ys=width)
+    below = Panel(up=width_axis, layers=at_rim(width_axis, [distance]), height=130)
     widths = [length for length in apart if length is not None]
     sentence = (
         f"The bounds are {rounded(median_low(widths))} apart in the median and {rounded(max(widths))} at most; the "
         f"perfect watermark lies between them at {sum(inside) / max(1, len(inside)):.1%} of the instants, and "
-        f"{len(late_rows) / trace.rows:.3%} of the records are late for the lower one."
+        f"{len(late.rows) / trace.rows:.3%} of the records are late for the lower one."
     )
     data: dict[str, list[Any]] = {"arrival_ms": log.arrival.tolist(), "lower_lag_ms": lower, "upper_lag_ms": upper}
-    data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late_rows}
+    data |= {"perfect_lag_ms": ideal, "uncertainty_ms": apart, "late_rows": late.rows}
     title = title or f"How sure is Pravega of the time in {trace.name}?"
-    return _chart(title, sentence, data, _arrivals(log.arrival), [behind, below])
+    notes = [said, width_axis.said_beyond({"distance of the bounds": apart}), late.sampled]
+    text = "".join(f" {note}" for note in notes if note) + _of_curves(kept.left_out, log) + time.said
+    return _chart(title, sentence, data, time.axis, [behind, below], notes=text)
 
 
-def _chart(title: str, sentence: str, data: dict[str, list[Any]], across: Axis, panels: Sequence[Panel]) -> Chart:
-    return Chart(
-        sentence=sentence, data=data, scene=Scene(title=title, subtitle=sentence, across=across, panels=panels)
-    )
+def _chart(
+    title: str, sentence: str, data: dict[str, list[Any]], across: Axis, panels: Sequence[Panel], *, notes: str
+) -> Chart:
+    scene = Scene(title=title, subtitle=sentence + notes, across=across, panels=panels)
+    return Chart(sentence=sentence, data=data, scene=scene)
 
 
-def _refuse_other(comparison: object) -> None:
+def _require_comparison(comparison: object) -> None:
     if not isinstance(comparison, Comparison):
-        raise ChartError(f"{shown(comparison)} is no comparison.", remedy="Give compare(trace, strategies).")
+        remedy = "Give what wm.strategy.compare(log, strategies) returns."
+        raise ChartError(f"{shown(comparison)} is no comparison.", remedy=remedy)
 
 
-def _arrivals(arrival: Any) -> Axis:
-    first, last = int(arrival[0]), int(arrival[-1])
-    return Axis("arrival", first, last + (first == last), is_instant([first]), duration_unit(last - first))
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The rows of a log at which curves are drawn, and how many that differ from the row before are left out."""
+
+    rows: list[int]
+    left_out: int
+
+    def arrivals(self, log: Log) -> list[int]:
+        """When they arrived."""
+        return list(log.arrival[self.rows].tolist())
+
+    def of(self, values: Sequence[Value]) -> list[Value]:
+        """The values of these rows."""
+        return [values[row] for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrivals:
+    """The axis of arrivals, the rows of the log that are on it, and what is said of the others."""
+
+    axis: Axis
+    first: int
+    end: int
+    said: str
+
+    @classmethod
+    def of(cls, log: Log) -> _Arrivals:
+        """Over the bulk of the arrivals, if nearly all are of it; otherwise over all."""
+        arrival = log.arrival
+        low, high = bulk(arrival.tolist())
+        first, end = int(np.searchsorted(arrival, low)), int(np.searchsorted(arrival, high, side="right"))
+        if _OTHER_TIMES * (len(arrival) - (end - first)) > len(arrival):
+            low, high, first, end = int(arrival[0]), int(arrival[-1]), 0, len(arrival)
+        axis = Axis("arrival", low, high + (low == high), is_instant([low, high]), duration_unit(high - low))
+        said = axis.said_beyond({"arrival": arrival.tolist()})
+        return cls(axis, first, end, f" {said}" if said else "")
+
+    def thin(self, columns: Sequence[Sequence[Value]]) -> _Kept:
+        """The rows on the axis that are enough to draw the columns."""
+        inside = [column[self.first : self.end] for column in columns]
+        rows = thin(inside, _CAP)
+        changed = sum(
+            any(column[row] != column[row - 1] for column in inside) for row in range(1, self.end - self.first)
+        )
+        drawn = sum(row > 0 and any(column[row] != column[row - 1] for column in inside) for row in rows)
+        return _Kept([self.first + row for row in rows], changed - drawn)
+
+
+def _of_curves(left_out: int, log: Log) -> str:
+    if not left_out:
+        return ""
+    return (
+        f" Curves are drawn at some of {grouped(len(log.arrival))} arrivals: where each was the least or the largest "
+        "for a stretch, and at its ends."
+    )
 
 
 def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float) -> list[Box]:
@@ -230,12 +374,40 @@ def _numbers(points: Sequence[tuple[int, float, str]], width: int, height: float
     return boxes
 
 
-def _late(log: Log, met: Any) -> tuple[list[int], Dots, list[int]]:
-    """The rows that are late for the X that they meet; they, or a share of them, at their delays; and the delays."""
-    rows = np.flatnonzero(log.event < met).tolist()
-    drawn = share_of(rows, _CAP)
-    xs, ys = log.arrival[drawn].tolist(), (log.arrival - log.event)[drawn].tolist()
-    return rows, Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5), ys
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """The rows that are late for the X that they meet, their delays, and what of them is drawn."""
+
+    rows: list[int]
+    delays: list[int]
+    drawn_at: list[int]
+    drawn_delays: list[int]
+
+    @property
+    def sampled(self) -> str:
+        """How many are drawn, if not all."""
+        if len(self.drawn_at) == len(self.rows):
+            return ""
+        return f"Drawn are {grouped(len(self.drawn_at))} of {counted(len(self.rows), 'late record')}."
+
+    @property
+    def layer(self) -> Dots:
+        """Crosses at their delays."""
+        xs, ys = self.drawn_at, self.drawn_delays
+        return Dots(name="late record", role="alarm", shape="cross", xs=xs, ys=ys, size=2.5)
+
+
+def _late(log: Log, met: Any, time: _Arrivals) -> _Late:
+    """The late records; of many an even share is drawn, and the slowest."""
+    late = log.event < met
+    rows, delays = np.flatnonzero(late).tolist(), difference(log.arrival, log.event, late).tolist()
+    places = [place for place, row in enumerate(rows) if time.first <= row < time.end]
+    drawn = set(share_of(places, _CAP))
+    if places:
+        drawn.add(max(places, key=delays.__getitem__))
+    chosen = sorted(drawn)
+    at = log.arrival[[rows[place] for place in chosen]].tolist() if chosen else []
+    return _Late(rows, delays, at, [delays[place] for place in chosen])
 
 
 def _height(late_share: float, top: float) -> float:
@@ -243,30 +415,52 @@ def _height(late_share: float, top: float) -> float:
 
 
 def _ticks(top: float) -> tuple[Tick, ...]:
-    nines = [Tick(n, f"{1 - 10.0**-n:.{max(0, n - 2)}%}") for n in range(int(top) + 1)]
+    nines = [Tick(n, f"{1 - 10.0**-n:.{max(0, n - 2)}%}") for n in range(int(top) + 1) if n < top - _ALL]
     return (*nines, Tick(top, "all"))
 
 
 def _behind(arrival: Any, x: Any) -> list[Value]:
     known = (x != UNKNOWN) & (x != END)
-    lags = (arrival - np.where(known, x, 0)).tolist()
-    return [lag if is_known else None for lag, is_known in zip(lags, known, strict=True)]
+    lags = np.zeros_like(arrival)
+    lags[known] = difference(arrival, x, known)
+    return [lag if is_known else None for lag, is_known in zip(lags.tolist(), known.tolist(), strict=True)]
+
+
+def _behind_axis(name: str, values: Sequence[Value], ideal: Sequence[Value]) -> Axis:
+    """An axis over the bulk of the values, and of those of the perfect watermark if they leave room for the others."""
+    if not any(value is not None for value in values):
+        return _durations(name, bulk(ideal))
+    (low, high), others = bulk(values), bulk(ideal)
+    both = min(low, others[0]), max(high, others[1])
+    has_room = both[1] - both[0] <= _SQUEEZED * max(high - low, SECOND_MS)
+    return _durations(name, both if has_room and any(value is not None for value in ideal) else (low, high))
 
 
 def _durations(name: str, values: Iterable[int | None], pad_percent: int = 6) -> Axis:
     return replace(time_axis(name, values, pad_percent=pad_percent), instants=False)
 
 
-def _short(outcome: Outcome) -> str:
-    return type(outcome.strategy).__name__
+def _names(outcomes: Sequence[Outcome], *, short: bool = True, others: Sequence[Outcome] = ()) -> list[str]:
+    """Names that tell the strategies apart: of the class if one only is of it, else with what is not as by default."""
+    classes = Counter(type(o.strategy).__name__ for o in (*outcomes, *others))
+    of_class = [type(o.strategy).__name__ for o in outcomes]
+    found = [name if short and classes[name] == 1 else o.name for name, o in zip(of_class, outcomes, strict=True)]
+    return [f"{name} ({found[:n].count(name) + 1})" if found.count(name) > 1 else name for n, name in enumerate(found)]
 
 
-def _describe(comparison: Comparison, best: Sequence[str], lag_ms: int, edge: int) -> str:
-    first = (
-        f"A constant bound has 99% of the records of {comparison.trace.name} for a median lag of {rounded(lag_ms)}; "
-        f"the perfect watermark has all for {rounded(edge)}."
+def _describe(
+    comparison: Comparison, placed: Sequence[Outcome], names: Sequence[str], curve: Frontier, edge: int
+) -> str:
+    trace, lag_ms = comparison.trace, curve.lag_ms(curve.bound_ms(0.01))
+    ahead = [o for o in placed if o.ahead_ms(edge)]
+    best = [
+        name
+        for name, o in zip(names, placed, strict=True)
+        if o not in ahead and (more := (o.lag_p50_ms or 0) - curve.base_lag_ms) >= 0 and o.late < curve.late(more)
+    ]
+    who = f"{listed(best, most=3)} {'loses' if len(best) == 1 else 'lose'}" if best else "No strategy loses"
+    return (
+        f"A constant bound has 99% of the records of {trace.name} for {said_lag(lag_ms)}; the perfect watermark has "
+        f"all for {rounded(edge)}. {who} less than the constant bound with the same lag"
+        f"{said_ahead(ahead)}."
     )
-    if not best:
-        return f"{first} No strategy loses less than the constant bound with the same lag."
-    verb = "loses" if len(best) == 1 else "lose"
-    return f"{first} {listed(best, most=3)} {verb} less than the constant bound with the same lag."

@@ -7,10 +7,11 @@ is held against the P of the record's key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from html import escape
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import exactly, grouped, rounded, shown
 from wmlab.strategies.model.bounded import PerfectWatermark
 from wmlab.strategies.model.strategy import END, UNKNOWN, NotNegative, Positive, Strategy, require_argument
-from wmlab.strategies.replay import Log, Longs, before, replayed
+from wmlab.strategies.replay import Log, Longs, before, difference, replayed
 
 STRETCH: Final = 2_000
 """Records of the stretch whose late share is the worst."""
@@ -39,6 +40,11 @@ _LENGTHS: Final = frozenset(
     {"bound", "bucket", "delay", "grace", "horizon", "lag", "lateness", "max_k", "wait", "window"}
 )
 """Fields of strategies that are durations of event time, which is in ms in every log."""
+_COLUMNS: Final = "What each column says: .columns"
+_HALF: Final = 0.5
+"""The late share above which a strategy is of no use: it loses most records."""
+_NAMED: Final = 3
+"""Strategies ahead of the arrivals that a sentence names."""
 _SHOWN: Final = 4
 """Writers that a name of a strategy has room for."""
 
@@ -89,6 +95,14 @@ class Outcome:
         """The share of late records."""
         return self.late / self.rows
 
+    def ahead_ms(self, perfect_lag_ms: int | None) -> int:
+        """By how much X is ahead of the arrivals in the median, if by more than the perfect watermark; otherwise 0.
+
+        The perfect watermark is ahead itself where it knows of a pause, and where a clock of arrivals is slow.
+        """
+        lag_ms = self.lag_p50_ms or 0
+        return -lag_ms if lag_ms < min(0, perfect_lag_ms or 0) else 0
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Comparison(TableAnswer[Outcome]):
@@ -101,10 +115,21 @@ class Comparison(TableAnswer[Outcome]):
     """For each strategy the X that each record meets, and the X after it."""
 
     entries = "outcomes"
-    heads = (
-        *("strategy", "late", "worst 2 000", "lag p50", "p95", "gap p50"),
-        *("unsafe", "complete", "open", "stall", "silence"),
-    )
+    columns: ClassVar[Mapping[str, str]] = {
+        "strategy": "its class, and what is not as by default",
+        "late": "records below the X that they meet",
+        "worst 2 000": "the late share of the worst 2,000 records in a row",
+        "lag p50": "arrival less X in the median; below 0 X is ahead of the arrivals",
+        "p95": "the same that 95% of the instants do not exceed",
+        "gap p50": "perfect watermark less X in the median: how much further X could be; below 0 it is not safe",
+        "unsafe": "instants at which X is above the perfect watermark, so that a later record is late",
+        "complete": "the mean share of the records of a window that came before X closed it",
+        "open": "the most windows that had a record and were not closed, at one instant",
+        "stall": "the longest time for which X stood still",
+        "silence": "the longest silence of a writer that X did not wait for: X passed all that it had sent",
+    }
+    """What each column of the printed table says."""
+    heads = tuple(columns)
     schema = pa.schema(
         [("name", pa.string()), ("rows", pa.int64()), ("late", pa.int64()), ("late_share", pa.float64())]
         + [("worst_late_share", pa.float64()), ("late_by_max_ms", pa.int64())]
@@ -128,15 +153,28 @@ class Comparison(TableAnswer[Outcome]):
 
     @property
     def sentence(self) -> str:
-        """Which strategy with a watermark loses the least, and which is the least behind."""
+        """Which strategy with a watermark loses the least, and which is the least behind; and which are of no use.
+
+        The least behind is sought among those that are not ahead of the arrivals, see `Outcome.ahead_ms`, and lose at
+        most half of the records.
+        """
         causal = [o for o in self.outcomes if o.lag_p50_ms is not None and type(o.strategy) is not PerfectWatermark]
-        least = min(causal or self.outcomes, key=lambda o: o.late)
-        first = min(causal or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
-        return (
-            f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}, {least.name} loses the least "
-            f"({least.late_share:.3%}, lag {_time(least.lag_p50_ms)}), and {first.name} is the least behind "
-            f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)."
-        )
+        over = f"Over {grouped(self.trace.rows)} records of {self.trace.name!r}"
+        perfect_lag_ms = Log.of(self.trace).perfect_lag_ms
+        ahead = [o for o in causal if o.ahead_ms(perfect_lag_ms)]
+        usable = [o for o in causal if o not in ahead and o.late_share <= _HALF]
+        least = min(usable or causal or self.outcomes, key=lambda o: o.late)
+        if not usable and causal:
+            text = f"{over}, no strategy is of use"
+            if least not in ahead:
+                text += f"; {least.name} loses the least, {least.late_share:.3%} for {said_lag(least.lag_p50_ms or 0)}"
+        else:
+            first = min(usable or self.outcomes, key=lambda o: (o.lag_p50_ms is None, o.lag_p50_ms or 0))
+            text = f"{over}, {least.name} loses the least ({least.late_share:.3%}, lag {_time(least.lag_p50_ms)})"
+            of = " of those that lose at most half" if len(usable) + len(ahead) < len(causal) else ""
+            text += f", and {first.name} is the least behind{of} "
+            text += f"({_time(first.lag_p50_ms)}, {first.late_share:.3%} late)"
+        return f"{text}{said_ahead(ahead)}."
 
     def records(self) -> pa.Table:
         """One row for each strategy and record, as `RECORDS` has it: what `spark.createDataFrame` takes."""
@@ -145,12 +183,20 @@ class Comparison(TableAnswer[Outcome]):
         for outcome, (met, x) in zip(self.outcomes, self.steps, strict=True):
             columns = [pa.repeat(outcome.name, outcome.rows), np.arange(outcome.rows), *table.columns]
             columns += [_known(times) for times in (met, x, log.ends_by_key if outcome.strategy.keyed else log.ends)]
-            parts.append(pa.table([*columns, np.where(log.event < met, met - log.event, 0)], RECORDS))
+            late_by, late = np.zeros_like(met), log.event < met
+            late_by[late] = difference(met, log.event, late)
+            parts.append(pa.table([*columns, late_by], RECORDS))
         return pa.concat_tables(parts)
 
     def __repr__(self) -> str:
         rows = [self.heads, *([str(cell) for cell in row] for row in self._rows())]
-        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads)))])
+        return "\n".join([self.sentence, *text_table(rows, right=range(1, len(self.heads))), _COLUMNS])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<li><b>{escape(head)}</b>: {escape(text)}</li>" for head, text in self.columns.items())
+        legend = f"<details><summary>What the columns say</summary><ul>{lines}</ul></details>"
+        # An answer of several entries writes the table; `super()` has no class to begin at in one with slots.
+        return TableAnswer._repr_html_(self) + legend
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         for o in self.outcomes:
@@ -168,7 +214,8 @@ def compare(
 
     With `window_ms`, tumbling windows of each key say what a strategy completes and keeps open. The wall clock is given
     every `tick_ms`; by default 10,000 times over the log, never for 0. Many steps are shared with a second process.
-    Raises `ModelError` for no strategies, what is none or no trace, or a length or period below its least.
+    Raises `ModelError` for no strategies, what is none or no trace, a length or period below its least, and for times
+    whose distance does not fit into 64 bits.
     """
     chosen = list(strategies) if isinstance(strategies, Iterable) else [strategies]
     if not chosen or not all(isinstance(strategy, Strategy) for strategy in chosen):
@@ -195,10 +242,13 @@ class Windows:
     def of(cls, log: Log, window_ms: int) -> Windows:
         """Those of `window_ms`; raises `ModelError` if it is below 1."""
         require_argument("window_ms", window_ms, Positive)
-        number = log.event // window_ms
-        first, count = number.min(), number.max() - number.min() + 1
-        names, of_record = np.unique(log.key * count + (number - first), return_inverse=True)
-        return cls(of_record, np.bincount(of_record), (names % count + first + 1) * window_ms)
+        left = window_ms - log.event % window_ms
+        # An end beyond 64 bits is reached by the end of the input only.
+        ends = np.where(log.event > END - left, END, log.event + left)
+        # Windows are numbered before keys are multiplied in: numbers are below the rows, whatever the times.
+        windows, number = np.unique(ends, return_inverse=True)
+        names, of_record = np.unique(log.key.astype(np.int64) * len(windows) + number, return_inverse=True)
+        return cls(of_record, np.bincount(of_record), windows[names % len(windows)])
 
 
 def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Windows | None = None) -> Outcome:
@@ -213,9 +263,9 @@ def outcome(strategy: Strategy[Any], log: Log, met: Longs, x: Longs, windows: Wi
         rows=len(x),
         late=int(late.sum()),
         worst_late_share=_worst(late),
-        late_by_max_ms=int(max((met - log.event)[late], default=0)),
-        **_quantiles("lag", log.arrival[timed] - x[timed], p50=0.5, p95=0.95, max=1),
-        **_quantiles("gap", ends[both] - x[both], p50=0.5, p95=0.95),
+        late_by_max_ms=int(difference(met, log.event, late).max(initial=0)),
+        **_quantiles("lag", difference(log.arrival, x, timed), p50=0.5, p95=0.95, max=1),
+        **_quantiles("gap", difference(ends, x, both), p50=0.5, p95=0.95),
         unsafe_share=float((x > ends).mean()),
         held_share=float((~known).mean()),
         stall_ms=_stall(log.arrival, x, groups),
@@ -260,14 +310,14 @@ def _stall(arrival: Longs, x: Longs, groups: Any) -> int:
     moved = pd.Series(x).groupby(groups).shift(1, fill_value=UNKNOWN).to_numpy() != x
     moved |= ~pd.Series(groups).duplicated().to_numpy()
     since = before(np.where(moved, arrival, UNKNOWN), groups)
-    return int((arrival - since)[since != UNKNOWN].max(initial=0))
+    return int(difference(arrival, since, since != UNKNOWN).max(initial=0))
 
 
 def _silence(log: Log, met: Longs) -> int:
     """The longest time between two records of a writer at whose end X is above all that it had sent."""
     sent, since = log.last_of_writer
     passed = (since != UNKNOWN) & (met > sent)
-    return int((log.arrival - since)[passed].max(initial=0))
+    return int(difference(log.arrival, since, passed).max(initial=0))
 
 
 def _quantiles(of: str, values: Longs, **shares: float) -> dict[str, Any]:
@@ -297,6 +347,22 @@ def _in_words(name: str, value: object) -> str:
     if isinstance(value, tuple) and len(value) > _SHOWN:
         return f"{name}=({shown(value[0])}, …, {shown(value[-1])})"
     return f"{name}={shown(value)}"
+
+
+def said_ahead(ahead: Sequence[Outcome]) -> str:
+    """Of strategies that are ahead of the arrivals by how much, as a part of a sentence; "" for none."""
+    parts = [
+        f"{o.name} is ahead of the arrivals by {rounded(-(o.lag_p50_ms or 0))} in the median, "
+        f"{o.late_share:.3%} late{': not usable' if o.late_share > _HALF else ''}"
+        for o in ahead[:_NAMED]
+    ]
+    more = [f"{len(ahead) - _NAMED} more are ahead of the arrivals"] if len(ahead) > _NAMED else []
+    return "".join(f"; {part}" for part in (*parts, *more))
+
+
+def said_lag(lag_ms: int) -> str:
+    """A median lag in words: "a median lag of 1.2 s", or "a median lag of −1.2 s, ahead of the arrivals"."""
+    return f"a median lag of {rounded(lag_ms)}{', ahead of the arrivals' if lag_ms < 0 else ''}"
 
 
 def _time(length_ms: int | None) -> str:

@@ -18,7 +18,8 @@ from wmlab.core.answers import Answer, pandas_frame
 from wmlab.core.errors import ModelError
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, span
-from wmlab.strategies.replay import Longs, before, group, require_trace
+from wmlab.strategies.model.percentiles import within
+from wmlab.strategies.replay import Longs, before, difference, group, require_trace
 
 _DENSE: Final = 4
 """How wide values may be spread, in lengths of the log, so that counting each is cheaper than sorting all."""
@@ -54,11 +55,12 @@ class Frontier(Answer):
         return self.late(bound_ms) / self.rows
 
     def bound_ms(self, late_share: float) -> int:
-        """The least B at which at most that share of the records is late."""
+        """The least B at which at most that share of the records is late: whose `late_share` is not above it."""
         if not 0 <= late_share <= 1:
             raise ModelError(f"The late share {late_share!r} is no share.", remedy="Give a number from 0 to 1.")
         steps = np.append(0, self.lateness)
-        return int(steps[np.searchsorted(-np.append(self.above, 0), -late_share * self.rows, side="left")])
+        most = within(float(late_share), self.rows)
+        return int(steps[np.searchsorted(-np.append(self.above, 0), -most, side="left")])
 
     def lag_ms(self, bound_ms: int) -> int:
         """The median of arrival time less X for B = `bound_ms`."""
@@ -90,13 +92,15 @@ class Frontier(Answer):
 
 
 def frontier(trace: Trace, by: str | None = None) -> Frontier:
-    """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key"."""
+    """The late share of every constant bound over a log, with one watermark, or one for each "writer" or "key".
+
+    Raises `ModelError` for what is no log, another `by`, and times whose distance does not fit into 64 bits.
+    """
     require_trace(trace)
     event, arrival = (trace.table[name].to_numpy() for name in ("event_time", "arrival_ms"))
     groups, names = (None, []) if by is None else group(trace, by)
     top = np.maximum(before(event, groups), event)
-    late_by = top - event
-    lag = np.subtract(arrival, top, out=top)
+    late_by, lag = difference(top, event), difference(arrival, top)
     whole = _frontier(trace.name, late_by, lag)
     if groups is None:
         return whole
@@ -118,7 +122,7 @@ def _frontier(name: str, late_by: Longs, lag: Longs) -> Frontier:
 def _counted(values: Longs) -> tuple[Longs, Longs]:
     """The different values in ascending order, and how many there are of each."""
     least = values.min()
-    if values.max() - least >= _DENSE * len(values):
+    if int(values.max()) - int(least) >= _DENSE * len(values):
         return np.unique(values, return_counts=True)
     counts = np.bincount(values - least)
     found = np.flatnonzero(counts)

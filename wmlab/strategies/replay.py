@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
@@ -68,6 +69,13 @@ class Log:
         return perfect(self.event, self.key)
 
     @cached_property
+    def perfect_lag_ms(self) -> int | None:
+        """The median of arrival less the perfect watermark, below 0 where it knows of a pause; None for one record."""
+        timed = self.ends != END
+        lags = difference(self.arrival, self.ends, timed)
+        return int(np.quantile(lags, 0.5, method="inverted_cdf")) if len(lags) else None
+
+    @cached_property
     def last_of_writer(self) -> Steps:
         """The largest event time and the arrival of what the record's writer has sent before; `UNKNOWN` if nothing."""
         return before(self.event, self.writer), before(self.arrival, self.writer)
@@ -78,9 +86,32 @@ class Log:
 
 
 def require_trace(trace: object) -> None:
-    """Raise `ModelError` for what is no trace."""
+    """Raise `ModelError` for what is no trace, and for a time that stands for "unknown" or for the end of the input."""
     if not isinstance(trace, Trace):
         raise ModelError(f"{shown(trace)} is no trace.", remedy="Give what wm.trace.load(...) returns.")
+    for name in ("event_time", "arrival_ms"):
+        for reserved in (UNKNOWN, END):
+            if (row := pc.index(trace.table[name], reserved).as_py()) >= 0:
+                raise ModelError(
+                    f"Record {row + 1} of {trace.name!r}, in order of arrival, has {name} {reserved}, no time.",
+                    remedy="Leave it out, or correct its time.",
+                )
+
+
+def difference(left: Longs, right: Longs, chosen: NDArray[np.bool_] | None = None) -> Longs:
+    """`left - right` of all records, or of those that are chosen; exact, or a `ModelError` that names the record."""
+    first, second = (left, right) if chosen is None else (left[chosen], right[chosen])
+    found: Longs = first - second
+    # A difference beyond 64 bits comes out with the sign of what was taken away.
+    if len(beyond := np.flatnonzero(((first ^ second) & (first ^ found)) < 0)):
+        row = int(beyond[0]) if chosen is None else int(np.flatnonzero(chosen)[beyond[0]])
+        more = f", and that of {grouped(len(beyond) - 1)} more" if len(beyond) > 1 else ""
+        raise ModelError(
+            f"The distance of {first[beyond[0]]} and {second[beyond[0]]}, of record {row + 1} in order of "
+            f"arrival{more}, is beyond 64 bits.",
+            remedy="Leave these records out, or correct their times.",
+        )
+    return found
 
 
 def group(trace: Trace, column: str) -> tuple[NDArray[np.int32], list[str]]:
@@ -194,8 +225,14 @@ def _steps(strategy: Strategy[Any], given: Sequence[Input]) -> Steps:
     met, after = array("q"), array("q")
     for item, (before, x, _) in zip(given, steps(strategy, given), strict=True):
         if type(item) is Record:
-            met.append(before)
-            after.append(x)
+            try:
+                met.append(before)
+                after.append(x)
+            except OverflowError:
+                raise ModelError(
+                    f"{shown(strategy)} has the watermark {x} after record {len(after) + 1} in order of arrival.",
+                    remedy="Give watermarks within 64 bits.",
+                ) from None
     return np.array(met), np.array(after)
 
 

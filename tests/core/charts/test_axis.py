@@ -84,3 +84,51 @@ def test_ticks_are_few_ascending_and_inside(low: int, since: int, span: int, cou
         assert values == sorted(set(values))
         assert len(values) <= count + 1
         assert all(begin <= value <= begin + span for value in values)
+
+
+values_of = st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=60)
+
+
+@given(values_of, st.lists(st.integers(10**12, 2 * 10**12), max_size=5))
+def test_a_bulk_is_a_range_of_the_values_that_has_their_middle_half(values: list[int], far: list[int]) -> None:
+    known = sorted([*values, *far])
+    low, high = ticks.bulk(known)
+    inside = [value for value in known if low <= value <= high]
+    assert low == inside[0]
+    assert high == inside[-1]
+    assert len(inside) >= len(known) - 2 * (-(-(len(known) - 1) // 4))
+    beyond = [value for value in known if not low <= value <= high]
+    last = len(known) - 1
+    middle = known[-(-last // 4) : 3 * last // 4 + 1] or [0]
+    assert all(max(high, value) - min(low, value) > 10 * (middle[-1] - middle[0]) for value in beyond)
+
+
+def test_an_axis_is_over_the_bulk_only_where_far_values_would_squeeze_it() -> None:
+    steady = list(range(0, 60_000, 1_000))
+    assert ticks.bulk([*steady, 300_000]) == (0, 300_000)
+    assert ticks.bulk([*steady, 10**12]) == (0, 59_000)
+    assert ticks.bulk([-(10**12), None, *steady, 10**12]) == (0, 59_000)
+    # A tail without a gap is not far, however long it is.
+    assert ticks.bulk([*steady, *range(60_000, 2_000_000, 50_000)]) == (0, 1_960_000)
+    # A third is no exception, and neither is a quarter on one side.
+    assert ticks.bulk([*steady[:20], *[10**12] * 10]) == (0, 10**12)
+    assert ticks.bulk([*steady[:30], *[10**12 + n for n in range(9)]]) == (0, 29_000)
+    # One value is a line on any axis: only a few others leave it.
+    assert ticks.bulk([7] * 80 + list(range(0, 3_600_000, 180_000))) == (0, 3_420_000)
+    assert ticks.bulk([7] * 80 + [10**12, 10**12 + 5]) == (7, 7)
+    assert ticks.bulk([]) == (0, 1)
+
+
+def test_what_lies_beyond_an_axis_stands_at_its_rim_and_is_said() -> None:
+    axis = ticks.time_axis("lag", [0, 100_000])
+    assert [axis.at_rim(value) for value in (None, 5, 10**9, -(10**9))] == [None, 5, 98_000, 2_000]
+    turned = axis.turned()
+    assert (turned.low, turned.high, turned.at_rim(10**9)) == (100_000, 0, 98_000)
+    assert turned.ticks(5) == axis.ticks(5)
+    assert axis.said_beyond({"record": [5, None, -(10**7), 10**9], "lag": [10**6]}) == (
+        "Beyond the axis: 2 records, down to −2 h 46 min and up to 11 d 13 h; 1 lag, up to 16 min 40 s."
+    )
+    instants = ticks.time_axis("event time", [JAN_3_2014, JAN_3_2014 + 5_000])
+    said = instants.said_beyond({"event": [0, JAN_3_2014, 2**60]})
+    assert said == "Beyond the axis: 2 events, down to Jan 1 1970 and up to 13 343 998 895 d 21 h."
+    assert instants.turned().title == instants.title

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from wmlab.core.charts import svg
 from wmlab.core.charts.axis import time_axis
-from wmlab.core.charts.scene import Panel, Rule, Scene, Steps, joined
+from wmlab.core.charts.plotly import draw_plotly
+from wmlab.core.charts.scene import TITLE, Between, Dots, Panel, Path, Rule, Scene, Steps, at_rim, joined
 from wmlab.core.charts.style import GREY, ROLES, Placed, spread, stagger, text_width, wrap
 
 PANEL = svg.PlotArea(left=10, top=20, width=100, height=50, x_low=0, x_high=1_000, y_low=-10, y_high=10)
@@ -158,3 +159,51 @@ def test_a_rule_beyond_the_ends_of_the_axis_is_left_out() -> None:
     rules = [Rule(at_ms, str(at_ms)) for at_ms in (5, 10, 20, 25)]
     scene = Scene(title="", subtitle="", across=axis, panels=[Panel(up=axis, layers=[], height=10)], rules=rules)
     assert [rule.label for rule in scene.rules] == ["10", "20"]
+
+
+def test_the_title_of_a_panel_stands_above_it_in_both_pictures() -> None:
+    axis = time_axis("clock", [0, 1_000])
+    plain = Scene(title="Q", subtitle="", across=axis, panels=[Panel(up=axis, layers=[])] * 2)
+    titled = Scene(title="Q", subtitle="", across=axis, panels=[Panel(up=axis, layers=[], title=["a <b>", "more"])] * 2)
+    tops = [[area.top for area in svg._areas(scene, 0, 500)] for scene in (plain, titled)]
+    assert [with_title - without for without, with_title in zip(*tops, strict=True)] == [2 * TITLE, 4 * TITLE]
+    words = [node.text for node in ElementTree.fromstring(svg.draw_svg(titled)).iter() if node.tag.endswith("}text")]
+    assert [words.count(line) for line in ("a <b>", "more")] == [2, 2]
+    notes = [note.text for note in draw_plotly(titled).layout.annotations]
+    assert notes == ["<b>a &lt;b&gt;</b><br>more"] * 2
+    heights = [draw_plotly(scene).layout.height for scene in (plain, titled)]
+    assert heights[1] - heights[0] == 4 * TITLE
+
+
+def test_values_beyond_an_axis_stand_at_its_rim_with_triangles() -> None:
+    axis = time_axis("lag", [0, 100_000])
+    steps = Steps(name="lag", role="lower", xs=[1, 2, 3], ys=[5, None, 10**9])
+    perfect = Steps(name="perfect", role="perfect", xs=[1, 2], ys=[5, 10**9])
+    dots = Dots(name="late", role="alarm", shape="cross", xs=[1, 2], ys=[5, -(10**9)], hover=["one", "two"])
+    band = Between(xs=[1], lows=[-(10**9)], highs=[10**9])
+    line = Path(name="line", role="lower", xs=[1], ys=[10])
+    drawn = at_rim(axis, [steps, perfect, dots, band, line])
+    assert [layer.name for layer in drawn if not isinstance(layer, Between)] == [
+        *("lag", "lag beyond the axis", "perfect", "late", "late beyond the axis", "line")
+    ]
+    lag, triangle, _, late, far, between, _ = drawn
+    assert isinstance(lag, Steps)
+    assert isinstance(triangle, Dots)
+    assert isinstance(late, Dots)
+    assert isinstance(far, Dots)
+    assert isinstance(between, Between)
+    assert lag.ys == [5, None, 98_000]
+    assert (triangle.shape, triangle.xs, triangle.ys) == ("triangle", [3], [98_000])
+    assert (late.xs, late.hover, far.xs, far.ys, far.hover) == ([1], ["one"], [2], [2_000], ["two"])
+    assert (between.lows, between.highs) == ([2_000], [98_000])
+    assert at_rim(axis, [late]) == [late]
+    # A sloping line keeps its slope up to the rim.
+    slope = Path(name="lag", role="lower", xs=[0, 10, 10, None, 20, 30], ys=[0, 196_000, 0, None, 196_000, -196_000])
+    cut, marks = at_rim(axis, [slope])
+    assert isinstance(cut, Path)
+    assert isinstance(marks, Dots)
+    assert cut.xs == [0, 5, 10, 10, 10, None, 20, 25 - 5 / 2, pytest.approx(24.9, abs=0.1), 30]
+    assert cut.ys == [0, 98_000, 98_000, 98_000, 0, None, 98_000, 98_000, 2_000, 2_000]
+    assert list(zip(marks.xs, marks.ys, strict=True)) == [(10, 98_000), (20, 98_000), (30, 2_000)]
+    many = Steps(name="lag", role="lower", xs=range(500), ys=[10**9] * 500)
+    assert [len(layer.xs) for layer in at_rim(axis, [many]) if isinstance(layer, Dots)] == [60]

@@ -24,6 +24,7 @@ from tests.streams.charts.test_message_diagram import TALK
 from tests.streams.sim.worlds import scenario
 from wmlab.core import schemas
 from wmlab.core.charts.chart import Chart
+from wmlab.core.charts.scene import Dots
 from wmlab.core.errors import ChartError, RecordingError
 from wmlab.core.recording import Recording
 from wmlab.streams import charts as view
@@ -189,6 +190,27 @@ def test_from_an_end_of_known_time_on_no_bound_is_drawn() -> None:
     assert list(lower.ys) == [800, None, None]
     ended = recording(watermarks=[row | {"writers": {}} for row in (first, *ends)])
     assert "none arrived below" in view.event_vs_arrival(ended).sentence
+
+
+def test_events_of_another_time_stand_at_the_rim_and_are_counted() -> None:
+    begin = 1_704_067_200_000
+    rows = recording().table("events").to_pylist()
+    times = [(begin + n * 1_000, begin + n * 1_000 + 300) for n in range(60)] + [
+        (5, begin + 30_000),
+        (0, begin + 40_000),
+    ]
+    events = [rows[0] | {"offset": n, "event_time": t, "append_ms": at} for n, (t, at) in enumerate(times, start=1)]
+    chart = view.event_vs_arrival(recording(events=events, watermarks=[]))
+    assert chart.scene.subtitle.endswith("Beyond the axis: 2 events, down to Jan 1 1970.")
+    up = chart.scene.panels[0].up
+    assert up.instants
+    assert up.high - up.low < 70_000
+    rim = next(layer for layer in chart.scene.layers if layer.name == "event beyond the axis")
+    assert isinstance(rim, Dots)
+    assert list(rim.xs) == [begin + 30_000, begin + 40_000]
+    assert set(rim.hover) == {"event beyond the axis: Jan 1 1970"}
+    assert all(up.low < y < begin for y in rim.ys)
+    assert sorted(chart.data["event_time"])[:2] == [0, 5]
 
 
 def test_a_writer_that_is_counted_alone_holds_the_bound_as_explain_says() -> None:

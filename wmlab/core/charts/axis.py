@@ -6,13 +6,26 @@ puts the same ticks in the same places. Instants are written in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, overload
 
-from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, is_instant, rounded, since_1970_ms, utc
+from wmlab.core.words import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    counted,
+    is_instant,
+    listed,
+    rounded,
+    since_1970_ms,
+    utc,
+)
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -60,6 +73,15 @@ _INSTANT_STEPS_MS: Final = (
     *_times(DAY_MS, (1, 2, 7, 14)),
 )
 _MONTH_STEPS: Final = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1_200)
+_FEWEST: Final = 4
+_FENCE: Final = 3
+_SQUEEZED: Final = 10
+_OF_ONE_VALUE: Final = 8
+"""The fence of `bulk`, in lengths of the middle half, how many times longer than the core the axis may be, and of how
+many values one may be beyond where the middle half is one value."""
+_RIM: Final = 50
+"""How far inside its end an axis draws what lies beyond, as a part of its length."""
+_YEARS_MS: Final = 1_000 * DAY_MS
 
 
 def duration_unit(span_ms: int) -> Unit:
@@ -69,7 +91,10 @@ def duration_unit(span_ms: int) -> Unit:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A range in ms and how to read it: as instants in UTC, or as durations in `unit`."""
+    """A range in ms and how to read it: as instants in UTC, or as durations in `unit`.
+
+    The low end may be the larger number: then values grow downwards, or to the left.
+    """
 
     name: str
     low: int
@@ -82,14 +107,65 @@ class Axis:
         """Name and unit."""
         if not self.instants:
             return f"{self.name} ({self.unit.symbol})"
-        first, last = utc(self.low).year, utc(self.high).year
+        first, last = (utc(end).year for end in self._ends)
         return f"{self.name} (UTC, {first if first == last else f'{first} to {last}'})"
 
     def ticks(self, count: int) -> list[Tick]:
         """At most `count` + 1 ticks inside the range."""
+        low, high = self._ends
         if self.instants:
-            return instant_ticks(self.low, self.high, count=count)
-        return duration_ticks(self.low, self.high, count=count, unit=self.unit)
+            return instant_ticks(low, high, count=count)
+        return duration_ticks(low, high, count=count, unit=self.unit)
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        return min(self.low, self.high), max(self.low, self.high)
+
+    def turned(self) -> Axis:
+        """The same range, in which values grow the other way."""
+        return replace(self, low=self.high, high=self.low)
+
+    def beyond(self, values: Iterable[int | None]) -> list[int]:
+        """The known values that lie beyond the range, ascending."""
+        low, high = self._ends
+        return sorted(value for value in values if value is not None and not low <= value <= high)
+
+    @overload
+    def at_rim(self, value: int) -> int: ...
+    @overload
+    def at_rim(self, value: int | None) -> int | None: ...
+    @overload
+    def at_rim(self, value: Number | None) -> Number | None: ...
+
+    def at_rim(self, value: Number | None) -> Number | None:
+        """The value where it is drawn: inside the range as it is, beyond it near the end where it left."""
+        low, high = self._ends
+        margin = (high - low) // _RIM
+        if value is None or low <= value <= high:
+            return value
+        return low + margin if value < low else high - margin
+
+    def said_beyond(self, values: Mapping[str, Iterable[int | None]]) -> str:
+        """How many of the values of each kind lie beyond the axis, and how far, as a sentence; "" if none does.
+
+        >>> time_axis("lag", [0, 60_000]).said_beyond({"record": [5_000, 90_000, 3_600_000], "lag": [0]})
+        'Beyond the axis: 2 records, up to 1 h.'
+        """
+        low, high = self._ends
+        parts = []
+        for noun, those in values.items():
+            if out := self.beyond(those):
+                ways = [f"down to {self.written(out[0])}"] if out[0] < low else []
+                ways += [f"up to {self.written(out[-1])}"] if out[-1] > high else []
+                parts.append(f"{counted(len(out), noun)}, {listed(ways)}")
+        return f"Beyond the axis: {'; '.join(parts)}." if parts else ""
+
+    def written(self, value: int) -> str:
+        """A value in words: an instant, or a duration."""
+        if self.instants:
+            with suppress(OverflowError):  # a year that no calendar has
+                return format_instant(value, span_ms=_YEARS_MS)
+        return rounded(value)
 
     def plotted(self, values: Iterable[Number | None]) -> list[float | None]:
         """Values as a plotly axis takes them: ms for instants, otherwise numbers of the unit."""
@@ -121,6 +197,53 @@ class Numbers:
 
 
 Scale = Axis | Numbers
+
+
+def bulk(values: Iterable[int | None]) -> tuple[int, int]:
+    """From where to where an axis in ms over the known `values` goes, so that a few far ones do not squeeze the others.
+
+    What is beyond stands at the rim (`scene.at_rim`), and is said in words (`Axis.said_beyond`).
+
+    The core are the values within three lengths of the middle half (at least of a second) before and behind it, and
+    those that follow without a gap of such a length. The axis goes on from value to value, the nearest first, while it
+    is at most ten times as long as the core (or than a second): what is beyond would squeeze the core to less than a
+    tenth. That is at most a quarter of the values at either end, and none of less than four. Where the middle half is
+    one value, the length is that of the middle half of the others, and at most an eighth of all is beyond: one value is
+    a line on any axis.
+
+    >>> bulk([10, 20, 30, 5_000]), bulk([1_000, 2_000, 3_000, 4_000, 10**9])
+    ((10, 5000), (1000, 4000))
+    """
+    known = sorted(value for value in values if value is not None)
+    if len(known) < _FEWEST:
+        return (known[0], known[-1]) if known else (0, 1)
+    last = len(known) - 1
+    first, third = _middle_half(known)
+    others = [value for value in known if value != first] if first == third else []
+    begins, ends = _middle_half(others) if others else (first, third)
+    reach = _FENCE * max(ends - begins, SECOND_MS)
+    begin, end = bisect_left(known, first - reach), bisect_right(known, third + reach) - 1
+    while begin > 0 and known[begin] - known[begin - 1] <= reach:
+        begin -= 1
+    while end < last and known[end + 1] - known[end] <= reach:
+        end += 1
+    longest = _SQUEEZED * max(known[end] - known[begin], SECOND_MS)
+    while begin > 0 or end < last:
+        below = known[begin] - known[begin - 1] if begin > 0 else None
+        above = known[end + 1] - known[end] if end < last else None
+        up = below is None or (above is not None and above <= below)
+        nearest = above if up else below
+        if known[end] - known[begin] + (nearest or 0) > longest:
+            break
+        begin, end = (begin, end + 1) if up else (begin - 1, end)
+    few = not others or _OF_ONE_VALUE * (begin + last - end) <= len(known)
+    return (known[begin], known[end]) if few else (known[0], known[last])
+
+
+def _middle_half(ascending: Sequence[int]) -> tuple[int, int]:
+    """The ends of the middle half; of fewer than four values a quarter is none, and the first may be the larger."""
+    last = len(ascending) - 1
+    return ascending[-(-last // 4)], ascending[3 * last // 4]
 
 
 def time_axis(name: str, values: Iterable[int | None], *, pad_percent: int = 0) -> Axis:

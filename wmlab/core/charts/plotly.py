@@ -13,7 +13,7 @@ from typing import Any, Final
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
 from wmlab.core.charts.axis import Axis, Number, Numbers, Scale
-from wmlab.core.charts.scene import Blocks, Dots, Layer, Panel, Path, Scene, Steps, Value, bands, hold
+from wmlab.core.charts.scene import TITLE, Blocks, Dots, Layer, Panel, Path, Scene, Steps, Value, bands, hold
 from wmlab.core.charts.style import FONT, GREY, ROLES, Placed, spread
 
 _GRID: Final = "rgba(127,127,127,0.25)"
@@ -92,7 +92,7 @@ def _arrange(scene: Scene) -> _Frame:
     top = -_GAP
     for panel in reversed(scene.panels):
         panels.insert(0, (top + _GAP, top + _GAP + panel.height))
-        top += _GAP + panel.height
+        top += _GAP + panel.height + TITLE * len(panel.title)
     lane = top + 6
     return _Frame(
         panels=panels,
@@ -187,7 +187,8 @@ def _up(panel: Panel) -> dict[str, Any]:
         shown["ticktext"] = [escape(tick.label) for tick in axis.marked]
     if panel.note:
         shown |= {"showticklabels": False, "showgrid": False, "ticks": ""}
-    return shown | ({"fixedrange": True} if axis.low > axis.high else {})  # lanes are not zoomed
+    lanes = isinstance(axis, Numbers) and axis.low > axis.high
+    return shown | ({"fixedrange": True} if lanes else {})  # lanes are not zoomed
 
 
 def _trace(scene: Scene, panel: Panel, layer: Layer, yaxis: str) -> list[go.Scatter | go.Bar]:
@@ -324,6 +325,12 @@ def _texts(scene: Scene) -> list[dict[str, Any]]:
             look = {"text": f"<b>{escape(layer.name)}</b>", "font": {"size": 12, "color": ROLES[layer.role].both}}
             beside = {"x": 1, "xanchor": "left", "xshift": 6, "y": round(height / panel.height, 6), "yanchor": "middle"}
             names.append(domain | look | beside)
+        if panel.title:
+            above, left = {"x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}, {"align": "left"}
+            first, *more = map(escape, panel.title)
+            notes.append(
+                domain | above | {"text": "<br>".join([f"<b>{first}</b>", *more]), "font": {"size": 12}} | left
+            )
         if panel.note:
             notes.append(domain | {"text": escape(panel.note), "x": 0.5, "y": 0.5, "font": {"size": 15}})
     return [*names, *notes]

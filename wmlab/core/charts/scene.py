@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
-from wmlab.core.charts.axis import Number, Numbers, Scale, Tick
+from wmlab.core.charts.axis import Axis, Number, Numbers, Scale, Tick
 from wmlab.core.charts.style import Placed, stagger, text_width, wrap
 from wmlab.core.words import listed
 
@@ -130,6 +130,24 @@ def thin(columns: Sequence[Sequence[Value]], cap: int, *, xs: Sequence[int] | No
     return kept
 
 
+def rising_steps(
+    xs: Sequence[int], heights: Sequence[float], *, end: int, least: float
+) -> tuple[list[int], list[float], int]:
+    """The corners, for a `Path`, of a step curve that only rises, up to `end`, and how many of its rows they show.
+
+    A height is held from its x to the next one's. The first row is drawn, and each that is more than `least` above the
+    row drawn before it; so the drawn curve is exact at each row drawn, and elsewhere at most `least` too low, never too
+    high. Rows beyond `end` are left out.
+    """
+    corner_xs, corner_ys, rows = [xs[0]], [heights[0]], 1
+    for x, height in zip(xs, heights, strict=True):
+        if x <= end and height - corner_ys[-1] > least:
+            corner_xs += [x, x]
+            corner_ys += [corner_ys[-1], height]
+            rows += 1
+    return [*corner_xs, end], [*corner_ys, corner_ys[-1]], rows
+
+
 def thinned(xs: Sequence[int], ys: Sequence[Value], cap: int) -> tuple[list[int], list[Value]]:
     """The points of one curve that `thin` keeps."""
     kept = thin([ys], cap, xs=xs)
@@ -163,6 +181,8 @@ Shape = Literal["circle", "diamond", "triangle", "cross"]
 
 LANE: Final = 34.0
 """Height of a lane in px."""
+TITLE: Final = 17.0
+"""Room for a line of the title of a panel in px."""
 _MARGIN, _LABELLED, _BARE = 20.0, 132.0, 34.0
 """Pixels left of everything, and right of the plot at least, with and without the names of curves."""
 _BOLD: Final = 1.1
@@ -244,17 +264,100 @@ Named = Path | Dots | Blocks
 """Layers that may stand in the legend."""
 
 
+_AT_RIM: Final = 60
+"""Markers at most of a curve at the rim of an axis."""
+
+
+def at_rim(axis: Axis, layers: Iterable[Layer]) -> list[Layer]:
+    """The layers as a panel draws them whose vertical axis does not cover all values, see `Axis.at_rim`.
+
+    Values beyond the axis stand at its rim: those of curves with triangles on them, but for the dotted one of what
+    could be at best, and markers as triangles. `Axis.said_beyond` says how many there are.
+    """
+    return [part for layer in layers for part in _at_rim(axis, layer)]
+
+
+def _at_rim(axis: Axis, layer: Layer) -> list[Layer]:
+    if isinstance(layer, Between):
+        lows, highs = ([axis.at_rim(y) for y in side] for side in (layer.lows, layer.highs))
+        return [replace(layer, lows=lows, highs=highs)]
+    if isinstance(layer, Dots):
+        return _dots_at_rim(axis, layer)
+    if isinstance(layer, Blocks):
+        return [layer]
+    known = [(x, y) for x, y in zip(layer.xs, layer.ys, strict=True) if x is not None and y is not None]
+    beyond = [(x, round(y)) for x, y in known if axis.at_rim(y) != y]
+    if not beyond:
+        return [layer]
+    if isinstance(layer, Steps):
+        curve: Layer = replace(layer, ys=[axis.at_rim(y) for y in layer.ys])
+    else:
+        xs, ys = _cut_at_rim(axis, layer)
+        curve = replace(layer, xs=xs, ys=ys)
+    if layer.role == "perfect":
+        return [curve]
+    most = min(len(beyond), _AT_RIM)
+    drawn = [beyond[number * len(beyond) // most] for number in range(most)]
+    return [curve, _triangles(axis, layer.name, layer.role, drawn, ())]
+
+
+def _cut_at_rim(axis: Axis, line: Path) -> tuple[list[Number | None], list[Number | None]]:
+    """The points of a line, with those at which it reaches the rim, so that its slope stays what it is inside."""
+    xs: list[Number | None] = []
+    ys: list[Number | None] = []
+    points = list(zip(line.xs, line.ys, strict=True))
+    for (from_x, from_y), (x, y) in pairwise([(None, None), *points]):
+        if from_x is not None and from_y is not None and x is not None and y is not None:
+            # One end is beyond: the other end of what is seen lies where the line has the height of the rim.
+            for end in (from_y, y):
+                rim = axis.at_rim(end)
+                if rim is not None and rim != end and min(from_y, y) < rim < max(from_y, y):
+                    xs.append(from_x + (x - from_x) * (rim - from_y) / (y - from_y))
+                    ys.append(rim)
+        xs.append(x)
+        ys.append(axis.at_rim(y))
+    return xs, ys
+
+
+def _dots_at_rim(axis: Axis, layer: Dots) -> list[Layer]:
+    points = [(x, round(y)) for x, y in zip(layer.xs, layer.ys, strict=True)]
+    inside = [row for row, (_, y) in enumerate(points) if axis.at_rim(y) == y]
+    if len(inside) == len(points):
+        return [layer]
+    outside = sorted({*range(len(points))} - {*inside})
+    hover, beyond_hover = ([layer.hover[row] for row in rows] if layer.hover else [] for rows in (inside, outside))
+    xs, ys = [layer.xs[row] for row in inside], [layer.ys[row] for row in inside]
+    triangles = _triangles(axis, layer.name, layer.role, [points[row] for row in outside], beyond_hover)
+    return [replace(layer, xs=xs, ys=ys, hover=hover), triangles]
+
+
+def _triangles(axis: Axis, name: str, role: str, points: Sequence[tuple[Number, int]], hover: Sequence[str]) -> Dots:
+    """Points beyond a vertical axis, at its rim."""
+    name = f"{name} beyond the axis"
+    return Dots(
+        name=name,
+        role=role,
+        shape="triangle",
+        xs=[x for x, _ in points],
+        ys=[axis.at_rim(y) or 0 for _, y in points],
+        hover=hover or [f"{name}: {axis.written(y)}" for _, y in points],
+        size=3.5,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
     """One vertical axis and what is drawn over it, the last layer on top. `height` is in px.
 
-    A `note` stands in the middle of a panel that has nothing to show; its vertical axis has no ticks.
+    The lines of its `title` stand above it, the first one bold. A `note` stands in the middle of a
+    panel that has nothing to show; its vertical axis has no ticks.
     """
 
     up: Scale
     layers: Sequence[Layer]
     height: float = 240.0
     note: str = ""
+    title: Sequence[str] = ()
 
     @property
     def ends(self) -> list[tuple[Steps | Path, Number]]:

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from wmlab.core.charts.axis import Tick
-from wmlab.core.charts.scene import Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps, bands, staircases
+from wmlab.core.charts.scene import TITLE, Blocks, Box, Dots, Layer, Named, Panel, Path, Scene, Steps, bands, staircases
 from wmlab.core.charts.style import FONT, ROLES, Placed, spread, text_width
 
 _CLASS: Final = re.compile(r'class="wmlab-(fill|stroke)-(\w+)"')
@@ -42,6 +42,9 @@ def draw_svg(scene: Scene) -> str:
         for layer in panel.layers:
             parts += _layer(layer, area)
         parts += _end_labels(panel, area)
+        lines = enumerate(reversed(panel.title))
+        first = len(panel.title) - 1
+        parts += [text(area.left, area.top - 6 - TITLE * n, words, "title", bold=n == first) for n, words in lines]
         if panel.note:
             middle = area.left + area.width / 2, area.top + area.height / 2
             parts.append(text(*middle, panel.note, "text", size=15, anchor="middle"))
@@ -51,6 +54,7 @@ def draw_svg(scene: Scene) -> str:
 def _areas(scene: Scene, top: float, width: float) -> list[PlotArea]:
     areas = []
     for panel in scene.panels:
+        top += TITLE * len(panel.title)
         x, y = scene.across, panel.up
         place = {"left": scene.left, "top": top, "width": width, "height": panel.height}
         areas.append(PlotArea(**place, x_low=x.low, x_high=x.high, y_low=y.low, y_high=y.high))

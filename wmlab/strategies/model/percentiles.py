@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 from itertools import accumulate
-from math import ceil, log, log1p
+from math import ceil, floor, log, log1p
 from typing import Final, NamedTuple
 
 from wmlab.core.errors import ModelError
@@ -34,6 +34,8 @@ from wmlab.strategies.model.writers import Minimum
 
 _ROUNDING: Final = 1e-9
 """A share such as 0.07 is no exact double: 0.07 * 100 must have rank 7."""
+_RELATIVE: Final = 1e-14
+"""The same of very many values, of which the last digits of a double are more than that."""
 
 
 def rank(share: float, count: int) -> int:
@@ -42,7 +44,24 @@ def rank(share: float, count: int) -> int:
     >>> rank(0.95, 20), rank(0.07, 100), rank(0, 5), rank(1, 5)
     (19, 7, 1, 5)
     """
-    return min(count, max(1, ceil(share * count - _ROUNDING)))
+    place = share * count
+    return min(count, max(1, ceil(place - max(_ROUNDING, place * _RELATIVE))))
+
+
+def within(share: float, count: int) -> int:
+    """The most of `count` whose share `number / count` is not above `share`, from 0 to 1.
+
+    A share that is told is one that was divided: 29 of 100 are within 0.29, though 0.29 as a double is less than that.
+
+    >>> within(0.29, 100), within(29 / 100, 100), within(0.1, 39), within(1, 7)
+    (29, 29, 3, 7)
+    """
+    number = min(count, floor(share * count))
+    while number / count > share:
+        number -= 1
+    while number < count and (number + 1) / count <= share:
+        number += 1
+    return number
 
 
 def counted_quantile(counts: Counter[int], share: float) -> int:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wmlab.core.charts.axis import time_axis
+from wmlab.core.charts.axis import bulk, time_axis
 from wmlab.core.charts.chart import Chart, columns_of, faults, one_stream, share_of, stream_rows
-from wmlab.core.charts.scene import Dots, Panel, Scene, Steps, thin
+from wmlab.core.charts.scene import Dots, Layer, Panel, Scene, Steps, at_rim, thin
 from wmlab.core.recording import Recording
 from wmlab.core.words import counted, grouped, rounded
 from wmlab.streams.answers.history import Row, events_of, late_events, without_ends
@@ -31,8 +31,8 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
 
     An event below the lower step came too late for a watermark and is marked with a cross. Of many events 700 are
     drawn, evenly spread, and all that came too late; of more than 100,000 these, and the chart's data, are an even
-    share. Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no
-    events.
+    share. The axis of event times covers the bulk of them; the others stand at its rim. Events are read part by part.
+    Raises `ChartError` if there are several streams and none is chosen, or no events.
     """
     name = one_stream(recording, stream, "events")
     marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
@@ -47,22 +47,21 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     drawn = share_of(events, _MOST_EVENTS)
     sentence = _sentence(name, delays, delayed, lates)
     fewer = f" Drawn are {grouped(len(drawn))} of {grouped(count)} events." if len(drawn) < count else ""
-    times = [row["event_time"] for row in (*drawn, *late)] + [mark[side] for mark in marks for side in _SIDES]
+    times = [row["event_time"] for row in (*events, *late)]
+    bounds = [mark[side] for mark in without_ends(marks) for side in _SIDES]
+    up = time_axis("event time", [*bulk(times), *bulk(bounds or times)], pad_percent=4)
+    layers: list[Layer] = [
+        _dots("event", "text", drawn, 1.6),
+        *_bounds(marks, events[-1]["append_ms"]),
+        _dots("event below the lower bound", "alarm", late, 4.0),
+    ]
+    every = (time for part in parts() for time in part["event_time"].to_pylist())
+    fewer += f" {said}" if (said := up.said_beyond({"event": every, "bound": bounds})) else ""
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
         subtitle=sentence + fewer,
         across=time_axis("arrival", [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]),
-        panels=[
-            Panel(
-                up=time_axis("event time", times, pad_percent=4),
-                height=320.0,
-                layers=[
-                    _dots("event", "text", drawn, 1.6),
-                    *_bounds(marks, events[-1]["append_ms"]),
-                    _dots("event below the lower bound", "alarm", late, 4.0),
-                ],
-            )
-        ],
+        panels=[Panel(up=up, height=320.0, layers=at_rim(up, layers))],
         rules=faults(recording, name),
     )
     return Chart(sentence=sentence, data=columns_of(events, ("append_ms", "event_time")), scene=scene)
