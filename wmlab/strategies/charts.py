@@ -195,7 +195,7 @@ def lag(comparison: Comparison, *, title: str | None = None) -> Chart:
         behind = _behind(log.arrival, x)
         late = _late(log, met, time)
         up = _behind_axis("lag", [*behind, *late.delays], ideal)
-        kept = time.thin([behind, ideal])
+        kept = time.thin(log, [behind, ideal])
         thinned = max(thinned, kept.left_out)
         at, (lagging, perfect) = kept.arrivals(log), (kept.of(values) for values in (behind, ideal))
         curves: list[Layer] = [
@@ -252,7 +252,7 @@ def uncertainty(
         for low, up, at in zip(lower, upper, ideal, strict=True)
         if low is not None and up is not None and at is not None
     ]
-    kept = time.thin([lower, upper, ideal])
+    kept = time.thin(log, [lower, upper, ideal])
     at = kept.arrivals(log)
     downwards = _behind_axis("behind the arrivals", [*lower, *upper, *late.delays], ideal).turned()
     low, high, best, width = (kept.of(values) for values in (lower, upper, ideal, apart))
@@ -334,10 +334,10 @@ class _Arrivals:
         said = axis.said_beyond({"arrival": arrival.tolist()})
         return cls(axis, first, end, f" {said}" if said else "")
 
-    def thin(self, columns: Sequence[Sequence[Value]]) -> _Kept:
+    def thin(self, log: Log, columns: Sequence[Sequence[Value]]) -> _Kept:
         """The rows on the axis that are enough to draw the columns."""
         inside = [column[self.first : self.end] for column in columns]
-        rows = thin(inside, _CAP)
+        rows = thin(inside, _CAP, xs=log.arrival[self.first : self.end].tolist())
         changed = sum(
             any(column[row] != column[row - 1] for column in inside) for row in range(1, self.end - self.first)
         )
