@@ -7,7 +7,8 @@ from typing import Final
 from wmlab.core import lazy
 
 _NAMES: Final = {
-    "advice": "Advice Doubt advise",
+    "advice": "Advice advise",
+    "doubts": "Doubt",
     "comparison": "Comparison Outcome compare",
     "lateness": "Frontier frontier",
     "replay": "aligned",

@@ -69,7 +69,19 @@ OTHERS: list[Any] = [
     StreamTime(1),
 ]
 SHARES: Final = {"accuracy", "confidence", "error", "late_share", "recall", "share", "target"}
-FROM_0: Final = {"ahead_ms", "bound", "buffer", "delay", "drift", "grace", "lag", "lateness", "least_ms", "most_ms", "timeout_ms"}
+FROM_0: Final = {
+    "ahead_ms",
+    "bound",
+    "buffer",
+    "delay",
+    "drift",
+    "grace",
+    "lag",
+    "lateness",
+    "least_ms",
+    "most_ms",
+    "timeout_ms",
+}
 FROM_0 |= {"variance", "wait", "z"}
 
 
@@ -90,7 +102,9 @@ def test_parameters_that_are_left_out_are_as_documented_and_nothing_is_late_afte
 @pytest.mark.parametrize("strategy", [*DEFAULTS, *OTHERS], ids=name)
 def test_every_number_has_limits(strategy: Any) -> None:
     """Except `manual`, which is a time."""
-    for parameter in (f.name for f in fields(strategy) if f.name not in ("inner", "manual", "margins", "writers", "streams")):
+    for parameter in (
+        f.name for f in fields(strategy) if f.name not in ("inner", "manual", "margins", "writers", "streams")
+    ):
         outside: list[Any] = [-1, 0, 2**62 + 1]
         if isinstance(getattr(strategy, parameter), str):
             words = "Give one of "
