@@ -39,8 +39,9 @@ class Advice(Answer):
     `strategy` has the parameters that the first half of the log gave it. `late_share`, `lag_ms` (the median) and their
     `_range` (95%) are what it did on the second half, the rows from `unseen_from` on: those of `compare` over the whole
     log, on these rows. `open_windows` is the mean and the most of windows that it kept open there, if their length was
-    given. `whole` is its outcome over the whole log, as `compare` has it. `bound_ms` is the constant bound that was
-    judged. `settings` is how engines write the strategy, or the constant bound where they cannot have it.
+    given. `whole` is its outcome over the whole log, as `compare` has it. `settings` is how engines write the strategy,
+    or the constant bound that was judged beside it, `judged[0]`, where they cannot have it. `bound_ms` is the constant
+    bound that the whole log asks for, in hindsight, as `frontier` has it.
 
     `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
     the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
@@ -112,12 +113,12 @@ class Advice(Answer):
         parts = [self.reason]
         if self.suspects.suspects and not any(doubt.rows for doubt in self.doubts):
             parts.append(f"Beside that, {self.suspects.what}. {self.suspects.bounds}")
-        if self.by_key is not None and self.by_key.lag_p50_ms is not None:
-            if self.by_key.lag_p50_ms < _LESS * self.lag_ms:
-                parts.append(
-                    f"With a watermark for each key, {self.by_key.name} has {_late_and_lag(self.by_key)} there, as seen by "
-                    "the key that has just sent; a silent key holds its own time."
-                )
+        by_key = self.by_key
+        if by_key is not None and by_key.lag_p50_ms is not None and by_key.lag_p50_ms < _LESS * self.lag_ms:
+            parts.append(
+                f"With a watermark for each key, {by_key.name} has {_late_and_lag(by_key)} there, as seen by the key "
+                "that has just sent; a silent key holds its own time."
+            )
         return " ".join(parts)
 
     def __repr__(self) -> str:
@@ -153,7 +154,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
     judged = [judge(each, log, middle, late_share, windows) for each in candidates.of_one_watermark()]
     by_key = [judge(each, log, middle, late_share, windows) for each in candidates.of_keys()]
     best, constant = chosen(judged, late_share), judged[0]
-    bound_ms = constant.strategy.bound
+    judged_ms = _bound_ms(constant)
     doubts = doubts_of(
         Case(
             trace=trace,
@@ -161,7 +162,7 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
             suspects=found,
             best=best,
             constant=constant,
-            lossless_lag_ms=constant.lag_ms + found.lossless_without_ms - bound_ms,
+            lossless_lag_ms=constant.lag_ms + found.lossless_without_ms - judged_ms,
         )
     )
     of = best.unseen
@@ -176,9 +177,9 @@ def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = N
         unseen_from=middle,
         whole=outcome(best.strategy, log, best.met, best.x),
         open_windows=None if of.open_mean is None else (of.open_mean, of.open_max or 0),
-        bound_ms=bound_ms,
+        bound_ms=found.bound_ms,
         settings=settings(
-            best.strategy, Instead(bound_ms, f"with {_late_and_lag(constant.unseen)} on the same records")
+            best.strategy, Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records")
         ),
         reason=_reason(best, judged),
         assumed=_assumed(best.strategy),
@@ -201,6 +202,12 @@ def _late_and_lag(of: Outcome) -> str:
     return f"{of.late_share:.3%} late for a median lag of {_lag(of)}"
 
 
+def _bound_ms(constant: Judged) -> int:
+    """The bound of the first candidate."""
+    assert isinstance(constant.strategy, BoundedOutOfOrderness)
+    return constant.strategy.bound
+
+
 def _reason(best: Judged, judged: Sequence[Judged]) -> str:
     constant = judged[0]
     if best is constant:
@@ -208,7 +215,8 @@ def _reason(best: Judged, judged: Sequence[Judged]) -> str:
         if not others:
             return "A constant bound is the only candidate."
         return "Of the candidates that keep the target there, none has clearly less lag than this constant bound."
-    return f"There the constant bound of the first half, {rounded(constant.strategy.bound)}, has {_late_and_lag(constant.unseen)}."
+    bound = f"the constant bound of the first half, {rounded(_bound_ms(constant))}"
+    return f"There {bound}, has {_late_and_lag(constant.unseen)}."
 
 
 def _assumed(strategy: Strategy[Any]) -> tuple[str, ...]:
@@ -216,8 +224,8 @@ def _assumed(strategy: Strategy[Any]) -> tuple[str, ...]:
         return (f"a record more than {rounded(strategy.ahead_ms)} ahead has a wrong clock", *_assumed(strategy.inner))
     if isinstance(strategy, BoundedOutOfOrderness):
         return ("what comes is as late as what came",)
-    if isinstance(strategy, PerWriterMinimum) and strategy.idle_ms is None:
-        return ("all writers keep sending, and each stays as late as it was",)
     if isinstance(strategy, PerWriterMinimum):
+        if strategy.idle_ms is None:
+            return ("all writers keep sending, and each stays as late as it was",)
         return (f"a writer that is silent for {rounded(strategy.idle_ms)} has nothing to send that counts",)
     return ("lateness changes slowly against the records that it looks back on",)

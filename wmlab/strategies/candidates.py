@@ -2,7 +2,8 @@
 
 Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
 of every bound, as `frontier` does for the largest event time: a record is late for the bound B if it is more than B
-behind the X that it meets. The bound is the least that keeps the target on the first half.
+behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k records
+that may be late there, one standard error fewer are, k - sqrt(k), since another k records would differ by as much.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
 writers at the end of the first half, each a multiple of the one before; around the best one the steps become smaller.
@@ -107,14 +108,14 @@ class Candidates:
 
     def of_one_watermark(self) -> list[Candidate]:
         """Those with one watermark for all records."""
-        waiting = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in self._timeouts()]
-        guarded = [Guarded(strategy, self._ahead_ms) for strategy in waiting] if self.guard else []
+        waiting: list[Strategy[Any]] = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in self._timeouts()]
+        guarded: list[Strategy[Any]] = [Guarded(strategy, self._ahead_ms) for strategy in waiting] if self.guard else []
         steering = self._steering()
         runs = replayed(self.trace, [*waiting, *guarded, *steering])
         found = [self._chosen(self._constant())]
         found += [self._chosen(self._guarded_constant())] if self.guard else []
-        for strategy, steps in zip([*waiting, *guarded], runs, strict=False):
-            found.append(self._chosen(OpenBound(_rebound(strategy), self.log, *steps)))
+        for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
+            found.append(self._chosen(OpenBound(_rebound(strategy), self.log, met, x)))
         return found + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
 
     def of_keys(self) -> list[Candidate]:
@@ -126,7 +127,12 @@ class Candidates:
         return [self._chosen(OpenBound(Quix, log, top, np.maximum(top, log.event)))]
 
     def _chosen(self, open_bound: OpenBound) -> Candidate:
-        return open_bound.with_bound(open_bound.curve(slice(0, max(1, self.middle))).bound_ms(self.target))
+        return open_bound.with_bound(self._bound_ms(open_bound.curve(slice(0, max(1, self.middle)))))
+
+    def _bound_ms(self, curve: Frontier) -> int:
+        """The least bound that keeps the target with the margin, over the records of a curve."""
+        late = self.target * curve.rows
+        return curve.bound_ms(max(0.0, late - late**0.5) / curve.rows)
 
     def _constant(self) -> OpenBound:
         top = before(self.log.event)
@@ -177,7 +183,7 @@ class Candidates:
         log, lags = Log.of(searched), {}
         for idle_ms, steps in zip(timeouts, replayed(searched, strategies), strict=True):
             curve = OpenBound(PerWriterMinimum, log, *steps).curve(slice(None))
-            lags[idle_ms] = curve.lag_ms(curve.bound_ms(self.target))
+            lags[idle_ms] = curve.lag_ms(self._bound_ms(curve))
         return lags
 
 

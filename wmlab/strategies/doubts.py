@@ -5,6 +5,7 @@ The bounds of doubts are constant bounds for the target over the whole log, with
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
@@ -217,7 +218,7 @@ def _tail(case: Case, log: Log) -> Iterator[Doubt]:
     if bound_ms <= _TAIL * bulk_ms:
         return
     rows = np.flatnonzero(late_by > _TAIL * bulk_ms)
-    owners = pd.Series(case.trace.table["writer"].take(pa.array(rows)).to_pylist()).value_counts()
+    owners = Counter(case.trace.table["writer"].take(pa.array(rows)).to_pylist())
     names = sorted(name for name, count in owners.items() if 2 * count >= len(rows))
     whose = f", most of them of {listed(names)}" if names and len(case.trace.writer_names) > 1 else ""
     text = (
@@ -264,6 +265,7 @@ def _of_movement(case: Case) -> Iterator[Doubt]:
         stalls = f"{name} stalls: its median lag is {rounded(best.lag_ms)}"
         text = f"{stalls}, where a constant bound that leaves no record late has {rounded(case.lossless_lag_ms)}"
         yield Doubt(cause="stalls", text=text)
+        return
     middle = case.trace.rows // 2
     arrival = Log.of(case.trace).arrival[middle:]
     patience_ms = 2 * abs(case.constant.lag_ms)

@@ -41,6 +41,8 @@ class Judged:
     x: Longs
     late_range: tuple[float, float]
     lag_range: tuple[int, int]
+    first_late_share: float
+    """The late share of the half that the choice has seen."""
     steady: bool
     """Whether the late share of the blocks is steady enough for the target."""
 
@@ -55,8 +57,9 @@ class Judged:
         return self.unseen.lag_p50_ms or 0
 
     def keeps(self, target: float) -> bool:
-        """Whether the unseen half keeps the target, steadily, with a watermark."""
-        return self.unseen.late_share <= KEPT * target and self.steady and self.unseen.lag_p50_ms is not None
+        """Whether both halves keep the target, the unseen one steadily and with a watermark."""
+        kept = max(self.first_late_share, self.unseen.late_share) <= KEPT * target
+        return kept and self.steady and self.unseen.lag_p50_ms is not None
 
 
 def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: Windows | None) -> Judged:
@@ -73,6 +76,7 @@ def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: W
         x=x,
         late_range=(max(0.0, min(blocks[0], few[0])), min(1.0, max(blocks[1], few[1]))),
         lag_range=(int(lag[0]), int(lag[1])),
+        first_late_share=float((log.event < met)[: max(1, middle)].mean()),
         steady=blocks[1] <= STEADY * target,
     )
 

@@ -13,13 +13,10 @@ from typing import Any, Final
 
 from wmlab.core.words import DAY_MS
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness, StreamTime
-from wmlab.strategies.model.engines import Quix
+from wmlab.strategies.model.engines import Bytewax, Quix
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
-
-ENGINES: Final = ("Flink SQL", "Flink", "Spark", "Kafka Streams", "Beam")
-"""The engines of `settings`, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,8 @@ class Instead:
 
 
 def settings(strategy: Strategy[Any] | int, instead: Instead | None = None) -> dict[str, str]:
-    """How each engine of `ENGINES` writes a strategy, or a constant bound in ms.
+    """How engines write a strategy, or a constant bound in ms: Flink SQL, Spark, Kafka Streams and Beam, and Flink's
+    DataStream API and others where a strategy asks for them.
 
     Of an engine that cannot have it, why, and its line of the constant bound that is the alternative, if one is given.
     A row at the watermark of Flink is late, so its SQL has one millisecond more; `forBoundedOutOfOrderness` does the
@@ -40,12 +38,9 @@ def settings(strategy: Strategy[Any] | int, instead: Instead | None = None) -> d
     >>> settings(90_061_500)["Flink SQL"]
     "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"
     """
-    if isinstance(strategy, int):
-        return _constant(strategy)
-    if isinstance(strategy, BoundedOutOfOrderness):
-        return _constant(strategy.bound)
-    if isinstance(strategy, StreamTime):
-        return _constant(strategy.grace)
+    if (bound_ms := strategy if isinstance(strategy, int) else _bound_ms(strategy)) is not None:
+        return _constant(bound_ms)
+    assert isinstance(strategy, Strategy)
     lines = _own(strategy)
     constant = {} if instead is None else _constant(instead.bound_ms)
     for engine, line in lines.items():
@@ -58,10 +53,16 @@ def settings(strategy: Strategy[Any] | int, instead: Instead | None = None) -> d
 _CANNOT: Final = "cannot have it"
 
 
+def _bound_ms(strategy: Strategy[Any]) -> int | None:
+    """The constant bound that a strategy is; None: it is another one."""
+    if isinstance(strategy, BoundedOutOfOrderness):
+        return strategy.bound
+    return strategy.grace if isinstance(strategy, StreamTime) else None
+
+
 def _constant(bound_ms: int) -> dict[str, str]:
     return {
         "Flink SQL": f"WATERMARK FOR event_time AS event_time - INTERVAL {_interval(bound_ms + 1)}",
-        "Flink": _bounded(bound_ms),
         "Spark": f'.withWatermark("event_time", "{bound_ms} milliseconds")',
         "Kafka Streams": f"TimeWindows.ofSizeAndGrace(size, Duration.ofMillis({bound_ms}L))",
         "Beam": f"new CustomTimestampPolicyWithLimitedDelay<>(timestamp, Duration.millis({bound_ms}L), previous)",
@@ -130,23 +131,23 @@ def _guarded(strategy: Guarded) -> dict[str, str]:
     return {
         "Flink SQL": f"{_CANNOT}: nothing is offered against times that are ahead",
         "Flink": f"WatermarkStrategy.forGenerator(...) with {generator}, and else calls that of {_flink(inner)}",
-        "Spark": f"{_CANNOT}: nothing is offered but to filter such rows out before .withWatermark, which loses them",
-        "Kafka Streams": f"{_CANNOT}: nothing is offered but a TimestampExtractor of one's own, which changes such times",
-        "Beam": "a TimestampPolicy of one's own, whose getTimestampForRecord leaves such times out of its largest time; "
-        "CustomTimestampPolicyWithLimitedDelay keeps them, and stops at the clock less the delay",
+        "Spark": f"{_CANNOT}: only a filter before .withWatermark is offered, which loses such rows",
+        "Kafka Streams": f"{_CANNOT}: only a TimestampExtractor of one's own is offered, which alters such times",
+        "Beam": "a TimestampPolicy of one's own, whose getTimestampForRecord leaves such times out of its largest "
+        "time; CustomTimestampPolicyWithLimitedDelay counts them, and stops at the clock less the delay",
     }
 
 
 def _flink(inner: Strategy[Any]) -> str:
     """The line of Flink of the strategy within a guard."""
-    return settings(inner)["Flink"]
+    bound_ms = _bound_ms(inner)
+    return settings(inner)["Flink"] if bound_ms is None else _bounded(bound_ms)
 
 
 def _by_key(strategy: Strategy[Any]) -> dict[str, str]:
-    name = type(strategy).__name__
-    no_keys = f"{_CANNOT}: it has no watermark for each key"
-    lines = dict.fromkeys(ENGINES, no_keys)
+    lines = dict.fromkeys(("Flink SQL", "Spark", "Kafka Streams", "Beam"), f"{_CANNOT}: it has no watermark of a key")
     if isinstance(strategy, Quix):
-        lines["Quix Streams"] = f".tumbling_window(size, grace_ms={strategy.grace}), closed by key"
-        return lines
-    return lines | {"Bytewax" if name == "Bytewax" else name: f"an EventClock as {name} has it"}
+        return lines | {"Quix Streams": f".tumbling_window(size, grace_ms={strategy.grace}), which closes by key"}
+    if isinstance(strategy, Bytewax):
+        return lines | {"bytewax": f"EventClock(..., wait_for_system_duration=timedelta(milliseconds={strategy.wait}))"}
+    return lines

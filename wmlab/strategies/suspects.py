@@ -6,9 +6,9 @@ It is *older than the log* if its event time is before the first arrival by more
 device that was never set gives 1970.
 
 How far ahead is too far is asked of the log. With d = event time - arrival, and q(s) its quantile at the share s, a
-record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits. These are quartiles, so up to a quarter of
-the records may be ahead and the limit stays that of the others. Of delays with an exponential distribution of mean M
-the limit is 12 M after the least delay, of a normal one 7 standard deviations after the mean.
+record is ahead if d > `ahead_ms` = max(0, q(0.75) + 10 (q(0.75) - q(0.5))), rounded up to two digits. These are
+quartiles, so up to a quarter of the records may be ahead and the limit stays that of the others. Of delays with an
+exponential distribution of mean M the limit is 4 M, of a normal one 7 standard deviations after the mean.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def in_two_digits(length_ms: float) -> int:
     >>> in_two_digits(8_119_554), in_two_digits(99.5), in_two_digits(0)
     (8200000, 100, 0)
     """
-    unit = 10 ** max(0, len(str(int(length_ms))) - 2)
+    unit: int = 10 ** max(0, len(str(int(length_ms))) - 2)
     return unit * ceil(length_ms / unit)
 
 
