@@ -25,7 +25,7 @@ from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, replayed
 from wmlab.strategies.suspects import in_two_digits
 
-ROWS = 24_000
+ROWS = 20_000
 
 
 def devices(seed: int) -> Trace:
@@ -56,7 +56,7 @@ def open_bounds(log: Trace) -> Iterator[Strategy[Any]]:
     if len(log.writer_names) > 1:
         yield PerWriterMinimum()
         first, last = log.span_ms
-        for n in range(1, 18):
+        for n in range(2, 14):
             yield PerWriterMinimum(idle_ms=max(1, (last - first) // 3**n))
 
 
@@ -79,7 +79,7 @@ def best_lag_ms(log: Trace, target: float) -> int:
     return int(min(found))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("target", [0.05, 0.01])
 def test_no_member_of_its_families_has_clearly_less_lag_on_logs_of_devices(seed: int, target: float) -> None:
     log = devices(seed)
@@ -99,19 +99,21 @@ def test_no_member_of_its_families_has_clearly_less_lag_on_the_logs_that_come_wi
 
 
 def presses() -> Trace:
-    """Twenty devices in order; each is cut off for a minute now and then and sends what it has afterwards, and one
-    stops for good after a quarter of the log."""
+    """Twenty devices in order; each is cut off for twenty seconds now and then and sends what it has afterwards.
+
+    One stops for good after a quarter of the log.
+    """
     random = np.random.default_rng(5)
-    rows, count = 60_000, 20
+    rows, count = 80_000, 20
     device, second = np.arange(rows) % count, np.arange(rows) // count
     event = np.arange(rows) * 50 + 10**12
     arrival = event + random.integers(100, 2_000, rows)
-    for one in range(count):
-        for start in random.choice(rows // count - 60, 1, replace=False):
-            cut_off = (device == one) & (second >= start) & (second < start + 60)
-            arrival[cut_off] = np.maximum(arrival[cut_off], event[cut_off].max(initial=0) + 2_000)
-        arrival[device == one] = np.maximum.accumulate(arrival[device == one])
     keep = ~((device == 7) & (second > rows // count // 4))
+    for one in range(count):
+        for start in random.choice(rows // count // 20, 4, replace=False) * 20:
+            cut_off = (device == one) & (second >= start) & (second < start + 20)
+            arrival[cut_off] = np.maximum(arrival[cut_off], event[cut_off].max() + 1_000)
+        arrival[device == one] = np.maximum.accumulate(arrival[device == one])
     order = np.argsort(arrival[keep], kind="stable")
     names = pa.array([f"press-{n:02}" for n in device[keep][order]])
     return Trace("presses", pa.table([event[keep][order], arrival[keep][order], names, names], TRACE_SCHEMA))
@@ -125,7 +127,7 @@ def test_of_devices_that_are_cut_off_now_and_then_the_least_over_them_is_advised
     constant = advice.judged[0]
     assert isinstance(constant.strategy, BoundedOutOfOrderness)
     assert constant.lag_p50_ms is not None
-    assert 3 * advice.lag_ms < constant.lag_p50_ms
+    assert 2 * advice.lag_ms < constant.lag_p50_ms
     assert f"withIdleness(Duration.ofMillis({advice.strategy.idle_ms}L))" in advice.settings["Flink"]
     assert "the alternative is a constant bound" in advice.settings["Spark"]
 

@@ -6,7 +6,8 @@ behind the X that it meets. The bound is the least that keeps the target on the 
 that may be late there, one standard error fewer are, k - sqrt(k), since another k records would differ by as much.
 
 An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
-writers at the end of the first half, each a multiple of the one before; around the best one the steps become smaller.
+writers at the end of the first half, each a multiple of the one before, or are a little longer than a quantile of the
+silences; around the best one the steps become smaller.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ _FINER: Final = (2.0, 2**0.5)
 """By which factors those that are tried next are longer and shorter than the best one."""
 _TIMEOUTS: Final = 8
 """How many timeouts are tried at most before finer ones."""
+_USUAL: Final = (0.9, 0.99, 0.999, 0.9999, 1.0)
+_LONGER: Final = 1.25
+"""How many times these quantiles of the silences of writers are timeouts that are tried, too."""
 _SEARCHED: Final = 50_000
 """Records of the first half, its last ones, over which timeouts are tried."""
 
@@ -168,9 +172,9 @@ class Candidates:
         longest = int(silences.max())
         shortest = max(1, _median(silences), longest // _COARSE ** (_TIMEOUTS - 1))
         grid = [length for n in range(_TIMEOUTS) if (length := shortest * _COARSE**n) < longest]
-        lags = self._lags(searched, grid)
-        if not lags:
-            return [None]
+        # A timeout pays from where it exceeds the silences that are usual.
+        usual = np.quantile(silences, _USUAL, method="inverted_cdf").tolist()
+        lags = self._lags(searched, [*grid, *(_LONGER * length_ms for length_ms in usual)])
         for factor in _FINER:
             best = min(lags, key=lambda idle_ms: (lags[idle_ms], idle_ms))
             lags |= self._lags(searched, [best / factor, best * factor])

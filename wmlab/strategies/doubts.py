@@ -15,12 +15,12 @@ import pandas as pd
 import pyarrow as pa
 
 from wmlab.core.traces import Trace
-from wmlab.core.words import grouped, listed, rounded
+from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, grouped, listed, rounded
 from wmlab.strategies.comparison import named
 from wmlab.strategies.judging import BLOCKS, KEPT, STEADY, Judged
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.guard import Guarded
-from wmlab.strategies.model.strategy import UNKNOWN
+from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, before
 from wmlab.strategies.suspects import Suspects
@@ -60,6 +60,9 @@ _COPIES: Final = 0.1
 """The share of records that repeat another one up to which they are duplicates, and not a coarse clock."""
 _SILENT: Final = 10
 """How many median lags a writer has to be silent at the end of the log, to hold a watermark without a timeout."""
+_TICKS: Final = (7 * DAY_MS, DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS)
+_ALIKE: Final = 0.95
+"""The share of event times that a tick has to explain."""
 _NAMED: Final = 3
 
 
@@ -175,7 +178,8 @@ def _of_records(case: Case) -> Iterator[Doubt]:
             rows = tuple(np.flatnonzero(copies).tolist())
             yield Doubt(cause="duplicates", text=text, rows=rows, bound_ms=bound_ms, without_ms=without_ms)
     yield from _ties(case, log)
-    if not suspects_matter(case.suspects):
+    # The least over writers is not behind the largest event time, but behind the slowest writer.
+    if not isinstance(_inner(case.best), PerWriterMinimum) and not suspects_matter(case.suspects):
         yield from _tail(case, log)
 
 
@@ -187,8 +191,7 @@ def _ties(case: Case, log: Log) -> Iterator[Doubt]:
     orders = (np.lexsort((log.event, log.arrival)), np.lexsort((-log.event, log.arrival)))
     least_ms, most_ms = (_bound_ms(case, log.event[order]) for order in orders)
     # Of a clock that ticks by the week, one tick is no difference.
-    tick_ms = int(np.gcd.reduce(np.diff(np.unique(log.event)))) if len(np.unique(log.event)) > 1 else 0
-    if most_ms - least_ms <= max(_MATTERS * least_ms, tick_ms):
+    if most_ms - least_ms <= max(_MATTERS * least_ms, _tick_ms(log.event)):
         return
     share = float(np.mean(np.append(together, False) | np.append(False, together)))
     bound_ms = case.suspects.bound_ms
@@ -198,6 +201,15 @@ def _ties(case: Case, log: Log) -> Iterator[Doubt]:
     )
     other_ms = most_ms if abs(most_ms - bound_ms) > abs(least_ms - bound_ms) else least_ms
     yield Doubt(cause="ties", text=text, bound_ms=bound_ms, without_ms=other_ms)
+
+
+def _tick_ms(event: Any) -> int:
+    """The largest of the usual units of clocks in which nearly all event times are told."""
+    for tick_ms in _TICKS:
+        _, counts = np.unique(event % tick_ms, return_counts=True)
+        if counts.max() >= _ALIKE * len(event):
+            return tick_ms
+    return 1
 
 
 def _bound_ms(case: Case, event: Any) -> int:
@@ -253,7 +265,7 @@ def _of_numbers(case: Case) -> Iterator[Doubt]:
     elif not case.best.steady or (high > STEADY * target and unseen.rows * target >= _ENOUGH):
         yield Doubt(cause="unsteady", text=f"its late share is unsteady, {low:.3%} to {high:.3%} at 95%")
     first, last = case.best.lag_range
-    if last - first > abs(case.best.lag_ms):
+    if not case.best.lag_known:
         between = f"{rounded(first)} to {rounded(last)} at 95%"
         yield Doubt(cause="wide lag", text=f"its lag is not known, {rounded(case.best.lag_ms)} is {between}")
 
@@ -273,13 +285,18 @@ def _of_movement(case: Case) -> Iterator[Doubt]:
     if still > _STILL and usual < _STILL / 2:
         text = f"{name} stands still for {still:.1%} of the time, for {rounded(best.unseen.stall_ms)} at the longest"
         yield Doubt(cause="stands still", text=text)
-    inner = best.strategy.inner if isinstance(best.strategy, Guarded) else best.strategy
+    inner = _inner(best)
     if isinstance(inner, PerWriterMinimum) and inner.idle_ms is None:
         gone = [w for w in case.suspects.writers if w.silent_at_end and w.silent_ms > _SILENT * abs(best.lag_ms)]
         if gone:
             of = listed([f"{clock.writer} (for {rounded(clock.silent_ms)})" for clock in gone], most=_NAMED)
             text = f"{name} waits for writers that are silent at its end: {of}"
             yield Doubt(cause="silent writer", text=text, writers=tuple(clock.writer for clock in gone))
+
+
+def _inner(judged: Judged) -> Strategy[Any]:
+    """The strategy, without a guard around it."""
+    return judged.strategy.inner if isinstance(judged.strategy, Guarded) else judged.strategy
 
 
 def _still_share(arrival: Any, x: Any, patience_ms: int) -> float:

@@ -56,6 +56,11 @@ class Judged:
         """The median lag on the unseen half; 0 where X is never known there."""
         return self.unseen.lag_p50_ms or 0
 
+    @property
+    def lag_known(self) -> bool:
+        """Whether the interval of the lag is no wider than the lag itself."""
+        return self.lag_range[1] - self.lag_range[0] <= abs(self.lag_ms)
+
     def keeps(self, target: float) -> bool:
         """Whether both halves keep the target, the unseen one steadily and with a watermark."""
         kept = max(self.first_late_share, self.unseen.late_share) <= KEPT * target
@@ -82,8 +87,12 @@ def judge(candidate: Candidate, log: Log, middle: int, target: float, windows: W
 
 
 def chosen(judged: Sequence[Judged], target: float) -> Judged:
-    """The first one whose lag is about the least of those that keep the target; if none does, who loses the least."""
+    """The first one whose lag is about the least of those that keep the target; if none does, who loses the least.
+
+    One whose lag is not known counts only if that holds for all that keep the target.
+    """
     kept = [candidate for candidate in judged if candidate.keeps(target)]
+    kept = [candidate for candidate in kept if candidate.lag_known] or kept
     if not kept:
         return min(judged, key=lambda candidate: (candidate.unseen.lag_p50_ms is None, candidate.unseen.late))
     least = min(candidate.lag_ms for candidate in kept)
