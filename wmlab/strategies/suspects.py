@@ -182,9 +182,7 @@ class Suspects(TableAnswer[Suspect]):
 
     def without(self) -> Trace:
         """The log without the suspects."""
-        kept = np.ones(self.log.rows, bool)
-        kept[list(self.places)] = False
-        return Trace(self.log.name, self.log.table.filter(pa.array(kept)))
+        return self.log.without(rows=self.places)
 
     def to_dict(self) -> dict[str, Any]:
         """The suspects and the writers as dicts of numbers."""
