@@ -13,6 +13,7 @@ from tests.strategies.model.logs import trace
 from wmlab.core.traces import TRACE_SCHEMA, Trace, load
 from wmlab.strategies.advice import advise
 from wmlab.strategies.candidates import Candidates, OpenBound
+from wmlab.strategies.clocks import in_two_digits
 from wmlab.strategies.comparison import compare
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
@@ -23,7 +24,6 @@ from wmlab.strategies.model.strategy import UNKNOWN, Record, Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, replayed
-from wmlab.strategies.suspects import in_two_digits
 
 ROWS = 20_000
 

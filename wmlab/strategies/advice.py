@@ -17,6 +17,7 @@ from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
 from wmlab.core.words import grouped, rounded
 from wmlab.strategies.candidates import Candidates
+from wmlab.strategies.clocks import Suspects, suspects
 from wmlab.strategies.comparison import Outcome, Windows, named, outcome
 from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
 from wmlab.strategies.judging import Judged, chosen, judge
@@ -24,9 +25,8 @@ from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import Share, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.recipes import Instead, settings
 from wmlab.strategies.replay import require_trace
-from wmlab.strategies.settings import Instead, settings
-from wmlab.strategies.suspects import Suspects, suspects
 
 _LESS: Final = 0.8
 """The share of the median lag below which a watermark for each key is named beside the advice."""

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from wmlab.core.traces import Trace
+from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
 from wmlab.strategies.lateness import Frontier, of_counts
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
 from wmlab.strategies.model.engines import Quix
@@ -29,7 +30,6 @@ from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, Longs, Steps, before, replayed
-from wmlab.strategies.suspects import ahead_limit_ms, in_two_digits
 
 _COARSE: Final = 4
 """By which factor one idle timeout that is tried is longer than the one before."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from wmlab.core.traces import Trace
 from wmlab.core.words import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, grouped, listed, rounded
+from wmlab.strategies.clocks import Suspects
 from wmlab.strategies.comparison import named
 from wmlab.strategies.judging import BLOCKS, KEPT, STEADY, Judged
 from wmlab.strategies.lateness import frontier
@@ -23,7 +24,6 @@ from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.strategy import UNKNOWN, Strategy
 from wmlab.strategies.model.writers import PerWriterMinimum
 from wmlab.strategies.replay import Log, before
-from wmlab.strategies.suspects import Suspects
 
 Cause = Literal[
     "few records",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wmlab as wm
 from tests.strategies.model.logs import lateness_before, logs, trace
 from wmlab.core.errors import ModelError, TraceError
 from wmlab.core.traces import Trace, load
-from wmlab.strategies import suspects as of_suspects
+from wmlab.strategies import clocks
+from wmlab.strategies.clocks import Suspects, ahead_limit_ms, suspects
 from wmlab.strategies.lateness import frontier
 from wmlab.strategies.model.strategy import Record
-from wmlab.strategies.suspects import Suspects, ahead_limit_ms, suspects
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000
@@ -139,7 +141,7 @@ def test_the_clock_of_a_writer_is_ahead_or_early_or_behind(shift_ms: int, clock:
     found = suspects(trace(records))
     assert {of.writer: of.clock for of in found.writers} == {"w0": None, "w1": None, "w2": clock, "w3": None}
     of_w2 = found.writers["w2"]
-    assert of_w2.offset_ms == pytest.approx(shift_ms, abs=1_500)
+    assert of_w2.offset_ms == pytest.approx(shift_ms, abs=3_000)
     assert (of_w2.early_share > 0.9) == (shift_ms > 0)
     assert (of_w2.suspects == of_w2.rows == 100) == (clock == "ahead")
     assert ("all 100 of w2" in found.sentence) == (clock == "ahead")
@@ -158,7 +160,7 @@ def test_what_many_suspects_made_late_is_counted_of_those_that_moved_most(monkey
     for n, row in enumerate(range(100, 130)):
         records = ahead(records, row, DAY_MS + n * 10_000)
     every = suspects(trace(records))
-    monkeypatch.setattr(of_suspects, "_COUNTED", 10)
+    monkeypatch.setattr(clocks, "_COUNTED", 10)
     some = suspects(trace(records))
     assert len(some) == len(every) == 30
     counted = {suspect.row: suspect.made_late for suspect in some if suspect.made_late is not None}
@@ -200,3 +202,9 @@ def test_a_log_without_writers_and_rows() -> None:
         log.without(rows=[400])
     assert isinstance(log, Trace)
     assert isinstance(suspects(log), Suspects)
+
+
+def test_the_names_of_the_namespace_are_no_modules() -> None:
+    """A module that is called as its function would hide it as soon as it is imported."""
+    for name in wm.strategy.__all__:
+        assert not isinstance(getattr(wm.strategy, name), ModuleType) or name in ("chart", "spark")

@@ -13,7 +13,7 @@ from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercenti
 from wmlab.strategies.model.strategy import Strategy
 from wmlab.strategies.model.targets import ConformalWatermark
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.settings import Instead, settings
+from wmlab.strategies.recipes import Instead, settings
 
 CONSTANT = {
     "Flink SQL": "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)",
