@@ -42,6 +42,8 @@ _LONGER: Final = 1.25
 """How many times these quantiles of the silences of writers are timeouts that are tried, too."""
 _SEARCHED: Final = 50_000
 """Records of the first half, its last ones, over which timeouts are tried."""
+_SEARCHED_OF_ALL: Final = 20_000_000
+"""The same times the number of writers: with more of them, the least over them takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +162,8 @@ class Candidates:
 
     def _timeouts(self) -> list[int | None]:
         """None, and the idle timeout with the least lag at the end of the first half; nothing if one writer is all."""
-        rows = self.first.table.slice(max(0, self.first.rows - _SEARCHED))
+        most = min(_SEARCHED, _SEARCHED_OF_ALL // len(self.first.writer_names))
+        rows = self.first.table.slice(max(0, self.first.rows - most))
         searched = Trace(self.trace.name, rows)
         log = Log.of(searched)
         if len(np.unique(log.writer)) < 2:
