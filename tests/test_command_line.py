@@ -65,3 +65,42 @@ def test_an_output_that_nobody_reads_is_no_traceback(tmp_path: Path) -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_advise_prints_the_advice_its_doubts_and_the_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log of one's own, a record a second from two devices; the second time one record is stamped a day ahead."""
+    arrivals = [1_700_000_000_000 + 1_000 * n for n in range(22_000)]
+    rows = [(at_ms - (n * 7_919) % 5_000, at_ms, f"d{n % 2}") for n, at_ms in enumerate(arrivals)]
+    paths = [tmp_path / "clean.csv", tmp_path / "dirty.csv"]
+    for path in paths:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([("ts", "received_at", "device"), *rows])
+        rows[5_000] = (rows[5_000][1] + 86_400_000, *rows[5_000][1:])
+    options = ["--event-time", "ts", "--arrival", "received_at", "--writer", "device", "--late", "0.01"]
+    assert main(["advise", str(paths[0]), *options, "--unit", "ms", "--window-ms", "60000"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("Take ")
+    assert "  assumed: " in told
+    assert "  Flink SQL: " in told
+    assert "doubt" not in told
+    assert main(["advise", str(paths[1]), *options, "--suspects"]) == 1
+    told = capsys.readouterr().out
+    assert "  doubt (ahead): 1 record (row 5 000 of d0, stamped 2023-11-15 23:36:40 UTC) is 1 d ahead" in told
+    assert "  Flink (a guess): " in told
+    assert "these have a wrong clock: d0 (steps)" in told
+    assert main(["advise", str(paths[1]), *options, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [doubt["cause"] for doubt in found["doubts"]] == ["ahead"]
+    assert found["doubts"][0]["rows"] == [5_000]
+
+
+def test_advise_takes_a_log_that_comes_with_wmlab_and_refuses_what_is_no_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", "quakes", "--late", "0.01"]) == 1
+    assert "it is too short, 1 707 records" in capsys.readouterr().out
+    (tmp_path / "log.csv").write_text("ts,received_at\n1,2\n")
+    assert main(["advise", str(tmp_path / "log.csv"), "--event-time", "time", "--arrival", "received_at"]) == 1
+    assert "'time'" in capsys.readouterr().err

@@ -44,6 +44,22 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--json", action="store_true", help="as JSON")
     command.set_defaults(run=_explain)
 
+    advises = "say which watermark a log asks for; fail if the log does not support an answer"
+    command = commands.add_parser("advise", help=advises)
+    command.add_argument("log", metavar="LOG", help="a file, or the name of a log that comes with wmlab")
+    command.add_argument("--event-time", metavar="COLUMN", help="when an event happened (default: event_time)")
+    command.add_argument("--arrival", metavar="COLUMN", help="when it arrived (default: arrival_ms)")
+    command.add_argument("--writer", metavar="COLUMN", help="who sent it (default: writer)")
+    command.add_argument("--key", metavar="COLUMN", help="its key (default: the writer, if other columns are named)")
+    command.add_argument("--unit", choices=["d", "s", "ms", "us", "ns"], help="of times that are numbers (default: ms)")
+    command.add_argument("--format", metavar="FORMAT", help="of times that are texts, as '%%d.%%m.%%Y %%H:%%M:%%S'")
+    command.add_argument("--encoding", metavar="NAME", help="of the file (default: utf-8)")
+    command.add_argument("--late", type=float, default=0.001, metavar="SHARE", help="may be late (default: 0.001)")
+    command.add_argument("--window-ms", type=int, metavar="N", help="count the windows of this length that stay open")
+    command.add_argument("--suspects", action="store_true", help="list the records and writers with wrong clocks, too")
+    command.add_argument("--json", action="store_true", help="as JSON")
+    command.set_defaults(run=_advise)
+
     command = commands.add_parser("notebooks", help="execute notebooks again and store them")
     command.add_argument("paths", nargs="*", metavar="PATH", help="notebooks or directories (default: notebooks/)")
     command.add_argument("--check", action="store_true", help="store nothing; say which would change, and fail if any")
@@ -100,6 +116,23 @@ def _explain(options: argparse.Namespace) -> int:
     found = recording.explain(at_ms=options.at_ms, reader=options.reader, stream=options.stream)
     print(found.to_json() if options.json else found)
     return 0
+
+
+def _advise(options: argparse.Namespace) -> int:
+    names = ("event_time", "arrival", "writer", "key", "unit", "format", "encoding")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if any(name in given for name in ("event_time", "arrival", "writer")):
+        given.setdefault("key", None)
+    advice = wm.strategy.advise(wm.trace.load(options.log, **given), options.late, window_ms=options.window_ms)
+    if options.json:
+        print(advice.to_json(), end="")
+        return 0 if advice.supported else 1
+    print(advice)
+    for doubt in advice.doubts:
+        print(f"  doubt ({doubt.cause}): {doubt}")
+    if options.suspects:
+        print(advice.suspects)
+    return 0 if advice.supported else 1
 
 
 def _notebooks(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ LAYERS: Final = (
     ("simulate",),
     ("bounds", "replay"),
     ("checks", "comparison", "lateness"),
-    ("answers", "places", "advice"),
+    ("answers", "places", "advice", "candidates", "doubts", "judging", "recipes", "clocks"),
     ("charts",),
     ("scrubber",),
     ("recording",),

@@ -324,6 +324,25 @@ class Trace:
             )
         return Trace(self.name, self.table.filter(pc.is_in(self.table["writer"], pa.array(names, pa.string()))))
 
+    def without(self, *writers: str, rows: Iterable[int] = ()) -> Trace:
+        """The events of all but the named writers, and without some rows, counted from 0 in `table`.
+
+        Raises `TraceError` for a name or a row that the trace does not have, or if nothing would be left.
+        """
+        known, places = self.writer_names, sorted(set(rows))
+        unknown = [*(name for name in writers if name not in known), *(n for n in places if not 0 <= n < self.rows)]
+        if unknown:
+            raise TraceError(
+                f"trace {self.name!r} has no {', '.join(map(repr, unknown))}.",
+                remedy=f"name writers ({', '.join(known)}), and rows from 0 to {self.rows - 1}.",
+            )
+        dropped = pc.is_in(self.table["writer"], pa.array(writers, pa.string()))
+        listed = pc.is_in(pa.array(range(self.rows), pa.int64()), pa.array(places, pa.int64()))
+        kept = self.table.filter(pc.invert(pc.or_(dropped, pa.chunked_array([listed]))))
+        if not kept.num_rows:
+            raise TraceError(f"nothing of trace {self.name!r} is left.", remedy="leave out fewer writers or rows.")
+        return Trace(self.name, kept)
+
     def columns(self) -> dict[str, Any]:
         """The trace as NumPy arrays of `rows` elements each, keyed as in `TRACE_SCHEMA`.
 

@@ -8,14 +8,18 @@ from wmlab.core import lazy
 
 _NAMES: Final = {
     "advice": "Advice advise",
+    "doubts": "Doubt",
     "comparison": "Comparison Outcome compare",
     "lateness": "Frontier frontier",
     "replay": "aligned",
+    "recipes": "settings",
+    "clocks": "Suspect Suspects WriterClock WriterClocks suspects",
     "model.alignment": "Alignment",
     "model.adwin": "AdwinWatermark",
     "model.bounded": "BoundedOutOfOrderness PerfectWatermark StreamTime",
     "model.engines": "Bytewax Feldera LimitedDelay Quix RisingWave",
     "model.flink": "Flink",
+    "model.guard": "Guarded",
     "model.kslack": "AQKSlack JoinSlack MPKSlack",
     "model.models": "JetWatermark NebulaWatermark",
     "model.pravega": "PravegaWatermark",

@@ -1,53 +1,51 @@
-"""Which watermark a log asks for: chosen on its first half, judged on its second, with what was assumed."""
+"""Which watermark a log asks for: chosen on its first half, judged on its second, with what was assumed.
+
+Each kind of watermark gets its parameters from the first half: the least bound that keeps the target there, and the
+idle timeout with the least lag. All run over the whole log. Of those that keep the target on the second half, the
+simplest is taken whose median lag is at most 5% above the least. What is advised is that watermark, with the parameters
+that were judged, so `compare` says the same of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-import numpy as np
-
 from wmlab.core.answers import Answer
 from wmlab.core.traces import Trace
-from wmlab.core.words import DAY_MS, grouped, rounded
+from wmlab.core.words import grouped, rounded
+from wmlab.strategies.candidates import Candidates
+from wmlab.strategies.clocks import Suspects, suspects
 from wmlab.strategies.comparison import Outcome, Windows, named, outcome
-from wmlab.strategies.lateness import frontier
+from wmlab.strategies.doubts import Case, Doubt, doubts_of, suspects_matter
+from wmlab.strategies.judging import Judged, chosen, judge
 from wmlab.strategies.model.bounded import BoundedOutOfOrderness
-from wmlab.strategies.model.strategy import UNKNOWN, Share, Strategy, require_argument
-from wmlab.strategies.model.targets import ConformalWatermark
+from wmlab.strategies.model.guard import Guarded
+from wmlab.strategies.model.strategy import Share, Strategy, require_argument
 from wmlab.strategies.model.writers import PerWriterMinimum
-from wmlab.strategies.replay import Log, replayed, require_trace
+from wmlab.strategies.recipes import Instead, settings
+from wmlab.strategies.replay import require_trace
 
-_BLOCKS: Final = 8
-_STUDENT: Final = 2.365
-"""The 97.5% quantile of Student's distribution with 7 degrees of freedom, for a mean over 8 blocks."""
-_ENOUGH: Final = 100
-"""Late records that the target has to leave in each half, so that their share can be told from `_KEPT` times the target
-at 95%: (1.96 / 0.2)^2, if they are independent."""
-_KEPT: Final = 1.2
-"""By how much a late share may exceed its target and still count as kept."""
-_STEADY: Final = 2.0
-"""By how much the upper end of the interval of a late share may exceed the target."""
-_SIMPLER: Final = 1.05
-"""How much more lag a constant bound may cost before another strategy is worth it."""
-_EARLY: Final = 0.01
-"""The share of records that arrive before they happen from which on the clocks count as skewed."""
-_CONSTANT: Final = "the settings are those of a constant bound, which engines have"
-_TREND: Final = 0.8
-_GROWTH: Final = 1.5
-"""The bounds of 8 stretches drift if their ranks correlate with time by so much, and they change by that factor."""
+_LESS: Final = 0.8
+"""The share of the median lag below which a watermark for each key is named beside the advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Advice(Answer):
     """The strategy to take, and what to expect of it; times in ms, shares from 0 to 1.
 
-    `late_share`, `lag_ms` and their `_range` (95%, from 8 stretches of the judged half) are what the strategy, as
-    chosen on the first half, did on the second; `open_windows` is the mean and the most of windows that it kept open,
-    if their length was given. `bound_ms` is the constant bound for the target, and `settings` how engines write it.
-    `doubts` says why the log does not support an answer; it is empty if it does. `judged` has all candidates.
+    `strategy` has the parameters that the first half of the log gave it. `late_share`, `lag_ms` (the median) and their
+    `_range` (95%) are what it did on the second half, the rows from `unseen_from` on: those of `compare` over the whole
+    log, on these rows. `open_windows` is the mean and the most of windows that it kept open there, if their length was
+    given. `whole` is its outcome over the whole log, as `compare` has it. `settings` is how engines write the strategy,
+    or the constant bound that was judged beside it, `judged[0]`, where they cannot have it. `bound_ms` is the constant
+    bound that the whole log asks for, in hindsight, as `frontier` has it.
+
+    `doubts` says why the log does not support the advice, which is a guess then; it is empty if it does. `judged` has
+    the outcomes of all candidates on the second half, the constant bound first; `by_key` that of a watermark for each
+    key, whose lag is that of the key that has just sent, so that it cannot be held against the others.
     """
 
     name: str
@@ -57,13 +55,17 @@ class Advice(Answer):
     late_range: tuple[float, float]
     lag_ms: int
     lag_range: tuple[int, int]
+    unseen_from: int
+    whole: Outcome
     open_windows: tuple[float, int] | None
     bound_ms: int
     settings: Mapping[str, str]
     reason: str
     assumed: tuple[str, ...]
-    doubts: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    suspects: Suspects
     judged: tuple[Outcome, ...]
+    by_key: Outcome | None
 
     @property
     def supported(self) -> bool:
@@ -72,174 +74,158 @@ class Advice(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The advice as dicts, lists and scalars."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("strategy", "judged")}
-        judged = [{"name": o.name, "late_share": o.late_share, "lag_ms": o.lag_p50_ms} for o in self.judged]
-        return fields | {"strategy": repr(self.strategy), "settings": dict(self.settings), "judged": judged}
+        others = ("strategy", "judged", "by_key", "whole", "suspects", "doubts", "settings")
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in others}
+        by_key = None if self.by_key is None else _numbers(self.by_key)
+        return fields | {
+            "strategy": repr(self.strategy),
+            "settings": dict(self.settings),
+            "whole": _numbers(self.whole),
+            "doubts": [doubt.to_dict() for doubt in self.doubts],
+            "suspects": self.suspects.to_dict(),
+            "judged": [_numbers(outcome) for outcome in self.judged],
+            "by_key": by_key,
+        }
 
     @property
     def sentence(self) -> str:
-        """The advice in a few sentences."""
-        if self.doubts:
-            doubts = "; ".join(self.doubts)
-            return f"The log {self.name!r} does not support a watermark for {self.target:.3%} late: {doubts}."
+        """The advice in a few sentences, or why there is none, and the best guess."""
+        if self.supported:
+            return f"Take {named(self.strategy)} for {self.name!r}: {self._expected()} {self._beside()}"
+        doubts = "; ".join(doubt.text for doubt in self.doubts)
+        refused = f"The log {self.name!r} does not support a watermark for {self.target:.3%} late: {doubts}."
+        return f"{refused} The best guess is {named(self.strategy)}: {self._expected()} {self._beside()}"
+
+    def _expected(self) -> str:
+        """What the strategy did on the unseen half, and on the whole log."""
         low, high = self.late_range
         first, last = self.lag_range
+        rows = self.whole.rows
+        unseen = f"the unseen half (records {grouped(self.unseen_from + 1)} to {grouped(rows)})"
         return (
-            f"Take {named(self.strategy)} for {self.name!r}: expect {self.late_share:.3%} of the records late "
-            f"({low:.3%} to {high:.3%}; target {self.target:.3%}) and a median lag of {rounded(self.lag_ms)} "
-            f"({rounded(first)} to {rounded(last)}). {self.reason}"
+            f"on {unseen}, {self.late_share:.3%} of the records are late ({low:.3%} to {high:.3%}; target "
+            f"{self.target:.3%}) and the median lag is {rounded(self.lag_ms)} ({rounded(first)} to {rounded(last)}); "
+            f"on the whole log, {self.whole.late_share:.3%} and {_lag(self.whole)}."
         )
+
+    def _beside(self) -> str:
+        """The reason, and what is said beside the advice: records that are not of the log, a watermark for each key."""
+        parts = [self.reason]
+        if self.suspects.suspects and not any(doubt.rows for doubt in self.doubts):
+            parts.append(f"Beside that, {self.suspects.what}. {self.suspects.bounds}")
+        by_key = self.by_key
+        if by_key is not None and by_key.lag_p50_ms is not None and by_key.lag_p50_ms < _LESS * self.lag_ms:
+            parts.append(
+                f"With a watermark for each key, {by_key.name} has {_late_and_lag(by_key)} there, as seen by the key "
+                "that has just sent; a silent key holds its own time."
+            )
+        return " ".join(parts)
 
     def __repr__(self) -> str:
         return "\n".join([self.sentence, *(f"  {name}: {text}" for name, text in self._details())])
 
     def _details(self) -> list[tuple[str, str]]:
-        """What is assumed, and the settings of engines; nothing of advice that the log does not support."""
-        return [] if self.doubts else [*(("assumed", text) for text in self.assumed), *self.settings.items()]
+        """What is assumed, and the settings of engines, which are marked as a guess if they are one."""
+        guess = "" if self.supported else " (a guess)"
+        lines = [(f"{engine}{guess}", line) for engine, line in self.settings.items()]
+        return [*(("assumed", text) for text in self.assumed), *lines]
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<li>{name}: {escape(text)}</li>" for name, text in self._details())
+        rows = "".join(f"<li>{escape(name)}: {escape(text)}</li>" for name, text in self._details())
         return f"<p>{escape(self.sentence)}</p><ul>{rows}</ul>"
 
 
 def advise(trace: Trace, late_share: float = 0.001, *, window_ms: int | None = None) -> Advice:
     """Which strategy keeps the late share of a log at or below `late_share` for the least lag.
 
-    A constant bound and a least over writers get their bound from the first half; conformal inference steers itself.
-    All run over the whole log and are judged on the second half. Of those that keep the target there, the constant
-    bound is taken unless another has a median lag that is clearly less. What is advised has its bound from the whole
-    log. Where the log is too short, drifts, or has skewed clocks, or the best watermark stalls, `doubts` says so.
+    Candidates are a constant bound; the least over writers, with and without an idle timeout; conformal inference and
+    percentiles, which steer themselves; and where records are ahead of their arrival a guard around the first two. They
+    run over the whole log, as in `compare`. The first half gives the parameters, the second half the numbers. Of those
+    that keep the target there the simplest is taken whose median lag is about the least. Where the log is too short,
+    drifts, or has wrong clocks, or the best watermark stands still, `doubts` says so, and the advice is a guess.
     Raises `ModelError` for a target that is not between 0 and 1, or a window below 1 ms.
     """
     require_argument("late_share", late_share, Share)
     require_trace(trace)
-    middle = trace.rows // 2
-    first = Trace(trace.name, trace.table.slice(0, max(1, middle)))
-    first_bound = frontier(first).bound_ms(late_share)
-    candidates = _candidates(first, first_bound, late_share)
-    log = Log.of(trace)
-    half = log.of_rows(slice(middle, None))
-    windows = None if window_ms is None else Windows.of(half, window_ms)
-    steps = replayed(trace, candidates, tick_ms=0)
-    taken = zip(candidates, steps, strict=True)
-    judged = [outcome(strategy, half, met[middle:], x[middle:], windows) for strategy, (met, x) in taken]
-    ranges = [_range(half.event < met[middle:]) for met, _ in steps]
-    place = _chosen(judged, ranges, late_share)
-    best, (_, x) = judged[place], steps[place]
-    known = x[middle:] != UNKNOWN
-    least, most = _range((half.arrival - x[middle:])[known], np.median) if known.any() else (0, 0)
-    bound, lossless = map(frontier(trace).bound_ms, (late_share, 0))
-    doubts = _doubts(trace, late_share, best, ranges[place][1])
-    lossless_lag_ms = (judged[0].lag_p50_ms or 0) + lossless - first_bound
-    if not doubts and (best.lag_p50_ms or 0) > lossless_lag_ms:
-        stalls = f"{named(best.strategy)} stalls: its median lag is {rounded(best.lag_p50_ms or 0)}"
-        doubts = (f"{stalls}, where a constant bound of {rounded(lossless)} leaves no record late",)
+    found = suspects(trace, late_share)
+    candidates = Candidates(trace, late_share, guard=suspects_matter(found))
+    log, middle = candidates.log, candidates.middle
+    windows = None if window_ms is None else Windows.of(log.of_rows(slice(middle, None)), window_ms)
+    judged = [judge(each, log, middle, late_share, windows) for each in candidates.of_one_watermark()]
+    by_key = [judge(each, log, middle, late_share, windows) for each in candidates.of_keys()]
+    best, constant = chosen(judged, late_share), judged[0]
+    judged_ms = _bound_ms(constant)
+    doubts = doubts_of(
+        Case(
+            trace=trace,
+            target=late_share,
+            suspects=found,
+            best=best,
+            constant=constant,
+            lossless_lag_ms=constant.lag_ms + found.lossless_without_ms - judged_ms,
+        )
+    )
+    of = best.unseen
     return Advice(
         name=trace.name,
         target=late_share,
-        strategy=_candidates(trace, bound, late_share)[place],
-        late_share=best.late_share,
-        late_range=(max(0.0, ranges[place][0]), ranges[place][1]),
-        lag_ms=best.lag_p50_ms or 0,
-        lag_range=(int(least), int(most)),
-        open_windows=None if best.open_mean is None else (best.open_mean, best.open_max or 0),
-        bound_ms=bound,
-        settings=settings(bound),
-        reason=_reason(judged, place),
+        strategy=best.strategy,
+        late_share=of.late_share,
+        late_range=best.late_range,
+        lag_ms=best.lag_ms,
+        lag_range=best.lag_range,
+        unseen_from=middle,
+        whole=outcome(best.strategy, log, best.met, best.x),
+        open_windows=None if of.open_mean is None else (of.open_mean, of.open_max or 0),
+        bound_ms=found.bound_ms,
+        settings=settings(
+            best.strategy, Instead(judged_ms, f"with {_late_and_lag(constant.unseen)} on the same records")
+        ),
+        reason=_reason(best, judged),
         assumed=_assumed(best.strategy),
         doubts=doubts,
-        judged=tuple(judged),
+        suspects=found,
+        judged=tuple(each.unseen for each in [*judged, *by_key]),
+        by_key=by_key[0].unseen if by_key else None,
     )
 
 
-def settings(bound_ms: int) -> dict[str, str]:
-    """How engines write a constant bound: Flink SQL, Spark, Kafka Streams, Beam.
-
-    A row at the watermark of Flink is late, so its statement has one millisecond more; `BoundedOutOfOrderness` of Flink
-    does the same by itself.
-
-    >>> settings(90_061_500)["Flink SQL"]
-    "WATERMARK FOR event_time AS event_time - INTERVAL '1 01:01:01.501' DAY TO SECOND(3)"
-    """
-    days, rest = divmod(bound_ms + 1, DAY_MS)
-    seconds, ms = divmod(rest, 1_000)
-    clock = f"{days} {seconds // 3_600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{ms:03}"
-    precision = f"({len(str(days))})" if days > 99 else ""
-    return {
-        "Flink SQL": f"WATERMARK FOR event_time AS event_time - INTERVAL '{clock}' DAY{precision} TO SECOND(3)",
-        "Spark": f'.withWatermark("event_time", "{bound_ms} milliseconds")',
-        "Kafka Streams": f"TimeWindows.ofSizeAndGrace(size, Duration.ofMillis({bound_ms}L))",
-        "Beam": f"new CustomTimestampPolicyWithLimitedDelay<>(timestamp, Duration.millis({bound_ms}L), previous)",
-    }
+def _numbers(of: Outcome) -> dict[str, Any]:
+    return {"name": of.name, "rows": of.rows, "late_share": of.late_share, "lag_ms": of.lag_p50_ms}
 
 
-def _candidates(trace: Trace, bound_ms: int, target: float) -> list[Strategy[Any]]:
-    """A constant bound first, and what may keep the target for less lag."""
-    hold = min(1_000, max(1, trace.rows // 10))
-    found: list[Strategy[Any]] = [BoundedOutOfOrderness(bound_ms), ConformalWatermark(target, hold=hold)]
-    if len(trace.writer_names) > 1:
-        found.append(PerWriterMinimum(frontier(trace, "writer").bound_ms(target), writers=trace.writer_names))
-    return found
+def _lag(of: Outcome) -> str:
+    return "no watermark" if of.lag_p50_ms is None else rounded(of.lag_p50_ms)
 
 
-def _chosen(judged: list[Outcome], ranges: list[tuple[float, float]], target: float) -> int:
-    """The place of the constant bound if it keeps the target for about the least lag, else of who has the least."""
-    kept = [
-        n
-        for n, o in enumerate(judged)
-        if o.late_share <= _KEPT * target and ranges[n][1] <= _STEADY * target and o.lag_p50_ms is not None
-    ]
-    if not kept:
-        return min(range(len(judged)), key=lambda n: judged[n].late)
-    least = min(kept, key=lambda n: judged[n].lag_p50_ms or 0)
-    simple, lag = judged[0].lag_p50_ms or 0, judged[least].lag_p50_ms or 0
-    return 0 if 0 in kept and simple <= lag + (_SIMPLER - 1) * abs(lag) else least
+def _late_and_lag(of: Outcome) -> str:
+    return f"{of.late_share:.3%} late for a median lag of {_lag(of)}"
 
 
-def _range(values: Any, middle: Callable[[Any], Any] = np.mean) -> tuple[float, float]:
-    """The 95% interval of the mean over blocks of the `middle` of each."""
-    blocks = np.array([middle(block) for block in np.array_split(values, _BLOCKS) if len(block)])
-    off = _STUDENT * float(blocks.std(ddof=1)) / len(blocks) ** 0.5 if len(blocks) > 1 else 0.0
-    return float(blocks.mean()) - off, float(blocks.mean()) + off
+def _bound_ms(constant: Judged) -> int:
+    """The bound of the first candidate."""
+    assert isinstance(constant.strategy, BoundedOutOfOrderness)
+    return constant.strategy.bound
 
 
-def _doubts(trace: Trace, target: float, best: Outcome, most: float) -> tuple[str, ...]:
-    found = []
-    if best.rows * target < _ENOUGH:
-        need = grouped(int(2 * _ENOUGH / target))
-        found.append(f"it is too short, {grouped(trace.rows)} records where {need} are needed")
-    if best.late_share > _KEPT * target:
-        drifts = " and its lateness drifts" if _drifts(trace, target) else ""
-        found.append(f"no strategy chosen on its first half keeps the target on its second{drifts}")
-    elif most > _STEADY * target:
-        found.append(f"its late share is unsteady, up to {most:.3%} at 95%")
-    if trace.early > _EARLY * trace.rows:
-        found.append(f"its clocks are skewed, {trace.early / trace.rows:.1%} of the records arrive before they happen")
-    return tuple(found)
-
-
-def _drifts(trace: Trace, target: float) -> bool:
-    """Whether the bound for the target rises or falls along 8 stretches: its ranks follow time, by a lot."""
-    size = max(1, trace.rows // _BLOCKS)
-    parts = [trace.table.slice(n * size, size) for n in range(min(_BLOCKS, trace.rows))]
-    bounds = np.array([frontier(Trace(trace.name, part)).bound_ms(target) for part in parts])
-    if len(bounds) < _BLOCKS or bounds.max() <= _GROWTH * bounds.min():
-        return False
-    ranks = np.argsort(np.argsort(bounds, kind="stable"))
-    return bool(abs(np.corrcoef(ranks, np.arange(_BLOCKS))[0, 1]) >= _TREND)
-
-
-def _reason(judged: list[Outcome], place: int) -> str:
+def _reason(best: Judged, judged: Sequence[Judged]) -> str:
     constant = judged[0]
-    if place == 0:
-        return "A constant bound keeps the target on the unseen half, and nothing is clearly less behind."
-    what = f"{constant.late_share:.3%} late for a lag of {rounded(constant.lag_p50_ms or 0)}"
-    return f"On the unseen half the constant bound of the first has {what}."
+    if best is constant:
+        others = [each for each in judged[1:] if each.unseen.lag_p50_ms is not None]
+        if not others:
+            return "A constant bound is the only candidate."
+        return "Of the candidates that keep the target there, none has clearly less lag than this constant bound."
+    bound = f"the constant bound of the first half, {rounded(_bound_ms(constant))}"
+    return f"There {bound}, has {_late_and_lag(constant.unseen)}."
 
 
 def _assumed(strategy: Strategy[Any]) -> tuple[str, ...]:
+    if isinstance(strategy, Guarded):
+        return (f"a record more than {rounded(strategy.ahead_ms)} ahead has a wrong clock", *_assumed(strategy.inner))
     if isinstance(strategy, BoundedOutOfOrderness):
         return ("what comes is as late as what came",)
     if isinstance(strategy, PerWriterMinimum):
-        return ("all writers keep sending, and each stays as late as it was", _CONSTANT)
-    return ("lateness changes slowly against the last 2 000 records", _CONSTANT)
+        if strategy.idle_ms is None:
+            return ("all writers keep sending, and each stays as late as it was",)
+        return (f"a writer that is silent for {rounded(strategy.idle_ms)} has nothing to send that counts",)
+    return ("lateness changes slowly against the records that it looks back on",)

@@ -341,7 +341,9 @@ def named(strategy: Any) -> str:
 
 
 def _in_words(name: str, value: object) -> str:
-    """A field of a strategy: "bound=45 min"; of many writers the first and the last."""
+    """A field of a strategy: "bound=45 min"; of many writers the first and the last; a strategy within as `named`."""
+    if isinstance(value, Strategy):
+        return f"{name}={named(value)}"
     if isinstance(value, int) and (name.endswith("_ms") or name in _LENGTHS):
         return f"{name.removesuffix('_ms')}={exactly(value)}"
     if isinstance(value, tuple) and len(value) > _SHOWN:

@@ -94,3 +94,9 @@ def top(records: list[Record]) -> int:
 def latenesses(records: list[Record]) -> list[int]:
     """The lateness of each record, from the definition."""
     return [top(records[: n + 1]) - record.event_time for n, record in enumerate(records)]
+
+
+def lateness_before(records: Sequence[Record]) -> list[int]:
+    """By how much each record is behind the largest event time before it; 0 of the first."""
+    tops = accumulate((record.event_time for record in records), max)
+    return [0, *(max(0, top - record.event_time) for top, record in zip(tops, records[1:], strict=False))]

@@ -15,6 +15,7 @@ from wmlab.strategies.model.alignment import Alignment
 from wmlab.strategies.model.bounded import StreamTime
 from wmlab.strategies.model.engines import Bytewax, Feldera, LimitedDelay, Quix, RisingWave
 from wmlab.strategies.model.flink import Flink
+from wmlab.strategies.model.guard import Guarded
 from wmlab.strategies.model.kslack import AQKSlack, JoinSlack, MPKSlack
 from wmlab.strategies.model.models import JetWatermark, NebulaWatermark
 from wmlab.strategies.model.percentiles import (
@@ -57,6 +58,7 @@ DEFAULTS: dict[Strategy[Any], dict[str, Any]] = {
 }
 OTHERS: list[Any] = [
     Alignment(1),
+    Guarded(StreamTime(0), 1),
     JoinSlack(0.9, 1, 1, 1),
     LimitedDelay(1),
     MPKSlack(),
@@ -68,7 +70,19 @@ OTHERS: list[Any] = [
     StreamTime(1),
 ]
 SHARES: Final = {"accuracy", "confidence", "error", "late_share", "recall", "share", "target"}
-FROM_0: Final = {"bound", "buffer", "delay", "drift", "grace", "lag", "lateness", "least_ms", "most_ms", "timeout_ms"}
+FROM_0: Final = {
+    "ahead_ms",
+    "bound",
+    "buffer",
+    "delay",
+    "drift",
+    "grace",
+    "lag",
+    "lateness",
+    "least_ms",
+    "most_ms",
+    "timeout_ms",
+}
 FROM_0 |= {"variance", "wait", "z"}
 
 
@@ -89,7 +103,9 @@ def test_parameters_that_are_left_out_are_as_documented_and_nothing_is_late_afte
 @pytest.mark.parametrize("strategy", [*DEFAULTS, *OTHERS], ids=name)
 def test_every_number_has_limits(strategy: Any) -> None:
     """Except `manual`, which is a time."""
-    for parameter in (f.name for f in fields(strategy) if f.name not in ("manual", "margins", "writers", "streams")):
+    for parameter in (
+        f.name for f in fields(strategy) if f.name not in ("inner", "manual", "margins", "writers", "streams")
+    ):
         outside: list[Any] = [-1, 0, 2**62 + 1]
         if isinstance(getattr(strategy, parameter), str):
             words = "Give one of "

@@ -1,0 +1,192 @@
+"""Nothing that `compare` can build of the families of `advise` has clearly less lag than what it advises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.strategies.model.logs import trace
+from wmlab.core.traces import TRACE_SCHEMA, Trace, load
+from wmlab.strategies.advice import advise
+from wmlab.strategies.candidates import Candidates, OpenBound
+from wmlab.strategies.clocks import in_two_digits
+from wmlab.strategies.comparison import compare
+from wmlab.strategies.lateness import frontier
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.engines import Quix
+from wmlab.strategies.model.guard import Guarded
+from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
+from wmlab.strategies.model.strategy import UNKNOWN, Record, Strategy
+from wmlab.strategies.model.targets import ConformalWatermark
+from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.replay import Log, replayed
+
+ROWS = 20_000
+
+
+def devices(seed: int) -> Trace:
+    """Devices that each send in order, over ways of their own; some fall silent for minutes and then send on."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(2, 12))
+    device = np.arange(ROWS) % count
+    event = np.arange(ROWS) * 1_000 // count + 10**12
+    way_ms = random.choice([200, 2_000, 30_000], count)
+    jitter_ms = random.choice([0, 500, 5_000], count)
+    arrival = event + way_ms[device] + random.exponential(1 + jitter_ms[device])
+    if random.random() < 0.5:
+        away = random.random((count, ROWS // 2_000)) < 0.1
+        keep = ~away[device, np.arange(ROWS) // 2_000] | (device == 0)
+        event, arrival, device = event[keep], arrival[keep], device[keep]
+    if random.random() < 0.5:
+        # Each device sends its records one after the other, so none overtakes another one.
+        for one in range(count):
+            arrival[device == one] = np.maximum.accumulate(arrival[device == one])
+    order = np.argsort(arrival, kind="stable")
+    names = pa.array([f"d{n}" for n in device[order]])
+    return Trace("devices", pa.table([event[order], arrival[order].astype(np.int64), names, names], TRACE_SCHEMA))
+
+
+def open_bounds(log: Trace) -> Iterator[Strategy[Any]]:
+    """The families with a bound, at bound 0: for the least over writers with a grid of timeouts of its own."""
+    yield BoundedOutOfOrderness(0)
+    if len(log.writer_names) > 1:
+        yield PerWriterMinimum()
+        first, last = log.span_ms
+        for n in range(2, 14):
+            yield PerWriterMinimum(idle_ms=max(1, (last - first) // 3**n))
+
+
+def best_lag_ms(log: Trace, target: float) -> int:
+    """The least median lag on the second half of any member that keeps the target there, with the best of bounds."""
+    middle = log.rows // 2
+    event, arrival = (log.table[column].to_numpy()[middle:] for column in ("event_time", "arrival_ms"))
+    found = []
+    strategies = list(open_bounds(log))
+    for met, x in replayed(log, strategies):
+        lateness = np.sort(np.where(met[middle:] == UNKNOWN, 0, np.maximum(met[middle:] - event, 0)))
+        bound_ms = lateness[len(lateness) - 1 - int(target * len(lateness))]
+        known = x[middle:] != UNKNOWN
+        assert np.mean(event < met[middle:] - bound_ms) <= target
+        found.append(np.quantile((arrival - x[middle:])[known], 0.5, method="inverted_cdf") + bound_ms)
+    steering = [ConformalWatermark(target), WindowedPercentile(1 - target, hold=1_000), DelayPercentile(1 - target)]
+    for met, x in replayed(log, steering):
+        if np.mean(event < met[middle:]) <= target:
+            found.append(np.quantile(arrival - x[middle:], 0.5, method="inverted_cdf"))
+    return int(min(found))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("target", [0.05, 0.01])
+def test_no_member_of_its_families_has_clearly_less_lag_on_logs_of_devices(seed: int, target: float) -> None:
+    log = devices(seed)
+    advice = advise(log, target)
+    assert advice.late_share <= 1.2 * target
+    assert advice.lag_ms <= 1.1 * best_lag_ms(log, target)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("dengue", 0.05), ("dengue", 0.01), ("flights", 0.01), ("flights", 0.001)]
+)
+def test_no_member_of_its_families_has_clearly_less_lag_on_the_logs_that_come_with_wmlab(
+    name: str, target: float
+) -> None:
+    log = load(name) if name == "dengue" else load(name).between("2013-01-01", "2013-03-01")
+    assert advise(log, target).lag_ms <= 1.1 * best_lag_ms(log, target)
+
+
+def presses() -> Trace:
+    """Twenty devices in order; each is cut off for twenty seconds now and then and sends what it has afterwards.
+
+    One stops for good after a quarter of the log.
+    """
+    random = np.random.default_rng(5)
+    rows, count = 80_000, 20
+    device, second = np.arange(rows) % count, np.arange(rows) // count
+    event = np.arange(rows) * 50 + 10**12
+    arrival = event + random.integers(100, 2_000, rows)
+    keep = ~((device == 7) & (second > rows // count // 4))
+    for one in range(count):
+        for start in random.choice(rows // count // 20, 4, replace=False) * 20:
+            cut_off = (device == one) & (second >= start) & (second < start + 20)
+            arrival[cut_off] = np.maximum(arrival[cut_off], event[cut_off].max() + 1_000)
+        arrival[device == one] = np.maximum.accumulate(arrival[device == one])
+    order = np.argsort(arrival[keep], kind="stable")
+    names = pa.array([f"press-{n:02}" for n in device[keep][order]])
+    return Trace("presses", pa.table([event[keep][order], arrival[keep][order], names, names], TRACE_SCHEMA))
+
+
+def test_of_devices_that_are_cut_off_now_and_then_the_least_over_them_is_advised_with_a_timeout() -> None:
+    """One stops for good, so that without a timeout there is no watermark behind it."""
+    advice = advise(presses(), 0.01)
+    assert isinstance(advice.strategy, PerWriterMinimum)
+    assert advice.strategy.idle_ms is not None
+    constant = advice.judged[0]
+    assert isinstance(constant.strategy, BoundedOutOfOrderness)
+    assert constant.lag_p50_ms is not None
+    assert 2 * advice.lag_ms < constant.lag_p50_ms
+    assert f"withIdleness(Duration.ofMillis({advice.strategy.idle_ms}L))" in advice.settings["Flink"]
+    assert "the alternative is a constant bound" in advice.settings["Spark"]
+
+
+def test_the_curve_of_an_open_bound_is_that_of_each_strategy_run_by_itself() -> None:
+    log = devices(3)
+    part = Trace("part", log.table.slice(0, 3_000))
+    for strategy in (BoundedOutOfOrderness(0), PerWriterMinimum(), PerWriterMinimum(idle_ms=2_000)):
+        ((met, x),) = replayed(part, [strategy])
+        found = OpenBound(lambda bound_ms, of=strategy: type(of)(bound_ms), Log.of(part), met, x)  # type: ignore[misc]
+        for bound_ms in (0, 700, 40_000):
+            made = (
+                BoundedOutOfOrderness(bound_ms)
+                if isinstance(strategy, BoundedOutOfOrderness)
+                else PerWriterMinimum(bound_ms, strategy.idle_ms)
+            )
+            (outcome,) = compared = compare(part, [made])
+            assert found.curve(slice(None)).late(bound_ms) == outcome.late
+            assert found.curve(slice(None)).lag_ms(bound_ms) == outcome.lag_p50_ms
+            _, (of_met, of_x) = found.with_bound(bound_ms)
+            assert [of_met.tolist(), of_x.tolist()] == [times.tolist() for times in compared.steps[0]]
+
+
+def test_all_candidates_are_what_compare_runs() -> None:
+    """Of those whose X is not replayed but computed: constant, guarded, by key."""
+    log = devices(1)
+    event = log.table["event_time"].to_numpy().copy()
+    event[500] += 86_400_000
+    keys = pa.array([f"k{n % 3}" for n in range(log.rows)])
+    columns = log.table.set_column(0, TRACE_SCHEMA[0], [event]).set_column(3, TRACE_SCHEMA[3], [keys])
+    dirty = Trace("dirty", columns.slice(0, 4_000))
+    candidates = Candidates(dirty, 0.01, guard=True)
+    found = [*candidates.of_one_watermark(), *candidates.of_keys()]
+    kinds = {type(strategy) for strategy, _ in found}
+    assert kinds >= {BoundedOutOfOrderness, Guarded, PerWriterMinimum, ConformalWatermark, Quix}
+    compared = compare(dirty, [strategy for strategy, _ in found])
+    for (_, steps), expected in zip(found, compared.steps, strict=True):
+        assert [times.tolist() for times in steps] == [times.tolist() for times in expected]
+
+
+def test_a_key_that_is_the_writer_is_no_key_and_one_record_is_a_log() -> None:
+    log = devices(1)
+    assert Candidates(log, 0.01, guard=False).of_keys() == []
+    assert advise(log, 0.01).by_key is None
+    single = advise(trace([Record(10, 20, "a")]), 0.01)
+    assert [doubt.cause for doubt in single.doubts] == ["few records"]
+
+
+def test_a_watermark_for_each_key_is_named_beside_the_advice_with_its_own_numbers() -> None:
+    log = load("flights").between("2013-01-01", "2013-02-01")
+    advice = advise(log, 0.01)
+    assert advice.by_key is not None
+    assert not advice.strategy.keyed
+    (outcome,) = compared = compare(log, [advice.by_key.strategy])
+    met = compared.steps[0][0][advice.unseen_from :]
+    assert advice.by_key.late == (log.table["event_time"].to_numpy()[advice.unseen_from :] < met).sum()
+    assert frontier(log, "key").bound_ms(0.01) == 0 == outcome.late
+    assert f"With a watermark for each key, {advice.by_key.name} has" in advice.sentence
+
+
+def test_timeouts_have_two_digits() -> None:
+    assert [in_two_digits(length) for length in (0, 7, 99, 101, 8_119_554)] == [0, 7, 99, 110, 8_200_000]

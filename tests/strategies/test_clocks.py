@@ -1,0 +1,211 @@
+"""Suspects: which records are, how far they are ahead, and how many others each made late, by definition."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wmlab as wm
+from tests.strategies.model.logs import lateness_before, logs, trace
+from wmlab.core.errors import ModelError, TraceError
+from wmlab.core.traces import Trace, load
+from wmlab.strategies import clocks
+from wmlab.strategies.clocks import Suspects, ahead_limit_ms, suspects
+from wmlab.strategies.lateness import frontier
+from wmlab.strategies.model.strategy import Record
+
+DAY_MS = 86_400_000
+START_MS = 1_700_000_000_000
+
+
+def steady(rows: int = 400, writers: int = 4, seed: int = 1) -> list[Record]:
+    """A record a second, which takes 3 s in the mean."""
+    random = np.random.default_rng(seed)
+    delays = random.exponential(3_000, rows).astype(int).tolist()
+    records = [
+        Record(START_MS + 1_000 * n, START_MS + 1_000 * n + delay, f"w{n % writers}") for n, delay in enumerate(delays)
+    ]
+    return sorted(records, key=lambda record: record.arrival_ms)
+
+
+def ahead(records: list[Record], row: int, by_ms: int) -> list[Record]:
+    wrong = records[row]._replace(event_time=records[row].arrival_ms + by_ms)
+    return [*records[:row], wrong, *records[row + 1 :]]
+
+
+def late(records: list[Record], bound_ms: int) -> set[int]:
+    """The arrivals and places of the records that are late for a bound, from the definition."""
+    return {n for n, by_ms in enumerate(lateness_before(records)) if by_ms > bound_ms}
+
+
+@given(st.lists(st.tuples(st.integers(0, 199), st.integers(20_000, 10**6)), max_size=5), st.integers(0, 10))
+def test_what_a_suspect_made_late_is_what_is_late_with_it_alone_and_not_without(
+    wrong: list[tuple[int, int]], seed: int
+) -> None:
+    records = steady(200, seed=seed)
+    for row, by_ms in wrong:
+        records = ahead(records, row, by_ms)
+    found = suspects(trace(records), 0.05)
+    assert set(found.places) == {row for row, record in enumerate(records) if record.event_time > record.arrival_ms}
+    clean = [record for row, record in enumerate(records) if row not in found.places]
+    assert found.without_ms == frontier(trace(clean)).bound_ms(0.05)
+    assert found.bound_ms == frontier(trace(records)).bound_ms(0.05)
+    for suspect in found:
+        record = records[suspect.row]
+        assert (record.event_time, record.arrival_ms, record.writer) == (
+            suspect.event_time,
+            suspect.arrival_ms,
+            suspect.writer,
+        )
+        assert suspect.ahead_ms == record.event_time - record.arrival_ms
+        before = [earlier.event_time for earlier in records[: suspect.row]]
+        assert suspect.moved_ms == max(0, record.event_time - max(before, default=min(r.event_time for r in records)))
+        place = suspect.row - sum(row < suspect.row for row in found.places)
+        alone = [*clean[:place], record, *clean[place:]]
+        for bound_ms, count in ((found.without_ms, suspect.made_late), (0, suspect.made_late_at_0)):
+            of_alone = {n - (n > place) for n in late(alone, bound_ms) if n != place}
+            assert count == len(of_alone - late(clean, bound_ms))
+    assert [suspect.made_late or 0 for suspect in found] == sorted(
+        (suspect.made_late or 0 for suspect in found), reverse=True
+    )
+
+
+@given(logs(times=3_000, live=True).filter(bool))
+def test_the_clocks_of_writers_are_counted(records: list[Record]) -> None:
+    found = suspects(trace(records))
+    for clock in found.writers:
+        mine = [(n, record) for n, record in enumerate(records) if record.writer == clock.writer]
+        arrivals = [record.arrival_ms for _, record in mine]
+        gaps = [b - a for a, b in pairwise(arrivals)]
+        wrong = [n in found.places for n, _ in mine]
+        assert clock.rows == len(mine)
+        assert clock.early == sum(record.event_time > record.arrival_ms for _, record in mine)
+        assert clock.suspects == sum(wrong)
+        assert clock.steps == sum(a != b for a, b in pairwise(wrong))
+        assert clock.silent_ms == max([*gaps, records[-1].arrival_ms - arrivals[-1]])
+
+
+def test_a_log_in_order_and_the_logs_that_come_with_wmlab_have_none() -> None:
+    found = suspects(trace(steady()))
+    assert (len(found), found.writers.wrong, found.bound_ms) == (0, (), found.without_ms)
+    assert found.sentence.startswith("No record of 'log' is more than ")
+    assert "No clock of 4 writers" in repr(found)
+    assert "<p>No record of" in found._repr_html_()
+    for name in ("dengue", "flights", "quakes"):
+        assert len(suspects(load(name))) == 0
+
+
+def test_a_record_a_day_ahead_is_named_with_both_bounds_as_text_html_and_table() -> None:
+    found = suspects(trace(ahead(steady(), 100, DAY_MS)))
+    (suspect,) = found
+    assert (suspect.kind, suspect.row, suspect.ahead_ms) == ("ahead", 100, DAY_MS)
+    assert f"1 record (row 100 of {suspect.writer}, stamped 2023-11-15 22:" in found.sentence
+    assert f"is 1 d ahead of its arrival, which alone makes {suspect.made_late} others late" in found.sentence
+    assert "The constant bound for 1.000% late is 23 h " in found.sentence
+    assert "row  writer  event time" in repr(found)
+    assert f"{suspect.writer} (steps)" in repr(found)
+    assert found._repr_html_().count("<table>") == 2
+    assert found.to_pandas()[["row", "ahead_ms"]].values.tolist() == [[100, DAY_MS]]
+    assert found.writers.to_pandas().set_index("writer").loc[suspect.writer, "suspects"] == 1
+    assert json.loads(found.to_json())["suspects"][0]["row"] == 100
+    assert found.without() == trace(ahead(steady(), 100, DAY_MS)).without(rows=[100])
+    assert found.without().rows == 399
+
+
+def test_records_of_1970_are_of_no_log_and_no_others_are_late_because_of_them() -> None:
+    records = steady()
+    for row in (30, 40, 50):
+        records[row] = records[row]._replace(event_time=row)
+    found = suspects(trace(records))
+    assert found.places == (30, 40, 50)
+    assert {suspect.kind for suspect in found} == {"older than the log"}
+    assert {suspect.made_late for suspect in found} == {0}
+    assert "3 records are not of this log, but from 1970-01-01 on" in found.sentence
+    assert found.lossless_ms > 10_000 * found.lossless_without_ms
+
+
+@pytest.mark.parametrize(
+    ("shift_ms", "clock"), [(3_600_000, "ahead"), (-200_000, "behind"), (9_000, "early"), (0, None)]
+)
+def test_the_clock_of_a_writer_is_ahead_or_early_or_behind(shift_ms: int, clock: str | None) -> None:
+    records = [
+        record._replace(event_time=record.event_time + shift_ms * (record.writer == "w2"))
+        for record in steady(500, writers=5)
+    ]
+    found = suspects(trace(records))
+    assert {of.writer: of.clock for of in found.writers} == dict.fromkeys(("w0", "w1", "w3", "w4")) | {"w2": clock}
+    of_w2 = found.writers["w2"]
+    assert of_w2.offset_ms == pytest.approx(shift_ms, abs=3_000)
+    assert (of_w2.early_share > 0.9) == (shift_ms > 0)
+    assert (of_w2.suspects == of_w2.rows == 100) == (clock == "ahead")
+    assert ("all 100 of w2" in found.sentence) == (clock == "ahead")
+    with pytest.raises(ModelError, match="no writer 'w9'"):
+        found.writers["w9"]
+
+
+def test_a_writer_that_stops_is_silent_until_the_end() -> None:
+    found = suspects(trace([record for n, record in enumerate(steady()) if record.writer != "w1" or n < 200]))
+    assert [clock.writer for clock in found.writers if clock.silent_at_end] == ["w1"]
+    assert "until the end" in repr(found.writers)
+
+
+def test_what_many_suspects_made_late_is_counted_of_those_that_moved_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = steady()
+    for n, row in enumerate(range(100, 130)):
+        records = ahead(records, row, DAY_MS + n * 10_000)
+    every = suspects(trace(records))
+    monkeypatch.setattr(clocks, "_COUNTED", 10)
+    some = suspects(trace(records))
+    assert len(some) == len(every) == 30
+    counted = {suspect.row: suspect.made_late for suspect in some if suspect.made_late is not None}
+    assert len(counted) == 10
+    assert 100 in counted
+    assert counted.items() <= {suspect.row: suspect.made_late for suspect in every}.items()
+    assert "and 10 more" in repr(some)
+
+
+def test_the_limit_is_above_what_delays_explain() -> None:
+    """Of exponential delays the limit is above 0, and a quarter of wrong records does not raise it beyond them."""
+    records = steady(4_000)
+    assert 5_000 < ahead_limit_ms(trace(records)) < 20_000
+    for row in range(0, 4_000, 5):
+        records = ahead(records, row, DAY_MS)
+    assert ahead_limit_ms(trace(records)) < DAY_MS
+
+
+@pytest.mark.parametrize("wrong", [{"late_share": 0}, {"late_share": 2}, {"trace": 5}])
+def test_what_is_no_log_or_no_share_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ModelError):
+        suspects(**{"trace": trace(steady()), "late_share": 0.01} | wrong)
+
+
+def test_a_log_without_writers_and_rows() -> None:
+    log = trace(steady())
+    rest = log.without("w1", "w3", rows=[0, 1, 5])
+    assert rest.writer_names == ("w0", "w2")
+    kept = [r for n, r in enumerate(steady()) if r.writer in ("w0", "w2") and n not in (0, 1, 5)]
+    assert rest == trace(kept)
+    assert log.without() == log
+    for arguments, reason in (
+        (("w9",), "'w9'"),
+        (("w0", "w1", "w2", "w3"), "nothing of trace 'log' is left"),
+    ):
+        with pytest.raises(TraceError, match=reason):
+            log.without(*arguments)
+    with pytest.raises(TraceError, match="400"):
+        log.without(rows=[400])
+    assert isinstance(log, Trace)
+    assert isinstance(suspects(log), Suspects)
+
+
+def test_the_names_of_the_namespace_are_no_modules() -> None:
+    """A module that is called as its function would hide it as soon as it is imported."""
+    for name in wm.strategy.__all__:
+        assert not isinstance(getattr(wm.strategy, name), ModuleType) or name in ("chart", "spark")

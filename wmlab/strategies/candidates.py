@@ -1,0 +1,210 @@
+"""What `advise` chooses from: kinds of watermarks over one log, each with its parameters from the first half.
+
+Of a watermark with a bound, X is that of the bound 0 less the bound. So one run with the bound 0 gives the late share
+of every bound, as `frontier` does for the largest event time: a record is late for the bound B if it is more than B
+behind the X that it meets. The bound is the least that keeps the target on the first half, with a margin: of k records
+that may be late there, one standard error fewer are, k - sqrt(k), since another k records would differ by as much.
+
+An idle timeout has no such curve. The timeouts that are tried lie between the median and the longest silence of the
+writers at the end of the first half, each a multiple of the one before, or are a little longer than a quantile of the
+silences; around the best one the steps become smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from wmlab.core.traces import Trace
+from wmlab.strategies.clocks import ahead_limit_ms, in_two_digits
+from wmlab.strategies.lateness import Frontier, of_counts
+from wmlab.strategies.model.bounded import BoundedOutOfOrderness
+from wmlab.strategies.model.engines import Quix
+from wmlab.strategies.model.guard import Guarded
+from wmlab.strategies.model.percentiles import DelayPercentile, WindowedPercentile
+from wmlab.strategies.model.strategy import UNKNOWN, Strategy
+from wmlab.strategies.model.targets import ConformalWatermark
+from wmlab.strategies.model.writers import PerWriterMinimum
+from wmlab.strategies.replay import Log, Longs, Steps, before, replayed
+
+_COARSE: Final = 4
+"""By which factor one idle timeout that is tried is longer than the one before."""
+_FINER: Final = (2.0, 2**0.5)
+"""By which factors those that are tried next are longer and shorter than the best one."""
+_TIMEOUTS: Final = 8
+"""How many timeouts are tried at most before finer ones."""
+_USUAL: Final = (0.9, 0.99, 0.999, 0.9999, 1.0)
+_LONGER: Final = 1.25
+"""How many times these quantiles of the silences of writers are timeouts that are tried, too."""
+_SEARCHED: Final = 50_000
+"""Records of the first half, its last ones, over which timeouts are tried."""
+_SEARCHED_OF_ALL: Final = 20_000_000
+"""The same times the number of writers: with more of them, the least over them takes longer."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpenBound:
+    """A watermark whose bound is not chosen yet: how it is made, and the X of the bound 0 that each record meets, and
+    that after it."""
+
+    make: Callable[[int], Strategy[Any]]
+    log: Log
+    met: Longs
+    x: Longs
+
+    def curve(self, rows: slice) -> Frontier:
+        """The late share of every bound over some rows of the log."""
+        event, met, x = self.log.event[rows], self.met[rows], self.x[rows]
+        values, counts = np.unique(np.where(met == UNKNOWN, 0, np.maximum(met, event) - event), return_counts=True)
+        late = values > 0
+        return of_counts(
+            "", len(event), values[late], counts[late], _median((self.log.arrival[rows] - x)[x != UNKNOWN])
+        )
+
+    def with_bound(self, bound_ms: int) -> tuple[Strategy[Any], Steps]:
+        """The strategy with a bound, and its X."""
+        return self.make(bound_ms), (_less(self.met, bound_ms), _less(self.x, bound_ms))
+
+
+def _less(x: Longs, bound_ms: int) -> Longs:
+    return np.where(x < UNKNOWN + bound_ms, UNKNOWN, x - bound_ms)
+
+
+def _median(values: Longs) -> int:
+    return int(np.quantile(values, 0.5, method="inverted_cdf")) if len(values) else 0
+
+
+Candidate = tuple[Strategy[Any], Steps]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """All candidates over one log, for a target; `middle` is the first row that the choice has not seen.
+
+    The first one is a constant bound; the simpler ones come first.
+    """
+
+    trace: Trace
+    target: float
+    guard: bool
+    """Whether to try a guard against records that are ahead of their arrival."""
+
+    @cached_property
+    def log(self) -> Log:
+        """The columns of the log."""
+        return Log.of(self.trace)
+
+    @property
+    def middle(self) -> int:
+        """The first row of the half that the choice has not seen; 0 if there is but one row."""
+        return self.trace.rows // 2
+
+    @cached_property
+    def first(self) -> Trace:
+        """The half that the choice has seen."""
+        return Trace(self.trace.name, self.trace.table.slice(0, max(1, self.middle)))
+
+    @cached_property
+    def _ahead_ms(self) -> int:
+        return ahead_limit_ms(self.first)
+
+    def of_one_watermark(self) -> list[Candidate]:
+        """Those with one watermark for all records."""
+        waiting: list[Strategy[Any]] = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in self._timeouts()]
+        guarded: list[Strategy[Any]] = [Guarded(strategy, self._ahead_ms) for strategy in waiting] if self.guard else []
+        steering = self._steering()
+        runs = replayed(self.trace, [*waiting, *guarded, *steering])
+        found = [self._chosen(self._constant())]
+        found += [self._chosen(self._guarded_constant())] if self.guard else []
+        for strategy, (met, x) in zip([*waiting, *guarded], runs, strict=False):
+            found.append(self._chosen(OpenBound(_rebound(strategy), self.log, met, x)))
+        return found + list(zip(steering, runs[len(waiting) + len(guarded) :], strict=True))
+
+    def of_keys(self) -> list[Candidate]:
+        """A watermark for each key, if keys are not the writers."""
+        log = self.log
+        if len(log.key) < 2 or _same_groups(log.key, log.writer):
+            return []
+        top = before(log.event, log.key)
+        return [self._chosen(OpenBound(Quix, log, top, np.maximum(top, log.event)))]
+
+    def _chosen(self, open_bound: OpenBound) -> Candidate:
+        return open_bound.with_bound(self._bound_ms(open_bound.curve(slice(0, max(1, self.middle)))))
+
+    def _bound_ms(self, curve: Frontier) -> int:
+        """The least bound that keeps the target with the margin, over the records of a curve."""
+        late = self.target * curve.rows
+        return curve.bound_ms(max(0.0, late - late**0.5) / curve.rows)
+
+    def _constant(self) -> OpenBound:
+        top = before(self.log.event)
+        return OpenBound(BoundedOutOfOrderness, self.log, top, np.maximum(top, self.log.event))
+
+    def _guarded_constant(self) -> OpenBound:
+        limit = self._ahead_ms
+        moving = np.where(self.log.event - self.log.arrival > limit, UNKNOWN, self.log.event)
+        top = before(moving)
+        return OpenBound(_rebound(Guarded(BoundedOutOfOrderness(0), limit)), self.log, top, np.maximum(top, moving))
+
+    def _steering(self) -> list[Strategy[Any]]:
+        """Those that find their bound themselves, also in the half that nobody has seen."""
+        hold = min(1_000, max(1, self.trace.rows // 10))
+        share = 1 - self.target
+        return [
+            ConformalWatermark(self.target, hold=hold),
+            WindowedPercentile(share, hold=hold),
+            DelayPercentile(share),
+        ]
+
+    def _timeouts(self) -> list[int | None]:
+        """None, and the idle timeout with the least lag at the end of the first half; nothing if one writer is all."""
+        most = min(_SEARCHED, _SEARCHED_OF_ALL // len(self.first.writer_names))
+        rows = self.first.table.slice(max(0, self.first.rows - most))
+        searched = Trace(self.trace.name, rows)
+        log = Log.of(searched)
+        if len(np.unique(log.writer)) < 2:
+            return []
+        since = before(log.arrival, log.writer)
+        silences = (log.arrival - since)[since != UNKNOWN]
+        if not len(silences) or not silences.max():
+            return [None]
+        longest = int(silences.max())
+        shortest = max(1, _median(silences), longest // _COARSE ** (_TIMEOUTS - 1))
+        grid = [length for n in range(_TIMEOUTS) if (length := shortest * _COARSE**n) < longest]
+        # A timeout pays from where it exceeds the silences that are usual.
+        usual = np.quantile(silences, _USUAL, method="inverted_cdf").tolist()
+        lags = self._lags(searched, [*grid, *(_LONGER * length_ms for length_ms in usual)])
+        for factor in _FINER:
+            best = min(lags, key=lambda idle_ms: (lags[idle_ms], idle_ms))
+            lags |= self._lags(searched, [best / factor, best * factor])
+        return [None, min(lags, key=lambda idle_ms: (lags[idle_ms], idle_ms))]
+
+    def _lags(self, searched: Trace, lengths_ms: Sequence[float]) -> dict[int, int]:
+        """For each idle timeout, of two digits, the median lag with the bound that keeps the target."""
+        timeouts = sorted({max(1, in_two_digits(length_ms)) for length_ms in lengths_ms})
+        strategies = [PerWriterMinimum(idle_ms=idle_ms) for idle_ms in timeouts]
+        log, lags = Log.of(searched), {}
+        for idle_ms, steps in zip(timeouts, replayed(searched, strategies), strict=True):
+            curve = OpenBound(PerWriterMinimum, log, *steps).curve(slice(None))
+            lags[idle_ms] = curve.lag_ms(self._bound_ms(curve))
+        return lags
+
+
+def _rebound(strategy: Strategy[Any]) -> Callable[[int], Strategy[Any]]:
+    """How to make a strategy with a bound of 0 anew with another bound."""
+    if isinstance(strategy, Guarded):
+        inner = _rebound(strategy.inner)
+        return lambda bound_ms: Guarded(inner(bound_ms), strategy.ahead_ms, strategy.beyond)
+    if isinstance(strategy, PerWriterMinimum):
+        return lambda bound_ms: PerWriterMinimum(bound_ms, strategy.idle_ms, strategy.writers)
+    return BoundedOutOfOrderness
+
+
+def _same_groups(first: Any, second: Any) -> bool:
+    """Whether two groupings of the same records are one."""
+    pairs = len(np.unique(first.astype(np.int64) * (int(second.max()) + 1) + second))
+    return pairs == len(np.unique(first)) == len(np.unique(second))

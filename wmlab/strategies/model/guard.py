@@ -1,0 +1,88 @@
+"""A guard around any strategy: a record whose event time is too far ahead does not move the watermark.
+
+The largest event time never falls. One record with a clock that is a day ahead makes all records late that arrive
+within the next day, whatever the bound. Behind the guard such a record is seen as a moment of the wall clock only: it
+moves no maximum, enters no quantile, and does not make its writer active. It is judged as any other record; since its
+event time is far ahead, it is not late.
+
+No engine has this as a setting. In Flink it is a `WatermarkGenerator` of one's own, whose `onEvent` ignores the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wmlab.core.errors import ModelError
+from wmlab.core.words import shown
+from wmlab.strategies.model.strategy import UNKNOWN, Input, NotNegative, Record, Strategy, Tick, minus
+
+
+@dataclass(slots=True)
+class GuardState:
+    """The state of the strategy within; the largest event time of all, whose it is, and the largest of the others."""
+
+    inner: Any
+    largest: int = UNKNOWN
+    writer: str | None = None
+    of_others: int = UNKNOWN
+
+    def beyond_others(self, record: Record) -> int:
+        """The largest event time that other writers than that of `record` have sent before it, which is noted."""
+        time, others = record.event_time, self.largest if record.writer != self.writer else self.of_others
+        if record.writer == self.writer:
+            self.largest = max(self.largest, time)
+        elif time > self.largest:
+            self.largest, self.writer, self.of_others = time, record.writer, self.largest
+        else:
+            self.of_others = max(self.of_others, time)
+        return others
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded(Strategy[GuardState]):
+    """The watermark of `inner`, which is not given a record whose event time is more than `ahead_ms` too far ahead.
+
+    With `beyond="arrival"` it is too far ahead of its arrival, which asks for clocks that agree. With
+    `beyond="writers"` it is too far ahead of the largest event time that any other writer has sent, guarded or not; no
+    record passes before a second writer has sent one, and two writers with the same wrong clock vouch for each other.
+    `inner` is given the arrival of a guarded record as a tick. Native is that of `inner`.
+    """
+
+    inner: Strategy[Any]
+    ahead_ms: NotNegative
+    beyond: Literal["arrival", "writers"] = "arrival"
+
+    def __post_init__(self) -> None:
+        Strategy.__post_init__(self)
+        if not isinstance(self.inner, Strategy):
+            raise ModelError(
+                f"inner is {shown(self.inner)} in Guarded.",
+                remedy="Give a strategy, for example BoundedOutOfOrderness(60_000).",
+            )
+
+    @property
+    def keyed(self) -> bool:  # type: ignore[override]
+        """Whether the strategy within has a watermark for each key."""
+        return self.inner.keyed
+
+    def start(self) -> GuardState:
+        return GuardState(self.inner.start())
+
+    def met(self, state: GuardState, x: int, record: Record) -> int:
+        return self.inner.met(state.inner, x, record)
+
+    def step(self, state: GuardState, given: Input) -> tuple[GuardState, int, Any]:
+        if not (isinstance(given, Record) and self._too_far(state, given)):
+            state.inner, x, native = self.inner.step(state.inner, given)
+            return state, x, native
+        state.inner, x, native = self.inner.step(state.inner, Tick(given.arrival_ms))
+        # After a tick, X of a strategy with a watermark for each key is the least; asked for is that of this key.
+        return state, self.inner.met(state.inner, x, given) if self.keyed else x, native
+
+    def at_end(self, state: GuardState) -> tuple[int, Any]:
+        return self.inner.at_end(state.inner)
+
+    def _too_far(self, state: GuardState, record: Record) -> bool:
+        limit = record.arrival_ms if self.beyond == "arrival" else state.beyond_others(record)
+        return record.event_time > minus(limit, -self.ahead_ms)
