@@ -1,55 +1,264 @@
-"""Every requirement of the documents has a row in docs/seeds.md, and what the row names exists."""
+"""Every requirement of the documents has a row in docs/seeds.md, and what the row names exists, shows it and tests it.
+
+A row quotes names of wmlab: a class with options, an action, a verb of a recording, a table or `table.column`, an
+invariant, a rule as `path::name`, a scenario file. All of them must exist. The code of the notebooks, with the scenario
+files that they load, must use all but the rules; a notebook that runs `check` shows the invariants. The source of each
+test, with what it uses of its own file, must have at least one of them.
+"""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import functools
+import inspect
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import wmlab as wm
+from tests.conformance.test_vectors import runs_in
+from wmlab.dataflow.recording import DataflowRecording
+from wmlab.progress.recording import ProgressRecording
 from wmlab.streams.recording import StreamRecording
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "seeds.md").read_text()
-LINES = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| requirement |")]
-ROW = re.compile(r"\| ([^|]+) \| ([^|]+) \| (?P<names>[^|]+) \| (?P<notebook>[^|]+) \| `(?P<test>[^`|]+)` \|")
-MADE = re.compile(r"([A-Z]\w+)\(([^)]*)\)")
+PAGE = ROOT / "docs" / "seeds.md"
+ROW = re.compile(r"\| ([^|]+) \| ([^|]+) \| (?P<names>[^|]+) \| (?P<notebook>[^|]+) \| (?P<tests>`[^|]+`) \|")
+INVARIANT = re.compile(r"[IKN]\d+")
+CALL = re.compile(r"(?P<name>[\w.]+)(?:\((?P<options>.*)\))?", re.DOTALL)
+OPTION = re.compile(r"(\w+)=(\[?\"?[\w.]+\"?\]?)")
+PLACES: dict[str, tuple[type[wm.trace.Recording], list[object]]] = {
+    "Pravega": (StreamRecording, [wm, wm.script, wm.script.network, wm.script.noting]),
+    "Hazelcast Jet": (DataflowRecording, [wm.dataflow]),
+    "NebulaStream": (ProgressRecording, [wm.progress]),
+}
+"""For each document the recordings that it is about, and where the classes are that it names."""
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line[2:60])
-def test_what_a_row_names_exists(line: str) -> None:
+def rows(text: str) -> list[tuple[str, str]]:
+    """Every row with the name of its document."""
+    found, document = [], ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            document = line[3:].partition(":")[0]
+        elif line.startswith("| ") and not line.startswith("| requirement |"):
+            found.append((document, line))
+    return found
+
+
+def mistakes(document: str, line: str) -> list[str]:
+    """What is wrong with a row."""
     row = ROW.fullmatch(line)
-    assert row is not None, "a row has requirement, section, name in wmlab, notebook and test"
-    path, _, name = row["test"].partition("::")
-    text = (ROOT / "tests" / path).read_text()
-    assert not name or f"def {name}(" in text
-    assert notebooks(row["notebook"]) != []
-    for quoted in re.findall(r"`([^`]+)`", row["names"]):
-        assert exists(quoted), quoted
+    if row is None:
+        return ["a row has requirement, section, name in wmlab, notebook and test"]
+    quoted = re.findall(r"`([^`]+)`", row["names"])
+    notebook = code_of_notebooks(row["notebook"])
+    wrong = [f"there is no {name}" for name in quoted if not exists(document, name)]
+    if not quoted:
+        wrong.append("it names nothing in wmlab")
+    if notebook is None:
+        wrong.append(f"there is no notebook {row['notebook']}")
+    else:
+        shown = [
+            name for name in quoted if "::" not in name and not (INVARIANT.fullmatch(name) and "check(" in notebook)
+        ]
+        wrong += [f"notebook {row['notebook']} has no {name}" for name in shown if not mentions(notebook, name)]
+    for named in re.findall(r"`([^`]+)`", row["tests"]):
+        test = source_of_test(named)
+        if test is None:
+            wrong.append(f"there is no test {named}")
+        elif not any(mentions(test, name) for name in quoted):
+            wrong.append(f"{named} has none of {', '.join(quoted)}")
+    return wrong
 
 
-def notebooks(named: str) -> list[Path]:
-    """The notebook with this number or name, or behind this link."""
-    if link := re.search(r"\]\(\.\./([^)]+)\)", named):
-        return list(ROOT.glob(link[1]))
-    return list(ROOT.glob(f"notebooks/tutorials/{named}_*.ipynb" if named.isdigit() else f"notebooks/*/{named}.ipynb"))
+def exists(document: str, quoted: str) -> bool:
+    """Whether there is such a thing in the part of wmlab that is made after the document."""
+    recording, places = PLACES[document]
+    path, _, name = quoted.partition("::")
+    if "/" in path:
+        file = ROOT / path
+        return file.is_file() and (not name or bool(re.search(rf"^\s*((def|class) )?{name}\b", file.read_text(), re.M)))
+    if INVARIANT.fullmatch(quoted):
+        return quoted in invariants(recording)
+    call = CALL.fullmatch(quoted)
+    assert call is not None, f"{quoted} is no name"
+    options = {option for option, _ in OPTION.findall(call["options"] or "")}
+    first, _, second = call["name"].partition(".")
+    if first == "recording":
+        verb = getattr(recording, second, None)
+        return verb is not None and options <= {*inspect.signature(verb).parameters}
+    if first == "script":
+        places, first, second = [wm.script], second, ""
+    if first in recording.schemas and (second or call["options"] is None):
+        return not second or second in recording.schemas[first].names
+    return any(options <= fields(getattr(place, first)) for place in places if not second and hasattr(place, first))
 
 
-def exists(quoted: str) -> bool:
-    """Whether there is such a class with these options, such an action, method or file; other names are not checked."""
-    if made := MADE.fullmatch(quoted):
-        found = [getattr(place, made[1]) for place in (wm, wm.dataflow, wm.progress) if hasattr(place, made[1])]
-        options = set(re.findall(r"(\w+)=", made[2]))
-        return any(options <= {field.name for field in dataclasses.fields(one)} for one in found)
-    if quoted.startswith("script."):
-        return hasattr(wm.script, quoted.removeprefix("script."))
-    if quoted.startswith("recording."):
-        return hasattr(StreamRecording, quoted.removeprefix("recording.").partition("(")[0])
-    return "/" not in quoted or (ROOT / quoted).exists()
+def fields(made: object) -> set[str]:
+    return {field.name for field in dataclasses.fields(made)} if dataclasses.is_dataclass(made) else set()
+
+
+@functools.cache
+def invariants(recording: type[wm.trace.Recording]) -> set[str]:
+    """The names of the invariants that a kind of recording is checked for, from the docstrings of its checks."""
+    package = inspect.getmodule(recording).__package__.replace(".", "/")  # type: ignore[union-attr]
+    return set(re.findall(r"\b[IKN]\d+\b", "".join(file.read_text() for file in (ROOT / package).rglob("checks/*.py"))))
+
+
+def mentions(text: str, quoted: str) -> bool:
+    """Whether a text has what is quoted: its name without options, or else the options, with the values they have."""
+    path, _, name = quoted.partition("::")
+    if "/" in path:
+        return bool(re.search(rf"\b{name or Path(path).stem}\b", text))
+    call = CALL.fullmatch(quoted)
+    assert call is not None
+    options = OPTION.findall(call["options"] or "")
+    words = [word for option, value in options for word in (option, *re.findall(r"\w+", value))]
+    if not options:
+        last = call["name"].rpartition(".")[2]
+        words = [last] if call["name"].split(".")[0] in ("recording", "script") else call["name"].split(".")
+    snake = [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", word).lower() for word in words]
+    return all(re.search(rf"\b({word}|{kind})\b", text) for word, kind in zip(words, snake, strict=True))
+
+
+def code_of_notebooks(named: str) -> str | None:
+    """The code of notebooks given by number, name or link, and the scenarios that it loads; None: one is missing."""
+    texts = []
+    for name in named.split(", "):
+        link = re.search(r"\]\(\.\./([^)]+)\)", name)
+        pattern = f"notebooks/tutorials/{name}_*.ipynb" if name.isdigit() else f"notebooks/*/{name}.ipynb"
+        found = list(ROOT.glob(link[1] if link else pattern))
+        if not found:
+            return None
+        cells = json.loads(found[0].read_text())["cells"]
+        texts.append("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"))
+    code = "\n".join(texts)
+    words = {word for quoted in re.findall(r"\"([^\"]+)\"", code) for word in re.findall(r"\w+", quoted)}
+    files = [file for file in ROOT.glob("data/scenarios/**/*.yaml") if ".yaml" in code and file.stem in words]
+    return "\n".join([code, *(file.read_text() for file in files)])
+
+
+def source_of_test(named: str) -> str | None:
+    """The source of a test with the functions and values of its file that it uses; of a vector the case itself."""
+    path, _, name = named.partition("::")
+    file = ROOT / "tests" / path
+    if not file.is_file():
+        return None
+    if path == "conformance/test_vectors.py":
+        return case_of_vectors(name)
+    source = file.read_text()
+    found: dict[str, str] = {}
+    waiting = [name] if name else [one for one in definitions(source) if one.startswith("test_")]
+    while waiting:
+        used = waiting.pop()
+        if used not in found and used in definitions(source):
+            found[used] = definitions(source)[used]
+            waiting += re.findall(r"\w+", found[used])
+    return "\n".join(found.values()) if name in found or (found and not name) else None
+
+
+@functools.cache
+def definitions(source: str) -> dict[str, str]:
+    """The functions, classes and values of a module by name, each with its decorators."""
+    lines, found = source.splitlines(), {}
+    for node in ast.parse(source).body:
+        decorators = getattr(node, "decorator_list", [])
+        text = "\n".join(lines[min([node.lineno, *(one.lineno for one in decorators)]) - 1 : node.end_lineno])
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = text
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {name.id: text for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return found
+
+
+def case_of_vectors(name: str) -> str | None:
+    """The case of the vectors with that name or id, if it is one that is run."""
+    for file in sorted((ROOT / "tests" / "conformance" / "vectors").glob("*.json")):
+        if name and any(run == name or run.startswith(f"{name}-") for run, _ in runs_in(file)):
+            return "\n".join(json.dumps(case) for case in named_in(json.loads(file.read_text()), name))
+    return None
+
+
+def named_in(content: object, name: str) -> list[object]:
+    """The objects somewhere in JSON that have this name or id."""
+    if isinstance(content, list):
+        return [found for part in content for found in named_in(part, name)]
+    if not isinstance(content, dict):
+        return []
+    return [content] if name in (content.get("name"), content.get("id")) else named_in([*content.values()], name)
+
+
+@pytest.mark.parametrize(("document", "line"), rows(PAGE.read_text()), ids=lambda text: text[2:60])
+def test_what_a_row_names_exists_is_shown_and_is_tested(document: str, line: str) -> None:
+    assert mistakes(document, line) == []
 
 
 def test_all_five_documents_are_there() -> None:
-    assert len(LINES) > 100
-    assert [line for line in PAGE.splitlines() if line.startswith("## ")] != []
+    text = PAGE.read_text()
+    assert len(rows(text)) > 120
+    assert {document for document, _ in rows(text)} == {"Pravega", "Hazelcast Jet", "NebulaStream"}
+
+
+SIM, MODEL = "streams/sim/test_", "streams/model/test_"
+POSITION = SIM + "writers.py::test_a_position_covers_only_what_is_acknowledged"
+CUT = MODEL + "a_sound_cut_is_at_or_beyond_every_writer.py::test_"
+LOOP = SIM + "streams.py::test_an_unconditional_loop_runs_from_creation_to_deletion_whether_anybody_notes_or_not"
+GROUP = SIM + "checkpoints.py::test_a_group_that_starts_at_a_time_begins_at_its_cut_and_reads_no_older_mark"
+COMMIT = SIM + "transactions.py::test_the_mark_of_a_commit_names_its_transaction_and_covers_every_segment"
+PAUSE = SIM + "writer_failures.py::test_w2_a_pause_below_the_timeout_costs_a_wait_and_then_all_count"
+ITEMS = "dataflow/model/test_coalescer.py::test_the_five_items_of_the_document"
+NUMBERS = "progress/model/test_identifiers_are_numbered_as_documented.py::test_a_number_that_is_never_given_is_refused"
+PLAN = "progress/sim/test_operators_of_a_plan.py::test_"
+WRONG = [
+    ("Pravega", "`notes`", "01", POSITION, "there is no notes"),
+    ("Pravega", "`commits`", "04", COMMIT, "there is no commits"),
+    ("Pravega", "`reads.upper`", "05", POSITION, "there is no reads.upper"),
+    ("Pravega", "`writer_marks.result`", "01", POSITION, "there is no writer_marks.result"),
+    ("Pravega", "`Stream(no_such_option=...)`", "01", POSITION, "there is no Stream"),
+    ("Pravega", "`recording.no_such_verb`", "01", POSITION, "there is no recording.no_such_verb"),
+    ("Pravega", "`wmlab/streams/model/cycle.py::no_such_rule`", "03", POSITION, "there is no wmlab"),
+    ("Pravega", "table watermarks", "01", POSITION, "it names nothing"),
+    ("Pravega", "`TransactionalWriter(lease_ms=...)`", "04", COMMIT, "notebook 04 has no"),
+    ("Pravega", "`ReaderGroup(starting_time=...)`", "05", GROUP, "notebook 05 has no"),
+    (
+        "Pravega",
+        "`Stream(visit_order=...)`",
+        "02",
+        CUT + "the_order_of_the_visits_decides_about_the_cut",
+        "notebook 02 has no",
+    ),
+    (
+        "Pravega",
+        "`Stream(visit_order=...)`",
+        "06",
+        CUT + "only_the_cut_of_the_document_forgets_the_previous_one",
+        "none of",
+    ),
+    ("Pravega", "`ownership.bucket`", "03", LOOP, "none of"),
+    ("Pravega", "`TransactionalWriter(commit_latency_ms=...)`", "04", COMMIT, "none of"),
+    ("Pravega", "`windows.upper`", "05", PAUSE, "none of"),
+    ("Hazelcast Jet", "`Watermark`", "07", "conformance/test_vectors.py", "there is no test"),
+    ("Hazelcast Jet", "`Watermark`", "07", "conformance/test_vectors.py::no such case", "there is no test"),
+    ("Hazelcast Jet", "`I6`", "07", ITEMS, "there is no I6"),
+    ("NebulaStream", "`buffers.sequence`", "08", NUMBERS, "none of"),
+    ("NebulaStream", "`Join`", "08", PLAN + "no_such_test", "there is no test"),
+    ("NebulaStream", "`Join`", "12", PLAN + "a_join_fires_once_both_sides_allow", "there is no notebook"),
+    ("NebulaStream", "`Source(disorder_ms=...)`", "07", NUMBERS, "notebook 07 has no"),
+]
+"""Rows as the page once had them, or nearly, and what is wrong with each."""
+
+
+@pytest.mark.parametrize(("document", "names", "notebook", "test", "found"), WRONG)
+def test_a_row_that_does_not_hold_is_found(document: str, names: str, notebook: str, test: str, found: str) -> None:
+    wrong = mistakes(document, f"| it is required | Section | {names} | {notebook} | `{test}` |")
+    assert any(found in one for one in wrong), wrong
+
+
+def test_a_case_of_the_vectors_is_a_test_by_its_name() -> None:
+    cases = json.loads((ROOT / "tests" / "conformance" / "vectors" / "hazelcast.json").read_text())["cases"]
+    assert source_of_test(f"conformance/test_vectors.py::{cases[0]['id']}") == json.dumps(cases[0])

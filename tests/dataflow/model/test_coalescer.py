@@ -69,6 +69,14 @@ def failure(updates: Updates) -> JobFailedError:
     return caught.value
 
 
+@MODE
+def test_the_five_items_of_the_document(deviations: Deviations) -> None:
+    """Hazelcast, "Example": wm(0, 10), wm(1, 12), wm(0, 11), wm(1, 13), wm(0, 14) gives 10, 11, nothing, and 13."""
+    items = [(0, 10), (1, 12), (0, 11), (1, 13), (0, 14)]
+    _, found = play(2, [(place, Watermark(0, value)) for place, value in items], deviations)
+    assert [[item.value for item in emitted] for emitted in found] == [[], [10], [11], [], [13]]
+
+
 @pytest.mark.parametrize("value", [10, 9, -(2**63) + 1])
 def test_a_watermark_that_does_not_rise_says_where_it_came_and_which_two_values(value: int) -> None:
     error = failure([(1, Watermark(3, 10)), (1, Watermark(3, value))])

@@ -25,8 +25,9 @@ def test_rows_are_mapped_filtered_multiplied_and_merged(function: Any, rows: lis
     assert driven.row(3) + driven.row(4, edge=1) == rows
 
 
-def test_watermarks_of_every_key_and_idle_messages_pass_at_once() -> None:
-    driven = Driven(MERGE)
+@pytest.mark.parametrize("step", [MERGE, Transform(lambda row: [])], ids=["merge", "filter"])
+def test_watermarks_of_every_key_and_idle_messages_pass_at_once(step: Transform) -> None:
+    driven = Driven(step)
     assert driven.wm(5, key=3) == [("wm", 3, 5)]
     assert driven.edge_wm(0, 5, key=3) == []
     assert driven.idle() == ["idle"]

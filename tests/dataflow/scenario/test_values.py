@@ -417,3 +417,10 @@ def test_rules_choose_the_mode_and_the_output_of_joins(rules, options, on) -> No
     assert written.deviations_on == on
     assert flow.Dataflow.from_yaml(written.resolved.to_yaml()) == written.resolved
     assert joined(rules=rules, mode="hz").deviations_on == SHIPPED
+
+
+@pytest.mark.parametrize("key", [-129, 128])
+def test_the_key_of_a_watermark_is_a_byte(key: int) -> None:
+    assert [flow.EventTime("t", key=known).key for known in (-128, 127)] == [-128, 127]
+    with pytest.raises(Problems, match="key"):
+        flow.EventTime("t", key=key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import find, given
 from hypothesis import strategies as st
 
@@ -23,6 +24,16 @@ def test_it_is_read_off_the_prefix_whatever_the_order(data) -> None:
     assert run_origin(taken).prefix == len(found)
     assert run_origin(taken).local == max(found, default=None)
     assert run_origin(taken, HEAD).local == (found[-1] if found else None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "longest"), [([1, 2, 3, 4, 5], 5), ([1, 2, 3, 5, 6], 3), ([1, 3, 4, 6], 1)], ids=["all", "no 4", "no 2"]
+)
+def test_the_three_rows_of_the_document(seen: list[int], longest: int) -> None:
+    """NebulaStream, "SequenceNumber": the longest consecutive sequence, and the local watermark that it gives."""
+    buffers = [TupleBuffer(1, sequence, 0, True, 10 * sequence) for sequence in seen]
+    for order in itertools.permutations(buffers):
+        assert (run_origin(order).prefix, run_origin(order).local) == (longest, 10 * longest)
 
 
 @given(st.data())

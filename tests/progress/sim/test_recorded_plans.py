@@ -9,7 +9,7 @@ import pytest
 from tests.progress.sim.plans import growing, identifiers, query, rows, run, scenario, source
 from wmlab.core.recording import Recording
 from wmlab.core.values import Problems
-from wmlab.progress import Aggregate, Join, LoseBuffer, Query, SilenceSource, Source
+from wmlab.progress import Aggregate, Emit, Join, LoseBuffer, Query, SilenceSource, Source
 from wmlab.progress.recording import PlanScenario, ProgressRecording, record
 from wmlab.progress.sim.records import trace_records
 from wmlab.progress.sim.world import PlanWorld
@@ -32,6 +32,17 @@ def test_the_tables_have_the_columns_of_their_schemas() -> None:
         assert tables[name].schema == schema
         assert tables[name].num_rows or name == "incidents"
         assert all(b"about" in field.metadata for field in schema)
+
+
+def test_sequence_numbers_of_each_origin_begin_at_1_and_have_no_gaps() -> None:
+    world = run(queries=[query(source("a"), growing("b", 2), window=Join(1_000), output=[Emit()])])
+    numbers: dict[tuple[str, int], list[int]] = {}
+    for row in sorted(rows(world, "buffers"), key=lambda row: (row["sequence"], row["chunk"])):
+        if row["chunk"] == 0:
+            numbers.setdefault((row["operator"], row["origin"]), []).append(row["sequence"])
+    assert {("build", 1), ("build", 2), ("sink", 3)} <= numbers.keys()
+    for origin, found in numbers.items():
+        assert found == list(range(1, len(found) + 1)), origin
 
 
 def test_a_silent_source_is_declared_all_the_same() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.progress.sim.plans import fired, growing, identifiers, query, rows, run, source
-from wmlab.progress.scenario import Aggregate, Join, StallWorker, Workers
+from wmlab.progress.scenario import Aggregate, Emit, Join, StallWorker, Workers
 
 
 def test_workers_overtake_each_other_and_one_keeps_the_order() -> None:
@@ -60,6 +60,18 @@ def test_outputs_are_numbered_under_an_origin_of_their_own() -> None:
     ]
     starts = {row["sequence"]: row["start"] for row in windows}
     assert all(row["watermark"] == starts[row["sequence"]] for row in rows(world, "buffers", operator="sink"))
+
+
+def test_the_results_of_windows_come_out_of_order_with_many_workers_and_in_order_with_one() -> None:
+    def numbers(workers: Workers) -> list[int]:
+        joined = query(source("a", keys=20), source("b", keys=20), window=Join(1_000, slide_ms=250), output=[Emit()])
+        world = run(queries=[joined], workers=workers)
+        return [row["sequence"] for row in sorted(rows(world, "buffers", operator="sink"), key=lambda r: r["arrival"])]
+
+    many, one = numbers(Workers(8, service_mean_ms=60)), numbers(Workers(1))
+    assert many != sorted(many)
+    assert one == sorted(one)
+    assert sorted(set(many)) == sorted(set(one))
 
 
 def test_a_run_begins_at_its_start() -> None:

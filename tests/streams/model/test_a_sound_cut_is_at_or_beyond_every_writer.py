@@ -120,3 +120,19 @@ def test_only_the_cut_of_the_document_forgets_the_previous_one() -> None:
     history, noted, previous = StreamHistory.create(1), [Position({"0@0": 10})], Position({"0@0": 90})
     cuts = [stream_cut(noted, previous, history, algorithm=name)[0] for name in ("document", "pravega", "sound")]
     assert cuts == [10, 90, 90]
+
+
+@pytest.mark.parametrize(
+    ("noted", "expected"),
+    [
+        ([{"0@0": 40}, {"0@0": 90, "1@0": 3}], {"0@0": 90, "1@0": 3}),
+        ([{"2@1": 8, "3@1": 1, "1@0": 5}, {"0@0": 70}], {"2@1": 8, "3@1": 1, "1@0": 5}),
+        ([{"0@0": 70, "1@0": 5}, {"2@1": 8, "3@1": 1}], {"2@1": 8, "3@1": 1, "1@0": 5}),
+    ],
+    ids=["of two offsets the larger counts", "a successor is there already", "a segment replaces its predecessor"],
+)
+def test_the_upper_bound_of_the_document_is_built_by_its_three_rules(noted, expected) -> None:
+    """PDP-33, `addToUpperBound`: writers are visited in the order in which they are given."""
+    history = StreamHistory.create(2).scale(["0@0"], into=2)
+    positions = [Position(offsets) for offsets in noted]
+    assert stream_cut(positions, None, history, algorithm="document") == Position(expected)

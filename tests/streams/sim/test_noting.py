@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.streams.sim.worlds import clocked, commit, noted, run, run_of, scenario, txn_writer
+from tests.streams.sim.worlds import clocked, commit, noted, run, run_of, scenario, scripted, txn_writer
 from wmlab.core.errors import ScenarioError
 from wmlab.core.simulation import Fixed, Uniform
 from wmlab.core.values import Problems
@@ -254,6 +254,21 @@ def test_w21_old_times_that_join_later_hold_the_stream_until_they_time_out():
     assert not [at for at, _ in world.emitted() if held[0]["at_ms"] <= at < removed_ms]
     # They note again, and hold the stream again.
     assert held[-1]["at_ms"] > removed_ms
+
+
+def test_old_times_that_join_later_are_left_out_until_they_have_caught_up():
+    """PDP-33, "Periodic Watermark Workflow", case b: waited for up to the timeout, and then left out of the time."""
+    others = [noted(2_600 + 500 * n, "a", 300 + n) for n in range(12)]
+    world = scripted(
+        noted(1_000, "a", 100), noted(1_600, "a", 200), noted(2_100, "b", 50), *others, noted(6_200, "b", 900)
+    )
+    assert (3_505, ["b"]) in world.removals()
+    watermarks = world.rows("watermarks", 2_500)
+    without = [row for row in watermarks if set(row["writers"]) == {"a"}]
+    assert [row["lower"] > 50 for row in without] == [True] * 6
+    assert watermarks[: len(without)] == without
+    assert [set(row["writers"]) for row in watermarks[len(without) :]] == [{"a", "b"}] * 5
+    assert watermarks[len(without)]["writers"]["b"] == 900
 
 
 def test_a_time_that_the_application_computes_is_noted():

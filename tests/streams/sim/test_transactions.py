@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.streams.sim.worlds import Run, commit, run, scenario, txn_writer
+from tests.streams.sim.worlds import Run, clocked, commit, run, scenario, txn_writer
 from wmlab.core.simulation import Fixed
 from wmlab.core.values import Problems
 from wmlab.streams.model.marks import NoteOutcome
@@ -314,6 +314,19 @@ def test_t2_of_overlapping_commits_with_inverted_times_the_smaller_time_is_refus
     assert judged[:2] == [("t-2", "success"), ("t-1", "invalid time")]
     assert found["t-1"]["position"][0] > found["t-2"]["position"][0]
     assert world.rows("watermarks")[0]["cut"] == found["t-2"]["position"]
+
+
+def test_slow_commits_add_to_the_uncertainty():
+    """PDP-33, "Time window bounds may not be tight"; the other writer notes every second."""
+
+    def least_uncertainty(commit_latency_ms):
+        writers = [clocked("w"), txn_writer(every_ms=4_000, commit_latency_ms=commit_latency_ms)]
+        world = run(writers=writers, controllers=Controllers(period_ms=500, start_delay_ms=8_000))
+        return min(upper - lower for lower, upper in world.bounds())
+
+    assert least_uncertainty(0) < 100
+    assert 1_000 <= least_uncertainty(1_500) < 1_100
+    assert 2_000 <= least_uncertainty(3_000) < 2_100
 
 
 @pytest.mark.parametrize("point", ["before_merge", "after_merge", "after_noting"])

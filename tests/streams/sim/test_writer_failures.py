@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from tests.streams.sim.worlds import clocked, cut_of, noted, run, scripted
+from tests.streams.sim.worlds import FOUR, clocked, cut_of, noted, run, scripted
 from wmlab.streams.model.marks import positions_ordered
 from wmlab.streams.model.position import Position
-from wmlab.streams.scenario import script
-from wmlab.streams.scenario.parts import EventWriter, Stream
+from wmlab.streams.scenario import noting, script
+from wmlab.streams.scenario.parts import EventWriter, ReaderGroup, Stream
 
 MAX, MIN = 2**63 - 1, -(2**63)
 BOTH_AT_10 = (noted(1_000, "a", 10, {"0@0": 5}), noted(1_000, "b", 10, {"0@0": 6}))
@@ -22,6 +22,27 @@ def test_w1_a_crashed_writer_blocks_until_its_timeout_counted_from_the_first_cyc
     waits_ms = next(row["at_ms"] for row in world.rows("cycles", 7_999) if "w2" in row["lagging"])
     assert world.removals() == [(waits_ms + 5_000, ["w2"])]
     assert world.rows("watermarks", waits_ms - 1)[0]["emitted_ms"] >= waits_ms + 5_000
+
+
+@pytest.mark.parametrize(
+    ("timeout_from", "removed_ms"), [("first_behind", 2_005 + 3_000), ("last_note", 1_005 + 3_000)]
+)
+def test_a_writer_behind_is_forgotten_one_timeout_after_its_last_note_or_after_it_was_first_found_behind(
+    timeout_from, removed_ms
+):
+    others = [noted(1_600 + 500 * n, "a", 20 + n) for n in range(12)]
+    world = scripted(*BOTH_AT_10, *others, timeout_ms=3_000, stream={"timeout_from": timeout_from})
+    assert world.removals()[0] == (removed_ms, ["b"])
+    assert "b" not in world.rows("watermarks", removed_ms - 1)[0]["writers"]
+
+
+@pytest.mark.parametrize("timeout_from", ["first_behind", "last_note"])
+def test_a_writer_ahead_of_the_lower_bound_is_not_forgotten_before_that_has_passed_it(timeout_from):
+    others = [noted(2_000 + 500 * n, "a", 20 + n) for n in range(12)]
+    ahead = noted(1_000, "b", 1_000)
+    world = scripted(noted(1_000, "a", 10), ahead, *others, timeout_ms=2_000, stream={"timeout_from": timeout_from})
+    assert world.removals() == []
+    assert {row["writers"]["b"] for row in world.rows("watermarks")} == {1_000}
 
 
 def test_w2_a_pause_below_the_timeout_costs_a_wait_and_then_all_count():
@@ -84,7 +105,8 @@ def test_w7_a_dropped_writer_that_returns_beyond_the_previous_bound_takes_part_e
 def test_w8_a_time_that_goes_back_is_refused_one_that_stays_is_not_and_one_far_ahead_shows_in_the_upper_bound():
     notes = noted(1_600, "a", 9), noted(1_700, "a", 10), noted(2_600, "a", 10**12), noted(2_600, "b", 20)
     world = scripted(*BOTH_AT_10, *notes)
-    assert world.outcomes(writer="a") == ["success", "invalid time", "success", "success"]
+    assert world.column("writer_marks", "outcome", writer="a") == ["success", "invalid time", "success", "success"]
+    assert not world.rows("errors")
     assert world.held()[0].startswith("waits for a (last noted 10, previous lower bound 10)")
     assert world.bounds()[:2] == [(10, 10), (20, 10**12)]
 
@@ -93,7 +115,7 @@ def test_w9_the_largest_time_as_lower_bound_ends_all_watermarks():
     top = (noted(1_000, "a", MAX), noted(1_000, "b", MAX))
     world = scripted(*top, noted(1_600, "a", 100), noted(6_000, "a", 100), noted(6_000, "b", 200))
     assert world.outcomes(writer="a") == ["success", "invalid time", "success"]
-    assert world.bounds() == [(MAX, MAX)]
+    assert world.column("watermarks", "lower") == world.column("watermarks", "upper") == [MAX]
 
 
 @pytest.mark.parametrize("time", [0, -5])
@@ -180,8 +202,43 @@ def test_w17_of_two_processes_with_one_id_the_one_behind_is_refused_and_no_mark_
     world.assert_sound()
 
 
-def test_w22_when_nobody_notes_there_is_nothing():
-    world = scripted()
+@pytest.mark.parametrize("silent", [{"note_every_ms": None}, {"noting": noting.Never()}], ids=["no period", "no time"])
+def test_w22_when_nobody_notes_there_is_nothing(silent):
+    world = run(writers=[EventWriter(name, rate_per_s=50, **silent) for name in "ab"])
     assert not world.rows("cycles")
     assert not world.bounds()
     assert {(row["lower"], row["upper"]) for row in world.rows("windows")} == {(None, None)}
+
+
+def widest(timeout_ms):
+    """The widest window of readers while a writer goes on writing and notes nothing any more."""
+    silent = script.SilenceWriter(at_ms=5_000, writer="b")
+    stream = Stream(segments=1, timestamp_aggregation_timeout_ms=timeout_ms)
+    readers = ReaderGroup(rate_per_s=80.0)
+    world = run(
+        stream=stream, writers=[clocked("a"), clocked("b")], readers=readers, script=[silent], duration_ms=30_000
+    )
+    known = [row for row in world.rows("windows") if None not in (row["lower"], row["upper"])]
+    return max(row["upper"] - row["lower"] for row in known)
+
+
+def test_the_larger_the_timeout_the_wider_is_the_widest_window():
+    """PDP-33, "Event Reader API Changes": the timeout decides how conservative an application is."""
+    widths = [widest(timeout_ms) for timeout_ms in (2_000, 4_000, 8_000)]
+    assert widths == [1_000, 4_000, 8_000]
+
+
+def test_the_upper_bound_is_loose_while_a_writer_does_not_note():
+    """PDP-33, "Time window bounds may not be tight"."""
+
+    def uncertainties(*actions):
+        world = run(
+            stream=FOUR, writers=[clocked("a"), clocked("b")], readers=ReaderGroup(rate_per_s=80.0), script=actions
+        )
+        known = [row for row in world.rows("windows", 8_000, 17_000) if None not in (row["lower"], row["upper"])]
+        return [row["upper"] - row["lower"] for row in known]
+
+    silent = script.SilenceWriter(at_ms=8_000, writer="b", for_ms=4_000)
+    assert max(uncertainties()) == 2_000
+    assert max(uncertainties(silent)) == 6_000
+    assert uncertainties(silent)[-1] == 2_000

@@ -240,3 +240,12 @@ def test_a_segment_knows_where_its_events_end():
     stored.append(3, 100)
     stored.append(2, 10)
     assert [stored.end_of(events) for events in range(6)] == [0, 100, 200, 300, 310, 320]
+
+
+def test_a_cut_is_at_the_end_of_an_event_in_every_segment():
+    """PDP-33, "Overview": a stream cut is at an event boundary; 0 is the start of a segment."""
+    world = run(script=[script.Scale(at_ms=8_000, seal=["0@0"], into=2)])
+    ends = set(zip(world.events.segment_id.tolist(), world.events.offset.tolist(), strict=True))
+    places = {place for cut in world.column("watermarks", "cut") for place in cut.items()}
+    assert len({segment for segment, _ in places}) == 4
+    assert {place for place in places if place[1]} <= ends
