@@ -40,7 +40,7 @@ class StreamRecording(Recording, kind="streams", schemas=TABLES):
     ownership = ownership
 
     def time_bounds(self, spark: Any = None, **options: Any) -> Any:
-        """The time bounds of every published position; see `wmlab.streams.bounds.recorded.time_bounds`.
+        """The time bounds of reader groups whenever they change; see `wmlab.streams.bounds.recorded.time_bounds`.
 
         Without `spark` by the Spark session of the process, which is started if there is none.
         """

@@ -341,11 +341,18 @@ def test_of_many_events_a_share_is_kept_and_all_are_counted(spilled, monkeypatch
     assert len(late.xs) > 10
     monkeypatch.setattr(sys.modules[view.event_vs_arrival.__module__], "_MOST_KEPT", 10)
     chart = view.event_vs_arrival(stored)
+    drawn = next(layer for layer in chart.scene.panels[0].layers if layer.name == "event")
+    events = whole.table("events").to_pylist()
+    delays = [row["append_ms"] - row["event_time"] for row in events]
+    shown = [x - y for x, y in zip(drawn.xs, drawn.ys, strict=True)]
+    assert (min(shown), max(shown)) == (min(delays), max(delays)), "the slowest, which the sentence names, is drawn"
     assert chart.sentence == exact.sentence
-    assert f"Drawn are 10 of {whole.counts['events']:,} events".replace(",", " ") in chart.scene.subtitle
+    assert f"Drawn are {len(drawn.xs)} of {whole.counts['events']:,} events".replace(",", " ") in chart.scene.subtitle
     assert [len(rows) for rows in chart.data.values()] == [10, 10]
     assert chart.data["append_ms"][-1] == exact.data["append_ms"][-1]
-    assert {len(layer.xs) for layer in chart.scene.panels[0].layers if layer.name.startswith("event")} == {10}
+    assert len(drawn.xs) in (10, 11, 12)
+    below = next(layer for layer in chart.scene.panels[0].layers if layer.name == "event below the lower bound")
+    assert len(below.xs) == 10
 
 
 def test_a_comparison_reads_row_groups_and_keeps_none(spilled) -> None:

@@ -30,9 +30,9 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     """Draw every event at its arrival and its event time, and the bounds that watermarks had given by then.
 
     An event below the lower step came too late for a watermark and is marked with a cross. Of many events 700 are
-    drawn, evenly spread, and all that came too late; of more than 100,000 these, and the chart's data, are an even
-    share. The axis of event times covers the bulk of them; the others stand at its rim. Events are read part by part.
-    Raises `ChartError` if there are several streams and none is chosen, or no events.
+    drawn, evenly spread, with the slowest and the fastest, and all that came too late; of more than 100,000 these, and
+    the chart's data, are an even share. The axis of event times covers the bulk of them; the others stand at its rim.
+    Events are read part by part. Raises `ChartError` if there are several streams and none is chosen, or no events.
     """
     name = one_stream(recording, stream, "events")
     marks = stream_rows(recording, "watermarks", name, by="emitted_ms")
@@ -45,9 +45,10 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     count, lates = int(delayed.sum()), sum(part.num_rows for part in parts(too_late=True))
     events, late = _spread(parts(), count), _spread(parts(too_late=True), lates)
     drawn = share_of(events, _MOST_EVENTS)
+    drawn += [row for row in _extremes(parts()) if row not in drawn]
     sentence = _sentence(name, delays, delayed, lates)
     fewer = f" Drawn are {grouped(len(drawn))} of {grouped(count)} events." if len(drawn) < count else ""
-    times = [row["event_time"] for row in (*events, *late)]
+    times = [row["event_time"] for row in (*events, *drawn, *late)]
     bounds = [mark[side] for mark in without_ends(marks) for side in _SIDES]
     up = time_axis("event time", [*bulk(times), *bulk(bounds or times)], pad_percent=4)
     layers: list[Layer] = [
@@ -84,7 +85,7 @@ def _bounds(marks: Sequence[Row], end_ms: int) -> list[Steps]:
     if not given:
         return []
     xs, lower, upper = zip(*given, strict=True)
-    rows = thin([upper, lower], _MOST_STEPS)
+    rows = thin([upper, lower], _MOST_STEPS, xs=xs)
     return [
         Steps(name=f"{side} bound", role=side, xs=[xs[i] for i in rows], ys=[values[i] for i in rows])
         for side, values in (("upper", upper), ("lower", lower))
@@ -100,6 +101,18 @@ def _delays(parts: Iterable[pa.Table]) -> tuple[Longs, Longs]:
         counts = counts.group_by("delay").aggregate([("count", "sum")]).rename_columns(counts.column_names)
     counts = counts.sort_by("delay")
     return counts["delay"].to_numpy(), counts["count"].to_numpy()
+
+
+def _extremes(parts: Iterable[pa.Table]) -> list[Row]:
+    """The first event that arrived soonest after its time, and the first that arrived latest."""
+    found: list[Row] = []
+    for part in parts:
+        if part.num_rows:
+            delay = pc.subtract(part["append_ms"], part["event_time"]).to_numpy()
+            found += part.take([int(delay.argmin()), int(delay.argmax())]).to_pylist()
+            found.sort(key=lambda row: row["append_ms"] - row["event_time"])
+            found = [found[0], found[-1]]
+    return found
 
 
 def _spread(parts: Iterable[pa.Table], count: int) -> list[Row]:

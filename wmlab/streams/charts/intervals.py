@@ -60,7 +60,7 @@ def behind_clock(at_ms: Sequence[int], bounds: Sequence[Value], cap: int) -> tup
         for x in dict.fromkeys((still.from_ms, still.to_ms)):
             xs.append(x)
             ys.append(None if still.value is None else x - still.value)
-    kept = thin([ys], cap) if ys else []
+    kept = thin([ys], cap, xs=xs) if ys else []
     return [xs[i] for i in kept], [ys[i] for i in kept]
 
 
