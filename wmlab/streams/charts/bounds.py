@@ -273,7 +273,9 @@ def _unknown_times(table: BoundsTable) -> str:
 
 def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     excess = minus(table.lower, table.perfect)
-    rows = thin([table.lower, table.upper, table.perfect, excess, minus(table.upper, table.perfect)], CAP, xs=table.at_ms)
+    rows = thin(
+        [table.lower, table.upper, table.perfect, excess, minus(table.upper, table.perfect)], CAP, xs=table.at_ms
+    )
     at_ms = [table.at_ms[i] for i in rows]
     curves = {
         role: [values[i] for i in rows]
