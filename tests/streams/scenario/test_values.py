@@ -34,7 +34,6 @@ def refused(places: str | None, words: str, *acts: Any, **fields: Any) -> tuple[
 
 T = TransactionalWriter("t", rate_per_s=5)
 APART = "script[0].b"
-COMMITTING = "no TransactionalWriter writes to 'stream', so nothing is committed; streams with one: none"
 
 
 def cut_off(a: str, b: str) -> do.Partition:
@@ -55,18 +54,6 @@ SILENT = {
     ),
     "a clock that is not set": refused(None, "sets no clock", partial(do.StepClock, at_ms=5, party="w", by_ms=0)),
     **{
-        f"{kind.__name__} without transactions": refused("script[0].stream", COMMITTING, kind(at_ms=5))
-        for kind in (do.LoseMergeReply,)
-    },
-    **{
-        f"{act.kind} without transactions": refused("script[0].point", COMMITTING, act)
-        for act in (
-            do.CrashCommitHandler(at_ms=5),
-            do.CrashController(at_ms=5, controller="committer", point="before_merge"),
-            do.PauseController(at_ms=5, for_ms=5, point="after_noting"),
-        )
-    },
-    **{
         f"{kind.__name__} of another name": refused(
             "script[0].transaction",
             "the transactions of 't' are called t-1, t-2 and so on (got 'one')",
@@ -85,18 +72,6 @@ SILENT = {
             ("controller", do.ExpireSession(at_ms=5, controller="controller-1")),
             ("controller", do.RemoveController(at_ms=5, controller="controller-1")),
             ("party", do.StepClock(at_ms=5, party="controller-1", by_ms=5)),
-        )
-    },
-    **{
-        f"{act.kind} of a stream that is not there": refused(
-            AT, "the stream 'stream' is not there", act, do.CreateStream(at_ms=900, stream="stream"), writers=[W, T]
-        )
-        for act in (
-            do.LoseMarksSegment(at_ms=5, for_ms=5),
-            do.TruncateMarks(at_ms=5),
-            do.LoseBucketOwner(at_ms=5, for_ms=5),
-            do.LoseMergeReply(at_ms=5),
-            do.CrashCommitHandler(at_ms=5),
         )
     },
     "a stream sealed twice": refused(

@@ -11,7 +11,6 @@ from pydantic import Field
 from wmlab.core.values import Ms, Period, Problem, tagged, unknown, value
 from wmlab.dataflow.scenario.source import Source
 from wmlab.dataflow.scenario.vertices import AsyncMap, Filter
-from wmlab.streams.scenario.checks import readers_of
 
 if TYPE_CHECKING:
     from wmlab.dataflow.scenario.dataflow import DataflowScenario
@@ -219,4 +218,6 @@ def known_partitions(source: Source) -> int | None:
         return source.partitions
     if isinstance(source.stream, str):
         return None
-    return len(readers_of(source.stream)) or source.partitions
+    readers = sum(len(group.reader_names()) for group in source.stream.groups)
+    joining = sum(getattr(action, "kind", "") == "add_reader" for action in source.stream.script)
+    return readers + joining or source.partitions

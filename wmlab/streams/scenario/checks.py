@@ -323,17 +323,7 @@ def created_later(scenario: StreamScenario) -> tuple[str, ...]:
     return tuple(name for name, action in first.items() if isinstance(action, script.CreateStream))
 
 
-_OnOneStream = (
-    script.LoseBucketOwner
-    | script.LoseMarksSegment
-    | script.TruncateMarks
-    | script.LoseMergeReply
-    | script.CrashCommitHandler
-)
-"""What happens to a stream without a change of its segments."""
-_OnStream = (
-    script.Scale | script.TruncateStream | script.SealStream | script.CreateStream | script.DeleteStream | _OnOneStream
-)
+_OnStream = script.Scale | script.TruncateStream | script.SealStream | script.CreateStream | script.DeleteStream
 
 
 def _steps(scenario: StreamScenario) -> Iterator[tuple[int, int, str, _OnStream | None]]:
@@ -362,23 +352,12 @@ def _controller_problems(scenario: StreamScenario) -> Iterator[Problem]:
 
 
 def _transaction_problems(scenario: StreamScenario) -> Iterator[Problem]:
-    """What happens to the transactions of a stream to which no writer writes in transactions, or of another name."""
-    first = scenario.all_streams[0].name
-    with_transactions = {
-        writer.stream or first for writer in scenario.writers if isinstance(writer, TransactionalWriter)
-    }
-    known = ", ".join(sorted(with_transactions)) or "none"
+    """Transactions with a name that none of their writer ever has."""
     for index, action in enumerate(scenario.script):
         named, writer = getattr(action, "transaction", None), getattr(action, "writer", "")
         if named is not None and not re.fullmatch(rf"{re.escape(writer)}-[1-9]\d*", named):
             message = f"the transactions of {writer!r} are called {writer}-1, {writer}-2 and so on"
             yield Problem(("script", index, "transaction"), f"{message} (got {named!r})")
-        point = getattr(action, "point", None)
-        commits = isinstance(action, script.LoseMergeReply) or point in get_args(script.CommitPoint)
-        stream = getattr(action, "stream", None) or first
-        if commits and stream not in with_transactions:
-            message = f"no TransactionalWriter writes to {stream!r}, so nothing is committed; streams with one: {known}"
-            yield Problem(("script", index, "stream" if point is None else "point"), message)
 
 
 def _partition_problems(scenario: StreamScenario) -> Iterator[Problem]:
