@@ -77,9 +77,9 @@ class Columns:
         """
         writer, key = self.writer, self.key
         if writer is ...:
-            writer = USUAL_WRITER if has(USUAL_WRITER) == 1 else None
+            writer = USUAL_WRITER if has(USUAL_WRITER) else None
         if key is ...:
-            key = USUAL_KEY if has(USUAL_KEY) == 1 else None
+            key = USUAL_KEY if has(USUAL_KEY) else None
         found = replace(self, writer=writer, key=key)
         if wrong := [name for name in found.named if has(name) != 1]:
             what = "has more than one column" if has(wrong[0]) else "has no column"
@@ -171,7 +171,7 @@ def _refused(rows: Rows, fault: _Fault, at: int) -> Refused:
 
 def _problem_of(rows: Rows, fault: _Fault) -> str:
     first = _refused(rows, fault, int(np.flatnonzero(fault.bad)[0]))
-    return _in_words(f"column {fault.column!r}", fault.reason, int(fault.bad.sum()), first, rows.files)
+    return _in_words(fault.column, fault.reason, int(fault.bad.sum()), first, rows.files)
 
 
 def _problems_of_lines(rows: Rows) -> list[str]:
@@ -179,16 +179,16 @@ def _problems_of_lines(rows: Rows) -> list[str]:
     kinds: dict[tuple[str | None, str], list[Refused]] = {}
     for row in rows.refused:
         kinds.setdefault((row.column, row.reason), []).append(row)
-    return [
-        _in_words("a line" if column is None else f"column {column!r}", reason, len(found), found[0], rows.files)
-        for (column, reason), found in kinds.items()
-    ]
+    return [_in_words(column, reason, len(found), found[0], rows.files) for (column, reason), found in kinds.items()]
 
 
-def _in_words(subject: str, reason: str, count: int, first: Refused, files: Sequence[str]) -> str:
+def _in_words(column: str | None, reason: str, count: int, first: Refused, files: Sequence[str]) -> str:
     file = f" of {PurePath(first.file).name}" if len(files) > 1 else ""
     value = f": {shown(first.value)}" if first.value else ""
-    return f"{subject} {reason} in {grouped(count)} of its rows, first in row {first.row}{file}{value}"
+    if column is None:
+        each = "each " if count > 1 else ""
+        return f"{counted(count, 'line')}, first in row {first.row}{file}, {each}{reason}{value}"
+    return f"column {column!r} {reason} in {grouped(count)} of its rows, first in row {first.row}{file}{value}"
 
 
 def require_good(found: Judged, where: str, total: int) -> None:

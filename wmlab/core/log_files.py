@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from wmlab.core import nested, times
 from wmlab.core.errors import TraceError
-from wmlab.core.words import counted, shown
+from wmlab.core.words import shown
 
 Form = Literal["csv", "tsv", "json", "parquet"]
 """How a log is written; "tsv" is CSV with tabs."""
@@ -200,11 +200,16 @@ def head_of(path: Path, form: Form | None, encoding: str) -> Head:
     return Head(lines, form or form_of(path) or form_of_text(path.name, lines))
 
 
-def _opened(path: Path) -> Any:
-    """The bytes of a file, decompressed if its first bytes say that it is compressed."""
+def compression_of(path: Path) -> str | None:
+    """The usual end of the name of a file that is compressed, as its first bytes say; None: it is not."""
     with path.open("rb") as file:
         start = file.read(4)
-    kind = next((suffix for suffix, magic in COMPRESSIONS.items() if start.startswith(magic)), None)
+    return next((suffix for suffix, magic in COMPRESSIONS.items() if start.startswith(magic)), None)
+
+
+def _opened(path: Path) -> Any:
+    """The bytes of a file, decompressed."""
+    kind = compression_of(path)
     return pa.input_stream(str(path), compression=_ARROW_CALLS[kind] if kind else None)
 
 
@@ -282,8 +287,7 @@ def _read_csv(path: Path, names: Sequence[str], head: Head, encoding: str) -> Ro
 
     def skip(row: Any) -> str:
         # The header has the number 1.
-        reason = f"has {counted(row.actual_columns, 'value')} for {counted(row.expected_columns, 'column')}"
-        ragged.append(Refused(str(path), row.number - 1, None, row.text, reason))
+        ragged.append(Refused(str(path), row.number - 1, None, row.text, NO_ROW))
         return "skip"
 
     with _opened(path) as stream:
@@ -327,6 +331,7 @@ def _decoded(table: pa.Table, where: str, numbers: NDArray[np.int64], refused: l
     return Rows(kept, (where,), np.zeros(kept.num_rows, np.int32), numbers[good], tuple(refused))
 
 
+NO_ROW: Final = "does not have one value for each column"
 OPEN_QUOTE: Final = "opens a quote that is not closed, and holds the rest of the file"
 
 

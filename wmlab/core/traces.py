@@ -222,13 +222,17 @@ class Trace:
 
 def names() -> tuple[str, ...]:
     """The traces that come with wmlab, in alphabetical order; raises `TraceError` if there are none."""
-    found = tuple(sorted(file.stem for file in DIRECTORY.glob("*.parquet")))
+    found = _bundled()
     if not found:
         raise TraceError(
             "the traces that come with wmlab are not installed here.",
             remedy="work in a clone of the repository with wmlab installed editable, or load a file of your own.",
         )
     return found
+
+
+def _bundled() -> tuple[str, ...]:
+    return tuple(sorted(file.stem for file in DIRECTORY.glob("*.parquet")))
 
 
 def load(
@@ -282,7 +286,7 @@ def load(
     if frames.is_frame(source):
         return _of_frame(source, wanted, bad_rows, name or "log")
     path = as_path(source, TraceError)
-    if path.suffix == "" and path.name == str(source) and (path.name in names() or not path.exists()):
+    if path.suffix == "" and path.name == str(source) and (path.name in _bundled() or not path.exists()):
         if path.name not in names():
             raise TraceError(
                 f"no trace {path.name!r} comes with wmlab, and there is no such file.",
