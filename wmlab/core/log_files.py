@@ -47,6 +47,9 @@ _SAY_NOTHING: Final = (".log", ".txt", ".data", ".dat")
 _PARQUET: Final = "PAR1"
 _DELIMITERS: Final = ",;\t|"
 _HEAD_BYTES: Final = 4_000_000
+_BUFFER_BYTES: Final = 1 << 20
+_BATCH_ROWS: Final = 20_000
+"""So many rows are lists of Python before they become a table."""
 
 
 class Refused(NamedTuple):
@@ -243,7 +246,8 @@ def _read_one(path: Path, names: Sequence[str], head: Head, encoding: str) -> Ro
     if head.form == "json":
         # A mark of the byte order is no part of the first line.
         codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
-        with io.TextIOWrapper(_opened(path), codec, errors="surrogateescape") as text:
+        buffered = io.BufferedReader(_opened(path), _BUFFER_BYTES)
+        with io.TextIOWrapper(buffered, codec, errors="surrogateescape") as text:
             return rows_of_documents([text.read()] if head.is_one_document else text, names, str(path))
     return _read_csv(path, names, head, encoding)
 
@@ -261,24 +265,32 @@ def rows_of_table(table: pa.Table, names: Sequence[str], where: str) -> Rows:
 def rows_of_documents(documents: Iterable[Any], names: Sequence[str], where: str) -> Rows:
     """The rows of JSON texts, or of documents; each row of a document with an array has a number of its own."""
     reader = nested.Reader(names)
-    columns: list[list[str | None]] = [[] for _ in names]
+    parts = [pa.table([pa.array([], pa.string())] * len(names), list(names))]
     numbers: list[int] = []
     refused: list[Refused] = []
+    good: list[tuple[str | None, ...]] = []
     count = 0
     for document in documents:
-        for found in reader.rows(document) if isinstance(document, str) else reader.of_document(document):
+        for values, fault in reader.rows(document) if isinstance(document, str) else reader.of_document(document):
             count += 1
-            if found.fault is not None:
-                column, reason = found.fault
-                value = document if isinstance(document, str) else json.dumps(document, default=str)
-                readable = value.strip().encode("utf-8", "replace").decode("utf-8")
-                refused.append(Refused(where, count, column, readable, reason))
-                continue
-            numbers.append(count)
-            for values, text in zip(columns, found.values, strict=True):
-                values.append(text)
-    table = pa.table([pa.array(values, pa.string()) for values in columns], list(names))
+            if fault is None:
+                good.append(values)
+                numbers.append(count)
+            else:
+                text = document if isinstance(document, str) else json.dumps(document, default=str)
+                readable = text.strip().encode("utf-8", "replace").decode("utf-8")
+                refused.append(Refused(where, count, fault[0], readable, fault[1]))
+        if len(good) >= _BATCH_ROWS:
+            parts.append(_table_of(good, names))
+            good = []
+    parts.append(_table_of(good, names))
+    table = pa.concat_tables(parts)
     return Rows(table, (where,), np.zeros(len(numbers), np.int32), np.array(numbers, np.int64), tuple(refused))
+
+
+def _table_of(rows: Sequence[tuple[str | None, ...]], names: Sequence[str]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ([] for _ in names)
+    return pa.table([pa.array(values, pa.string()) for values in columns], list(names))
 
 
 def _read_csv(path: Path, names: Sequence[str], head: Head, encoding: str) -> Rows:

@@ -23,8 +23,10 @@ Steps = tuple[Step, ...]
 NO_DOCUMENT: Final = "is no JSON"
 NESTED: Final = "holds a nested value; name the path to a value in it"
 NOT_UTF8: Final = "holds bytes that are not of the encoding"
+_decode: Final = json.JSONDecoder().decode
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(-?\d*)\]")
 _MOST_PATHS: Final = 40
+_TEXTS: Final = frozenset((str, type(None)))
 
 
 class Row(NamedTuple):
@@ -80,7 +82,7 @@ class Reader:
         if has_undecoded(text):
             return [self._bad(NOT_UTF8)]
         try:
-            parsed = json.loads(text)
+            parsed = _decode(text)
         except (ValueError, RecursionError):
             return [self._bad(NO_DOCUMENT)]
         documents = parsed if isinstance(parsed, list) else [parsed]
@@ -88,11 +90,13 @@ class Reader:
 
     def of_document(self, document: Any) -> list[Row]:
         """The rows of one document."""
-        if not isinstance(document, Mapping):
+        if not isinstance(document, dict):
             return [self._bad(NO_DOCUMENT)]
         if self._plain:
-            return [self._row([document.get(path) for path in self._paths])]
-        return [self._row([_value(context, steps) for steps in self._steps]) for context in self._contexts(document)]
+            return [self._row(tuple(map(document.get, self._paths)))]
+        return [
+            self._row(tuple(_value(context, steps) for steps in self._steps)) for context in self._contexts(document)
+        ]
 
     def _contexts(self, document: Any) -> list[dict[Steps, Any]]:
         """For each row of a document, what stands at its beginning and at each of the arrays."""
@@ -103,14 +107,12 @@ class Reader:
             ]
         return contexts
 
-    def _row(self, values: Sequence[Any]) -> Row:
-        fault = None
-        texts = []
-        for path, value in zip(self._paths, values, strict=True):
-            if isinstance(value, dict | list) and fault is None:
-                fault = (path, NESTED)
-            texts.append(_text(value))
-        return Row(tuple(texts), fault)
+    def _row(self, values: tuple[Any, ...]) -> Row:
+        if _TEXTS.issuperset(map(type, values)):
+            return Row(values, None)
+        nested = (path for path, value in zip(self._paths, values, strict=True) if isinstance(value, dict | list))
+        column = next(nested, None)
+        return Row(tuple(map(_text, values)), None if column is None else (column, NESTED))
 
     def _bad(self, fault: str) -> Row:
         return Row((None,) * len(self._paths), (None, fault))

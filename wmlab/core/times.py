@@ -196,7 +196,7 @@ def _ms_by_format(text: str, time_format: str) -> int | None:
 
 def is_format(time_format: str) -> bool:
     """Whether `datetime.strptime` takes the format, and a text in it says which day it is."""
-    days = [datetime(2015, 7, 20, 3, 49, 24), datetime(2016, 8, 21, 3, 49, 24), datetime(2015, 7, 21, 3, 49, 24)]
+    days = [datetime(*day, 3, 49, 24) for day in ((2015, 7, 20), (2016, 7, 20), (2015, 8, 20), (2015, 7, 21))]
     texts = [day.replace(tzinfo=UTC).strftime(time_format) for day in days]
     moments = [_ms_by_format(text, time_format) for text in texts]
     return None not in moments and len(set(moments)) == len(days)

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -378,8 +379,8 @@ def _parser(kinds: Sequence[Kind], unit: Unit, time_format: str | None) -> Parse
                 found = times.all_ms(column.cast(pa.string()), kind, unit, time_format)
                 fields += [pa.array(found.ms, mask=found.bad), faults.take(pa.array(found.fault))]
                 names += [f"ms{at}", f"fault{at}"]
-            index = [count.next(place) for place in zip(files.to_pylist(), starts.to_pylist(), strict=True)]
-            yield pa.StructArray.from_arrays([*fields, pa.array(index, pa.int64())], [*names, "index"])
+            index = pa.array(count.next_rows(_as_longs(files), _as_longs(starts)))
+            yield pa.StructArray.from_arrays([*fields, index], [*names, "index"])
 
     return parse
 
@@ -388,15 +389,24 @@ class _Counter:
     """Numbers rows from 0, in each block anew; the rows of a block come one after the other."""
 
     def __init__(self) -> None:
-        self._block: object = None
+        self._block: tuple[int, int] | None = None
         self._next = 0
 
-    def next(self, block: object) -> int:
-        """The number of the next row of a block."""
-        if block != self._block:
-            self._block, self._next = block, 0
-        self._next += 1
-        return self._next - 1
+    def next_rows(self, files: times.Longs, starts: times.Longs) -> times.Longs:
+        """The numbers of the next rows, by the file and the first byte of the block of each."""
+        numbers = np.arange(len(files))
+        if not len(files):
+            return numbers
+        begins = np.concatenate([[False], (np.diff(files) != 0) | (np.diff(starts) != 0)])
+        numbers -= np.maximum.accumulate(np.where(begins, numbers, 0))
+        if self._block == (files[0], starts[0]):
+            numbers[: np.argmax(begins) if begins.any() else len(files)] += self._next
+        self._block, self._next = (int(files[-1]), int(starts[-1])), int(numbers[-1]) + 1
+        return numbers
+
+
+def _as_longs(array: pa.Array) -> times.Longs:
+    return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
 def _document_parser(columns: Columns, kinds: dict[str, Kind], cut: bool) -> Parser:
@@ -407,23 +417,27 @@ def _document_parser(columns: Columns, kinds: dict[str, Kind], cut: bool) -> Par
     def parse(batches: Iterator[Batch]) -> Iterator[pa.Array]:
         count = _Counter()
         for documents, starts, files in batches:
-            offsets, rows, numbers = [0], [], []
-            for content, start, file in zip(documents.to_pylist(), starts.to_pylist(), files.to_pylist(), strict=True):
+            offsets: list[int] = [0]
+            rows: list[nested.Row] = []
+            for content in documents.to_pylist():
                 text = (content or b"").decode(columns.encoding, "surrogateescape")
-                found = reader.rows(text.removeprefix("\ufeff"))
-                rows += found
-                numbers += [start + 1 + (count.next((file, start)) if cut else 0) for _ in found]
+                rows += reader.rows(text.removeprefix("\ufeff"))
                 offsets.append(len(rows))
+            document = np.repeat(np.arange(len(documents)), np.diff(offsets))
+            file, start = _as_longs(files)[document], _as_longs(starts)[document]
+            numbers = start + 1 + (count.next_rows(file, start) if cut else 0)
             yield pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), _rows_array(rows, numbers, columns, kinds))
 
     return parse
 
 
-def _rows_array(rows: list[nested.Row], numbers: list[int], columns: Columns, kinds: dict[str, Kind]) -> pa.StructArray:
-    texts = [pa.array([row.values[at] for row in rows], pa.string()) for at in range(len(columns.named))]
-    by_name = dict(zip(columns.named, texts, strict=True))
+def _rows_array(
+    rows: list[nested.Row], numbers: times.Longs, columns: Columns, kinds: dict[str, Kind]
+) -> pa.StructArray:
+    values = zip(*(row.values for row in rows), strict=True) if rows else [[] for _ in columns.named]
+    by_name = {name: pa.array(texts, pa.string()) for name, texts in zip(columns.named, values, strict=True)}
     nothing = pa.nulls(len(rows), pa.string())
-    reasons = [_line_reason(row) for row in rows]
+    reasons = [None if row.fault is None else _line_reason(*row.fault) for row in rows]
     found = []
     for name in (columns.event_time, columns.arrival):
         column = times.all_ms(by_name[name], kinds[name], columns.unit, columns.format)
@@ -437,10 +451,7 @@ def _rows_array(rows: list[nested.Row], numbers: list[int], columns: Columns, ki
     )
 
 
-def _line_reason(row: nested.Row) -> str | None:
-    if row.fault is None:
-        return None
-    column, fault = row.fault
+def _line_reason(column: str | None, fault: str) -> str:
     return fault if column is None else f"column {column!r} {fault}"
 
 
