@@ -40,21 +40,26 @@ def _has_class(offered: object, package: str, name: str) -> bool:
     return any(kind.__name__ == name and f"{kind.__module__}.".startswith(f"{package}.") for kind in classes)
 
 
+def opened(frame: Any) -> Any:
+    """A frame of Spark or pandas as it is, and any other one as an Arrow table, which can be read more than once."""
+    if is_spark(frame) or _is_pandas(frame) or isinstance(frame, pa.Table):
+        return frame
+    return pa.table(frame.collect() if _is_lazy(frame) else frame)
+
+
 def names_of(frame: Any) -> list[str]:
-    """The names of the columns of a frame."""
-    if isinstance(frame, pa.RecordBatchReader) or not (is_spark(frame) or _is_pandas(frame) or _is_lazy(frame)):
-        return list(_table(frame).column_names)
-    return [str(name) for name in frame.columns]
+    """The names of the columns of an opened frame."""
+    return [str(name) for name in (frame.column_names if isinstance(frame, pa.Table) else frame.columns)]
 
 
 def table_of(frame: Any, names: Sequence[str]) -> pa.Table:
-    """Some columns of a frame; raises `TraceError` for one that Arrow cannot hold."""
+    """Some columns of an opened frame; raises `TraceError` for one that Arrow cannot hold."""
     wanted = list(dict.fromkeys(names))
     if is_spark(frame):
         return frame.select(*("`" + name.replace("`", "``") + "`" for name in wanted)).toArrow()
     if _is_pandas(frame):
         return pa.table({name: _of_series(frame[name], name) for name in wanted})
-    return _table(frame.collect() if _is_lazy(frame) else frame).select(wanted)
+    return frame.select(wanted)
 
 
 def _of_series(series: Any, name: str) -> pa.Array:
@@ -68,7 +73,3 @@ def _of_series(series: Any, name: str) -> pa.Array:
         raise TraceError(
             f"column {name!r} is none that Arrow holds: {wrong}.", remedy="convert it to texts."
         ) from wrong
-
-
-def _table(frame: Any) -> pa.Table:
-    return frame if isinstance(frame, pa.Table) else pa.table(frame)

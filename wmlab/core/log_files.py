@@ -101,7 +101,7 @@ class Head:
         if self.form != "json":
             return self.names.count(name)
         rows = (row for document in self._documents() for row in nested.Reader([name]).of_document(document))
-        return int(any(row.values[0] is not None or row.fault for row in rows))
+        return int(any(row.values[0] is not None or (row.fault or (None,))[0] for row in rows))
 
     @property
     def breaks_lines(self) -> bool:

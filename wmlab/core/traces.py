@@ -190,7 +190,8 @@ class Trace:
         return f"Trace {self.name!r}: {', '.join(facts)}"
 
     def _repr_html_(self) -> str:
-        return html_table(f"<b>{html.escape(self.name)}</b>", (), self._facts().items())
+        facts = self._facts() | ({"why they are left out": self._reasons()} if self.refused.num_rows else {})
+        return html_table(f"<b>{html.escape(self.name)}</b>", (), facts.items())
 
     def _facts(self) -> dict[str, str]:
         first, last = self.span_ms
@@ -205,7 +206,7 @@ class Trace:
         if self.early:
             facts["arrive before they happen"] = grouped(self.early)
         if self.refused.num_rows:
-            facts["bad rows left out"] = f"{grouped(self.refused.num_rows)} ({self._reasons()})"
+            facts["bad rows left out"] = grouped(self.refused.num_rows)
         return facts
 
     def _reasons(self) -> str:
@@ -319,6 +320,7 @@ def _of_files(path: Path, wanted: Columns, bad_rows: BadRows, name: str) -> Trac
 
 def _of_frame(frame: Any, wanted: Columns, bad_rows: BadRows, name: str) -> Trace:
     """The trace in a data frame; of what `read_log` gives, the good rows in their order, and the others as refused."""
+    frame = frames.opened(frame)
     names = frames.names_of(frame)
     found = wanted.found_in("the data frame", names, _has(names))
     if not set(OF_READ_LOG) <= set(names):

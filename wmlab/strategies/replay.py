@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
+from wmlab.core.frames import is_frame
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import grouped, shown
 from wmlab.strategies.model.alignment import Alignment
@@ -79,6 +80,11 @@ class Log:
 
 def require_trace(trace: object) -> None:
     """Raise `ModelError` for what is no trace."""
+    if is_frame(trace):
+        raise ModelError(
+            f"A {type(trace).__name__} is no trace.",
+            remedy="Make it one: wm.trace.load(frame, event_time=..., arrival=...).",
+        )
     if not isinstance(trace, Trace):
         raise ModelError(f"{shown(trace)} is no trace.", remedy="Give what wm.trace.load(...) returns.")
 
