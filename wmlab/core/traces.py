@@ -206,7 +206,7 @@ class Trace:
         if self.early:
             facts["arrive before they happen"] = grouped(self.early)
         if self.refused.num_rows:
-            facts["bad rows left out"] = grouped(self.refused.num_rows)
+            facts["left-out bad rows"] = grouped(self.refused.num_rows)
         return facts
 
     def _reasons(self) -> str:

@@ -218,7 +218,8 @@ DIRTY: dict[str, str] = {
     '{"happened": 2015, "arrived": "2015-07-20", "who": "a", "what": "k"}\n\n'
     '{"happened": {"a": 1}, "arrived": "2015-07-20", "who": "a", "what": "k"}\nno json\n[{"happened": "2015-07-21"}]\n'
     '{"happened": "2015-07-21", "arrived": "2015-07-22", "who": "a\ufffd", "what": "k"}\n',
-    "array.json": '[\n {"happened": 1, "arrived": 2, "who": "a", "what": "k"},\n {"happened": 3, "who": "a", "what": "k"}\n]\n',
+    "array.json": '[\n {"happened": 1, "arrived": 2, "who": "a", "what": "k"},\n'
+    ' {"happened": 3, "who": "a", "what": "k"}\n]\n',
 }
 """Logs with rows of every kind."""
 
@@ -368,7 +369,7 @@ def test_what_spark_has_read_becomes_a_trace(spark: SparkSession, tmp_path: Path
     assert trace.table == whole.table
     assert trace.refused["row"] == whole.refused["row"]
     assert trace.refused["reason"].to_pylist()[0] == "column 'happened' is a date or a time of day that does not exist"
-    assert f"{whole.refused.num_rows} bad rows left out" in repr(trace)
+    assert f"{whole.refused.num_rows} left-out bad rows" in repr(trace)
     times = spark.sql("select timestamp '2015-07-20 03:49:24' as t, timestamp_ntz '2015-07-20 03:49:25' as u, 'w' as w")
     assert list(load(times, event_time="t", arrival="u", writer="w").events()) == [
         (1_437_364_164_000, 1_437_364_165_000, "w", "w")

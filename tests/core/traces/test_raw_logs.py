@@ -74,7 +74,7 @@ def test_bad_rows_are_left_out_and_listed(dirty):
         (5, None, "2015,2015-07-20 03:49:25,w", "does not have one value for each column"),
     ]
     assert set(trace.refused["file"].to_pylist()) == {str(dirty)}
-    assert "3 bad rows left out" in repr(trace)
+    assert "3 left-out bad rows" in repr(trace)
     said = "2: column &#x27;event_time&#x27; is a date or a time of day that does not exist; 1: does not have one value"
     assert said in trace._repr_html_()
     assert trace.writers("w").refused == trace.between(0, 2**60).refused == trace.refused
