@@ -11,7 +11,6 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -27,9 +26,9 @@ from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
 from wmlab.core.log_files import Form, Refused, Rows, files_of, head_of, log_name, read, rows_of_table
 from wmlab.core.nested import steps_of
-from wmlab.core.times import SAMPLE_ROWS, Unit
+from wmlab.core.times import SAMPLE_ROWS, BadTimeError, Unit, ms_of
 from wmlab.core.values import Problem, Problems
-from wmlab.core.words import DAY_MS, grouped, shown, since_1970_ms, utc
+from wmlab.core.words import DAY_MS, grouped, shown, utc
 
 TRACE_SCHEMA: Final = pa.schema(
     [pa.field(name, pa.int64(), nullable=False) for name in ("event_time", "arrival_ms")]
@@ -401,13 +400,12 @@ def _moment_ms(moment: int | str) -> int:
     if type(moment) is int and -(2**63) <= moment < 2**63:
         return moment
     try:
-        parsed = datetime.fromisoformat(str(moment))
-    except ValueError as wrong:
+        return ms_of(str(moment), "dates")
+    except BadTimeError as wrong:
         raise TraceError(
-            f"{moment!r} is not a moment.",
+            f"{moment!r} is not a moment: it {wrong}.",
             remedy="give milliseconds since 1970 (64 bits) or an ISO date such as '2013-01-01'.",
         ) from wrong
-    return since_1970_ms(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
 def _date(moment_ms: int) -> str:

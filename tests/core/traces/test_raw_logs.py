@@ -77,6 +77,7 @@ def test_bad_rows_are_left_out_and_listed(dirty):
     assert "3 left-out bad rows" in repr(trace)
     said = "2: column &#x27;event_time&#x27; is a date or a time of day that does not exist; 1: does not have one value"
     assert said in trace._repr_html_()
+    assert trace.between("2015-07-20 05:49:24 +0200", "Mon, 20 Jul 2015 03:49:26 GMT").rows == 3
     assert trace.writers("w").refused == trace.between(0, 2**60).refused == trace.refused
 
 
