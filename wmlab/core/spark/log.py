@@ -188,20 +188,20 @@ class _Log:
     spark: SparkSession
     path: str
     wanted: Columns
-    head: Head
+    first_lines: Head
     line_breaks: bool | None
 
     def rows(self) -> DataFrame:
         """The rows of the log, as `read_log` gives them."""
-        if self.head.form == "parquet":
+        if self.first_lines.form == "parquet":
             raw = self.spark.read.parquet(self.path)
             columns = self._found(raw.columns, lambda name: raw.columns.count(_top(name, raw.columns)))
             if any(name not in raw.columns for name in columns.named):
                 return self._of_nested_parquet(raw, columns)
             place = (F.col("_metadata.file_path"), F.col("_metadata.row_index"))
             return self._of_columns(raw.select("*", place[0].alias(_FILE), place[1].alias(_START)), columns, cut=False)
-        columns = self._found(self.head.names, self.head.has)
-        if self.head.form == "json":
+        columns = self._found(self.first_lines.names, self.first_lines.has)
+        if self.first_lines.form == "json":
             return self._of_json(columns)
         place = (F.col("_metadata.file_path"), F.col("_metadata.file_block_start"))
         return self._of_columns(
@@ -213,8 +213,8 @@ class _Log:
 
     def _csv(self) -> DataFrame:
         """All columns as texts; `_corrupt_record` holds what is not a row."""
-        sep = self.head.delimiter
-        names = next(csv.reader(self.head.lines[:1], delimiter=sep), [])
+        sep = self.first_lines.delimiter
+        names = next(csv.reader(self.first_lines.lines[:1], delimiter=sep), [])
         # By default Spark takes columns by their place, whatever the other files of a folder call them. It does not
         # find the names that it gives to columns without one, or with that of another.
         named_by_spark = len({*names} - {""}) < len(names)
@@ -235,7 +235,7 @@ class _Log:
 
     @property
     def _breaks_lines(self) -> bool:
-        return self.head.breaks_lines if self.line_breaks is None else self.line_breaks
+        return self.first_lines.breaks_lines if self.line_breaks is None else self.line_breaks
 
     def _of_columns(self, raw: DataFrame, columns: Columns, *, cut: bool) -> DataFrame:
         """Rows of columns; `cut` says whether Spark numbers the blocks of a file and not its rows."""
@@ -275,10 +275,10 @@ class _Log:
         """Rows of documents, each of which may be several."""
         # Spark leaves the bytes of a text as they are; they are decoded where the documents are read.
         reader = self.spark.read.option("recursiveFileLookup", True)
-        whole = self.head.is_one_document
+        whole = self.first_lines.is_one_document
         raw = reader.text(self.path, wholetext=whole) if whole else reader.text(self.path, lineSep="\n")
         place = (F.col("_metadata.file_path").alias(_FILE), F.col("_metadata.file_block_start").alias(_START))
-        return self._of_documents(raw.select(F.col(_VALUE), *place), columns, self.head.sample, cut=True)
+        return self._of_documents(raw.select(F.col(_VALUE), *place), columns, self.first_lines.sample, cut=True)
 
     def _of_nested_parquet(self, raw: DataFrame, columns: Columns) -> DataFrame:
         tops = dict.fromkeys(_top(name, raw.columns) for name in columns.named)
@@ -310,8 +310,8 @@ class _Log:
 
     def _sample(self, raw: DataFrame, name: str) -> Sequence[str | None]:
         """The first texts of a column."""
-        if self.head.form != "parquet":
-            return self.head.sample(name)
+        if self.first_lines.form != "parquet":
+            return self.first_lines.sample(name)
         first_file = min(raw.inputFiles(), default=self.path)
         few = self.spark.read.parquet(first_file).select(_quoted(name)).coalesce(1).limit(SAMPLE_ROWS)
         found = few.agg(F.collect_list(_quoted(name))).first()
@@ -377,7 +377,10 @@ def _parser(kinds: Sequence[Kind], unit: Unit, time_format: str | None) -> Parse
             fields, names = [], []
             for at, (column, kind) in enumerate(zip(texts, kinds, strict=True)):
                 found = times.all_ms(column.cast(pa.string()), kind, unit, time_format)
-                fields += [pa.array(found.ms, mask=found.bad), faults.take(pa.array(found.fault))]
+                fields += [
+                    pa.array(found.ms, mask=found.bad),
+                    pa.DictionaryArray.from_arrays(pa.array(found.fault), faults).dictionary_decode(),
+                ]
                 names += [f"ms{at}", f"fault{at}"]
             index = pa.array(count.next_rows(_as_longs(files), _as_longs(starts)))
             yield pa.StructArray.from_arrays([*fields, index], [*names, "index"])
