@@ -1,7 +1,7 @@
 """Real logs: when each event happened, when it arrived, who wrote it, and its key; and how they are read.
 
-`load` reads a trace that comes with wmlab (`names`) or a CSV or Parquet file of one's own. The traces that come
-with wmlab are the Parquet files of `data/traces`, beside the package in a clone of the repository (wmlab installed
+`load` reads a trace that comes with wmlab (`names`), or a file, a folder or a data frame of one's own. The traces that
+come with wmlab are the Parquet files of `data/traces`, beside the package in a clone of the repository (wmlab installed
 editable); where each is from stands in its `<name>.provenance.json`. Rows are counted from 1 in messages, as they
 stand in the file without its header.
 """
@@ -9,27 +9,26 @@ stand in the file without its header.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
+from wmlab.core import frames
 from wmlab.core.answers import html_table
+from wmlab.core.columns import BEFORE_1970, SHIFT, Columns, judged, require_good
 from wmlab.core.errors import TraceError
 from wmlab.core.files import as_path
+from wmlab.core.log_files import Form, Refused, Rows, files_of, head_of, log_name, read, rows_of_table
+from wmlab.core.nested import steps_of
+from wmlab.core.times import SAMPLE_ROWS, BadTimeError, Unit, ms_of
 from wmlab.core.values import Problem, Problems
-from wmlab.core.words import DAY_MS, grouped, shown, since_1970_ms, utc
-
-Unit = Literal["d", "s", "ms", "us", "ns"]
-"""What one tick of a numeric time column is."""
+from wmlab.core.words import DAY_MS, grouped, shown, utc
 
 TRACE_SCHEMA: Final = pa.schema(
     [pa.field(name, pa.int64(), nullable=False) for name in ("event_time", "arrival_ms")]
@@ -37,195 +36,22 @@ TRACE_SCHEMA: Final = pa.schema(
 )
 """The columns of a trace: event_time and arrival_ms in milliseconds since 1970 (UTC), writer and key as text."""
 
-MS_PER_TICK: Final = {"d": (DAY_MS, 1), "s": (1_000, 1), "ms": (1, 1), "us": (1, 1_000), "ns": (1, 1_000_000)}
-"""How many milliseconds so many ticks of each unit are."""
-_FORMS: Final = {".parquet": "parquet", ".csv": "csv", ".tsv": "tsv", ".jsonl": "json", ".ndjson": "json"}
+REFUSED_SCHEMA: Final = pa.schema(
+    [
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("column", pa.string()),
+        pa.field("value", pa.string()),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+"""The rows of a log that a trace leaves out: the file and the row in it, from 1 and without the header; the column, or
+null for the row as a whole; its text; and the reason."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """Which columns of a file make the trace, as the caller named them."""
-
-    event_time: str
-    arrival: str
-    writer: str | None
-    key: str | None
-    unit: Unit
-    encoding: str
-
-    def __post_init__(self) -> None:
-        if self.unit not in get_args(Unit):
-            raise TraceError(f"unit is {self.unit!r}.", remedy="give one of 'd', 's', 'ms', 'us', 'ns'.")
-        for name, given in asdict(self).items():
-            if not isinstance(given, str) and (given is not None or name not in ("writer", "key")):
-                raise TraceError(f"{name} is {shown(given)}.", remedy="give one name as text.")
-
-    @property
-    def named(self) -> list[str]:
-        """The columns that must be in the file, each once."""
-        wanted = (self.event_time, self.arrival, self.writer, self.key)
-        return list(dict.fromkeys(name for name in wanted if name is not None))
-
-
-def read_log(path: Path, columns: Columns) -> pa.Table:
-    """The file at `path` as a table of `TRACE_SCHEMA`, sorted stably by arrival; raises `TraceError`."""
-    if not path.exists():
-        raise TraceError(f"there is no file {path}.", remedy="check the path.")
-    try:
-        log = _reader(path)(path, columns)
-    except (OSError, pa.ArrowException, UnicodeError, LookupError) as failure:
-        raise TraceError(
-            f"{path} cannot be read: {failure}.",
-            remedy="give a whole file; a text that is not UTF-8 needs encoding=, for example 'latin-1'.",
-        ) from failure
-    _require_columns(path, log.column_names, columns)
-    if not log.num_rows:
-        raise TraceError(f"{path} has no rows.", remedy="give a log with at least one event.")
-    if columns.writer is None:
-        writer = pa.repeat(pa.scalar(path.stem, pa.string()), log.num_rows)
-    else:
-        writer = _texts(log[columns.writer], columns.writer)
-        _refuse(pc.equal(writer, ""), columns.writer, "is empty")
-    arrivals = _times_ms(log[columns.arrival], columns.arrival, columns.unit)
-    _refuse(pc.less(arrivals, 0), columns.arrival, "is before 1970", _SHIFT)
-    table = pa.table(
-        [
-            _times_ms(log[columns.event_time], columns.event_time, columns.unit),
-            arrivals,
-            writer,
-            writer if columns.key is None else _texts(log[columns.key], columns.key),
-        ],
-        schema=TRACE_SCHEMA,
-    )
-    return table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks()
-
-
-def form_of(path: Path) -> str | None:
-    """What a file holds by its name, which may end in that of a compression; None: nothing that is read."""
-    last = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
-    return next((_FORMS[suffix] for suffix in last if suffix in _FORMS), None)
-
-
-def _reader(path: Path) -> Callable[[Path, Columns], pa.Table]:
-    form = "parquet" if path.is_dir() else form_of(path)
-    if form is None:
-        raise TraceError(
-            f"{path.name} is neither Parquet nor CSV nor JSON lines by its name.",
-            remedy="give a file that ends in .parquet, .csv, .tsv, .jsonl or .ndjson (all but the first may be "
-            "followed by .gz, .bz2, .zst).",
-        )
-    return {"parquet": _read_parquet, "json": _read_json_lines}.get(form, _read_csv)
-
-
-def _read_parquet(path: Path, columns: Columns) -> pa.Table:
-    _require_columns(path, pq.ParquetDataset(path).schema.names, columns)
-    return pq.read_table(path, columns=columns.named)
-
-
-def _read_csv(path: Path, columns: Columns) -> pa.Table:
-    # Texts stay texts: a writer "007" is not the number 7, and "NA" is a name like any other.
-    texts = {name: pa.string() for name in (columns.writer, columns.key) if name is not None}
-    with pa.input_stream(path) as file:
-        header = file.read(10_000).decode(columns.encoding, "replace").partition("\n")[0]
-    delimiter = "\t" if form_of(path) == "tsv" else delimiter_of(header)
-    return pyarrow.csv.read_csv(
-        path,
-        read_options=pyarrow.csv.ReadOptions(encoding=columns.encoding),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter),
-        convert_options=pyarrow.csv.ConvertOptions(column_types=texts),
-    )
-
-
-def delimiter_of(header: str) -> str:
-    """The delimiter of a CSV file by its first line: a comma, or a semicolon where it has semicolons and no comma."""
-    return ";" if ";" in header and "," not in header else ","
-
-
-def _read_json_lines(path: Path, columns: Columns) -> pa.Table:
-    log = pyarrow.json.read_json(pa.transcoding_input_stream(pa.input_stream(path), columns.encoding, "utf-8"))
-    log.validate(full=True)  # Arrow takes bytes that are not UTF-8.
-    return log
-
-
-def _require_columns(path: Path, found: list[str], columns: Columns) -> None:
-    if wrong := [name for name in columns.named if found.count(name) != 1]:
-        what = "has no column" if wrong[0] not in found else "has more than one column"
-        raise TraceError(
-            f"{path.name} {what} {wrong[0]!r}; it has {', '.join(map(repr, found)) or 'none'}.",
-            remedy="name its columns: load(path, event_time=..., arrival=..., writer=..., key=...).",
-        )
-
-
-def _times_ms(column: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
-    """A time column in whole milliseconds since 1970, checked."""
-    _refuse(pc.is_null(column), name, "has no value")
-    kind = column.type
-    if pa.types.is_date(kind):
-        column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
-    if pa.types.is_timestamp(kind):
-        return _whole_ms(column.cast(pa.int64()), name, kind.unit)
-    if pa.types.is_floating(kind):
-        return _rounded_ms(column.cast(pa.float64()), name, unit)
-    if pa.types.is_integer(kind):
-        return _whole_ms(column, name, unit)
-    first = 0
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        # Arrow has one type for times with a zone, and another one for those without.
-        zoned = pc.match_substring_regex(column, r":.*(Z|[+-]\d\d(:?\d\d)?)$")
-        with suppress(pa.ArrowInvalid):
-            utc = pc.if_else(zoned, column, None).cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
-            plain = pc.if_else(zoned, None, column).cast(pa.timestamp("ns")).cast(pa.int64())
-            return _whole_ms(pc.coalesce(utc, plain), name, "ns")
-        first = max(0, pc.index(pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\d|^[+-]?[\d.]+$"), False).as_py())
-    raise TraceError(
-        f"column {name!r} holds {kind}, not times; row {first + 1} has {column[first].as_py()!r}.",
-        remedy="give numbers since 1970 with their unit=, or ISO dates and times.",
-    )
-
-
-def _whole_ms(ticks: pa.ChunkedArray, name: str, unit: str) -> pa.ChunkedArray:
-    try:
-        ticks = ticks.cast(pa.int64())
-        ms, per_ms = MS_PER_TICK[unit]
-        if per_ms == 1:
-            return pc.multiply_checked(ticks, ms)
-        # Arrow cuts towards 0; before 1970 that is later.
-        down = pc.if_else(pc.less(ticks, 0), 1 - per_ms, 0)
-        return pc.divide(pc.add_checked(ticks, down), per_ms)
-    except pa.ArrowInvalid as overflow:
-        largest = max(pc.min_max(ticks).as_py().values(), key=abs)
-        raise TraceError(
-            f"column {name!r} holds {largest} {unit}, beyond 64 bits of milliseconds.",
-            remedy="check the unit of the times: unit='d', 's', 'ms', 'us' or 'ns'.",
-        ) from overflow
-
-
-def _rounded_ms(ticks: pa.ChunkedArray, name: str, unit: Unit) -> pa.ChunkedArray:
-    _refuse(pc.invert(pc.is_finite(ticks)), name, "is not a finite number")
-    ms, per_ms = MS_PER_TICK[unit]
-    in_ms = pc.round(pc.divide(pc.multiply(ticks, float(ms)), float(per_ms)))
-    _refuse(pc.greater_equal(pc.abs(in_ms), 2.0**63), name, "is beyond 64 bits of milliseconds")
-    return in_ms.cast(pa.int64())
-
-
-def _texts(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """A column of names as texts; integers are names too, floating-point numbers and times are not."""
-    _refuse(pc.is_null(column), name, "has no value")
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)):
-        raise TraceError(f"column {name!r} holds {kind}, not names.", remedy="name a column of texts or integers.")
-    return column.cast(kind).cast(pa.string())
-
-
-_SHIFT: Final = "drop those rows, or add one constant to all times of the log, so that no arrival is negative."
-
-
-def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str = "drop or repair those rows.") -> None:
-    """Raise `TraceError` with the number of bad rows and the first of them; nulls in the mask are no."""
-    count = pc.sum(bad, min_count=0).as_py()
-    if count:
-        first = pc.index(bad, True).as_py() + 1
-        raise TraceError(f"column {name!r} {what} in {count} of its rows, first in row {first}.", remedy=remedy)
+OF_READ_LOG: Final = (*TRACE_SCHEMA.names, "reason", "text", "file", "row")
+"""The columns of what `wm.spark.read_log` returns."""
+BadRows = Literal["refuse", "drop"]
+"""What becomes of a log with bad rows: it is refused, or they are left out and listed."""
 
 
 DIRECTORY: Final = Path(__file__).resolve().parents[2] / "data" / "traces"
@@ -241,28 +67,41 @@ class TraceEvent(NamedTuple):
     key: str
 
 
+def _refuse(bad: pa.ChunkedArray | pa.Array, name: str, what: str, remedy: str = "drop or repair those rows.") -> None:
+    """Raise `TraceError` with the number of bad rows and the first of them; nulls in the mask are no."""
+    count = pc.sum(bad, min_count=0).as_py()
+    if count:
+        first = pc.index(bad, True).as_py() + 1
+        raise TraceError(f"column {name!r} {what} in {count} of its rows, first in row {first}.", remedy=remedy)
+
+
+_MOST_REASONS: Final = 5
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """A log as a value, in order of arrival; events that arrive together keep the order of their source.
 
-    `table` has the columns of `TRACE_SCHEMA`. Events may have happened before 1970, arrivals may not: the clock of a
-    run begins with the first one. Raises `TraceError` if it has others, no rows, nulls, a negative arrival, an empty
-    writer name, or arrivals that go back.
+    `table` has the columns of `TRACE_SCHEMA`. `refused` has those of `REFUSED_SCHEMA`: the rows of the log that are not
+    in the trace, because `load` was told to leave bad rows out. Events may have happened before 1970, arrivals may not:
+    the clock of a run begins with the first one. Raises `TraceError` if it has others, no rows, nulls, a negative
+    arrival, an empty writer name, or arrivals that go back.
     """
 
     name: str
     table: pa.Table = field(hash=False)
+    refused: pa.Table = field(default_factory=REFUSED_SCHEMA.empty_table, hash=False, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         table = self.table
         if not isinstance(table, pa.Table) or not table.schema.equals(TRACE_SCHEMA):
             found = table.schema.names if isinstance(table, pa.Table) else type(table).__name__
-            raise TraceError(f"trace {self.name!r} is made of {found}.", remedy="load it with wmlab.core.traces.load.")
+            raise TraceError(f"trace {self.name!r} is made of {found}.", remedy="load it with wm.trace.load.")
         if not table.num_rows:
             raise TraceError(f"trace {self.name!r} has no events.", remedy="give a log with at least one event.")
         for column in TRACE_SCHEMA.names:
             _refuse(pc.is_null(table[column]), column, "has no value")
-        _refuse(pc.less(table["arrival_ms"], 0), "arrival_ms", "is before 1970", _SHIFT)
+        _refuse(pc.less(table["arrival_ms"], 0), "arrival_ms", BEFORE_1970, SHIFT)
         _refuse(pc.equal(table["writer"], ""), "writer", "is empty")
         arrivals = table["arrival_ms"].combine_chunks()
         # The first row has nothing before it, hence the null in front.
@@ -311,7 +150,7 @@ class Trace:
                 f"nothing of trace {self.name!r} arrives from {start!r} to {end!r}.",
                 remedy=f"choose a span that meets {_date(first)} to {_date(last)} ({first} to {last} ms).",
             )
-        return Trace(self.name, kept)
+        return replace(self, table=kept)
 
     def writers(self, *names: str) -> Trace:
         """The events of the named writers only; raises `TraceError` for a name that the trace does not have."""
@@ -322,7 +161,8 @@ class Trace:
                 f"trace {self.name!r} has no writer {', '.join(map(repr, unknown)) or 'without a name'}.",
                 remedy=f"name some of: {', '.join(known)}.",
             )
-        return Trace(self.name, self.table.filter(pc.is_in(self.table["writer"], pa.array(names, pa.string()))))
+        kept = self.table.filter(pc.is_in(self.table["writer"], pa.array(names, pa.string())))
+        return replace(self, table=kept)
 
     def without(self, *writers: str, rows: Iterable[int] = ()) -> Trace:
         """The events of all but the named writers, and without some rows, counted from 0 in `table`.
@@ -368,7 +208,8 @@ class Trace:
         return f"Trace {self.name!r}: {', '.join(facts)}"
 
     def _repr_html_(self) -> str:
-        return html_table(f"<b>{html.escape(self.name)}</b>", (), self._facts().items())
+        facts = self._facts() | ({"why they are left out": self._reasons()} if self.refused.num_rows else {})
+        return html_table(f"<b>{html.escape(self.name)}</b>", (), facts.items())
 
     def _facts(self) -> dict[str, str]:
         first, last = self.span_ms
@@ -380,12 +221,27 @@ class Trace:
         }
         if first > 5 * DAY_MS and (last < 365 * DAY_MS or last > 365_000 * DAY_MS):
             facts["of these times: is unit= right?"] = "doubtful"
-        return facts | ({"arrive before they happen": grouped(self.early)} if self.early else {})
+        if self.early:
+            facts["arrive before they happen"] = grouped(self.early)
+        if self.refused.num_rows:
+            facts["left-out bad rows"] = grouped(self.refused.num_rows)
+        return facts
+
+    def _reasons(self) -> str:
+        counts = (
+            self.refused.group_by(["column", "reason"], use_threads=False).aggregate([("row", "count")]).to_pylist()
+        )
+        counts.sort(key=lambda kind: -kind["row_count"])
+        listed = []
+        for kind in counts[:_MOST_REASONS]:
+            column = f"column {kind['column']!r} " if kind["column"] else ""
+            listed.append(f"{grouped(kind['row_count'])}: {column}{kind['reason']}")
+        return "; ".join(listed) + ("; ..." if len(counts) > _MOST_REASONS else "")
 
 
 def names() -> tuple[str, ...]:
     """The traces that come with wmlab, in alphabetical order; raises `TraceError` if there are none."""
-    found = tuple(sorted(file.stem for file in DIRECTORY.glob("*.parquet")))
+    found = _bundled()
     if not found:
         raise TraceError(
             "the traces that come with wmlab are not installed here.",
@@ -394,38 +250,144 @@ def names() -> tuple[str, ...]:
     return found
 
 
+def _bundled() -> tuple[str, ...]:
+    return tuple(sorted(file.stem for file in DIRECTORY.glob("*.parquet")))
+
+
 def load(
-    name_or_path: str | Path,
+    source: Any,
     *,
     event_time: str = "event_time",
     arrival: str = "arrival_ms",
-    writer: str | None = "writer",
-    key: str | None = "key",
+    writer: str | EllipsisType | None = ...,
+    key: str | EllipsisType | None = ...,
     unit: Unit = "ms",
+    format: str | None = None,
     encoding: str = "utf-8",
+    form: Form | None = None,
+    bad_rows: BadRows = "refuse",
+    name: str | None = None,
 ) -> Trace:
-    """A trace that comes with wmlab, or the file of one's own at a path: Parquet, CSV, TSV or JSON lines.
+    """A log as a trace: one that comes with wmlab by its name, else a file, a folder of files, or a data frame.
 
-    All but Parquet may be compressed, and are in `encoding`; a CSV file may have semicolons instead of commas.
-    The other arguments name its columns. Times are numbers since 1970 in `unit` ("d", "s", "ms", "us" or "ns"), or
-    timestamps or ISO texts, UTC if they name no zone; what is finer than a millisecond is dropped, of floating-point
-    numbers rounded. `writer=None` makes the whole log one writer, named as the trace; `key=None` takes
-    the writer as key, so that all events of a writer go to one segment. Rows are sorted by arrival, stably.
-    Event times may be negative, before 1970; arrivals may not.
-    Raises `TraceError`: no such trace, file or column, types that do not fit, nulls, infinities, negative arrivals,
-    times beyond 64 bits, no rows.
+    A file is Parquet, CSV (with commas, semicolons, tabs or bars), or JSON, one document a line or an array of them; it
+    may be compressed (.gz, .bz2, .zst). `form` ("csv", "tsv", "json", "parquet") says so where neither the name of the
+    file nor its beginning does. The files of a folder are read in the order of their names. A data frame is one of
+    pandas, PyArrow, Polars or Spark, such as `wm.spark.read_log` gives.
+
+    The arguments name the columns. In JSON and nested columns a path names a value, `a.b.c`, and `rxInfo[].time` makes
+    one row of each element of the array. Without `writer` and `key` the columns "writer" and "key" are taken where
+    there are such; `writer=None` makes the whole log one writer, named as the trace; `key=None` takes the writer as
+    key, so that all events of a writer go to one segment.
+
+    Times are numbers of `unit` ("d", "s", "ms", "us" or "ns") since 1970, timestamps, or texts: ISO 8601, RFC 2822, or
+    what `format` says, as of `datetime.strptime`. The first 1,000 rows decide whether a column of texts holds numbers,
+    dates or texts of the format; `wmlab/core/times.py` has the forms. Times are UTC if they name no zone; what is finer
+    than a millisecond is dropped, of floating-point numbers rounded. Event times may be before 1970; arrivals may not.
+    Rows are sorted by arrival, stably.
+
+    A log with a bad row is refused, with every kind of fault, how many rows have it, and the first of them. With
+    `bad_rows="drop"` such rows are left out, and `Trace.refused` lists them with their reasons. Raises `TraceError`: no
+    such trace, file or column, types that do not fit, bad rows, no good row.
     """
-    path = as_path(name_or_path, TraceError)
-    bundled = path.suffix == "" and path.name == str(name_or_path)
-    if bundled:
+    wanted = Columns(
+        event_time=event_time,
+        arrival=arrival,
+        writer=writer,
+        key=key,
+        unit=unit,
+        encoding=encoding,
+        format=format,
+        form=form,
+    )
+    if bad_rows not in get_args(BadRows):
+        raise TraceError(f"bad_rows is {shown(bad_rows)}.", remedy="give 'refuse' or 'drop'.")
+    if frames.is_frame(source):
+        return _of_frame(source, wanted, bad_rows, name or "log")
+    path = as_path(source, TraceError)
+    if path.suffix == "" and path.name == str(source) and (path.name in _bundled() or not path.exists()):
         if path.name not in names():
             raise TraceError(
-                f"no trace {path.name!r} comes with wmlab.",
-                remedy=f"choose one of {', '.join(names())}, or give the path of a file with its suffix.",
+                f"no trace {path.name!r} comes with wmlab, and there is no such file.",
+                remedy=f"choose one of {', '.join(names())}, or give the path of a file.",
             )
         path = DIRECTORY / f"{path.name}.parquet"
-    wanted = Columns(event_time=event_time, arrival=arrival, writer=writer, key=key, unit=unit, encoding=encoding)
-    return Trace(path.stem, read_log(path, wanted))
+    if not path.exists():
+        raise TraceError(f"there is no file {path}.", remedy="check the path.")
+    return _of_files(path, wanted, bad_rows, name or log_name(path))
+
+
+def _of_files(path: Path, wanted: Columns, bad_rows: BadRows, name: str) -> Trace:
+    files = files_of(path)
+    try:
+        head = head_of(files[0], wanted.form, wanted.encoding)
+        if head.form == "parquet":
+            schema = pq.ParquetDataset(files[0]).schema
+            found = wanted.found_in(path.name, schema.names, _has(schema.names))
+            return _trace(read(files, found.named, head, wanted.encoding), found, None, path.name, bad_rows, name)
+    except (OSError, EOFError, pa.ArrowException) as failure:
+        raise TraceError(
+            f"{files[0]} cannot be read: {failure}.", remedy="give a whole file; form= says how it is written."
+        ) from failure
+    if not head.lines:
+        raise TraceError(f"{files[0]} is empty.", remedy="give a log with at least one event.")
+    found = wanted.found_in(path.name, head.names, head.has)
+    rows = read(files, found.named, head, wanted.encoding)
+    return _trace(rows, found, head.sample, path.name, bad_rows, name)
+
+
+def _of_frame(frame: Any, wanted: Columns, bad_rows: BadRows, name: str) -> Trace:
+    """The trace in a data frame; of what `read_log` gives, the good rows in their order, and the others as refused."""
+    frame = frames.opened(frame)
+    names = frames.names_of(frame)
+    found = wanted.found_in("the data frame", names, _has(names))
+    if not set(OF_READ_LOG) <= set(names):
+        rows = rows_of_table(frames.table_of(frame, [_top(column, names) for column in found.named]), found.named, name)
+        return _trace(rows, found, None, "the data frame", bad_rows, name)
+    table = frames.table_of(frame, [*found.named, "reason", "text", "file", "row"])
+    table = table.take(pc.sort_indices(table, [("file", "ascending"), ("row", "ascending")]))
+    is_good = pc.is_null(table["reason"])
+    rows = rows_of_table(table.filter(is_good), found.named, name)
+    refused = [
+        Refused(row["file"], row["row"], None, row["text"], row["reason"])
+        for row in table.filter(pc.invert(is_good)).to_pylist()
+    ]
+    return _trace(replace(rows, left_out=tuple(refused)), found, None, "the data frame", bad_rows, name)
+
+
+def _has(names: Sequence[str]) -> Callable[[str], int]:
+    """How many columns have a name, or lead to what a path names."""
+    return lambda name: names.count(name) or names.count(_top(name, names))
+
+
+def _top(name: str, names: Sequence[str]) -> str:
+    """The column that a name or a path begins with."""
+    return name if name in names else str(steps_of(name)[0])
+
+
+def _trace(
+    rows: Rows,
+    columns: Columns,
+    sample: Callable[[str], Sequence[str | None]] | None,
+    where: str,
+    bad_rows: BadRows,
+    name: str,
+) -> Trace:
+    total = rows.table.num_rows + len(rows.refused)
+    if not total:
+        raise TraceError(f"{where} has no rows.", remedy="give a log with at least one event.")
+    found = judged(rows, columns, sample or (lambda column: _first_texts(rows.table[column])), name)
+    if bad_rows == "refuse" or not len(found.columns["event_time"]):
+        require_good(found, where, total)
+    table = pa.table(list(found.columns.values()), schema=TRACE_SCHEMA)
+    table = table.take(pc.sort_indices(table["arrival_ms"])).combine_chunks()
+    refused = [row._asdict() for row in (*rows.left_out, *found.refused)]
+    return Trace(name, table, refused=pa.Table.from_pylist(refused, schema=REFUSED_SCHEMA))
+
+
+def _first_texts(column: Any) -> list[str | None]:
+    first: list[str | None] = column.slice(0, SAMPLE_ROWS).to_pylist()
+    return first
 
 
 def load_each(names: Iterable[str | None]) -> dict[str, Trace]:
@@ -457,13 +419,12 @@ def _moment_ms(moment: int | str) -> int:
     if type(moment) is int and -(2**63) <= moment < 2**63:
         return moment
     try:
-        parsed = datetime.fromisoformat(str(moment))
-    except ValueError as wrong:
+        return ms_of(str(moment), "dates")
+    except BadTimeError as wrong:
         raise TraceError(
-            f"{moment!r} is not a moment.",
+            f"{moment!r} is not a moment: it {wrong}.",
             remedy="give milliseconds since 1970 (64 bits) or an ISO date such as '2013-01-01'.",
         ) from wrong
-    return since_1970_ms(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
 
 
 def _date(moment_ms: int) -> str:

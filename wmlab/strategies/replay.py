@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wmlab.core.errors import ModelError
+from wmlab.core.frames import is_frame
 from wmlab.core.traces import TRACE_SCHEMA, Trace
 from wmlab.core.words import grouped, shown
 from wmlab.strategies.model.alignment import Alignment
@@ -87,6 +88,11 @@ class Log:
 
 def require_trace(trace: object) -> None:
     """Raise `ModelError` for what is no trace, and for a time that stands for "unknown" or for the end of the input."""
+    if is_frame(trace):
+        raise ModelError(
+            f"A {type(trace).__name__} is no trace.",
+            remedy="Make it one: wm.trace.load(frame, event_time=..., arrival=...).",
+        )
     if not isinstance(trace, Trace):
         raise ModelError(f"{shown(trace)} is no trace.", remedy="Give what wm.trace.load(...) returns.")
     for name in ("event_time", "arrival_ms"):

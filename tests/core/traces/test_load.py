@@ -130,14 +130,27 @@ def test_the_key_says_how_the_events_of_a_writer_are_spread(tmp_path):
         ([1.0, float("nan")], "ms", "'event_time' is not a finite number in 1 of its rows, first in row 2"),
         ([float("inf"), 1.0], "ms", "is not a finite number in 1 of its rows, first in row 1"),
         ([float("-inf"), 1.0], "ms", "is not a finite number in 1 of its rows, first in row 1"),
-        ([2**62], "s", f"'event_time' holds {2**62} s, beyond 64 bits"),
-        (pa.array([2**63], pa.uint64()), "ms", f"'event_time' holds {2**63} ms, beyond 64 bits"),
+        ([2**62], "s", f"is beyond 64 bits of milliseconds in 1 of its rows, first in row 1: '{2**62}'"),
+        (
+            pa.array([1, 2**63], pa.uint64()),
+            "ms",
+            f"is beyond 64 bits of milliseconds in 1 of its rows, first in row 2: '{2**63}'",
+        ),
         ([1e300], "ms", "is beyond 64 bits of milliseconds in 1"),
         ([1e306], "s", "is beyond 64 bits of milliseconds in 1"),
         ([-1e300], "ms", "is beyond 64 bits of milliseconds in 1"),
-        ([-(2**62)], "s", f"'event_time' holds {-(2**62)} s, beyond 64 bits"),
-        (["yesterday"], "ms", "'event_time' holds string, not times; row 1 has 'yesterday'"),
-        (["2024-01-01", "7", "-"], "ms", "'event_time' holds string, not times; row 3 has '-'"),
+        ([-(2**62)], "s", f"is beyond 64 bits of milliseconds in 1 of its rows, first in row 1: '{-(2**62)}'"),
+        (["yesterday"], "ms", "'event_time' is no time of a known form in 1 of its rows, first in row 1: 'yesterday'"),
+        (
+            ["2024-01-01", "7", "-"],
+            "ms",
+            "'event_time' is a number in a column of dates in 1 of its rows, first in row 2: '7'",
+        ),
+        (
+            ["2024-01-01", "7", "-"],
+            "ms",
+            "'event_time' is no time of a known form in 1 of its rows, first in row 3: '-'",
+        ),
         ([True], "ms", "'event_time' holds bool, not times"),
         ([], "ms", "has no rows"),
         ([1], "min", "unit is 'min'"),
@@ -151,12 +164,12 @@ def test_times_that_are_none_are_refused(tmp_path, event_time, unit, said):
     ("columns", "said"),
     [
         ({"writer": ["w", None]}, "'writer' has no value in 1 of its rows, first in row 2"),
-        ({"writer": ["", "w"]}, "'writer' is empty in 1 of its rows, first in row 1"),
+        ({"writer": ["", "w"]}, "'writer' has no value in 1 of its rows, first in row 1"),
         ({"writer": [1.5, 2.5]}, "'writer' holds double, not names"),
         ({"key": [None, "k"]}, "'key' has no value in 1 of its rows, first in row 1"),
         (
             {"arrival_ms": [1, -1]},
-            "before 1970 in 1 of its rows, first in row 2.\nTo repair it: drop those rows, or add",
+            "before 1970 in 1 of its rows, first in row 2: '-1'.\nTo repair it: drop those rows, or add",
         ),
     ],
 )
@@ -167,7 +180,7 @@ def test_names_and_arrivals_that_are_none_are_refused(tmp_path, columns, said):
 def test_a_missing_or_doubled_column_is_named_with_those_there_are(tmp_path):
     file = tmp_path / "log.csv"
     file.write_text("event_time,arrival_ms,key\n1,2,k\n")
-    assert "log.csv has no column 'writer'; it has 'event_time', 'arrival_ms', 'key'.\n" in problem_of(file)
+    assert "log.csv has no column 'who'; it has 'event_time', 'arrival_ms', 'key'.\n" in problem_of(file, writer="who")
     file.write_text("event_time,arrival_ms,writer,key,key\n1,2,w,k,k\n")
     assert "has more than one column 'key'" in problem_of(file)
     assert "has no column 'sent'" in problem_of(parquet(tmp_path / "log.parquet", [1]), event_time="sent")
@@ -179,16 +192,17 @@ def test_files_that_cannot_be_read_are_trace_errors(tmp_path):
     assert "cannot be read" in problem_of(broken)
     ragged = tmp_path / "log.csv"
     ragged.write_text(CSV + "1,2,w\n")
-    assert "cannot be read" in problem_of(ragged)
+    said = "log.csv has 1 bad row of 1: 1 line, first in row 1, does not have one value for each column: '1,2,w'."
+    assert said in problem_of(ragged)
     ragged.write_text("")
-    assert "cannot be read" in problem_of(ragged)
+    assert "is empty" in problem_of(ragged)
     assert "there is no file" in problem_of(tmp_path / "none.csv")
     (tmp_path / "log.json").write_text("{}")
-    assert "log.json is neither Parquet nor CSV" in problem_of(tmp_path / "log.json")
+    assert "log.json has no column 'event_time'; it has none." in problem_of(tmp_path / "log.json")
 
 
 def test_a_name_that_does_not_come_with_wmlab(tmp_path, monkeypatch):
-    assert "no trace 'trains' comes with wmlab.\n" in problem_of("trains")
+    assert "no trace 'trains' comes with wmlab, and there is no such file.\n" in problem_of("trains")
     monkeypatch.setattr(traces, "DIRECTORY", tmp_path / "none")
     assert "are not installed here" in problem_of("flights")
 

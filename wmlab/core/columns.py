@@ -1,0 +1,266 @@
+"""Which columns of a log make a trace, and which of their values are none."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePath
+from types import EllipsisType
+from typing import Any, Final, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from wmlab.core import nested, times
+from wmlab.core.errors import TraceError
+from wmlab.core.log_files import Form, Refused, Rows, require_form
+from wmlab.core.words import counted, grouped, shown
+
+BEFORE_1970: Final = "is before 1970"
+LOST_LETTER: Final = "holds U+FFFD, which stands for bytes that were not of the encoding"
+LOST: Final = "\ufffd"
+USUAL_WRITER: Final = "writer"
+USUAL_KEY: Final = "key"
+SHIFT: Final = "drop those rows, or add one constant to all times of the log, so that no arrival is negative."
+_MOST_PROBLEMS: Final = 12
+_LIKELY: Final[dict[str, str]] = {
+    "event_time": "event_time eventtime happened occurred event_ts created taken timestamp ts time date",
+    "arrival": "arrival arrived received ingest stored inserted processed recorded updated",
+    "writer": "writer device sensor source gateway station host node producer",
+}
+"""Parts of the names that columns of logs have, the surest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """Which columns of a log make the trace, as the caller named them, and how their texts are to be read.
+
+    `...` for the writer or the key takes the column of the usual name, if there is one.
+    """
+
+    event_time: str
+    arrival: str
+    writer: str | EllipsisType | None = ...
+    key: str | EllipsisType | None = ...
+    unit: times.Unit = "ms"
+    encoding: str = "utf-8"
+    format: str | None = None
+    form: Form | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit not in get_args(times.Unit):
+            raise TraceError(f"unit is {shown(self.unit)}.", remedy="give one of 'd', 's', 'ms', 'us', 'ns'.")
+        require_form(self.form)
+        optional = {"writer": (None, ...), "key": (None, ...), "format": (None,)}
+        for name, given in asdict(self).items():
+            if name != "form" and not isinstance(given, str) and given not in optional.get(name, ()):
+                raise TraceError(f"{name} is {shown(given)}.", remedy="give one name as text.")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise TraceError(
+                f"encoding is {self.encoding!r}, which nobody knows.", remedy="give 'utf-8', 'latin-1' or the like."
+            ) from None
+        if self.format is not None and not times.is_format(self.format):
+            raise TraceError(
+                f"format is {self.format!r}, which does not give a day.",
+                remedy="give directives of Python's strptime, with year, month and day: '%d/%m/%Y %H:%M:%S'.",
+            )
+
+    def found_in(self, where: str, names: Sequence[str], has: Callable[[str], int]) -> Columns:
+        """These columns as a log has them, the usual writer and key decided; raises `TraceError` for one it lacks.
+
+        `has` says how many columns have a name, or whether a path leads to a value.
+        """
+        writer, key = self.writer, self.key
+        if writer is ...:
+            writer = USUAL_WRITER if has(USUAL_WRITER) else None
+        if key is ...:
+            key = USUAL_KEY if has(USUAL_KEY) else None
+        found = replace(self, writer=writer, key=key)
+        if wrong := [name for name in found.named if has(name) != 1]:
+            what = "has more than one column" if has(wrong[0]) else "has no column"
+            raise TraceError(
+                f"{where} {what} {wrong[0]!r}; it has {', '.join(map(repr, names)) or 'none'}.",
+                remedy=f"name its columns: {_proposal(names)}.",
+            )
+        return found
+
+    @property
+    def named(self) -> list[str]:
+        """The columns that must be in the log, each once."""
+        wanted = (self.event_time, self.arrival, self.writer, self.key)
+        return list(dict.fromkeys(name for name in wanted if isinstance(name, str)))
+
+
+def _proposal(names: Sequence[str]) -> str:
+    """The arguments that name the columns whose names look like it."""
+    taken: list[str] = []
+    for role in ("arrival", "event_time", "writer"):
+        ranked = [
+            name for word in _LIKELY[role].split() for name in names if word in name.lower() and name not in taken
+        ]
+        taken += ranked[:1] or ["..."]
+    arrival, event_time, writer = (f"{name!r}" if name != "..." else "..." for name in taken)
+    likely = "" if arrival == event_time == "..." else " if these are the columns that you mean"
+    return f"event_time={event_time}, arrival={arrival}, writer={writer}{likely}"
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The columns of a trace in the order of the log, the rows that are left out, and each kind of fault in words."""
+
+    columns: dict[str, pa.Array]
+    refused: tuple[Refused, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fault:
+    """What is wrong with a column in some rows."""
+
+    column: str
+    reason: str
+    bad: NDArray[np.bool_]
+
+
+def judged(rows: Rows, columns: Columns, sample: Callable[[str], Sequence[str | None]], name: str) -> Judged:
+    """The trace in some rows; a row is refused for its first fault, in the order of the arguments of `load`.
+
+    `sample` gives the first texts of a column. Raises `TraceError` for a column that can hold no times, or no names.
+    """
+    event = _times(rows, columns.event_time, columns, sample)
+    arrival = _times(rows, columns.arrival, columns, sample)
+    count = rows.table.num_rows
+    made = {"event_time": pa.array(event.ms), "arrival_ms": pa.array(arrival.ms)}
+    faults = [*_faults(columns.event_time, event)]
+    if columns.arrival != columns.event_time:
+        faults += _faults(columns.arrival, arrival)
+    faults.append(_Fault(columns.arrival, BEFORE_1970, ~arrival.bad & (arrival.ms < 0)))
+    made["writer"] = pa.repeat(pa.scalar(name, pa.string()), count)
+    if isinstance(columns.writer, str):
+        made["writer"] = _names(rows.table[columns.writer], columns.writer)
+        faults += _faults_of_names(columns.writer, made["writer"])
+    made["key"] = made["writer"]
+    if isinstance(columns.key, str) and columns.key != columns.writer:
+        made["key"] = _names(rows.table[columns.key], columns.key)
+        faults += _faults_of_names(columns.key, made["key"])
+    faults = [fault for fault in faults if fault.bad.any()]
+    good: NDArray[np.bool_] = np.ones(count, np.bool_)
+    refused = list(rows.refused)
+    for fault in faults:
+        refused += [_refused(rows, fault, int(at)) for at in np.flatnonzero(fault.bad & good)]
+        good &= ~fault.bad
+    order = {file: number for number, file in enumerate(rows.files)}
+    refused.sort(key=lambda row: (order[row.file], row.row))
+    return Judged(
+        {name: column.filter(pa.array(good)) for name, column in made.items()},
+        tuple(refused),
+        (*_problems_of_lines(rows), *(_problem_of(rows, fault) for fault in faults)),
+    )
+
+
+def _refused(rows: Rows, fault: _Fault, at: int) -> Refused:
+    value = rows.table[fault.column][at].as_py()
+    text = None if value is None else str(value)
+    return Refused(rows.files[rows.file[at]], int(rows.row[at]), fault.column, text, fault.reason)
+
+
+def _problem_of(rows: Rows, fault: _Fault) -> str:
+    first = _refused(rows, fault, int(np.flatnonzero(fault.bad)[0]))
+    return _in_words(fault.column, fault.reason, int(fault.bad.sum()), first, rows.files)
+
+
+def _problems_of_lines(rows: Rows) -> list[str]:
+    """The problems of what is no row at all."""
+    kinds: dict[tuple[str | None, str], list[Refused]] = {}
+    for row in rows.refused:
+        kinds.setdefault((row.column, row.reason), []).append(row)
+    return [_in_words(column, reason, len(found), found[0], rows.files) for (column, reason), found in kinds.items()]
+
+
+def _in_words(column: str | None, reason: str, count: int, first: Refused, files: Sequence[str]) -> str:
+    file = f" of {PurePath(first.file).name}" if len(files) > 1 else ""
+    value = f": {shown(first.value)}" if first.value else ""
+    if column is None:
+        each = "each " if count > 1 else ""
+        return f"{counted(count, 'line')}, first in row {first.row}{file}, {each}{reason}{value}"
+    return f"column {column!r} {reason} in {grouped(count)} of its rows, first in row {first.row}{file}{value}"
+
+
+def require_good(found: Judged, where: str, total: int) -> None:
+    """Raise `TraceError` with all that is wrong, if anything is."""
+    if not found.refused:
+        return
+    listed = "; ".join(found.problems[:_MOST_PROBLEMS])
+    more = f"; and {len(found.problems) - _MOST_PROBLEMS} other kinds" if len(found.problems) > _MOST_PROBLEMS else ""
+    raise TraceError(
+        f"{where} has {counted(len(found.refused), 'bad row')} of {grouped(total)}: {listed}{more}.",
+        remedy=_remedy({row.reason for row in found.refused}),
+    )
+
+
+def _remedy(reasons: set[str]) -> str:
+    """What to do about some faults."""
+    if reasons == {BEFORE_1970}:
+        return SHIFT
+    hints = {
+        times.UNKNOWN_FORM: "name another form of time, format='%d/%m/%Y %H:%M:%S'",
+        times.TOO_LARGE: "check the unit of the times, unit='d', 's', 'ms', 'us' or 'ns'",
+        times.OTHER_FORMAT: "correct the format=",
+        nested.NOT_UTF8: "name the encoding of the text, encoding='latin-1'",
+        LOST_LETTER: "name the encoding of the text, encoding='latin-1'",
+    }
+    hint = "".join(f"{text}; or " for text in dict.fromkeys(text for fault, text in hints.items() if fault in reasons))
+    return f"{hint}repair those rows, or leave them out: load(..., bad_rows='drop') lists them in the trace's refused."
+
+
+def _times(rows: Rows, name: str, columns: Columns, sample: Callable[[str], Sequence[str | None]]) -> times.Times:
+    """A column of times."""
+    column = rows.table[name].combine_chunks()
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        held = times.kind_of(sample(name), columns.format)
+        return times.all_ms(column.cast(pa.string()), held, columns.unit, columns.format)
+    if pa.types.is_date(kind):
+        column, kind = column.cast(pa.timestamp("s")), pa.timestamp("s")
+    if pa.types.is_timestamp(kind):
+        return times.of_ticks(column.cast(pa.int64()), kind.unit)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return times.of_ticks(column, columns.unit)
+    if pa.types.is_decimal(kind):
+        return times.of_ticks(column.cast(pa.float64()), columns.unit)
+    if pa.types.is_null(kind):
+        return times.all_ms(column.cast(pa.string()), "dates")
+    raise TraceError(
+        f"column {name!r} holds {kind}, not times.",
+        remedy="give numbers since 1970 with their unit=, or dates and times, as texts or timestamps.",
+    )
+
+
+def _faults(name: str, column: times.Times) -> list[_Fault]:
+    codes = [int(code) for code in np.unique(column.fault[column.bad])]
+    return [_Fault(name, times.FAULTS[code], column.fault == code) for code in codes]
+
+
+def _names(column: Any, name: str) -> Any:
+    """A column of names as texts; integers are names too, floating-point numbers and times are not."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if not (texts or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        raise TraceError(f"column {name!r} holds {kind}, not names.", remedy="name a column of texts or integers.")
+    return column.cast(kind).cast(pa.string()).combine_chunks()
+
+
+def _faults_of_names(name: str, texts: pa.Array) -> list[_Fault]:
+    nothing = pc.fill_null(pc.equal(texts, ""), True)
+    lost = pc.fill_null(pc.match_substring(texts, LOST), False)
+    return [
+        _Fault(name, reason, np.asarray(bad.to_numpy(zero_copy_only=False)))
+        for reason, bad in ((times.NO_VALUE, nothing), (LOST_LETTER, lost))
+    ]
