@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from wmlab.core.words import counted, exactly, listed, moment, rounded, span, with_moments
+from wmlab.core.words import TIME_MARK, counted, exactly, listed, moment, rounded, span, with_moments
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,10 @@ def test_times_and_durations_of_one_sentence_have_one_form(
     assert {time_ms: write(time_ms, beside_ms=beside_ms) for time_ms in written} == written
 
 
-def test_times_that_spark_wrote_have_the_same_form() -> None:
-    assert with_moments("w notes -5 ms at 72 000 005 ms, twice in 29 400 ms of 3 items") == (
-        "w notes -5 ms at 20 h, twice in 29 400 ms of 3 items"
+def test_times_that_spark_wrote_have_the_same_form_and_names_stay_as_they_are() -> None:
+    early, late, soon = (f"{TIME_MARK}{ms} ms{TIME_MARK}" for ms in ("-5", "72 000 005", "29 400"))
+    assert with_moments(f"w 900 000 ms notes {early} at {late}, twice in {soon} of 3 items") == (
+        "w 900 000 ms notes -5 ms at 20 h, twice in 29 400 ms of 3 items"
     )
 
 

@@ -16,7 +16,9 @@ HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 _LONG_MS: Final = 10 * MINUTE_MS
 _LONGEST: Final = 200
-_MILLISECONDS: Final = re.compile(r"(?<![\d.])(-?\d{1,3}(?: \d{3})*) ms\b")
+TIME_MARK: Final = "\N{INVISIBLE SEPARATOR}"
+"""What stands on both sides of a time in a text that Spark wrote; no name of a scenario has it."""
+_MARKED_TIME: Final = re.compile(rf"{TIME_MARK}(-?\d{{1,3}}(?: \d{{3}})*) ms{TIME_MARK}")
 
 
 def grouped(number: float) -> str:
@@ -82,8 +84,8 @@ def _in_units(time_ms: int, *, cut_to_ms: int) -> str:
 
 
 def with_moments(text: str) -> str:
-    """A text whose times are whole milliseconds ("72 000 005 ms"), each as `moment` writes it."""
-    return _MILLISECONDS.sub(lambda found: moment(int(found[1].replace(" ", ""))), text)
+    """A text whose marked times are whole milliseconds ("72 000 005 ms"), each as `moment` writes it, without marks."""
+    return _MARKED_TIME.sub(lambda found: moment(int(found[1].replace(" ", ""))), text)
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:

@@ -32,6 +32,7 @@ from wmlab.core.recording import Recording
 from wmlab.core.words import listed, moment, rounded, span
 from wmlab.streams.answers import history as recorded
 from wmlab.streams.answers.history import Rules, RunHistory
+from wmlab.streams.model.cycle import HeldBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,7 @@ def cause_of(history: RunHistory, rules: Rules) -> Cause:
         kind, since_ms = (CauseKind.FIRST_CYCLE, history.woken_ms) if on_record else (CauseKind.NO_MARK, None)
     elif cycle["lagging"]:
         kind, writers = CauseKind.LAGGING, sorted(cycle["lagging"])
-    elif cycle["reason"] == "no active writer":
+    elif cycle["cause"] == HeldBy.NO_ACTIVE_WRITER:
         kind = CauseKind.NOBODY_LEFT
     elif cycle["outcome"] == "emitted" and history.bound is not None:
         kind, since_ms = CauseKind.SLOWEST, history.bound["emitted_ms"]
@@ -332,7 +333,7 @@ def _leader(history: RunHistory, in_words: Callable[[int], str]) -> str:
     """What is known of the controller that ought to run the cycles."""
     name = history.leader
     since = f" since {in_words(history.owner[1])}" if history.owner else ""
-    kind, at_ms = history.incidents.get(name or "", ("", 0))
+    kind, at_ms = history.controllers.get(name or "", ("", 0))
     if kind in recorded.CONTROLLERS and (history.owner is None or at_ms >= history.owner[1]):
         return f"{name}, owner of the bucket, {recorded.CONTROLLERS[kind]} at {in_words(at_ms)}"
     return f"{name or 'nobody'} owns the bucket{since}"

@@ -61,7 +61,10 @@ def _of_faults(rows: Sequence[Row]) -> Iterator[Moment]:
     """Every fault but scales and creations, which the epochs have."""
     for row in rows:
         if row["kind"] not in ("scale", "create"):
-            yield _moment(row["at_ms"], row["target"], row["detail"].removeprefix(f"{row['target']} "), "")
+            # What happened to a clock or a group is no sentence about its target.
+            is_sentence = row["kind"] != "clock" and row["subject"] != "group"
+            what = row["detail"].removeprefix(f"{row['target']} ") if is_sentence else row["detail"]
+            yield _moment(row["at_ms"], row["target"], what, "")
 
 
 def _of_owners(rows: Sequence[Row], stream: str) -> Iterator[Moment]:

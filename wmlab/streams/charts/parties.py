@@ -26,7 +26,7 @@ from wmlab.core.errors import ChartError
 from wmlab.core.recording import Recording
 from wmlab.core.words import bare, counted, grouped, moment, rounded
 from wmlab.streams.answers.explain import CauseKind, Held, causes, longest_stall
-from wmlab.streams.answers.history import Row
+from wmlab.streams.answers.history import Row, is_of
 from wmlab.streams.answers.measures import last_ms, owner_rows, ownership
 
 Stretch = tuple[str, int, int, str]
@@ -336,6 +336,7 @@ def _nobody(orphaned: Sequence[tuple[int, int, int]], buckets: Sequence[int]) ->
 
 
 def _crashes(recording: Recording, controllers: Sequence[str]) -> list[Rule]:
-    incidents = [row for row in recording.table("incidents").to_pylist() if row["target"] in controllers]
+    recorded = (row for row in recording.table("incidents").to_pylist() if is_of(row, "controller"))
+    incidents = [row for row in recorded if row["target"] in controllers]
     shapes = {(row["at_ms"], row["detail"]): SHAPES.get(row["kind"], "circle") for row in incidents}
     return [Rule(at_ms, detail, shape) for (at_ms, detail), shape in sorted(shapes.items())]

@@ -30,6 +30,7 @@ from wmlab.streams.answers.history import (
     after_fault,
     furthest,
     group_positions,
+    is_of,
     named_state,
     replaced,
     rows_of,
@@ -399,8 +400,8 @@ def _writer_changes(run: Run, writer: str, words: Words) -> Iterator[tuple[int, 
         yield row["at_ms"], "awaited", text
     lasting: tuple[str, ...] = ()
     for row in run.rows["incidents"]:
-        if row["target"] == writer:
-            lasting = after_fault(lasting, row["kind"], row["detail"])
+        if row["target"] == writer and is_of(row, "writer"):
+            lasting = after_fault(lasting, row)
             state = named_state(lasting)
             yield row["at_ms"], "state", IN_CHARTS.get(state, state)
 
