@@ -211,7 +211,8 @@ class Verdicts(TableAnswer[Verdict]):
         for row in rows:
             proofs = tuple(Proof(proof["table"], _columns(json.loads(proof["row"]))) for proof in row["evidence"] or ())
             given = {column: row[column] for column in cls.schema.names}
-            given["what"] = row["what"] and with_moments(row["what"])
+            clocks = [proof.row[name] for proof in proofs for name in proof.row if name.endswith("_ms")]
+            given["what"] = row["what"] and with_moments(row["what"], clock_ms=max(filter(None, clocks), default=None))
             verdicts.append(Verdict(**given, evidence=proofs))
         return cls(name, tuple(verdicts))
 

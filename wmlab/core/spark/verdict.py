@@ -159,7 +159,8 @@ def phrase(template: str, **columns: Column) -> Column:
     """A phrase with the values of columns in the place of their names in braces; null is written as "unknown".
 
     A name is one of `columns` or of the frame. `{segment_id:segment}` is a segment as "number@epoch", `{lower:ms}` a
-    time, "29 400 ms" between two marks by which `words.with_moments` tells it from the same words in a name.
+    time, "29 400 ms" between two marks by which `words.with_moments` tells it from the same words in a name, and
+    `{timeout_ms:span}` a duration.
     """
     parts = []
     for text, name, kind, _ in Formatter().parse(template):
@@ -184,6 +185,7 @@ def _text(text: str) -> str:
 
 _PROOF: Final = "STRUCT(at_ms, stream, what, evidence)"
 _WRITTEN: Final = {
+    "span": "CONCAT(REPLACE(FORMAT_NUMBER({}, 0), ',', ' '), ' ms')",
     "": f"REPLACE({{}}, '{TIME_MARK}', '')",
     "ms": f"CONCAT('{TIME_MARK}', REPLACE(FORMAT_NUMBER({{}}, 0), ',', ' '), ' ms{TIME_MARK}')",
     "segment": "CONCAT(CAST({0} & 4294967295L AS STRING), '@', CAST(SHIFTRIGHT({0}, 32) AS STRING))",

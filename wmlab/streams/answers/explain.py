@@ -233,6 +233,10 @@ class _Case:
         elif kind in (CauseKind.FIRST_CYCLE, CauseKind.NO_CYCLE) or (kind is CauseKind.SLOWEST and not self.awaited):
             self.release_ms = self.next_cycle_ms
 
+    def time(self, time_ms: int | None) -> str:
+        """An event time in words, read beside the clock of the run."""
+        return moment(time_ms, clock_ms=self.history.at_ms)
+
     def caught_up(self, writer: str) -> bool:
         """Whether a writer's mark lies beyond the bound."""
         noted, lower = self.history.on_record.get(writer), self.history.lower
@@ -255,14 +259,15 @@ def _holding_writer(history: RunHistory, name: str, dropped_ms: int | None) -> H
 def _sentence(case: _Case) -> str:
     """The explanation in one sentence, without a full stop."""
     bound, lower, since_ms = case.history.bound, case.history.lower, case.cause.since_ms
+    stands = case.time(lower)
     if lower is None:
         begin = "no lower bound yet: " if bound is None else f"no lower bound since {moment(bound['emitted_ms'])}: "
     elif case.cause.kind is CauseKind.SLOWEST:
-        begin = f"lower bound is {moment(lower)} since {moment(since_ms)}, "
+        begin = f"lower bound is {stands} since {moment(since_ms)}, "
     else:
         since = "" if since_ms is None else f" since {moment(since_ms)}"
         because = "" if case.cause.kind is CauseKind.LAGGING else "because "
-        begin = f"lower bound held at {moment(lower)}{since} {because}"
+        begin = f"lower bound held at {stands}{since} {because}"
     return f"{begin}{_holder(case)}{_release(case)}"
 
 
@@ -323,7 +328,7 @@ def _writer(case: _Case, writer: HoldingWriter) -> str:
     if writer.time is None:
         return "removed meanwhile"
     parts = [writer.state] if writer.state else []
-    parts.append(f"last mark {moment(writer.time)} noted at {moment(writer.noted_ms)}")
+    parts.append(f"last mark {case.time(writer.time)} noted at {moment(writer.noted_ms)}")
     parts += ["beyond the bound, not yet seen by a cycle"] if case.caught_up(writer.writer) else []
     parts += [f"a later note was refused ({writer.refused})"] if writer.refused else []
     return ", ".join(parts)
@@ -360,7 +365,7 @@ def _release(case: _Case) -> str:
     if case.awaited:
         return f"; the next cycle, at {following}, needs a newer mark of {listed(case.awaited)}"
     raised = min(noted.time for noted in case.history.on_record.values())
-    return f"; the next cycle, at {following}, raises it to {moment(raised)}"
+    return f"; the next cycle, at {following}, raises it to {case.time(raised)}"
 
 
 _WHO: Final = {

@@ -123,7 +123,8 @@ def time_bounds(bounds: Any, *, group: str | None = None, title: str | None = No
     event time still to come, null if nothing is) and `incidents` (a list of structs `at_ms`, `kind`, `what`, drawn as
     vertical lines; `what` names who crashed, or is the sentence "w2 crashes" where `target` names who). With `visible`
     of "all" title and sentence say that the bounds are hindsight. Rows are sorted by `at_ms` and, if
-    there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC; smaller ones as durations.
+    there, by `version`. Times from 1973 on, in ms since 1970, are written as dates in UTC, and with such a clock
+    all event times; smaller ones as durations.
 
     `group` chooses one of several groups. The panel below shows each bound minus the perfect watermark, or minus the
     clock if that is not known. `title` replaces the question above the chart; the sentence under it is the answer,
@@ -211,7 +212,7 @@ def _movement(table: BoundsTable, known: Sequence[int], verb: str) -> str:
         bounds = "The lower bound is" if any(value is not None for value in table.upper) else "Both bounds are"
         return f"{bounds} unknown at all {counted(len(table.at_ms), 'position')}"
     clock = time_words(table.at_ms)
-    event = time_words([*table.lower, *table.upper, *table.perfect])
+    event = time_words([*table.lower, *table.upper, *table.perfect], clock=table.at_ms)
     stretches = [stretch for stretch in standstills(table.at_ms, table.lower) if stretch.value is not None]
     longest = max(stretches, key=lambda stretch: stretch.length_ms)
     lasted = rounded(longest.length_ms)
@@ -290,7 +291,7 @@ def _compose(table: BoundsTable, sentence: str, title: str | None) -> Scene:
     }
     times = [value for values in curves.values() for value in values]
     clock = time_axis("reader's clock", [*table.at_ms, *(happening.at_ms for happening in table.incidents)])
-    event = time_axis("event time", times, pad_percent=4)
+    event = time_axis("event time", times, pad_percent=4, clock=table.at_ms)
     unit = duration_unit(max(clock.high - clock.low, event.high - event.low))
     clock, event = replace(clock, unit=unit), replace(event, unit=unit)
     alarms = _alarms(table, excess)

@@ -48,13 +48,14 @@ def event_vs_arrival(recording: Recording, *, stream: str | None = None, title: 
     sentence = _sentence(name, delays, delayed, lates)
     fewer = f" Drawn are {grouped(len(drawn))} of {grouped(count)} events." if len(drawn) < count else ""
     times = [row["event_time"] for row in (*drawn, *late)] + [mark[side] for mark in marks for side in _SIDES]
+    arrivals = [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]
     scene = Scene(
         title=title or f"When did the events of {name} happen, and when did they arrive?",
         subtitle=sentence + fewer,
-        across=time_axis("arrival", [*(row["append_ms"] for row in events), *(row["emitted_ms"] for row in marks)]),
+        across=time_axis("arrival", arrivals),
         panels=[
             Panel(
-                up=time_axis("event time", times, pad_percent=4),
+                up=time_axis("event time", times, pad_percent=4, clock=arrivals),
                 height=320.0,
                 layers=[
                     _dots("event", "text", drawn, 1.6),

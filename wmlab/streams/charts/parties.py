@@ -131,7 +131,7 @@ def _dots(name: str, role: str, marks: Sequence[Row], writers: Sequence[str]) ->
         xs=[row["received_ms"] for row in marks],
         ys=[writers.index(row["writer"]) for row in marks],
         hover=[
-            f"{row['writer']} noted {bare(row['time'])} at {moment(row['noted_ms'])}; "
+            f"{row['writer']} noted {bare(row['time'], clock_ms=row['noted_ms'])} at {moment(row['noted_ms'])}; "
             f"{row['controller']}: {row['outcome']}"
             for row in marks
         ],
@@ -233,13 +233,14 @@ def watermark_cycles(recording: Recording, *, stream: str | None = None, title: 
         xs=[row["at_ms"] for row in shown],
         ys=[row["previous_lower"] for row in shown],
     )
+    clock = [cycles[0]["at_ms"], cycles[-1]["at_ms"]]
     scene = Scene(
         title=title or f"When did the watermark cycle of {name} emit, and why not?",
         subtitle=sentence + fewer,
-        across=time_axis("clock", [cycles[0]["at_ms"], cycles[-1]["at_ms"]], pad_percent=2),
+        across=time_axis("clock", clock, pad_percent=2),
         panels=[
             lanes(controllers, [_cycles(emitted, shown, controllers) for emitted in (True, False)]),
-            Panel(up=time_axis("event time", times, pad_percent=5), height=200.0, layers=[bound]),
+            Panel(up=time_axis("event time", times, pad_percent=5, clock=clock), height=200.0, layers=[bound]),
         ],
         rules=faults(recording, name),
     )

@@ -296,7 +296,7 @@ def lower_rises(cycles: DataFrame, ownership: DataFrame) -> DataFrame:
     lost = F.col("cause").isin(*_LOST)
     blamed = overdue & F.when(F.size("lagging") == 0, ~lost).otherwise(F.size(since_then) > 0)
     what = phrase(
-        "the lower bound stands at {previous_lower:ms} at {at_ms:ms}, more than the timeout of {timeout_ms:ms} after "
+        "the lower bound stands at {previous_lower:ms} at {at_ms:ms}, more than the timeout of {timeout_ms:span} after "
         "{controller} found a writer beyond it: {reason}"
     )
     joined = phrase("{what}; these came meanwhile with old times", what=what)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Final, Literal
 
 from wmlab.core.errors import ModelError
@@ -230,8 +231,9 @@ def _verdict(
         leaving = (LeaveBucket(),) if rules.leaves_bucket else ()
         return (*_end_of_known_time(event, rules), *leaving), HeldBy.NO_ACTIVE_WRITER, "no active writer"
     if lagging and barrier is not None:
-        bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {bare(barrier)}"
-        waits = [f"{writer} (last noted {bare(mark.time)}, {bound})" for writer, mark in lagging.items()]
+        write = partial(bare, clock_ms=event.now_ms)
+        bound = f"{'first barrier' if event.previous is None else 'previous lower bound'} {write(barrier)}"
+        waits = [f"{writer} (last noted {write(mark.time)}, {bound})" for writer, mark in lagging.items()]
         return (), HeldBy.LAGGING, f"waits for {', '.join(waits)}"
     times = {writer: mark.time for writer, mark in counted.items()}
     if event.previous is None and min(times.values()) <= MIN_TIME:

@@ -40,7 +40,7 @@ class _Layout:
     @property
     def words(self) -> panels.Words:
         """Writes an event time as the chart of bounds does."""
-        return time_words([self.event.low, self.event.high])
+        return time_words([self.event.low, self.event.high], clock=[self.clock.low])
 
 
 def frames_of(
@@ -94,7 +94,7 @@ def _layout(run: Run, incidents: tuple[Incident, ...]) -> _Layout:
     return _Layout(
         run=run,
         clock=Axis("clock", min(clocks), max(clocks), is_instant(clocks), unit),
-        event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times), unit),
+        event=Axis("event time", min(times), max(max(times), min(times) + 1), is_instant(times, clock=clocks), unit),
         incidents=incidents,
         left=max(text_width(panels.shortened(name), 12) for name in names) + 16,
     )

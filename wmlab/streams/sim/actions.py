@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 
 from wmlab.core.errors import ScenarioError
-from wmlab.core.words import counted, grouped, span
+from wmlab.core.words import bare, counted, span
 from wmlab.streams.model.position import Position, is_lineage_valid, is_valid_cut
 from wmlab.streams.model.segment import parse_segment, segment_name, split_id
 from wmlab.streams.scenario import script
@@ -449,7 +449,8 @@ class Actions:
     def note_time(self, action: script.NoteTime) -> None:
         """The application notes a time."""
         writer = self._running("note", action.writer, Writer)
-        writer.world.happened("note", "writer", action.writer, f"{action.writer} notes {grouped(action.time)}")
+        detail = f"{action.writer} notes {bare(action.time, clock_ms=self.world.now_ms)}"
+        writer.world.happened("note", "writer", action.writer, detail)
         writer.note_explicitly(action.time, None if action.position is None else dict(action.position))
 
     def shut_down_writer(self, action: script.ShutDownWriter) -> None:
