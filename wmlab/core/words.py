@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from textwrap import wrap
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -103,6 +105,25 @@ def with_moments(text: str, *, clock_ms: int | None = None) -> str:
     times = [int(digits.replace(" ", "")) for digits in _MARKED_TIME.findall(text)]
     instant_ms = next((time for time in (clock_ms, *times) if is_instant([time])), None)
     return _MARKED_TIME.sub(lambda found: moment(int(found[1].replace(" ", "")), clock_ms=instant_ms), text)
+
+
+_INSIDE_A_NUMBER: Final = re.compile(
+    r"(?<=\d) (?=(\d{3}|\d\d:\d\d:\d\d(\.\d+)?|UTC|ms|s|min|h|d|B|kB|MB)\b)"
+    r"|(?<=\d [dh]) (?=\d)|(?<=\d min) (?=\d)"
+)
+
+
+def unbroken(text: str, space: str = "\N{NO-BREAK SPACE}") -> str:
+    """A text in which no line ends inside a number, between it and its unit, or inside a time."""
+    return _INSIDE_A_NUMBER.sub(space, text)
+
+
+def wrapped(text: str, *, width: int = 100) -> str:
+    """A text in lines of at most `width` characters, which end between words and not inside a number."""
+    lines = (
+        wrap(line, width, break_long_words=False, break_on_hyphens=False) for line in unbroken(text, "\0").splitlines()
+    )
+    return "\n".join(chain.from_iterable(lines)).replace("\0", " ")
 
 
 def span(length_ms: int, *, beside_ms: int = 0) -> str:
