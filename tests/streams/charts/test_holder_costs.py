@@ -74,8 +74,8 @@ def test_costs_against_the_clock_are_told_apart() -> None:
     assert "700 ms behind the clock, held 100 ms" in chart.svg
     assert "no bound, held 9 ms" in chart.svg
     assert holder_costs(alone[:1]).sentence == (
-        "w1 (slowest) held the lower bound of orders for 100 ms with nobody else to compare: behind the clock, that makes "
-        "700 ms of mean lag."
+        "w1 (slowest) held the lower bound of orders for 100 ms with nobody else to compare: behind the clock, that "
+        "makes 700 ms of mean lag."
     )
 
 
