@@ -42,7 +42,7 @@ _OF_MAP: Final = "of the group's map of times from then on; null: unknown, or th
 
 
 def _segment_id(about: str) -> pa.Field:
-    return column("segment_id", LONG, about, unit="epoch * 2^32 + number")
+    return column("segment_id", LONG, about, unit="epoch * 2^32 + number, see wm.trace.segment_name")
 
 
 TABLES: Final[dict[str, pa.Schema]] = {
