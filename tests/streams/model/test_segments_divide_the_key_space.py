@@ -129,10 +129,10 @@ def test_keys_spread_over_all_segments() -> None:
 
 @pytest.mark.parametrize(("name", "identifier"), [("2@1", 4_294_967_298), ("0@0", 0), ("2147483647@0", 2**31 - 1)])
 def test_the_public_conversion_goes_both_ways(name: str, identifier: int) -> None:
-    for given in (name, identifier, np.int64(identifier)):
-        assert wm.trace.segment_id(given) == identifier
-        assert type(wm.trace.segment_id(given)) is int
-        assert wm.trace.segment_name(given) == name
+    for offered in (name, identifier, np.int64(identifier)):
+        assert wm.trace.segment_id(offered) == identifier
+        assert type(wm.trace.segment_id(offered)) is int
+        assert wm.trace.segment_name(offered) == name
 
 
 @pytest.mark.parametrize(
